@@ -1,0 +1,46 @@
+# Needs Python 3.11+ and make; each target makes the virtual environment it needs.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+NATIVE := $(VENV)/.native
+SOURCES := src tests bench
+
+.PHONY: help demo test test-long check fix bench clean
+
+help:              ## this list
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
+
+$(READY): pyproject.toml setup.py
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+# The editable install builds the native leaves too; this rebuilds them when only their source changed.
+$(NATIVE): $(READY) $(wildcard src/ottla/*/*.pyx src/ottla/*/*.h)
+	$(BIN)/python setup.py --quiet build_ext --inplace
+	touch $@
+
+demo: $(NATIVE)    ## the main job in one run
+	$(BIN)/python -m ottla.demo
+
+test: $(NATIVE)    ## all tests but the long campaigns
+	$(BIN)/python -m pytest -n 2
+
+test-long: $(NATIVE)  ## the long campaigns too: millions of fuzz inputs
+	$(BIN)/python -m pytest -n 2 -m "long or not long"
+
+check: $(NATIVE)   ## lint, format and strict types
+	$(BIN)/ruff check $(SOURCES) setup.py
+	$(BIN)/ruff format --check $(SOURCES) setup.py
+	$(BIN)/mypy
+
+fix: $(NATIVE)     ## let ruff repair what it can
+	$(BIN)/ruff check --fix $(SOURCES) setup.py
+	$(BIN)/ruff format $(SOURCES) setup.py
+
+bench: $(NATIVE)   ## the micro benchmarks as ratios, one table
+	$(BIN)/python -m bench.micro
+
+clean:             ## remove the environment and what was built
+	rm -rf $(VENV) build src/*.egg-info src/ottla/*/*.so src/ottla/*/_native.c .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,3 @@
+"""Ottla: Apache Kafka for Python people."""
+
+__version__ = "0.1.0"
