@@ -1,0 +1,189 @@
+"""Bytes in, frames out. A frame is what one request or one answer fills on the wire.
+
+    +----------------+------------------------+
+    | size: int32 BE | size bytes: the frame  |   repeated; the size does not count itself
+    +----------------+------------------------+
+
+1. However the bytes are cut on their way, the same frames come out in the same order.
+2. A size that is negative or above the limit is refused before a byte is allocated for it. Frames that stood
+   before it are still handed out, and nothing after it is read: there is no way to find the next frame.
+3. Memory follows the bytes that arrived, never the size that was claimed: a reader holds at most its chunk plus
+   twice what it received of the unfinished frame plus GROWTH_BYTES.
+4. A frame stays valid for as long as somebody holds it. Small frames are slices of a chunk, and a chunk is used
+   again only when no slice of it is held; otherwise a new chunk is taken and the old one lives on in its slices.
+   A frame that would fill half a chunk gets memory of its own, exactly as large as itself, and the socket is read
+   straight into it: these are the bytes that are written to the file later.
+
+Made for asyncio.BufferedProtocol: `get_buffer` lends memory, `received` takes it back. The lender of the memory may
+not resize it before the loop let go of it, and uvloop lets go only after `buffer_updated` has returned; so memory
+grows and changes hands in `get_buffer`, never in `received`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+
+from ottla.errors import FrameTooLarge, MalformedMessage, OttlaError
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+SIZE: Final = struct.Struct(">i")
+REQUEST_SIZE_LIMIT_BYTES: Final = 104_857_600
+"""Kafka's socket.request.max.bytes; also what a client accepts as an answer unless told otherwise."""
+UNAUTHENTICATED_SIZE_LIMIT_BYTES: Final = 524_288
+"""What a peer may send before we know who it is."""
+CHUNK_BYTES: Final = 65_536
+GROWTH_BYTES: Final = 262_144
+
+# What strangers send first, read as a size. Naming them saves the user an hour.
+_STRANGERS: Final = {
+    b"HTTP": "an HTTP server answers on this port",
+    b"GET ": "an HTTP client calls on this port",
+    b"POST": "an HTTP client calls on this port",
+    b"SSH-": "an SSH server answers on this port",
+}
+_TLS_RECORD_TYPES: Final = (0x15, 0x16)  # alert and handshake, both followed by a version that begins with 3
+
+
+def frame_prefix(parts: Iterable[Buffer]) -> bytes:
+    """The size that goes before a frame made of these parts."""
+    return SIZE.pack(sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts))
+
+
+def stranger_of(size: int) -> str | None:
+    """Who speaks on the port, if these four bytes are no size but the beginning of another protocol."""
+    start = SIZE.pack(size)
+    if start[0] in _TLS_RECORD_TYPES and start[1] == 3:
+        return "the other side speaks TLS and this side does not"
+    return _STRANGERS.get(start)
+
+
+class FrameReader:
+    """Cuts one stream of bytes into frames. One reader per connection; not shared between threads."""
+
+    __slots__ = ("_big", "_big_filled", "_big_size", "_broken", "_chunk", "_end", "_start", "_view", "size_limit_bytes")
+
+    def __init__(self, *, size_limit_bytes: int = REQUEST_SIZE_LIMIT_BYTES, chunk_bytes: int = CHUNK_BYTES) -> None:
+        if size_limit_bytes < 0 or chunk_bytes < 16:
+            raise ValueError("the size limit must not be negative and a chunk needs at least 16 bytes")
+        self.size_limit_bytes = size_limit_bytes  # may change between frames, when a peer has authenticated
+        # One byte more than is used: giving it back and taking it again is how `_is_lent` asks.
+        self._chunk = bytearray(chunk_bytes + 1)
+        self._view = memoryview(self._chunk)
+        self._start = 0  # first byte that is not part of a frame handed out
+        self._end = 0  # behind the last byte received
+        self._big: bytearray | None = None
+        self._big_filled = 0
+        self._big_size = 0
+        self._broken: OttlaError | None = None
+
+    @property
+    def broken(self) -> OttlaError | None:
+        """Why this stream cannot be read any further, once a bad size was met."""
+        return self._broken
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes received that do not make a whole frame yet."""
+        return self._big_filled + SIZE.size if self._big is not None else self._end - self._start
+
+    def get_buffer(self, sizehint: int = -1) -> memoryview:
+        """Memory for the next bytes, never empty; valid until the call of `received` that reports them."""
+        if self._broken is not None:
+            raise self._broken
+        if self._big is not None:
+            return self._big_room(self._big)
+        if self._must_move():
+            self._take_chunk()
+        return self._view[self._end : -1]
+
+    def received(self, nbytes: int) -> list[memoryview]:
+        """`nbytes` are now in the lent memory; the frames they complete, oldest first."""
+        if self._broken is not None:
+            raise self._broken
+        if self._big is not None:
+            return self._big_received(self._big, nbytes)
+        self._end += nbytes
+        frames = self._cut()
+        if not frames and self.broken is not None:
+            raise self.broken
+        return frames
+
+    def _cut(self) -> list[memoryview]:
+        frames: list[memoryview] = []
+        view, start, end = self._view, self._start, self._end
+        while end - start >= SIZE.size:
+            (size,) = SIZE.unpack_from(view, start)
+            if not 0 <= size <= self.size_limit_bytes:
+                self._broken = self._bad_size(size)
+                break
+            stop = start + SIZE.size + size
+            if stop > end:
+                if size > (len(view) - 1) // 2:
+                    self._begin_big(size, start + SIZE.size)
+                    return frames
+                break
+            frames.append(view[start + SIZE.size : stop])
+            start = stop
+        self._start = start
+        return frames
+
+    def _bad_size(self, size: int) -> OttlaError:
+        stranger = stranger_of(size)
+        hint = f"; {stranger}" if stranger else ""
+        if size < 0:
+            return MalformedMessage(f"a frame announces {size} bytes{hint}")
+        return FrameTooLarge(f"{size} bytes, the limit is {self.size_limit_bytes}{hint}")
+
+    # --- the chunk, for small frames ---
+
+    def _must_move(self) -> bool:
+        """Whether what comes next does not fit behind what is here."""
+        room = len(self._view) - 1 - self._end
+        if self._end - self._start < SIZE.size:
+            return room < (len(self._view) - 1) // 4
+        (size,) = SIZE.unpack_from(self._view, self._start)
+        return self._start + SIZE.size + int(size) > len(self._view) - 1
+
+    def _take_chunk(self) -> None:
+        """Move the unfinished frame to the front: of this chunk if nobody holds a slice, else of a new one."""
+        unfinished = bytes(self._view[self._start : self._end])
+        self._view.release()
+        if self._is_lent():
+            self._chunk = bytearray(len(self._chunk))
+        self._view = memoryview(self._chunk)
+        self._view[: len(unfinished)] = unfinished
+        self._start, self._end = 0, len(unfinished)
+
+    def _is_lent(self) -> bool:
+        # Python refuses to resize a bytearray while any view of it exists; nothing else tells us about slices
+        # of slices. Neither step copies: shrinking by a byte keeps the memory, growing again fits into it.
+        try:
+            self._chunk.pop()
+        except BufferError:
+            return True
+        self._chunk.append(0)
+        return False
+
+    # --- memory of its own, for big frames ---
+
+    def _begin_big(self, size: int, position: int) -> None:
+        here = self._end - position
+        self._big = bytearray(self._view[position : self._end])
+        self._big_filled, self._big_size = here, size
+        self._start = self._end
+
+    def _big_room(self, big: bytearray) -> memoryview:
+        if self._big_filled == len(big):
+            target = min(self._big_size, self._big_filled * 2 + GROWTH_BYTES)
+            big.extend(bytes(target - len(big)))
+        return memoryview(big)[self._big_filled :]
+
+    def _big_received(self, big: bytearray, nbytes: int) -> list[memoryview]:
+        self._big_filled += nbytes
+        if self._big_filled < self._big_size:
+            return []
+        self._big, self._big_filled = None, 0
+        return [memoryview(big)]

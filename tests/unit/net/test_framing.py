@@ -1,0 +1,209 @@
+"""Any cut of a stream gives the same frames, a held frame keeps its bytes, and a lie about a size costs no memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.errors import FrameTooLarge, MalformedMessage
+from ottla.net.framing import GROWTH_BYTES, SIZE, FrameReader, frame_prefix, stranger_of
+
+
+def wire(*bodies: bytes) -> bytes:
+    return b"".join(frame_prefix([body]) + body for body in bodies)
+
+
+def feed(
+    reader: FrameReader, data: bytes, cuts: Sequence[int] = (), seen: list[memoryview] | None = None
+) -> list[memoryview]:
+    """What a socket would do: fill lent memory, one cut of the stream at a time, until the reader gives up."""
+    frames = [] if seen is None else seen
+    edges = sorted({min(cut, len(data)) for cut in cuts} | {0, len(data)})
+    for start, stop in pairwise(edges):
+        while start < stop:
+            room = reader.get_buffer(-1)
+            count = min(len(room), stop - start)
+            room[:count] = data[start : start + count]
+            del room
+            frames += reader.received(count)
+            start += count
+    return frames
+
+
+bodies = st.lists(
+    st.one_of(st.binary(max_size=40), st.integers(0, 300).map(lambda n: bytes(i % 251 for i in range(n)))), max_size=12
+)
+
+
+@given(bodies, st.lists(st.integers(0, 2000), max_size=20), st.sampled_from([16, 17, 64, 100, 65536]))
+def test_any_cut_of_the_stream_gives_the_same_frames(frames: list[bytes], cuts: list[int], chunk_bytes: int) -> None:
+    reader = FrameReader(chunk_bytes=chunk_bytes)
+    assert [bytes(frame) for frame in feed(reader, wire(*frames), cuts)] == frames
+    assert reader.pending_bytes == 0
+
+
+@given(bodies, st.data())
+def test_frames_keep_their_bytes_while_somebody_holds_some_of_them(frames: list[bytes], data: st.DataObject) -> None:
+    reader = FrameReader(chunk_bytes=64)
+    held: list[tuple[memoryview, bytes]] = []
+    for expected in frames:
+        (frame,) = feed(reader, wire(expected))
+        if data.draw(st.booleans()):
+            held.append((frame, expected))
+        del frame
+        assert all(bytes(view) == body for view, body in held)
+
+
+def test_an_empty_frame_is_a_frame() -> None:
+    assert feed(FrameReader(), wire(b"", b"x")) == [b"", b"x"]
+
+
+def test_one_byte_at_a_time_is_enough() -> None:
+    data = wire(b"abc", b"defg" * 100)
+    assert feed(FrameReader(chunk_bytes=32), data, list(range(len(data)))) == [b"abc", b"defg" * 100]
+
+
+@given(bodies, st.lists(st.integers(0, 2000), max_size=20), st.sampled_from([-1, -(2**31), 301, 2**31 - 1]))
+def test_frames_before_a_bad_size_come_out_and_nothing_after_it(before: list[bytes], cuts: list[int], bad: int) -> None:
+    reader = FrameReader(size_limit_bytes=300, chunk_bytes=64)
+    seen: list[memoryview] = []
+    stream = wire(*before) + SIZE.pack(bad) + wire(bytes(100))
+    with pytest.raises(MalformedMessage):
+        feed(reader, stream, cuts, seen)
+    assert [bytes(frame) for frame in seen] == before
+    assert isinstance(reader.broken, MalformedMessage)
+    with pytest.raises(MalformedMessage):
+        reader.get_buffer()
+
+
+@pytest.mark.parametrize(("size", "refused"), [(0, False), (99, False), (100, False), (101, True), (2**31 - 1, True)])
+def test_the_limit_itself_is_allowed_and_one_more_is_not(size: int, refused: bool) -> None:
+    reader = FrameReader(size_limit_bytes=100)
+    if refused:
+        with pytest.raises(FrameTooLarge, match="the limit is 100"):
+            feed(reader, SIZE.pack(size))
+    else:
+        assert feed(reader, wire(bytes(size))) == [bytes(size)]
+
+
+def test_a_negative_size_is_malformed_and_not_too_large() -> None:
+    with pytest.raises(MalformedMessage) as caught:
+        feed(FrameReader(), SIZE.pack(-1))
+    assert not isinstance(caught.value, FrameTooLarge)
+
+
+def test_the_limit_can_grow_after_authentication() -> None:
+    reader = FrameReader(size_limit_bytes=10)
+    assert feed(reader, wire(b"0123456789")) == [b"0123456789"]
+    reader.size_limit_bytes = 20
+    assert feed(reader, wire(b"0123456789ab")) == [b"0123456789ab"]
+
+
+def test_a_claimed_size_allocates_nothing_until_bytes_arrive() -> None:
+    reader = FrameReader()
+    tracemalloc.start()
+    try:
+        feed(reader, SIZE.pack(104_857_600) + b"only this")
+        lent = reader.get_buffer()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 3 * GROWTH_BYTES
+    assert 0 < len(lent) <= GROWTH_BYTES + 9
+
+
+def test_a_big_frame_has_memory_of_its_own_and_exactly_its_size() -> None:
+    body = bytes(range(256)) * 4096
+    (frame,) = feed(FrameReader(), wire(body), [1000, 400_000])
+    assert isinstance(frame.obj, bytearray)
+    assert len(frame.obj) == len(body)
+    assert frame == body
+
+
+def test_the_socket_is_never_asked_to_read_past_a_big_frame() -> None:
+    reader = FrameReader(chunk_bytes=64)
+    feed(reader, SIZE.pack(1000) + bytes(900))
+    assert len(reader.get_buffer()) == 100
+
+
+def test_a_big_frame_that_is_still_held_does_not_disturb_the_next() -> None:
+    reader = FrameReader(chunk_bytes=64)
+    (first,) = feed(reader, wire(b"a" * 500))
+    (second,) = feed(reader, wire(b"b" * 500))
+    assert (first, second) == (b"a" * 500, b"b" * 500)
+
+
+def test_a_chunk_nobody_holds_is_used_again_and_one_that_is_held_is_not() -> None:
+    reader = FrameReader(chunk_bytes=64)
+    (frame,) = feed(reader, wire(b"x" * 30))
+    first = frame.obj
+    del frame
+    feed(reader, wire(b"y" * 20))  # uses up the room, so that the next read must move
+    (third,) = feed(reader, wire(b"z" * 30))
+    assert third.obj is first
+    (fourth,) = feed(reader, wire(b"w" * 25))
+    (fifth,) = feed(reader, wire(b"v" * 30))
+    assert fifth.obj is not first
+    assert (third, fourth, fifth) == (b"z" * 30, b"w" * 25, b"v" * 30)
+
+
+def test_a_slice_of_a_slice_also_keeps_a_chunk() -> None:
+    reader = FrameReader(chunk_bytes=64)
+    (frame,) = feed(reader, wire(b"k" * 30))
+    key = frame[3:7][1:]
+    del frame
+    for _ in range(5):
+        feed(reader, wire(b"n" * 30))
+    assert key == b"kkk"
+
+
+def test_the_loop_may_hold_the_lent_memory_while_bytes_are_reported() -> None:
+    # uvloop lets go of the buffer only after buffer_updated has returned.
+    reader = FrameReader(chunk_bytes=64)
+    data = wire(b"a" * 20, b"b" * 700, b"c" * 25)
+    frames: list[bytes] = []
+    while data:
+        room = reader.get_buffer()
+        count = min(len(room), 30, len(data))
+        room[:count] = data[:count]
+        frames += [bytes(frame) for frame in reader.received(count)]
+        data = data[count:]
+        del room
+    assert frames == [b"a" * 20, b"b" * 700, b"c" * 25]
+
+
+@pytest.mark.parametrize(
+    ("first", "word"),
+    [
+        (b"HTTP", "HTTP server"),
+        (b"GET ", "HTTP client"),
+        (b"\x15\x03\x03\x00", "TLS"),
+        (b"\x16\x03\x01\x02", "TLS"),
+        (b"SSH-", "SSH"),
+    ],
+)
+def test_other_protocols_are_called_by_their_names(first: bytes, word: str) -> None:
+    assert word in str(stranger_of(SIZE.unpack(first)[0]))
+    with pytest.raises(FrameTooLarge, match=word):
+        feed(FrameReader(), first)
+
+
+def test_an_ordinary_size_is_no_stranger() -> None:
+    assert stranger_of(1000) is None
+
+
+def test_the_prefix_counts_bytes_and_not_items() -> None:
+    parts = [b"ab", bytearray(b"cde"), memoryview(b"fg"), memoryview(bytes(8)).cast("I")]
+    assert frame_prefix(parts) == SIZE.pack(15)
+    assert frame_prefix([]) == SIZE.pack(0)
+
+
+@pytest.mark.parametrize("wrong", [{"size_limit_bytes": -1}, {"chunk_bytes": 3}])
+def test_a_reader_without_room_is_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="at least 16"):
+        FrameReader(**wrong)
