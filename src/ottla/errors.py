@@ -34,6 +34,10 @@ _by_code: dict[int, type[BrokerError] | None] = {NONE: None}
 _by_name: dict[str, type[BrokerError] | None] = {"NONE": None}
 
 
+def _spaced(class_name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", " ", class_name)
+
+
 class OttlaError(Exception):
     """Something went wrong in Ottla."""
 
@@ -107,10 +111,6 @@ class AuthorizationFailed(OttlaError):
     """This principal may not do that. Ask an administrator for an access rule that allows it."""
 
     invalid_configuration = True
-
-
-def _spaced(class_name: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", " ", class_name)
 
 
 def _register(error: type[BrokerError]) -> None:

@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -325,3 +327,9 @@ def test_a_code_declared_twice_is_refused():
     with pytest.raises(TypeError, match="19"):
         type("Again", (BrokerError,), {"__doc__": "Again."}, code=19)
     assert ERRORS[19] is NotEnoughReplicas
+
+
+def test_errors_still_speak_when_python_drops_docstrings():
+    program = "from ottla.errors import NotEnoughReplicas as E; print(E('x'), E.name, E.code)"
+    run = subprocess.run([sys.executable, "-OO", "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout == "Not enough replicas: x. NOT_ENOUGH_REPLICAS 19\n"
