@@ -40,8 +40,21 @@ def crc32c_python(data: bytes | bytearray | memoryview, value: int = 0) -> int:
     return register ^ ALL_ONES
 
 
-crc32c: Callable[..., int]
-try:
-    from crc32c import crc32c
-except ImportError:  # the wheel is a dependency, but a platform without it still gets right answers
-    crc32c = crc32c_python
+def _first_call(data: bytes | bytearray | memoryview, value: int = 0) -> int:
+    global _chosen
+    try:
+        # Importing the wheel takes 30 ms (it reads its own package metadata), so nobody pays before the first batch.
+        from crc32c import crc32c as wheel
+
+        _chosen = wheel
+    except ImportError:  # a platform without the wheel still gets right answers
+        _chosen = crc32c_python
+    return _chosen(data, value)
+
+
+_chosen: Callable[[bytes | bytearray | memoryview, int], int] = _first_call
+
+
+def crc32c(data: bytes | bytearray | memoryview, value: int = 0) -> int:
+    """CRC-32C of `data`, continuing from `value`."""
+    return _chosen(data, value)

@@ -143,6 +143,7 @@ def _none_decompress(view: memoryview, limit_bytes: int) -> bytes:
 # ---- gzip ----
 
 GZIP_WINDOW_BITS = 31  # the largest window (15), plus 16 for gzip's header and trailer instead of zlib's
+GZIP_PORTION_BYTES = 16 * 1024
 
 
 def _gzip_compress(data: Bytes, level: int | None) -> bytes:
@@ -152,26 +153,39 @@ def _gzip_compress(data: Bytes, level: int | None) -> bytes:
 
 
 def _gzip_decompress(view: memoryview, limit_bytes: int) -> bytes:
-    import zlib
-
     parts: list[bytes] = []
     room = limit_bytes
-    rest: Bytes = view
-    while len(rest) or not parts:
-        member = zlib.decompressobj(wbits=GZIP_WINDOW_BITS)
+    position = 0
+    while position < len(view) or not parts:
+        position, content = _gzip_member(view, position, room, limit_bytes)
+        parts += content
+        room -= sum(map(len, content))
+    return b"".join(parts)
+
+
+def _gzip_member(view: memoryview, position: int, room: int, limit_bytes: int) -> tuple[int, list[bytes]]:
+    """Where the member that begins at `position` ends, and its content in pieces."""
+    import zlib
+
+    member = zlib.decompressobj(wbits=GZIP_WINDOW_BITS)
+    parts: list[bytes] = []
+    while not member.eof:
+        # Small portions: what is left of a portion behind a member's end is copied, and a thousand tiny members
+        # in a large buffer must not copy that buffer a thousand times.
+        portion = view[position : position + GZIP_PORTION_BYTES]
+        if not len(portion):
+            raise _broken(Compression.GZIP, view, "it ends before its last block")
         try:
             # One byte more than there is room for, because zlib takes 0 for "no limit", and to see too much.
-            part = member.decompress(rest, room + 1)
+            part = member.decompress(portion, room + 1)
         except zlib.error as error:
             raise _broken(Compression.GZIP, view, error) from None
-        if len(part) > room:
-            raise _too_large(Compression.GZIP, view, limit_bytes)
-        if not member.eof:
-            raise _broken(Compression.GZIP, view, "it ends before its last block")
-        parts.append(part)
         room -= len(part)
-        rest = member.unused_data
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        if room < 0:
+            raise _too_large(Compression.GZIP, view, limit_bytes)
+        parts.append(part)
+        position += len(portion) - len(member.unused_data)
+    return position, parts
 
 
 # ---- snappy ----
@@ -291,10 +305,12 @@ def _walk_lz4(view: memoryview) -> tuple[int, int]:
     if len(view) < 7 or view[:4] != LZ4_MAGIC:
         raise _broken(Compression.LZ4, view, "it does not begin with an LZ4 frame header")
     flags, block_sizes = view[4], view[5] >> 4 & 7
+    if flags & LZ4_DICTIONARY:
+        raise _broken(Compression.LZ4, view, "it needs a dictionary, which Kafka has no way to pass on")
     if block_sizes < 4:
         raise _broken(Compression.LZ4, view, f"block size code {block_sizes} does not exist")
     block_bytes_max = 1 << (2 * block_sizes + 8)
-    header_end = 7 + (8 if flags & LZ4_CONTENT_SIZE else 0) + (4 if flags & LZ4_DICTIONARY else 0)
+    header_end = 7 + (8 if flags & LZ4_CONTENT_SIZE else 0)
     position, largest = header_end, 0
     while True:
         if position + 4 > len(view):
@@ -384,9 +400,7 @@ def _zstd_decompress(view: memoryview, limit_bytes: int) -> bytes:
 def _zstd_frame_content(frame: _ZstdFrame, view: memoryview, room: int, limit_bytes: int) -> bytes:
     import zstandard
 
-    if frame.content_bytes is not None and frame.content_bytes > frame.content_bytes_max:
-        claim = f"a frame of {len(frame.data)} bytes claims to hold {frame.content_bytes}"
-        raise _broken(Compression.ZSTD, view, claim)
+    _check_zstd_claim(frame, view)
     if (frame.content_bytes or 0) > room:
         raise _too_large(Compression.ZSTD, view, limit_bytes)
     try:
@@ -406,6 +420,16 @@ def _zstd_frame_content(frame: _ZstdFrame, view: memoryview, room: int, limit_by
     if len(part) > room:
         raise _too_large(Compression.ZSTD, view, limit_bytes)
     return part
+
+
+def _check_zstd_claim(frame: _ZstdFrame, view: memoryview) -> None:
+    if frame.content_bytes is None:
+        return
+    # The library trusts a claim of 0 bytes without a look at the blocks.
+    hidden = frame.content_bytes == 0 and frame.content_bytes_max > 0
+    if hidden or frame.content_bytes > frame.content_bytes_max:
+        claim = f"a frame of {len(frame.data)} bytes claims to hold {frame.content_bytes}"
+        raise _broken(Compression.ZSTD, view, claim)
 
 
 def _zstd_frames(view: memoryview) -> Iterator[_ZstdFrame]:

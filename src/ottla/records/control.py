@@ -1,0 +1,95 @@
+"""Control records: what brokers write into a log beside the users' records.
+
+A control batch (its attribute bit says so) holds one record. Its key tells the kind:
+
+    key    int16 version (0), int16 type       0 abort, 1 commit, 2 and up: cluster metadata, see ControlType
+    value  of abort and commit: int16 version (0), int32 epoch of the transaction coordinator that wrote it
+
+1. Control records use offsets but are never handed to users; a reader of committed records only needs to know
+   where a transaction ended and how.
+2. Versions newer than ours are read as far as we know them, as the format promises: fields are only ever added.
+3. A type we do not know is kept as its number, not refused: a newer broker may have written it, and the log
+   must stay readable. Bytes that are too short or negative versions are CorruptMessage.
+"""
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+
+from ottla.errors import CorruptMessage
+
+__all__ = [
+    "ControlType",
+    "EndTransactionMarker",
+    "encode_marker_key",
+    "encode_marker_value",
+    "read_control_type",
+    "read_marker",
+]
+
+Bytes = bytes | bytearray | memoryview
+
+VERSION = 0
+
+_key = struct.Struct(">hh")
+_value = struct.Struct(">hi")
+
+
+class ControlType(IntEnum):
+    """The kinds of control records; the ones after COMMIT only occur in a cluster's metadata log."""
+
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class EndTransactionMarker:
+    """A producer's transaction ended here; `coordinator_epoch` fences coordinators that lost their office."""
+
+    commit: bool
+    coordinator_epoch: int
+
+
+def encode_marker_key(marker: EndTransactionMarker) -> bytes:
+    """The key of the control record for `marker`."""
+    return _key.pack(VERSION, ControlType.COMMIT if marker.commit else ControlType.ABORT)
+
+
+def encode_marker_value(marker: EndTransactionMarker) -> bytes:
+    """The value of the control record for `marker`."""
+    return _value.pack(VERSION, marker.coordinator_epoch)
+
+
+def read_control_type(key: Bytes | None) -> ControlType | int:
+    """The kind of a control record; a number when it is a kind we do not know."""
+    if key is None or len(key) < _key.size:
+        raise CorruptMessage(f"the key of a control record has {_length(key)}; it needs {_key.size}")
+    version, number = _key.unpack_from(key)
+    if version < 0:
+        raise CorruptMessage(f"the key of a control record has version {version}")
+    try:
+        return ControlType(number)
+    except ValueError:
+        return int(number)
+
+
+def read_marker(key: Bytes | None, value: Bytes | None) -> EndTransactionMarker | None:
+    """The end of a transaction that this control record tells; None when it is a control record of another kind."""
+    kind = read_control_type(key)
+    if kind not in (ControlType.ABORT, ControlType.COMMIT):
+        return None
+    if value is None or len(value) < _value.size:
+        raise CorruptMessage(f"the value of an end-of-transaction marker has {_length(value)}; it needs {_value.size}")
+    version, coordinator_epoch = _value.unpack_from(value)
+    if version < 0:
+        raise CorruptMessage(f"the value of an end-of-transaction marker has version {version}")
+    return EndTransactionMarker(kind == ControlType.COMMIT, coordinator_epoch)
+
+
+def _length(data: Bytes | None) -> str:
+    return "no bytes" if data is None else f"{len(data)} bytes"
