@@ -210,7 +210,7 @@ def _snappy_compress(data: Bytes, level: int | None) -> bytes:
 
 
 def _snappy_decompress(view: memoryview, limit_bytes: int) -> bytes:
-    blocks = list(_xerial_blocks(view)) if view[:8] == XERIAL_MAGIC else [view]
+    blocks = _xerial_blocks(view) if view[:8] == XERIAL_MAGIC else [view]
     parts: list[bytes] = []
     room = limit_bytes
     for block in blocks:
@@ -357,7 +357,8 @@ def _rotate(register: int, bits: int) -> int:
 
 ZSTD_SKIPPABLE_MAGIC = 0x184D2A50  # 0 to F in the last digit
 ZSTD_BLOCK_BYTES_MAX = 128 * 1024
-SPARE_CONTEXTS_MAX = 16
+SPARE_CONTEXTS_MAX = 4
+SPARE_CONTEXT_BYTES_MAX = 8 << 20  # high levels, and frames with the largest window, want hundreds of MiB
 
 # Contexts nobody is using. A context costs more to make than a small batch to compress, and must not be used by
 # two threads at once: so a call takes one out and puts it back. Taking from a list and adding to it are atomic.
@@ -383,7 +384,7 @@ def _zstd_compress(data: Bytes, level: int | None) -> bytes:
     try:
         return compressor.compress(data)
     finally:
-        if len(spare) < SPARE_CONTEXTS_MAX:
+        if len(spare) < SPARE_CONTEXTS_MAX and compressor.memory_size() <= SPARE_CONTEXT_BYTES_MAX:
             spare.append(compressor)
 
 
@@ -415,7 +416,7 @@ def _zstd_frame_content(frame: _ZstdFrame, view: memoryview, room: int, limit_by
             raise _too_large(Compression.ZSTD, view, limit_bytes) from None
         raise _broken(Compression.ZSTD, view, error) from None
     finally:
-        if len(_spare_decompressors) < SPARE_CONTEXTS_MAX:
+        if len(_spare_decompressors) < SPARE_CONTEXTS_MAX and decompressor.memory_size() <= SPARE_CONTEXT_BYTES_MAX:
             _spare_decompressors.append(decompressor)
     if len(part) > room:
         raise _too_large(Compression.ZSTD, view, limit_bytes)

@@ -28,8 +28,8 @@ Promises:
 4. Nothing but CorruptMessage comes out of reading.
 """
 
+import binascii
 import struct
-import zlib
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -127,7 +127,7 @@ def _read_message(view: memoryview) -> _Message:
 
 def _check_crc(offset: int, body: memoryview) -> None:
     (said,) = _crc.unpack_from(body)
-    found = zlib.crc32(body[4:])
+    found = binascii.crc32(body[4:])
     if said != found:
         raise CorruptMessage(f"the message at offset {offset} has CRC {said:08x}, its bytes give {found:08x}")
 
@@ -234,7 +234,7 @@ def _encode(magic: int, codec: int, record: LegacyRecord, log_append_time_ms: in
     timestamp_ms = record.timestamp_ms if log_append_time_ms is None else log_append_time_ms
     timestamp = struct.pack(">q", timestamp_ms) if magic else b""
     covered = bytes((magic, codec | flag)) + timestamp + _nullable(record.key) + _nullable(record.value)
-    return _frame.pack(record.offset, len(covered) + _crc.size) + _crc.pack(zlib.crc32(covered)) + covered
+    return _frame.pack(record.offset, len(covered) + _crc.size) + _crc.pack(binascii.crc32(covered)) + covered
 
 
 def _nullable(data: bytes | None) -> bytes:
