@@ -751,6 +751,11 @@ class MalformedMessage(OttlaError):
     The connection is closed, because nothing after them can be trusted."""
 
 
+class Unwritable(OttlaError, ValueError):
+    """The message cannot be written at this version.
+    Change the named field, or choose a version that has room for it."""
+
+
 class FrameTooLarge(MalformedMessage):
     """A frame announces more bytes than are allowed.
     Raise the limit if the size is honest; otherwise something that is not Kafka speaks on this port."""

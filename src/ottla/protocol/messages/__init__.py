@@ -1,1 +1,1 @@
-"""(story to come)"""
+"""One file per API: request and response together, with a line for every version that changed something."""

@@ -1,0 +1,144 @@
+"""The table of APIs: key, messages, versions. ApiVersions answers from it, connections choose versions from it.
+
+Adding an API is a file in messages/ and a row here. Modules are loaded when a row is first used, so that a client
+does not pay at start for the seventy APIs it never calls.
+
+An API whose newest version is still unstable in Kafka (`unstable_from`) can be spoken, but is not advertised.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+
+from ottla.protocol.schema import Message, Versions
+
+
+@dataclass(frozen=True)
+class Api:
+    """One row. `versions` is what we speak, `advertised` what we tell others."""
+
+    key: int
+    name: str
+    module: str
+    unstable_from: int | None = None
+
+    @cached_property
+    def request(self) -> type[Message]:
+        return self._load("Request")
+
+    @cached_property
+    def response(self) -> type[Message]:
+        return self._load("Response")
+
+    @property
+    def versions(self) -> Versions:
+        return self.request.versions
+
+    @property
+    def advertised(self) -> Versions:
+        if self.unstable_from is None:
+            return self.versions
+        return Versions(self.versions.min, self.unstable_from - 1)
+
+    @property
+    def flexible_since(self) -> int:
+        return self.request.flexible_since
+
+    def _load(self, kind: str) -> type[Message]:
+        loaded: type[Message] = getattr(import_module(f"ottla.protocol.messages.{self.module}"), self.name + kind)
+        return loaded
+
+    def __str__(self) -> str:
+        return f"{self.name} (key {self.key})"
+
+
+_ROWS = (
+    Api(0, "Produce", "produce"),
+    Api(1, "Fetch", "fetch"),
+    Api(2, "ListOffsets", "list_offsets"),
+    Api(3, "Metadata", "metadata"),
+    Api(4, "LeaderAndIsr", "leader_and_isr"),
+    Api(5, "StopReplica", "stop_replica"),
+    Api(6, "UpdateMetadata", "update_metadata"),
+    Api(7, "ControlledShutdown", "controlled_shutdown"),
+    Api(8, "OffsetCommit", "offset_commit"),
+    Api(9, "OffsetFetch", "offset_fetch"),
+    Api(10, "FindCoordinator", "find_coordinator"),
+    Api(11, "JoinGroup", "join_group"),
+    Api(12, "Heartbeat", "heartbeat"),
+    Api(13, "LeaveGroup", "leave_group"),
+    Api(14, "SyncGroup", "sync_group"),
+    Api(15, "DescribeGroups", "describe_groups"),
+    Api(16, "ListGroups", "list_groups"),
+    Api(17, "SaslHandshake", "sasl_handshake"),
+    Api(18, "ApiVersions", "api_versions"),
+    Api(19, "CreateTopics", "create_topics"),
+    Api(20, "DeleteTopics", "delete_topics"),
+    Api(21, "DeleteRecords", "delete_records"),
+    Api(22, "InitProducerId", "init_producer_id", unstable_from=6),
+    Api(23, "OffsetForLeaderEpoch", "offset_for_leader_epoch"),
+    Api(24, "AddPartitionsToTxn", "add_partitions_to_txn"),
+    Api(25, "AddOffsetsToTxn", "add_offsets_to_txn"),
+    Api(26, "EndTxn", "end_txn"),
+    Api(27, "WriteTxnMarkers", "write_txn_markers"),
+    Api(28, "TxnOffsetCommit", "txn_offset_commit"),
+    Api(29, "DescribeAcls", "describe_acls"),
+    Api(30, "CreateAcls", "create_acls"),
+    Api(31, "DeleteAcls", "delete_acls"),
+    Api(32, "DescribeConfigs", "describe_configs"),
+    Api(33, "AlterConfigs", "alter_configs"),
+    Api(34, "AlterReplicaLogDirs", "alter_replica_log_dirs"),
+    Api(35, "DescribeLogDirs", "describe_log_dirs"),
+    Api(36, "SaslAuthenticate", "sasl_authenticate"),
+    Api(37, "CreatePartitions", "create_partitions"),
+    Api(38, "CreateDelegationToken", "create_delegation_token"),
+    Api(39, "RenewDelegationToken", "renew_delegation_token"),
+    Api(40, "ExpireDelegationToken", "expire_delegation_token"),
+    Api(41, "DescribeDelegationToken", "describe_delegation_token"),
+    Api(42, "DeleteGroups", "delete_groups"),
+    Api(43, "ElectLeaders", "elect_leaders"),
+    Api(44, "IncrementalAlterConfigs", "incremental_alter_configs"),
+    Api(45, "AlterPartitionReassignments", "alter_partition_reassignments"),
+    Api(46, "ListPartitionReassignments", "list_partition_reassignments"),
+    Api(47, "OffsetDelete", "offset_delete"),
+    Api(48, "DescribeClientQuotas", "describe_client_quotas"),
+    Api(49, "AlterClientQuotas", "alter_client_quotas"),
+    Api(50, "DescribeUserScramCredentials", "describe_user_scram_credentials"),
+    Api(51, "AlterUserScramCredentials", "alter_user_scram_credentials"),
+    Api(55, "DescribeQuorum", "describe_quorum"),
+    Api(56, "AlterPartition", "alter_partition"),
+    Api(57, "UpdateFeatures", "update_features"),
+    Api(60, "DescribeCluster", "describe_cluster"),
+    Api(61, "DescribeProducers", "describe_producers"),
+    Api(65, "DescribeTransactions", "describe_transactions"),
+    Api(66, "ListTransactions", "list_transactions"),
+    Api(67, "AllocateProducerIds", "allocate_producer_ids"),
+    Api(68, "ConsumerGroupHeartbeat", "consumer_group_heartbeat"),
+    Api(69, "ConsumerGroupDescribe", "consumer_group_describe"),
+    Api(71, "GetTelemetrySubscriptions", "get_telemetry_subscriptions"),
+    Api(72, "PushTelemetry", "push_telemetry"),
+    Api(74, "ListConfigResources", "list_config_resources"),
+    Api(75, "DescribeTopicPartitions", "describe_topic_partitions"),
+    Api(76, "ShareGroupHeartbeat", "share_group_heartbeat"),
+    Api(77, "ShareGroupDescribe", "share_group_describe"),
+    Api(78, "ShareFetch", "share_fetch"),
+    Api(79, "ShareAcknowledge", "share_acknowledge"),
+    Api(88, "StreamsGroupHeartbeat", "streams_group_heartbeat"),
+    Api(89, "StreamsGroupDescribe", "streams_group_describe"),
+    Api(90, "DescribeShareGroupOffsets", "describe_share_group_offsets"),
+    Api(91, "AlterShareGroupOffsets", "alter_share_group_offsets"),
+    Api(92, "DeleteShareGroupOffsets", "delete_share_group_offsets"),
+)
+
+APIS = {api.key: api for api in _ROWS}
+APIS_BY_NAME = {api.name: api for api in _ROWS}
+
+
+def api_of(message: Message | type[Message]) -> Api:
+    """The row a request or response belongs to."""
+    message_class = message if isinstance(message, type) else type(message)
+    name = message_class.__name__
+    for ending in ("Request", "Response"):
+        if name.endswith(ending):
+            return APIS_BY_NAME[name.removesuffix(ending)]
+    raise KeyError(f"{name} is not the request or response of an API")
