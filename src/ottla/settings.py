@@ -1,0 +1,620 @@
+"""The small language for settings: declared once, read by code, docs, command line and DescribeConfigs.
+
+    class ProducerSettings(ClientSettings):
+        linger_ms = setting("linger.ms", int, default=5, at_least=0, unit="ms", aliases=["queue.buffering.max.ms"],
+                            doc="How long a batch may wait for more records before it is sent.")
+
+    ProducerSettings({"linger.ms": "10"}).linger_ms          # 10, and mypy knows that it is an int
+
+1. The truth is Kafka's dotted name. The attribute and the keyword are the same words with "_" for "." and "-".
+2. Everything is checked when the object is made: unknown names (with the nearest one that exists), one setting given
+   twice, type, bounds, choices, and `validate` for rules between settings. After that the object never changes;
+   `replaced` gives another one.
+3. Texts are read as Java reads them: "true", "-1", "a, b"; no "5s" or "1k", so that a file means the same to Kafka.
+   Files are .properties in ISO-8859-1 with Java's escapes, environment variables follow the official image.
+4. An alias is another library's word for the same setting; giving both is an error. A synonym is a key of Kafka's
+   own that counts when the setting itself is not given (log.retention.hours for log.retention.ms); the first one
+   in the list wins.
+5. A secret is a Password: neither it, nor a settings object, nor an error about it prints what it holds.
+6. No text ever names code to be loaded: a CALLABLE is a Python object or one of the `names` of its declaration.
+7. Reading `settings.linger_ms` is a plain attribute of the instance: it costs nothing on the record path.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, ClassVar, Final, Generic, Literal, Required, Self, TypedDict, TypeVar, Unpack, overload
+
+from ottla.errors import InvalidSetting, UnknownSetting
+
+T = TypeVar("T")
+Importance = Literal["high", "medium", "low"]
+Dynamic = Literal["per-broker", "cluster-wide"]
+
+HIDDEN: Final = "[hidden]"
+SHOWN_LIMIT: Final = 200
+PROPERTIES_LIMIT_BYTES: Final = 1 << 20
+
+log = logging.getLogger(__name__)
+
+
+class Password:
+    """A secret; `value` is the only way to see it."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: str) -> None:
+        self.value: Final = value
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Password) and other.value == self.value
+
+    def __hash__(self) -> int:
+        return hash((Password, self.value))
+
+
+# --- kinds of values -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Kind(Generic[T]):
+    """A type of Kafka's: its name there, words for people, and how a value becomes a T (ValueError if it cannot)."""
+
+    name: str
+    words: str
+    parse: Callable[[object], T]
+
+
+def _whole_number(bits: int) -> Callable[[object], int]:
+    def parse(value: object) -> int:
+        if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,19}\s*", value):
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool) or not -(1 << bits - 1) <= value < 1 << bits - 1:
+            raise ValueError
+        return value
+
+    return parse
+
+
+def _parse_float(value: object) -> float:
+    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?\s*", value):
+        value = float(value)
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < float("inf"):
+        raise ValueError
+    return float(value)
+
+
+def _parse_bool(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return value.strip().lower() == "true"
+    raise ValueError
+
+
+def _parse_str(value: object) -> str:
+    # acks=1 is how people write it in Python, though Kafka declares acks as a text.
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str):
+        raise ValueError
+    return value
+
+
+def _parse_list(value: object) -> tuple[str, ...]:
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+        raise ValueError
+    return tuple(part.strip() for part in parts if part.strip())
+
+
+def _parse_password(value: object) -> Password:
+    if isinstance(value, Password):
+        return value
+    if not isinstance(value, str):
+        raise ValueError
+    return Password(value)
+
+
+def _parse_callable(value: object) -> Callable[..., Any]:
+    if not callable(value):
+        raise ValueError
+    return value
+
+
+INT: Final = Kind("INT", "a whole number", _whole_number(32))
+SHORT: Final = Kind("SHORT", "a whole number", _whole_number(16))
+LONG: Final = Kind("LONG", "a whole number", _whole_number(64))
+DOUBLE: Final = Kind("DOUBLE", "a number", _parse_float)
+BOOLEAN: Final = Kind("BOOLEAN", "true or false", _parse_bool)
+STRING: Final = Kind("STRING", "a text", _parse_str)
+LIST: Final = Kind("LIST", "a list of texts, or one text with commas", _parse_list)
+PASSWORD: Final = Kind("PASSWORD", "a secret text", _parse_password)
+CALLABLE: Final = Kind("CLASS", "a class or function", _parse_callable)
+
+_KINDS: Final[Mapping[type, Kind[Any]]] = {int: INT, float: DOUBLE, bool: BOOLEAN, str: STRING, Password: PASSWORD}
+
+
+# --- one setting -----------------------------------------------------------------------------------------------------
+
+
+class _Required(Enum):
+    REQUIRED = "required"
+
+
+REQUIRED: Final = _Required.REQUIRED
+
+
+@dataclass(frozen=True)
+class Alias:
+    """Another key for a setting; `translate` turns its value into the setting's (hours into ms)."""
+
+    name: str
+    translate: Callable[[Any], object] | None = None
+
+
+class Rules(TypedDict, Generic[T], total=False):
+    """What a declaration may say besides name, type and default."""
+
+    doc: Required[str]
+    at_least: float
+    at_most: float
+    one_of: Sequence[object]
+    check: Callable[[T], str | None]  # gives what is wrong, or None
+    unit: str
+    importance: Importance
+    dynamic: Dynamic | None
+    aliases: Sequence[str | Alias]
+    synonyms: Sequence[str | Alias]
+    names: Mapping[str, Any]
+
+
+@overload
+def setting(name: str, kind: type[T] | Kind[T], **rules: Unpack[Rules[T]]) -> Setting[T]: ...
+@overload
+def setting(name: str, kind: type[T] | Kind[T], *, default: None, **rules: Unpack[Rules[T]]) -> Setting[T | None]: ...
+@overload
+def setting(name: str, kind: type[T] | Kind[T], *, default: T, **rules: Unpack[Rules[T]]) -> Setting[T]: ...
+def setting(name: str, kind: Any, *, default: Any = REQUIRED, **rules: Any) -> Any:
+    """Declare a setting; without a default it must be given. `int` is Kafka's 32-bit INT, LONG has 64 bits."""
+    for key in ("aliases", "synonyms"):
+        rules[key] = tuple(Alias(other) if isinstance(other, str) else other for other in rules.get(key, ()))
+    return Setting(name, kind if isinstance(kind, Kind) else _KINDS[kind], default, **rules)
+
+
+@dataclass(frozen=True, eq=False)
+class Setting(Generic[T]):
+    """One declaration. On the class it gives itself, on an object the value."""
+
+    name: str
+    kind: Kind[Any]
+    default: T | _Required
+    doc: str
+    at_least: float | None = None
+    at_most: float | None = None
+    one_of: Sequence[object] = ()
+    check: Callable[[Any], str | None] | None = None
+    unit: str = ""
+    importance: Importance = "medium"
+    dynamic: Dynamic | None = None
+    aliases: tuple[Alias, ...] = ()
+    synonyms: tuple[Alias, ...] = ()
+    names: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.default is not REQUIRED:
+            object.__setattr__(self, "default", self.accept(self.default))
+
+    def __set_name__(self, owner: type, attribute: str) -> None:
+        if attribute != self.attribute:
+            raise TypeError(f"{self.name} must be declared as {self.attribute}, not as {attribute}")
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: Settings, owner: type) -> T: ...
+    def __get__(self, instance: Settings | None, owner: type) -> Any:
+        # Objects hold their values in __dict__, which Python looks at before a descriptor without __set__.
+        return self if instance is None else instance.__dict__[self.attribute]
+
+    @property
+    def attribute(self) -> str:
+        return _as_keyword(self.name)
+
+    @property
+    def sensitive(self) -> bool:
+        return self.kind is PASSWORD
+
+    @property
+    def permitted(self) -> str:
+        """What values it may have, in words."""
+        words = self.kind.words
+        if self.one_of:
+            words = f"{'any' if self.kind is LIST else 'one'} of {', '.join(self.text(each) for each in self.one_of)}"
+        if self.names is not None:
+            words += f", or one of {', '.join(self.names)}"
+        if self.at_least is not None:
+            words += f", at least {self.at_least}"
+        if self.at_most is not None:
+            words += f", at most {self.at_most}"
+        return f"{words} ({self.unit})" if self.unit else words
+
+    def text(self, value: object) -> str:
+        """A value as it is written in a .properties file; a secret stays hidden."""
+        if value is None:
+            return ""
+        if isinstance(value, bool):
+            return str(value).lower()
+        if isinstance(value, tuple | list):
+            return ",".join(value)
+        if self.kind is CALLABLE and not isinstance(value, str):
+            known = next((name for name, named in (self.names or {}).items() if named is value), None)
+            return known or str(getattr(value, "__qualname__", type(value).__qualname__))
+        return str(value)
+
+    def accept(self, value: object, key: str | None = None) -> T:
+        """The checked value; InvalidSetting names the key the user wrote, the value and what is permitted."""
+        if value is None and self.default is None:
+            return self.default
+        try:
+            accepted = self.kind.parse(self._named(value))
+        except ValueError:
+            raise self._refusal(value, key, f"it must be {self.permitted}") from None
+        if problem := self._problem(accepted):
+            raise self._refusal(value, key, problem)
+        return accepted  # type: ignore[no-any-return]
+
+    def _named(self, value: object) -> object:
+        return self.names.get(value, value) if self.names is not None and isinstance(value, str) else value
+
+    def _problem(self, value: Any) -> str | None:
+        chosen = value if self.kind is LIST else (value,)
+        in_bounds = (self.at_least is None or value >= self.at_least) and (
+            self.at_most is None or value <= self.at_most
+        )
+        if not in_bounds or (self.one_of and not all(each in self.one_of for each in chosen)):
+            return f"it must be {self.permitted}"
+        return self.check(value) if self.check else None
+
+    def _refusal(self, value: object, key: str | None, problem: str) -> InvalidSetting:
+        shown = HIDDEN if self.sensitive else repr(value)[:SHOWN_LIMIT]
+        return InvalidSetting(f"{key or self.name}={shown}; {problem}")
+
+
+# --- a group of settings ---------------------------------------------------------------------------------------------
+
+
+class Source(Enum):
+    """Where a value comes from."""
+
+    DEFAULT = "default"
+    STATIC = "static"
+    DYNAMIC = "dynamic"
+
+
+@dataclass(frozen=True)
+class Given:
+    """A value as someone wrote it, under the key he used."""
+
+    key: str
+    value: object
+    source: Source
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A setting with its value, as DescribeConfigs answers it. Values are texts; None when hidden or not set."""
+
+    setting: Setting[Any]
+    value: str | None
+    source: Source
+    synonyms: tuple[tuple[str, str | None, Source], ...]
+
+    @property
+    def read_only(self) -> bool:
+        return self.setting.dynamic is None
+
+
+class Settings:
+    """A group of settings: declare them in the body of a subclass, combine groups by inheriting from several."""
+
+    _declared: ClassVar[Mapping[str, Setting[Any]]] = {}
+    _slots: ClassVar[Mapping[str, tuple[str, Alias | None]]] = {}
+    _given: Mapping[str, Given]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        by_attribute = {
+            name: each for c in reversed(cls.__mro__) for name, each in vars(c).items() if isinstance(each, Setting)
+        }
+        cls._declared = {each.name: each for each in by_attribute.values()}
+        cls._slots = _slots_of(cls._declared.values())
+
+    def __init__(self, dotted: Mapping[str, object] | None = None, /, **keywords: object) -> None:
+        self._fill(self._gather(dotted or {}, keywords, Source.STATIC))
+
+    @classmethod
+    def load(
+        cls, properties: Path | None = None, environment: Mapping[str, str] | None = None, **keywords: object
+    ) -> Self:
+        """From a .properties file, over it the environment, over both the keywords."""
+        layers: list[Mapping[str, object]] = [{} if properties is None else read_properties(properties)]
+        layers.append({} if environment is None else read_environment(environment))
+        given = {slot: each for layer in layers for slot, each in cls._gather(layer, {}, Source.STATIC).items()}
+        return cls._made(given | cls._gather({}, keywords, Source.STATIC))
+
+    def replaced(
+        self, dotted: Mapping[str, object] | None = None, /, *, source: Source = Source.STATIC, **keywords: object
+    ) -> Self:
+        """Another object with these changes. A dynamic change of a setting that cannot change is refused."""
+        changes = self._gather(dotted or {}, keywords, source)
+        for slot, each in changes.items():
+            if source is Source.DYNAMIC and not any(fed.dynamic for fed in self._fed_by(slot)):
+                raise InvalidSetting(f"{each.key} cannot change while running; set it in the file and restart")
+        return self._made({**self._given, **changes})
+
+    def validate(self) -> None:
+        """Rules between settings: a subclass overrides this and raises InvalidSetting."""
+
+    @classmethod
+    def declared(cls) -> tuple[Setting[Any], ...]:
+        """All declarations, in the order of the class bodies."""
+        return tuple(cls._declared.values())
+
+    def source(self, name: str) -> Source:
+        """Where the value of a setting, by its dotted name, comes from."""
+        given = self._in_effect(self._declared[name])
+        return Source.DEFAULT if given is None else given[1].source
+
+    def entries(self) -> list[Entry]:
+        """Everything about every setting, for DescribeConfigs and the console."""
+        return [self._entry(each) for each in self._declared.values()]
+
+    def as_dict(self) -> dict[str, object]:
+        """Dotted names and values; secrets are Passwords and stay hidden when printed."""
+        return {name: self.__dict__[each.attribute] for name, each in self._declared.items()}
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"settings do not change; use replaced({name}=...)")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("settings do not change")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and isinstance(other, Settings) and other.as_dict() == self.as_dict()
+
+    def __hash__(self) -> int:
+        return hash((type(self), tuple(self.as_dict().values())))
+
+    def __repr__(self) -> str:
+        changed = [each for each in self._declared.values() if self._in_effect(each) is not None]
+        shown = ", ".join(f"{each.name}={each.text(self.__dict__[each.attribute])}" for each in changed)
+        return f"{type(self).__name__}({shown})"
+
+    @classmethod
+    def _fed_by(cls, slot: str) -> Iterator[Setting[Any]]:
+        for each in cls._declared.values():
+            if slot == each.name or slot in (other.name for other in each.synonyms):
+                yield each
+
+    @classmethod
+    def _made(cls, given: Mapping[str, Given]) -> Self:
+        made = cls.__new__(cls)
+        made._fill(given)
+        return made
+
+    @classmethod
+    def _gather(cls, dotted: Mapping[str, object], keywords: Mapping[str, object], source: Source) -> dict[str, Given]:
+        """Values by the slot they fill: the setting's name, or a synonym's. One slot filled twice is an error."""
+        spelled = {_as_keyword(key): key for key in cls._slots}
+        given: dict[str, Given] = {}
+        pairs = [(key, key, value) for key, value in dotted.items()]
+        for written, key, value in [
+            *pairs,
+            *((word, spelled.get(word, word), value) for word, value in keywords.items()),
+        ]:
+            if key not in cls._slots:
+                raise _unknown(written, spelled if written in keywords else cls._slots)
+            slot, alias = cls._slots[key]
+            if slot in given:
+                raise InvalidSetting(f"{given[slot].key} and {written} are the same setting; give only one of them")
+            given[slot] = Given(written, _translated(alias, value, written), source)
+        return given
+
+    def _fill(self, given: Mapping[str, Given]) -> None:
+        self.__dict__["_given"] = given
+        for each in self._declared.values():
+            self.__dict__[each.attribute] = self._value(each)
+        self.validate()
+
+    def _value(self, each: Setting[Any]) -> Any:
+        found = self._in_effect(each)
+        if found is not None:
+            alias, given = found
+            return each.accept(_translated(alias, given.value, given.key), given.key)
+        if each.default is REQUIRED:
+            raise InvalidSetting(f"{each.name} is missing; it must be {each.permitted}")
+        return each.default
+
+    def _in_effect(self, each: Setting[Any]) -> tuple[Alias | None, Given] | None:
+        return next(self._candidates(each), None)
+
+    def _candidates(self, each: Setting[Any]) -> Iterator[tuple[Alias | None, Given]]:
+        if each.name in self._given:
+            yield None, self._given[each.name]
+        yield from ((other, self._given[other.name]) for other in each.synonyms if other.name in self._given)
+
+    def _entry(self, each: Setting[Any]) -> Entry:
+        def shown(value: object) -> str | None:
+            return None if value is None or each.sensitive else each.text(value)
+
+        levels = [
+            (alias.name if alias else each.name, shown(given.value), given.source)
+            for alias, given in self._candidates(each)
+        ]
+        if each.default is not REQUIRED:
+            levels.append((each.name, shown(each.default), Source.DEFAULT))
+        return Entry(each, shown(self.__dict__[each.attribute]), self.source(each.name), tuple(levels))
+
+
+def _as_keyword(name: str) -> str:
+    return name.replace(".", "_").replace("-", "_")
+
+
+def _slots_of(declared: Iterable[Setting[Any]]) -> dict[str, tuple[str, Alias | None]]:
+    """Which key fills which slot, after which translation."""
+    every = list(declared)
+    slots: dict[str, tuple[str, Alias | None]] = {each.name: (each.name, None) for each in every}
+    for each in every:
+        for alias in each.aliases:
+            if alias.name in slots:
+                raise TypeError(f"{alias.name} is an alias of {each.name} and already the name of something else")
+            slots[alias.name] = (each.name, alias)
+    for each in every:
+        for other in each.synonyms:
+            slots.setdefault(other.name, (other.name, None))
+    return slots
+
+
+def _translated(alias: Alias | None, value: object, key: str) -> object:
+    if alias is None or alias.translate is None:
+        return value
+    try:
+        return alias.translate(value)
+    except (ValueError, TypeError) as cause:
+        raise InvalidSetting(f"{key} cannot be translated: {type(cause).__name__}") from None
+
+
+def _unknown(written: str, known: Iterable[str]) -> UnknownSetting:
+    names = list(known)
+    # The right words with "_" for "." are nearer than any other word that difflib may find.
+    same_words = [name for name in names if _as_keyword(name) == _as_keyword(written)]
+    nearest = same_words or difflib.get_close_matches(written[:SHOWN_LIMIT], names, n=1)
+    hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
+    return UnknownSetting(f"{written[:SHOWN_LIMIT]!r}{hint}")
+
+
+# --- where settings are written --------------------------------------------------------------------------------------
+
+_ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_PAIR: Final = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """The pairs of a Java .properties file."""
+    with path.open("rb") as file:
+        raw = file.read(PROPERTIES_LIMIT_BYTES + 1)
+    if len(raw) > PROPERTIES_LIMIT_BYTES:
+        raise InvalidSetting(f"{path} is larger than {PROPERTIES_LIMIT_BYTES} bytes; that is no settings file")
+    return parse_properties(raw.decode("iso-8859-1"))
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """The pairs of a text in Java's .properties syntax; when a key comes twice the last one counts, as in Java."""
+    pairs = {}
+    for line in _logical_lines(text):
+        found = _PAIR.fullmatch(line)
+        if found is not None:
+            pairs[_unescaped(found[1])] = _unescaped(found[2])
+    return pairs
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    held: str | None = None
+    for natural in re.split(r"\r\n|\r|\n", text):
+        line = natural.lstrip(" \t\f")
+        if held is None and (not line or line[0] in "#!"):
+            continue
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2:
+            held = (held or "") + line[:-1]
+            continue
+        yield (held or "") + line
+        held = None
+    if held:
+        yield held
+
+
+def _unescaped(text: str) -> str:
+    def replace(found: re.Match[str]) -> str:
+        escaped = found[1]
+        if len(escaped) == 5:
+            return chr(int(escaped[1:], 16))
+        if escaped == "u":
+            raise InvalidSetting(f"the .properties text has \\u without four hexadecimal digits near {text[:40]!r}")
+        return _ESCAPES.get(escaped, escaped)
+
+    plain = re.sub(r"\\(u[0-9a-fA-F]{4}|.)", replace, text, flags=re.DOTALL)
+    # Java writes what lies beyond 16 bits as two escapes; in Python they are one character.
+    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+# Variables of Kafka's start scripts and of its image that share the prefix but are no settings.
+SCRIPT_VARIABLES: Final = frozenset(
+    {
+        *("KAFKA_HEAP_OPTS", "KAFKA_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS", "KAFKA_JMX_OPTS", "KAFKA_JMX_PORT"),
+        *("KAFKA_JMX_HOSTNAME", "KAFKA_GC_LOG_OPTS", "KAFKA_DEBUG", "KAFKA_HOME", "KAFKA_MODE", "KAFKA_VERSION"),
+        *("KAFKA_LOG4J_OPTS", "KAFKA_LOG4J_ROOT_LOGLEVEL", "KAFKA_LOG4J_LOGGERS", "KAFKA_LOG4J_CMD_OPTS"),
+        *("KAFKA_TOOLS_LOG4J_LOGLEVEL", "KAFKA_CLASSPATH", "KAFKA_BROKERS"),
+    }
+)
+# Kubernetes puts these into every pod of a namespace that has a service named kafka or kafka-something.
+_KUBERNETES: Final = re.compile(r"KAFKA_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT(_[0-9]+_(TCP|UDP)(_\w+)?)?)")
+
+
+def read_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Dotted keys from KAFKA_ variables: "_" is ".", "__" is "_", "___" is "-", as in the official image."""
+    found: dict[str, str] = {}
+    for name, value in environment.items():
+        if not name.startswith("KAFKA_") or name in SCRIPT_VARIABLES or _KUBERNETES.fullmatch(name):
+            continue
+        if name.startswith("KAFKA_CFG_"):
+            log.warning("%s is read, but is another image's form; write KAFKA_%s", name, name[len("KAFKA_CFG_") :])
+            found.setdefault(_key_of_variable(name.removeprefix("KAFKA_CFG_")), value)
+        else:
+            found[_key_of_variable(name.removeprefix("KAFKA_"))] = value
+    return found
+
+
+def _key_of_variable(name: str) -> str:
+    def replace(found: re.Match[str]) -> str:
+        dashes, rest = divmod(len(found[0]), 3)
+        return "-" * dashes + ("", ".", "_")[rest]
+
+    return re.sub("_+", replace, name.lower())
+
+
+# --- the reference ---------------------------------------------------------------------------------------------------
+
+
+def markdown_reference(group: type[Settings]) -> str:
+    """The reference table of a group: important settings first, then by name."""
+    rank = {"high": 0, "medium": 1, "low": 2}
+    rows = [
+        "| name | type | default | permitted | importance | while running | what it does |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for each in sorted(group.declared(), key=lambda each: (rank[each.importance], each.name)):
+        rows.append("| " + " | ".join(_cell(cell) for cell in _reference_cells(each)) + " |")
+    return "\n".join(rows) + "\n"
+
+
+def _reference_cells(each: Setting[Any]) -> list[str]:
+    default = "required" if each.default is REQUIRED else each.text(each.default) or "none"
+    running = each.dynamic or "no"
+    also = [other.name for other in (*each.synonyms, *each.aliases)]
+    doc = each.doc + (f" Also: {', '.join(f'`{name}`' for name in also)}." if also else "")
+    return [f"`{each.name}`", each.kind.name.lower(), default, each.permitted, each.importance, running, doc]
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
