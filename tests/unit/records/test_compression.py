@@ -375,6 +375,13 @@ def test_a_zstd_frame_with_javas_largest_window_is_read_and_its_memory_is_not_ke
     assert len(compression._spare_decompressors) == 1
 
 
+def test_a_zstd_context_grown_large_is_not_kept(monkeypatch):
+    monkeypatch.setattr(compression, "_spare_compressors", {})
+    compress(ZSTD, LINES, 3)
+    compress(ZSTD, LINES, 19)
+    assert {level: len(spare) for level, spare in compression._spare_compressors.items()} == {3: 1, 19: 0}
+
+
 def test_zstd_frames_one_after_the_other_are_one_text():
     skippable = b"\x5a\x2a\x4d\x18" + struct.pack("<I", 3) + b"any"
     frames = zstd_frames(b"one ") + skippable + zstd_frames(b"", content_size=False) + zstd_frames(b"two")
@@ -460,6 +467,20 @@ def test_snappy_does_not_even_begin_with_too_much(monkeypatch):
     for bomb in (b"\xff\xff\xff\xff\x0f\0x", bytes(cramjam.snappy.compress_raw(bytes(2 * MIB)))):
         with pytest.raises(CorruptMessage):
             decompress(SNAPPY, bomb, MIB)
+
+
+@pytest.mark.parametrize(
+    ("codec", "claim"), [(SNAPPY, b"\xff\xff\xff\xff\x0f\0x"), (ZSTD, zstd_claim(1 << 31)), (LZ4, lz4_claim(1 << 31))]
+)
+def test_a_claim_the_bytes_do_not_justify_takes_no_memory_even_under_a_large_limit(codec, claim, monkeypatch):
+    monkeypatch.delattr(cramjam.snappy, "decompress_raw")
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptMessage, match="claims to hold|frameSize_wrong"):
+            decompress(codec, claim, 1 << 40)
+        assert tracemalloc.get_traced_memory()[1] < MIB
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("codec", CODECS)
