@@ -464,7 +464,7 @@ def _walk_zstd(rest: memoryview, view: memoryview) -> tuple[_ZstdFrame, int]:
         block = int.from_bytes(rest[position : position + 3], "little")
         last, kind, size = bool(block & 1), block >> 1 & 3, block >> 3
         # Kinds: 0 stored, 1 one byte repeated, 2 compressed, 3 reserved (the library refuses it).
-        largest += block_bytes_max if kind == 2 else size
+        largest += block_bytes_max if kind == 2 else min(size, block_bytes_max)
         position += 3 + (1 if kind == 1 else size)
     position += 4 if header.has_checksum else 0
     if position > len(rest):
