@@ -1,0 +1,90 @@
+"""The only place that chooses between the native record codec and its Python twin.
+
+The native one is taken when it was built. OTTLA_RECORDS=native or =python forces the choice, and then a missing
+build is an error and not a silent change of speed. `CHOSEN` says which one it is, for logs and test headers.
+"""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+
+VARIABLE = "OTTLA_RECORDS"
+
+
+def load_native() -> ModuleType | None:
+    """The native module, or None when it was not built on this machine."""
+    try:
+        from ottla.records import _native
+    except ImportError as error:
+        # A module that is there and does not load is a broken build, not a missing one.
+        if error.name not in ("ottla.records._native", "ottla.records"):
+            raise
+        return None
+    return _native
+
+
+def choose(forced: str) -> str:
+    """`native` or `python`, from what is built and what the variable says."""
+    if forced not in ("", "native", "python"):
+        raise ImportError(f"{VARIABLE} is {forced!r}; it must be 'native', 'python' or not set")
+    if forced == "python":
+        return "python"
+    if load_native() is not None:
+        return "native"
+    if forced == "native":
+        raise ImportError(
+            f"{VARIABLE}=native asks for the native record codec, but ottla.records._native is not built here: "
+            "run `python setup.py build_ext --inplace` with a C compiler, or unset the variable"
+        )
+    return "python"
+
+
+CHOSEN = choose(os.environ.get(VARIABLE, ""))
+
+if CHOSEN == "native":
+    from ottla.records._native import (
+        BatchBuilder,
+        BatchInfo,
+        Record,
+        RecordBatch,
+        RecordStream,
+        assign_offsets,
+        crc32c,
+        decode_columns,
+        decode_varint,
+        decode_varlong,
+        encode_varint,
+        encode_varlong,
+        murmur2,
+        scan,
+        set_append_time,
+    )
+else:
+    from ottla.records.batch import Record, RecordBatch
+    from ottla.records.builder import BatchBuilder
+    from ottla.records.checksum import crc32c
+    from ottla.records.columns import decode_columns
+    from ottla.records.hashing import murmur2
+    from ottla.records.scan import BatchInfo, assign_offsets, scan, set_append_time
+    from ottla.records.stream import RecordStream
+    from ottla.records.varint import decode_varint, decode_varlong, encode_varint, encode_varlong
+
+__all__ = [
+    "CHOSEN",
+    "BatchBuilder",
+    "BatchInfo",
+    "Record",
+    "RecordBatch",
+    "RecordStream",
+    "assign_offsets",
+    "crc32c",
+    "decode_columns",
+    "decode_varint",
+    "decode_varlong",
+    "encode_varint",
+    "encode_varlong",
+    "murmur2",
+    "scan",
+    "set_append_time",
+]
