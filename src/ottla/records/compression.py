@@ -456,7 +456,6 @@ def _walk_zstd(rest: memoryview, view: memoryview) -> tuple[_ZstdFrame, int]:
         position = zstandard.frame_header_size(rest)
     except zstandard.ZstdError as error:
         raise _broken(Compression.ZSTD, view, error) from None
-    block_bytes_max = min(header.window_size, ZSTD_BLOCK_BYTES_MAX)
     largest, last = 0, False
     while not last:
         if position + 3 > len(rest):
@@ -464,7 +463,7 @@ def _walk_zstd(rest: memoryview, view: memoryview) -> tuple[_ZstdFrame, int]:
         block = int.from_bytes(rest[position : position + 3], "little")
         last, kind, size = bool(block & 1), block >> 1 & 3, block >> 3
         # Kinds: 0 stored, 1 one byte repeated, 2 compressed, 3 reserved (the library refuses it).
-        largest += block_bytes_max if kind == 2 else min(size, block_bytes_max)
+        largest += ZSTD_BLOCK_BYTES_MAX if kind == 2 else min(size, ZSTD_BLOCK_BYTES_MAX)
         position += 3 + (1 if kind == 1 else size)
     position += 4 if header.has_checksum else 0
     if position > len(rest):

@@ -396,10 +396,12 @@ def test_half_a_zstd_frame_is_refused(frame):
         decompress(ZSTD, frame, 100)
 
 
-def test_a_zstd_frame_that_hides_its_content_behind_a_size_of_0_is_refused():
-    # One segment, content size 0; a stored last block of 3 bytes.
+@pytest.mark.parametrize("kind", [0, 2])
+def test_a_zstd_frame_that_hides_its_content_behind_a_size_of_0_is_refused(kind):
+    # One segment, content size 0; a last block of 3 bytes, stored or compressed.
+    block_header = (3 << 3 | kind << 1 | 1).to_bytes(3, "little")
     with pytest.raises(CorruptMessage, match="claims to hold 0"):
-        decompress(ZSTD, b"\x28\xb5\x2f\xfd\x20\x00" + (3 << 3 | 1).to_bytes(3, "little") + b"abc", 100)
+        decompress(ZSTD, b"\x28\xb5\x2f\xfd\x20\x00" + block_header + b"abc", 100)
 
 
 # ---- limits ----
