@@ -17,12 +17,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from ottla.errors import CorruptMessage
+from ottla.records.implementation import BatchBuilder
 
 __all__ = [
     "ControlType",
     "EndTransactionMarker",
     "encode_marker_key",
     "encode_marker_value",
+    "end_transaction_batch",
     "read_control_type",
     "read_marker",
 ]
@@ -63,6 +65,32 @@ def encode_marker_key(marker: EndTransactionMarker) -> bytes:
 def encode_marker_value(marker: EndTransactionMarker) -> bytes:
     """The value of the control record for `marker`."""
     return _value.pack(VERSION, marker.coordinator_epoch)
+
+
+def end_transaction_batch(
+    marker: EndTransactionMarker,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    timestamp_ms: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytes:
+    """The control batch that ends a producer's transaction in one partition.
+
+    It has no sequence number: the coordinator writes it, not the producer, whose count goes on undisturbed.
+    """
+    builder = BatchBuilder(
+        base_offset=base_offset,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+        leader_epoch=leader_epoch,
+    )
+    builder.append(timestamp_ms, encode_marker_key(marker), encode_marker_value(marker))
+    batch: bytes = builder.close()
+    return batch
 
 
 def read_control_type(key: Bytes | None) -> ControlType | int:

@@ -1,16 +1,19 @@
 """Control records: markers travel both ways, unknown kinds are kept, broken ones refused."""
 
 import pytest
+from aiokafka.record import default_records as aiokafka_records
 from aiokafka.record.control_record import ABORT_MARKER, COMMIT_MARKER, ControlRecord
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.errors import CorruptMessage
+from ottla.records import RecordBatch
 from ottla.records.control import (
     ControlType,
     EndTransactionMarker,
     encode_marker_key,
     encode_marker_value,
+    end_transaction_batch,
     read_control_type,
     read_marker,
 )
@@ -32,6 +35,24 @@ def test_the_bytes_are_kafkas():
 @pytest.mark.parametrize(("commit", "theirs"), [(True, COMMIT_MARKER), (False, ABORT_MARKER)])
 def test_aiokafka_reads_our_key(commit, theirs):
     assert ControlRecord.parse(encode_marker_key(EndTransactionMarker(commit, 0))) == theirs
+
+
+@given(markers)
+def test_a_marker_in_its_batch(marker):
+    data = end_transaction_batch(
+        marker, producer_id=4001, producer_epoch=3, timestamp_ms=1700000000000, base_offset=77, leader_epoch=5
+    )
+    batch = RecordBatch(data)
+    batch.check()
+    (record,) = batch.records()
+    assert read_marker(record.key, record.value) == marker
+    assert (record.offset, record.timestamp_ms, record.headers) == (77, 1700000000000, ())
+    theirs = aiokafka_records.DefaultRecordBatch(data)
+    assert theirs.validate_crc()
+    assert theirs.is_control_batch
+    assert theirs.is_transactional
+    assert (theirs.producer_id, theirs.base_offset) == (4001, 77)
+    assert ControlRecord.parse(next(iter(theirs)).key) == (COMMIT_MARKER if marker.commit else ABORT_MARKER)
 
 
 def test_fields_added_by_newer_versions_are_passed_over():
