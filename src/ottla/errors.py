@@ -761,6 +761,11 @@ class FrameTooLarge(MalformedMessage):
     Raise the limit if the size is honest; otherwise something that is not Kafka speaks on this port."""
 
 
+class LimitReached(OttlaError):
+    """A limit of this process is reached.
+    Wait until something has ended, or raise the limit if the machine can carry it."""
+
+
 class IllegalMove(OttlaError):
     """A state machine was asked for a move its table does not have.
     This is a fault in Ottla: please report it with the story that led here."""

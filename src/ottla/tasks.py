@@ -1,0 +1,218 @@
+"""Periodic and delayed jobs on a clock (Kafka's scheduler).
+
+1. `Schedule` decides: which jobs are due at a moment, and when to look again. It has no clock, no loop and no
+   randomness of its own; `TaskRunner` at the end of this file is the thin loop that acts.
+2. Jobs due at the same moment start in the order they were scheduled.
+3. A period is the pause between the end of one run and the start of the next, so a slow job never overtakes itself.
+   Jitter is added to each pause, to keep a hundred brokers from doing the same thing at the same moment.
+4. A job that fails is reported and goes on with its period; the others do not notice.
+5. Limits: `limit` jobs in a schedule (then LimitReached), `at_once` running in a runner (then due jobs wait).
+
+Owned by one thread; from another, hand over with call_soon_threadsafe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ottla.clock import Clock
+from ottla.errors import LimitReached
+
+log = logging.getLogger(__name__)
+
+Action = Callable[[], Awaitable[None] | None]
+JOBS_LIMIT: Final = 100_000
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """Something to do at `due_ms`, and again after each pause if it has a period."""
+
+    name: str
+    action: Action = field(repr=False)
+    due_ms: float
+    period_ms: float | None = None
+    jitter_ms: float = 0.0
+    cancelled: bool = False
+
+
+class Schedule:
+    """What is due, and when the next is."""
+
+    def __init__(self, random_share: Callable[[], float], *, limit: int = JOBS_LIMIT) -> None:
+        """`random_share` gives numbers from 0 to 1 for the jitter, such as Random(seed).random."""
+        self._random_share = random_share
+        self._limit = limit
+        self._waiting: list[tuple[float, int, Job]] = []
+        self._live: set[Job] = set()
+        self._scheduled = 0
+
+    def __len__(self) -> int:
+        """Jobs that wait or run."""
+        return len(self._live)
+
+    def once(self, name: str, action: Action, *, now_ms: float, delay_ms: float = 0) -> Job:
+        """Run it one time, after a delay."""
+        return self._add(Job(name, action, now_ms + max(0.0, delay_ms)))
+
+    def every(
+        self, name: str, action: Action, *, now_ms: float, period_ms: float, delay_ms: float = 0, jitter_ms: float = 0
+    ) -> Job:
+        """Run it after a delay and then again and again, with the period and up to the jitter between two runs."""
+        if period_ms <= 0 or jitter_ms < 0:
+            raise ValueError(f"job {name!r} needs a period above 0 ms and no negative jitter, not {period_ms} ms")
+        due_ms = now_ms + max(0.0, delay_ms) + jitter_ms * self._random_share()
+        return self._add(Job(name, action, due_ms, period_ms, jitter_ms))
+
+    def cancel(self, job: Job) -> None:
+        """Do not start it again. A run that is under way ends by itself; cancelling twice is fine."""
+        if job.cancelled:
+            return
+        job.cancelled = True
+        self._live.discard(job)
+        # Entries of cancelled jobs stay in the heap until they are due; this keeps them from filling it.
+        if len(self._waiting) > 64 and len(self._waiting) > 2 * len(self._live):
+            self._waiting = [entry for entry in self._waiting if not entry[2].cancelled]
+            heapq.heapify(self._waiting)
+
+    def next_due_ms(self) -> float | None:
+        """When to look again; None when nothing waits."""
+        while self._waiting and self._waiting[0][2].cancelled:
+            heapq.heappop(self._waiting)
+        return self._waiting[0][0] if self._waiting else None
+
+    def take_due(self, now_ms: float, limit: int = JOBS_LIMIT) -> list[Job]:
+        """The jobs to start now, at most `limit`. Tell `ended` about each of them, or it will not come again."""
+        taken: list[Job] = []
+        while len(taken) < limit:
+            due_ms = self.next_due_ms()
+            if due_ms is None or due_ms > now_ms:
+                break
+            taken.append(heapq.heappop(self._waiting)[2])
+        return taken
+
+    def ended(self, job: Job, now_ms: float) -> None:
+        """A run is over, well or not: a periodic job waits for its next one."""
+        if job.period_ms is None or job.cancelled:
+            self._live.discard(job)
+            return
+        job.due_ms = now_ms + job.period_ms + job.jitter_ms * self._random_share()
+        self._push(job)
+
+    def _add(self, job: Job) -> Job:
+        if len(self._live) >= self._limit:
+            raise LimitReached(f"job {job.name!r} is not scheduled, because {self._limit} jobs are")
+        self._live.add(job)
+        self._push(job)
+        return job
+
+    def _push(self, job: Job) -> None:
+        self._scheduled += 1
+        heapq.heappush(self._waiting, (job.due_ms, self._scheduled, job))
+
+
+def log_failure(job: Job, error: Exception) -> None:
+    """The usual handler: say it in the log with its trace."""
+    log.error("job %r failed; it goes on if it has a period", job.name, exc_info=error)
+
+
+class TaskRunner:
+    """Runs a schedule on an event loop until it is cancelled."""
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        clock: Clock,
+        *,
+        on_failure: Callable[[Job, Exception], None] = log_failure,
+        at_once: int = 10,
+    ) -> None:
+        self._schedule = schedule
+        self._clock = clock
+        self._on_failure = on_failure
+        self._at_once = at_once
+        self._running: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+
+    def once(self, name: str, action: Action, *, delay_ms: float = 0) -> Job:
+        """Schedule a job from now on, and let a sleeping runner know."""
+        job = self._schedule.once(name, action, now_ms=self._clock.monotonic_ms(), delay_ms=delay_ms)
+        self._changed.set()
+        return job
+
+    def every(self, name: str, action: Action, *, period_ms: float, delay_ms: float = 0, jitter_ms: float = 0) -> Job:
+        """Schedule a periodic job from now on, and let a sleeping runner know."""
+        job = self._schedule.every(
+            name,
+            action,
+            now_ms=self._clock.monotonic_ms(),
+            period_ms=period_ms,
+            delay_ms=delay_ms,
+            jitter_ms=jitter_ms,
+        )
+        self._changed.set()
+        return job
+
+    def cancel(self, job: Job) -> None:
+        self._schedule.cancel(job)
+
+    async def run(self) -> None:
+        """Work until cancelled; then cancel what is running and wait for its end."""
+        try:
+            while True:
+                self._start_due()
+                await self._wait()
+        finally:
+            for task in self._running:
+                task.cancel()
+            await asyncio.gather(*self._running, return_exceptions=True)
+
+    def _start_due(self) -> None:
+        room = self._at_once - len(self._running)
+        for job in self._schedule.take_due(self._clock.monotonic_ms(), room):
+            task = asyncio.create_task(self._run_one(job), name=job.name)
+            self._running.add(task)
+            task.add_done_callback(self._one_ended)
+
+    async def _run_one(self, job: Job) -> None:
+        try:
+            outcome = job.action()
+            if inspect.isawaitable(outcome):
+                await outcome
+        except Exception as error:
+            self._report(job, error)
+        finally:
+            self._schedule.ended(job, self._clock.monotonic_ms())
+
+    def _report(self, job: Job, error: Exception) -> None:
+        try:
+            self._on_failure(job, error)
+        except Exception:
+            log.exception("the handler for failed jobs failed itself, on job %r: %s", job.name, error)
+
+    def _one_ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._changed.set()
+
+    async def _wait(self) -> None:
+        """Until the next job is due, a new one comes or a running one ends."""
+        # Nothing awaits between looking at the schedule and here, so no change can fall in between unseen.
+        self._changed.clear()
+        waits: list[asyncio.Task[Any]] = [asyncio.create_task(self._changed.wait())]
+        due_ms = self._schedule.next_due_ms()
+        if due_ms is not None and len(self._running) < self._at_once:
+            waits.append(asyncio.create_task(self._clock.sleep(due_ms - self._clock.monotonic_ms())))
+        try:
+            over, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for wait in over:
+                wait.result()  # a clock that fails must stop us, not make us spin
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
