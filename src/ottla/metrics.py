@@ -6,8 +6,8 @@
 
 1. A metric has Kafka's name (group, name, tags) and a name in the text: `exposed`, or made from the group and name.
    A counter's text name ends in _total; a name that is made begins with kafka_. Both come from one declaration.
-2. Thread rule: an instrument is written by one thread, the one that owns what it measures. Anybody may read; he may
-   miss the sample of this very moment, never see a torn one.
+2. Thread rule: an instrument is written by one thread, the one that owns what it measures. Anybody may read; a
+   reader on another thread may be one sample off, and disturbs nothing.
 3. Time is an argument, in monotonic milliseconds. Nothing here reads a clock.
 4. Memory is bounded: a window keeps `samples` sums, a histogram at most BUCKETS_LIMIT buckets, a family at most
    `series_limit` series. Past that limit all new label sets share one series labelled __other__, and
@@ -107,13 +107,15 @@ class Window:
 
     def record(self, value: float, now_ms: float) -> None:
         if not self._samples or now_ms - self._samples[-1].start_ms >= self.window_ms:
-            # A new list, never a changed one: a reader on another thread goes on with the one he holds.
+            # A new list, never a changed one: a reader on another thread goes on with the one it holds.
             self._samples = [*self._alive(now_ms), _Sample(now_ms)][-self.sample_count :]
         sample = self._samples[-1]
         sample.total += value
         sample.count += 1
-        sample.smallest = min(sample.smallest, value)
-        sample.largest = max(sample.largest, value)
+        if value < sample.smallest:
+            sample.smallest = value
+        if value > sample.largest:
+            sample.largest = value
         self.total += value
 
     def rate(self, now_ms: float) -> float:

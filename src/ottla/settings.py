@@ -26,7 +26,7 @@ import difflib
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Literal, Required, Self, TypedDict, TypeVar, Unpack, overload
@@ -303,10 +303,10 @@ class Source(Enum):
 
 @dataclass(frozen=True)
 class Given:
-    """A value as someone wrote it, under the key he used."""
+    """A value as it was written, and under which key. It may be a secret, so it is not printed."""
 
     key: str
-    value: object
+    value: object = field(repr=False)
     source: Source
 
 

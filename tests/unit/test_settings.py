@@ -302,6 +302,7 @@ def test_a_secret_is_never_printed():
     canary = "s3cret-canary"
     settings = producer({"sasl.password": canary})
     texts = [repr(settings), str(settings.sasl_password), repr(settings.as_dict()), repr(settings.entries())]
+    texts += [repr(vars(settings)), repr(settings.replaced(acks="1"))]
     assert not any(canary in text for text in texts)
     assert "sasl.password=[hidden]" in repr(settings)
     assert settings.sasl_password.value == canary
