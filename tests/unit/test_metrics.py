@@ -122,6 +122,15 @@ def test_a_histogram_shows_one_to_two_windows_and_counts_for_life():
     assert (histogram.count, histogram.total) == (4, 109)
 
 
+def test_a_histogram_forgets_while_nothing_is_recorded():
+    histogram = Histogram(window_ms=1000)
+    histogram.record(100, 0)
+    histogram.record(1, 1000)
+    assert histogram.quantile(1, 1999) == pytest.approx(100, rel=0.02)
+    assert histogram.quantile(1, 2000) == pytest.approx(1, rel=0.02)
+    assert math.isnan(histogram.quantile(1, 3000))
+
+
 def test_a_histogram_has_a_bounded_number_of_buckets():
     source, histogram = random.Random(1), Histogram()
     for _ in range(20_000):

@@ -171,6 +171,7 @@ def test_texts_are_read_as_java_reads_them(name, value, accepted):
         ("linger.ms", None, "whole number"),
         ("linger.ms", "9" * 30, "whole number"),
         ("epoch", 32768, "whole number"),
+        ("epoch", -32769, "whole number"),
         ("enable.idempotence", "yes", "true or false"),
         ("enable.idempotence", 1, "true or false"),
         ("ratio", "nan", "a number"),
@@ -445,6 +446,7 @@ def test_the_form_of_another_image_is_read_with_a_warning_and_gives_way(caplog):
         found = read_environment({"KAFKA_CFG_NODE_ID": "1", "KAFKA_NODE_ID": "2", "KAFKA_CFG_LOG_DIRS": "/d"})
     assert found == {"node.id": "2", "log.dirs": "/d"}
     assert "write KAFKA_LOG_DIRS" in caplog.text
+    assert read_environment({"KAFKA_NODE_ID": "2", "KAFKA_CFG_NODE_ID": "1"}) == {"node.id": "2"}
 
 
 def test_environment_wins_over_file_and_keywords_over_both(tmp_path):

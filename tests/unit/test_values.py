@@ -102,6 +102,10 @@ def test_a_random_uuid_is_neither_reserved_nor_an_option_on_a_command_line():
     assert random_uuid(os.urandom).version == 4
 
 
+def test_the_first_hundred_uuids_belong_to_kafka():
+    assert [is_reserved_uuid(UUID(int=number)) for number in (0, 1, 99, 100)] == [True, True, True, False]
+
+
 def test_a_uuid_that_looks_like_an_option_is_drawn_again():
     draws = iter([b"\xf8" + b"\x00" * 15, b"\x00" * 16])
     assert random_uuid(lambda _: next(draws)).bytes[0] == 0
