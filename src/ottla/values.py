@@ -4,8 +4,9 @@
 2. TopicPartition, Node and Header are named tuples: the dictionaries on the record path are keyed by them, and a
    tuple hashes and compares in C.
 3. Offsets are int64 as on the wire; a range holds its first offset and not its last.
-4. Kafka's text form of a uuid is 22 characters of URL-safe base64 without padding; in Python it is the
-   standard library's UUID. Ids that Kafka keeps for itself are named below.
+4. Kafka's text form of a uuid is 22 characters of URL-safe base64 without padding; inside Ottla a uuid is
+   its 16 bytes, as on the wire: they are compared and hashed all day and printed rarely. Ids that Kafka keeps for
+   itself are named below.
 """
 
 from __future__ import annotations
@@ -131,10 +132,10 @@ class OffsetAndTimestamp(NamedTuple):
 
 # --- uuids -----------------------------------------------------------------------------------------------------------
 
-ZERO_UUID: Final = UUID(int=0)
+ZERO_UUID: Final = bytes(16)
 """No id."""
 
-ONE_UUID: Final = UUID(int=1)
+ONE_UUID: Final = bytes(15) + b"\1"
 METADATA_TOPIC_UUID: Final = ONE_UUID
 """The id of the cluster metadata topic; Kafka gives it to no other."""
 
@@ -142,35 +143,35 @@ _RESERVED_BELOW: Final = 100
 _TEXT_LENGTH: Final = 22
 
 
-def uuid_to_text(uuid: UUID) -> str:
+def uuid_to_text(uuid: bytes) -> str:
     """Kafka's text form: 22 characters of URL-safe base64."""
-    return base64.urlsafe_b64encode(uuid.bytes).rstrip(b"=").decode("ascii")
+    return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode("ascii")
 
 
-def uuid_from_text(text: str) -> UUID:
+def uuid_from_text(text: str) -> bytes:
     """Read Kafka's text form; ValueError says what is wrong with it."""
     try:
-        uuid = UUID(bytes=base64.urlsafe_b64decode(text[:_TEXT_LENGTH] + "=="))
+        uuid = base64.urlsafe_b64decode(text[:_TEXT_LENGTH] + "==")
     except ValueError:
         uuid = ZERO_UUID
     # Decoders overlook foreign characters and spare bits; two spellings of one id would be two keys in a dictionary.
-    if uuid_to_text(uuid) != text:
+    if len(uuid) != 16 or uuid_to_text(uuid) != text:
         raise ValueError(f"{text[:40]!r} is not a Kafka uuid: it must be {_TEXT_LENGTH} characters of URL-safe base64")
     return uuid
 
 
-def is_reserved_uuid(uuid: UUID) -> bool:
+def is_reserved_uuid(uuid: bytes) -> bool:
     """Kafka keeps the first hundred ids for itself."""
-    return uuid.int < _RESERVED_BELOW
+    return int.from_bytes(uuid, "big") < _RESERVED_BELOW
 
 
-def random_uuid(random_bytes: Callable[[int], bytes]) -> UUID:
+def random_uuid(random_bytes: Callable[[int], bytes]) -> bytes:
     """A new id from the given random source (os.urandom, Random.randbytes).
 
     Ids whose text begins with a dash are drawn again, as Kafka does, because command lines take them for options.
     """
     for _ in range(100):
-        uuid = UUID(bytes=random_bytes(16), version=4)
+        uuid = UUID(bytes=random_bytes(16), version=4).bytes
         if not is_reserved_uuid(uuid) and not uuid_to_text(uuid).startswith("-"):
             return uuid
     raise ValueError("the random source gave no usable uuid in 100 draws; it is not random")

@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, Union, dataclass_transform, get_args, get_origin
 
-ZERO_UUID = bytes(16)
+from ottla.values import ZERO_UUID as ZERO_UUID
+
 MISSING: Any = object()
 FOREVER = 1 << 15  # versions are int16: no version is ever above
 
