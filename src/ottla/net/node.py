@@ -1,0 +1,257 @@
+"""Runs a Peer over a transport: the thin loop that acts while the peer decides.
+
+1. `send` gives the answer or raises why there is none; every call ends, at the latest a little after its time-out.
+2. Cancelling a `send` is safe: a request not yet written never will be, the answer to one already written is dropped
+   when it comes, and nobody else's request notices.
+3. `close` fails what is open, closes the link and leaves no task behind. After it nothing can be sent.
+4. Events of a link that was given up are ignored: only the newest link speaks for the node.
+
+Belongs to one event loop. For several nodes and for choosing among them see `ottla.client.network`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+from ottla.clock import Clock
+from ottla.errors import NotConnected, OttlaError
+from ottla.net.connection import ApiVersionTable, Completed, Failed
+from ottla.net.decisions import BackingOff, Close, Connect, Decision, Ready, Send, WakeAt
+from ottla.net.peer import Peer, State
+from ottla.net.transport import Link, LinkSettings, Transport
+from ottla.protocol.schema import Message
+
+log = logging.getLogger(__name__)
+
+
+class _LinkEvents:
+    """The events of one link, told to the node for as long as this is its newest link."""
+
+    def __init__(self, node: NodeConnection) -> None:
+        self._node = node
+        self.link: Link | None = None
+        self.ended = asyncio.Event()
+
+    def opened(self, link: Link) -> None:
+        self.link = link
+        self._tell(self._node.peer.connected)
+
+    def frame_received(self, frame: memoryview) -> None:
+        self._tell(self._node.peer.received, frame)
+
+    def writable_changed(self, writable: bool) -> None:
+        self._tell(self._node.peer.writable, writable)
+
+    def closed(self, error: OttlaError | None) -> None:
+        self.ended.set()
+        self._tell(self._node.peer.disconnected, error)
+
+    def _tell(self, event: Callable[..., list[Decision]], *arguments: Any) -> None:
+        if self._node.is_newest(self):
+            self._node.happened(event, *arguments)
+        elif self.link is not None:
+            self.link.abort()
+
+
+class NodeConnection:
+    """One node that can be asked."""
+
+    def __init__(
+        self,
+        peer: Peer,
+        *,
+        transport: Transport,
+        clock: Clock,
+        tls: ssl.SSLContext | None = None,
+        link_settings: LinkSettings | None = None,
+    ) -> None:
+        self.peer = peer
+        self._transport = transport
+        self._clock = clock
+        self._tls = tls
+        self._link_settings = link_settings
+        self._events: _LinkEvents | None = None
+        self._dialing: asyncio.Task[None] | None = None
+        self._timer: asyncio.Task[None] | None = None
+        self._tickets = itertools.count()
+        self._answers: dict[object, asyncio.Future[Message | None]] = {}
+        self._ready: set[asyncio.Future[ApiVersionTable]] = set()
+        self._closed = False
+
+    # --- what the user calls ---
+
+    async def connect(self, *, timeout_ms: float = 30_000) -> ApiVersionTable:
+        """Wait until requests can be sent, trying again after failures that may pass; raises the last failure."""
+        self._refuse_when_closed()
+        if self.peer.state is State.READY and self.peer.versions is not None:
+            return self.peer.versions
+        now_ms = self._clock.monotonic_ms()
+        ready: asyncio.Future[ApiVersionTable] = asyncio.get_running_loop().create_future()
+        self._ready.add(ready)
+        try:
+            self.happened(self.peer.connect, until_ms=now_ms + timeout_ms)
+            return await self._at_most(ready, timeout_ms)
+        finally:
+            self._ready.discard(ready)
+            _look_at(ready)
+
+    async def send(
+        self,
+        request: Message,
+        *,
+        version: int | None = None,
+        at_most: int | None = None,
+        timeout_ms: float = 30_000,
+        expects_response: bool = True,
+    ) -> Any:
+        """The answer, a message of the request's API; None when none is expected. Connects if need be."""
+        self._refuse_when_closed()
+        ticket = next(self._tickets)
+        answer: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
+        self._answers[ticket] = answer
+        try:
+            self.happened(
+                self.peer.send,
+                ticket,
+                request,
+                timeout_ms=timeout_ms,
+                version=version,
+                at_most=at_most,
+                expects_response=expects_response,
+            )
+            return await answer
+        finally:
+            if self._answers.pop(ticket, None) is not None:
+                self.peer.abandon(ticket)
+            _look_at(answer)
+
+    async def close(self) -> None:
+        """End everything; calling it twice does no harm."""
+        self._closed = True
+        events, tasks = self._events, [task for task in (self._dialing, self._timer) if task is not None]
+        self.happened(self.peer.close)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if events is not None and events.link is not None:
+            await events.ended.wait()
+
+    # --- what happens ---
+
+    def is_newest(self, events: object) -> bool:
+        return self._events is events
+
+    def happened(self, event: Callable[..., list[Decision]], *arguments: Any, **named: Any) -> None:
+        """Tell the peer, then do what it decided. A fault in either fails everybody who waits: nobody hangs."""
+        try:
+            for decision in event(*arguments, now_ms=self._clock.monotonic_ms(), **named):
+                self._act(decision)
+        except Exception as error:
+            log.exception("the connection to %s:%s failed in itself", self.peer.host, self.peer.port)
+            self._give_up_link(None)
+            self._fail_everybody(error)
+
+    def _act(self, decision: Decision) -> None:
+        match decision:
+            case Completed():
+                if (answer := self._answers.pop(decision.ticket, None)) is not None and not answer.done():
+                    answer.set_result(decision.response)
+            case Failed():
+                if (answer := self._answers.pop(decision.ticket, None)) is not None and not answer.done():
+                    answer.set_exception(decision.error)
+            case Send():
+                assert self._events is not None, "Send comes after the link was opened"
+                assert self._events.link is not None, "Send comes after the link was opened"
+                self._events.link.write(decision.buffers)
+            case WakeAt():
+                self._wake_at(decision.ms)
+            case Connect():
+                self._events = _LinkEvents(self)
+                self._dialing = asyncio.get_running_loop().create_task(self._dial(decision, self._events))
+            case Close():
+                self._give_up_link(decision.reason)
+            case Ready():
+                self._tell_ready(decision.versions)
+            case BackingOff():
+                self._tell_backing_off(decision)
+
+    async def _dial(self, connect: Connect, events: _LinkEvents) -> None:
+        try:
+            await self._transport.connect(
+                connect.host, connect.port, events, tls=self._tls, settings=self._link_settings
+            )
+        except OttlaError as error:
+            if self.is_newest(events):
+                self.happened(self.peer.connect_failed, error)
+        except Exception as error:
+            log.exception("connecting to %s:%s failed in an unexpected way", connect.host, connect.port)
+            if self.is_newest(events):
+                self.happened(self.peer.connect_failed, NotConnected(f"{type(error).__name__}: {error}"))
+
+    def _wake_at(self, ms: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().create_task(self._sleep_until(ms))
+
+    async def _sleep_until(self, ms: float) -> None:
+        await self._clock.sleep(ms - self._clock.monotonic_ms())
+        self._timer = None
+        self.happened(self.peer.tick)
+
+    def _give_up_link(self, reason: str | None) -> None:
+        events, self._events = self._events, None
+        if events is not None and events.link is not None:
+            log.debug("closing the connection to %s:%s: %s", self.peer.host, self.peer.port, reason)
+            events.link.close()
+        elif self._dialing is not None:
+            self._dialing.cancel()
+
+    def _tell_ready(self, versions: ApiVersionTable) -> None:
+        for ready in self._ready:
+            if not ready.done():
+                ready.set_result(versions)
+
+    def _tell_backing_off(self, decision: BackingOff) -> None:
+        log.info("no connection to %s:%s: %s", self.peer.host, self.peer.port, decision.error)
+        if decision.retry_at_ms is None:
+            for ready in self._ready:
+                if not ready.done():
+                    ready.set_exception(decision.error)
+
+    def _fail_everybody(self, error: Exception) -> None:
+        everybody: list[asyncio.Future[Any]] = [*self._answers.values(), *self._ready]
+        for waiting in everybody:
+            if not waiting.done():
+                waiting.set_exception(error)
+        self._answers.clear()
+
+    # --- waiting ---
+
+    async def _at_most(self, ready: asyncio.Future[ApiVersionTable], timeout_ms: float) -> ApiVersionTable:
+        loop = asyncio.get_running_loop()
+        too_late = loop.create_task(self._clock.sleep(timeout_ms))
+        try:
+            await asyncio.wait((ready, too_late), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            too_late.cancel()
+        if ready.done():
+            return ready.result()
+        where = f"{self.peer.host}:{self.peer.port}"
+        raise self.peer.failure or NotConnected(f"{where} was not ready within {timeout_ms:.0f} ms")
+
+    def _refuse_when_closed(self) -> None:
+        if self._closed:
+            raise NotConnected(f"this connection to {self.peer.host}:{self.peer.port} was closed by us")
+
+
+def _look_at(future: asyncio.Future[Any]) -> None:
+    """A future may fail in the same turn in which its waiter is cancelled; the loop must not call that forgotten."""
+    if future.done() and not future.cancelled():
+        future.exception()
+    else:
+        future.cancel()

@@ -1,0 +1,435 @@
+"""Frames to and from the network: asyncio TCP and TLS behind a small interface. testing/network.py has its twin.
+
+A link is one open connection. It calls four methods of its LinkEvents, always on the loop:
+1. `opened` first and once, `closed` last and once; frames in the order they were sent, each of them whole.
+2. After `pause_reading` no frame is delivered until `resume_reading`; what was already read is kept back, and TCP
+   tells the other side to stop.
+3. `write` takes buffers and returns at once. They must not change before they are written. Small neighbours are
+   joined, big ones go to the socket as they are. `writable_changed` says when to stop and when to go on: above
+   `write_pause_bytes` it turns False. Whoever goes on all the same loses the link at `write_limit_bytes`, because
+   the other side does not read and memory is not endless. Writing to a link that is closing does nothing.
+4. `close` writes what waits, at most for `close_limit_ms`, and then closes; `abort` closes now.
+5. Nothing leaks into the loop: an exception in one of the four methods is logged and ends this link, no other.
+6. Errors are declared ones: `connect` says in words whether the name, the port, TLS or the network was wrong.
+"""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import logging
+import socket
+import ssl
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeAlias
+
+from ottla.errors import ConnectionClosed, NotConnected, OttlaError, TlsHandshakeFailed
+from ottla.net.framing import REQUEST_SIZE_LIMIT_BYTES, Buffer, FrameReader
+
+log = logging.getLogger(__name__)
+
+Address: TypeAlias = tuple[str, int]
+
+JOIN_LIMIT_BYTES: Final = 16_384
+SCRATCH_BYTES: Final = 4_096
+
+# asyncio's writelines copied everything into one buffer up to 3.11, and forgot flow control until 3.13.2
+# (CVE-2024-12254). Before that, one write per buffer is better on both counts. uvloop always did it well.
+ASYNCIO_GATHERS: Final = sys.version_info >= (3, 13, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSettings:
+    """Limits and options of a link."""
+
+    frame_limit_bytes: int = REQUEST_SIZE_LIMIT_BYTES
+    write_pause_bytes: int = 1_048_576
+    write_limit_bytes: int = 67_108_864
+    close_limit_ms: float = 5_000
+    handshake_limit_ms: float = 10_000
+    send_buffer_bytes: int | None = None  # send.buffer.bytes; None leaves it to the system
+    receive_buffer_bytes: int | None = None  # receive.buffer.bytes
+
+
+class Link(Protocol):
+    """One open connection, from either side."""
+
+    frame_limit_bytes: int  # may be raised once the other side has said who it is
+
+    @property
+    def writable(self) -> bool: ...
+    @property
+    def local_address(self) -> Address | None: ...
+    @property
+    def remote_address(self) -> Address | None: ...
+    def write(self, buffers: Sequence[Buffer]) -> None: ...
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+    def close(self) -> None: ...
+    def abort(self, reason: OttlaError | None = None) -> None: ...
+
+
+class LinkEvents(Protocol):
+    """Who is told what happens on a link."""
+
+    def opened(self, link: Link) -> None: ...
+    def frame_received(self, frame: memoryview) -> None: ...
+    def writable_changed(self, writable: bool) -> None: ...
+    def closed(self, error: OttlaError | None) -> None:
+        """The link is gone; None when both sides meant it or the other side simply closed."""
+
+
+class Listener(Protocol):
+    """An open door."""
+
+    @property
+    def addresses(self) -> Sequence[Address]: ...
+    @property
+    def port(self) -> int: ...
+    def close(self) -> None:
+        """Let nobody new in; links that are open stay open."""
+
+
+class Transport(Protocol):
+    """A way to make links: TcpTransport, or MemoryNetwork in tests."""
+
+    async def connect(
+        self,
+        host: str,
+        port: int,
+        events: LinkEvents,
+        *,
+        tls: ssl.SSLContext | None = None,
+        settings: LinkSettings | None = None,
+    ) -> Link: ...
+
+    async def serve(
+        self,
+        host: str,
+        port: int,
+        make_events: Callable[[], LinkEvents],
+        *,
+        tls: ssl.SSLContext | None = None,
+        settings: LinkSettings | None = None,
+        backlog: int = 128,
+    ) -> Listener: ...
+
+
+def gathered(buffers: Sequence[Buffer]) -> list[Buffer]:
+    """The same bytes in few pieces: runs of small buffers joined, big ones untouched."""
+    pieces: list[Buffer] = []
+    small: list[Buffer] = []
+    for buffer in buffers:
+        if len(buffer) <= JOIN_LIMIT_BYTES:
+            small.append(buffer)
+            continue
+        if small:
+            pieces.append(b"".join(small))
+            small = []
+        pieces.append(buffer)
+    if small:
+        pieces.append(b"".join(small))
+    return pieces
+
+
+class FramedLink(abc.ABC):
+    """What the link over sockets and its twin in memory have in common: frames, fences, limits."""
+
+    def __init__(self, events: LinkEvents, settings: LinkSettings) -> None:
+        self._events = events
+        self._settings = settings
+        self._reader = FrameReader(size_limit_bytes=settings.frame_limit_bytes)
+        self._kept_back: deque[memoryview] = deque()
+        self._paused = False
+        self._ending = False
+        self._finished = False
+        self._reason: OttlaError | None = None
+        self.writable = True
+
+    @property
+    def frame_limit_bytes(self) -> int:
+        return self._reader.size_limit_bytes
+
+    @frame_limit_bytes.setter
+    def frame_limit_bytes(self, limit: int) -> None:
+        self._reader.size_limit_bytes = limit
+
+    def write(self, buffers: Sequence[Buffer]) -> None:
+        if self._ending:
+            return
+        waiting_bytes = self._waiting_bytes()
+        if waiting_bytes >= self._settings.write_limit_bytes:
+            self.abort(ConnectionClosed(f"the other side does not read: {waiting_bytes} bytes wait to be written"))
+            return
+        self._put(gathered(buffers))
+
+    def pause_reading(self) -> None:
+        if not self._paused:
+            self._paused = True
+            self._stop_reading()
+
+    def resume_reading(self) -> None:
+        if self._paused:
+            self._paused = False
+            self._deliver()
+        if not self._paused:
+            self._go_on_reading()
+
+    def abort(self, reason: OttlaError | None = None) -> None:
+        if not self._finished:
+            self._ending = True
+            self._reason = self._reason or reason
+            self._cut()
+
+    @abc.abstractmethod
+    def close(self) -> None: ...
+    @abc.abstractmethod
+    def _put(self, pieces: list[Buffer]) -> None: ...
+    @abc.abstractmethod
+    def _waiting_bytes(self) -> int: ...
+    @abc.abstractmethod
+    def _stop_reading(self) -> None: ...
+    @abc.abstractmethod
+    def _go_on_reading(self) -> None: ...
+    @abc.abstractmethod
+    def _cut(self) -> None:
+        """Close now; `_finish` must be called later, not from here."""
+
+    def _lend(self, sizehint: int) -> memoryview:
+        # A loop may ask once more after the link was given up; those bytes are read and forgotten.
+        if self._ending:
+            return memoryview(bytearray(SCRATCH_BYTES))
+        return self._reader.get_buffer(sizehint)
+
+    def _received(self, nbytes: int) -> None:
+        if self._ending:
+            return
+        try:
+            self._kept_back.extend(self._reader.received(nbytes))
+        except OttlaError as error:
+            self.abort(error)
+            return
+        self._deliver()
+        if self._reader.broken is not None:
+            self.abort(self._reader.broken)
+
+    def _deliver(self) -> None:
+        while self._kept_back and not self._paused and not self._ending:
+            self._tell(self._events.frame_received, self._kept_back.popleft())
+
+    def _writable_is(self, writable: bool) -> None:
+        if self.writable != writable and not self._ending:
+            self.writable = writable
+            self._tell(self._events.writable_changed, writable)
+
+    def _finish(self, error: OttlaError | None) -> None:
+        if self._finished:
+            return
+        self._finished = self._ending = True
+        self._kept_back.clear()
+        self._tell(self._events.closed, self._reason or error)
+
+    def _tell(self, event: Callable[..., None], *arguments: Any) -> None:
+        """The fence: a fault of whoever listens costs this link and nothing else."""
+        try:
+            event(*arguments)
+        except Exception as error:
+            log.exception("a handler of network events failed; its connection is closed")
+            self.abort(ConnectionClosed(f"this side failed while handling it: {type(error).__name__}: {error}"))
+
+
+class StreamLink(FramedLink, asyncio.BufferedProtocol):
+    """A link over a socket."""
+
+    def __init__(self, events: LinkEvents, settings: LinkSettings) -> None:
+        super().__init__(events, settings)
+        self._transport: asyncio.Transport | None = None
+        self._close_timer: asyncio.TimerHandle | None = None
+
+    # --- what the loop calls ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]  # uvloop's transports have no common base
+        self._gathers = _gathers(transport)
+        self._stream.set_write_buffer_limits(high=self._settings.write_pause_bytes)
+        _set_options(transport.get_extra_info("socket"), self._settings)
+        self._tell(self._events.opened, self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._lend(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._received(nbytes)
+
+    def eof_received(self) -> None:
+        """None lets the loop close the connection: half a connection is of no use to Kafka's protocol."""
+
+    def pause_writing(self) -> None:
+        self._writable_is(False)
+
+    def resume_writing(self) -> None:
+        self._writable_is(True)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._close_timer is not None:
+            self._close_timer.cancel()
+        self._finish(None if exc is None else ConnectionClosed(f"the network failed: {exc}"))
+
+    # --- what the owner calls ---
+
+    @property
+    def local_address(self) -> Address | None:
+        return _address(self._stream.get_extra_info("sockname"))
+
+    @property
+    def remote_address(self) -> Address | None:
+        return _address(self._stream.get_extra_info("peername"))
+
+    def close(self) -> None:
+        if self._ending:
+            return
+        self._ending = True
+        self._stream.close()
+        if self._waiting_bytes():
+            loop = asyncio.get_running_loop()
+            self._close_timer = loop.call_later(self._settings.close_limit_ms / 1000, self.abort)
+
+    @property
+    def _stream(self) -> asyncio.Transport:
+        assert self._transport is not None, "a link is handed out after connection_made"
+        return self._transport
+
+    def _put(self, pieces: list[Buffer]) -> None:
+        if self._gathers and len(pieces) > 1:
+            self._stream.writelines(pieces)
+        else:
+            for piece in pieces:
+                self._stream.write(piece)
+
+    def _waiting_bytes(self) -> int:
+        return self._stream.get_write_buffer_size()
+
+    def _stop_reading(self) -> None:
+        self._stream.pause_reading()
+
+    def _go_on_reading(self) -> None:
+        if not self._ending:
+            self._stream.resume_reading()
+
+    def _cut(self) -> None:
+        self._stream.abort()
+
+
+class TcpListener:
+    """An open door on one or more addresses."""
+
+    def __init__(self, server: asyncio.AbstractServer, addresses: Sequence[Address]) -> None:
+        self._server = server
+        self.addresses = addresses
+
+    @property
+    def port(self) -> int:
+        return self.addresses[0][1]
+
+    def close(self) -> None:
+        self._server.close()
+
+
+class TcpTransport:
+    """Links over TCP, with TLS when a context is given; on whatever loop is running, uvloop or asyncio's own."""
+
+    async def connect(
+        self,
+        host: str,
+        port: int,
+        events: LinkEvents,
+        *,
+        tls: ssl.SSLContext | None = None,
+        settings: LinkSettings | None = None,
+    ) -> Link:
+        """Open a link; NotConnected or TlsHandshakeFailed says what went wrong. Cancelling closes everything."""
+        chosen = settings or LinkSettings()
+        loop = asyncio.get_running_loop()
+        try:
+            _, link = await loop.create_connection(
+                lambda: StreamLink(events, chosen), host, port, ssl=tls, ssl_handshake_timeout=_patience(tls, chosen)
+            )
+        except (OSError, UnicodeError) as error:
+            raise explained(error, host, port, tls=tls is not None) from error
+        return link
+
+    async def serve(
+        self,
+        host: str,
+        port: int,
+        make_events: Callable[[], LinkEvents],
+        *,
+        tls: ssl.SSLContext | None = None,
+        settings: LinkSettings | None = None,
+        backlog: int = 128,
+    ) -> Listener:
+        """Listen; port 0 takes a free one. Every new link gets its own events."""
+        chosen = settings or LinkSettings()
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(
+            lambda: StreamLink(make_events(), chosen),
+            host,
+            port,
+            backlog=backlog,
+            reuse_address=True,
+            ssl=tls,
+            ssl_handshake_timeout=_patience(tls, chosen),
+        )
+        addresses = [_address(listening.getsockname()) for listening in server.sockets]
+        return TcpListener(server, [address for address in addresses if address is not None])
+
+
+def explained(error: OSError | UnicodeError, host: str, port: int, *, tls: bool = False) -> OttlaError:
+    """Why no link could be made, in words of the user's world."""
+    where = f"{host}:{port}"
+    if isinstance(error, socket.gaierror | UnicodeError):
+        return NotConnected(f"the name {host} cannot be resolved ({_words(error)})")
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return TlsHandshakeFailed(f"the certificate of {where} is not trusted: {error.verify_message}")
+    hung_up = isinstance(error, ConnectionResetError | ConnectionAbortedError | BrokenPipeError)
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError) or (tls and hung_up):
+        return NotConnected(f"{where} closed the connection during the TLS handshake; does it speak TLS?")
+    if isinstance(error, ssl.SSLError):
+        reason = getattr(error, "reason", None) or error
+        return TlsHandshakeFailed(f"TLS with {where} failed ({reason}); does this port speak TLS?")
+    if isinstance(error, ConnectionRefusedError):
+        return NotConnected(f"{where} refused the connection; nothing listens there")
+    return NotConnected(f"{where} cannot be reached ({_words(error)})")
+
+
+def _patience(tls: ssl.SSLContext | None, settings: LinkSettings) -> float | None:
+    # Without TLS the loops refuse to be told how long a handshake may take.
+    return None if tls is None else settings.handshake_limit_ms / 1000
+
+
+def _words(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def _address(name: Any) -> Address | None:
+    return (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
+
+
+def _gathers(transport: object) -> bool:
+    """Whether writelines hands all buffers to the kernel without joining them first."""
+    own = getattr(type(transport), "writelines", None) is not asyncio.WriteTransport.writelines
+    return own and (ASYNCIO_GATHERS or type(transport).__module__.startswith("uvloop"))
+
+
+def _set_options(sock: Any, settings: LinkSettings) -> None:
+    if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if settings.send_buffer_bytes is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.send_buffer_bytes)
+    if settings.receive_buffer_bytes is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)
