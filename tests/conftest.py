@@ -14,4 +14,4 @@ settings.load_profile(os.environ.get("OTTLA_HYPOTHESIS", "short"))
 def pytest_report_header() -> str:
     from ottla.records import implementation
 
-    return f"ottla records: {implementation.NAME}; hypothesis profile: {settings.get_current_profile_name()}"
+    return f"ottla records: {implementation.CHOSEN}; hypothesis profile: {settings.get_current_profile_name()}"
