@@ -135,6 +135,30 @@ def gathered(buffers: Sequence[Buffer]) -> list[Buffer]:
     return pieces
 
 
+class _TurnedAway:
+    """Events of a link that nobody wants."""
+
+    def opened(self, link: Link) -> None:
+        link.abort()
+
+    def frame_received(self, frame: memoryview) -> None: ...
+    def writable_changed(self, writable: bool) -> None: ...
+    def closed(self, error: OttlaError | None) -> None: ...
+
+
+def fenced(make_events: Callable[[], LinkEvents]) -> Callable[[], LinkEvents]:
+    """The same factory, but its failure turns one link away instead of disturbing the loop."""
+
+    def make() -> LinkEvents:
+        try:
+            return make_events()
+        except Exception:
+            log.exception("nobody could be found for a new connection; it is closed")
+            return _TurnedAway()
+
+    return make
+
+
 class FramedLink(abc.ABC):
     """What the link over sockets and its twin in memory have in common: frames, fences, limits."""
 
@@ -144,6 +168,7 @@ class FramedLink(abc.ABC):
         self._reader = FrameReader(size_limit_bytes=settings.frame_limit_bytes)
         self._kept_back: deque[memoryview] = deque()
         self._paused = False
+        self._delivering = False
         self._ending = False
         self._finished = False
         self._reason: OttlaError | None = None
@@ -172,9 +197,10 @@ class FramedLink(abc.ABC):
             self._stop_reading()
 
     def resume_reading(self) -> None:
-        if self._paused:
-            self._paused = False
-            self._deliver()
+        if not self._paused:
+            return
+        self._paused = False
+        self._deliver()
         if not self._paused:
             self._go_on_reading()
 
@@ -217,8 +243,13 @@ class FramedLink(abc.ABC):
             self.abort(self._reader.broken)
 
     def _deliver(self) -> None:
+        # A handler may pause and resume while it has its frame; the loop that called it goes on with the next.
+        if self._delivering:
+            return
+        self._delivering = True
         while self._kept_back and not self._paused and not self._ending:
             self._tell(self._events.frame_received, self._kept_back.popleft())
+        self._delivering = False
 
     def _writable_is(self, writable: bool) -> None:
         if self.writable != writable and not self._ending:
@@ -228,6 +259,8 @@ class FramedLink(abc.ABC):
     def _finish(self, error: OttlaError | None) -> None:
         if self._finished:
             return
+        if error is None and not self._ending and self._reader.pending_bytes:
+            error = ConnectionClosed("the other side closed it in the middle of a frame")
         self._finished = self._ending = True
         self._kept_back.clear()
         self._tell(self._events.closed, self._reason or error)
@@ -313,7 +346,8 @@ class StreamLink(FramedLink, asyncio.BufferedProtocol):
         return self._stream.get_write_buffer_size()
 
     def _stop_reading(self) -> None:
-        self._stream.pause_reading()
+        if not self._ending:
+            self._stream.pause_reading()
 
     def _go_on_reading(self) -> None:
         if not self._ending:
@@ -374,8 +408,9 @@ class TcpTransport:
         """Listen; port 0 takes a free one. Every new link gets its own events."""
         chosen = settings or LinkSettings()
         loop = asyncio.get_running_loop()
+        make = fenced(make_events)
         server = await loop.create_server(
-            lambda: StreamLink(make_events(), chosen),
+            lambda: StreamLink(make(), chosen),
             host,
             port,
             backlog=backlog,

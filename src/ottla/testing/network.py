@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from ottla.clock import Clock
 from ottla.errors import ConnectionClosed, NotConnected, TlsHandshakeFailed
 from ottla.net.framing import Buffer
-from ottla.net.transport import Address, FramedLink, Link, LinkEvents, LinkSettings, Listener
+from ottla.net.transport import Address, FramedLink, Link, LinkEvents, LinkSettings, Listener, fenced
 
 FIRST_PORT = 30_000
 
@@ -53,7 +53,7 @@ class MemoryListener:
     ) -> None:
         self._network = network
         self.addresses = [address]
-        self.make_events = make_events
+        self.make_events = fenced(make_events)
         self.tls = tls
         self.settings = settings
 

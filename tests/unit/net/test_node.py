@@ -400,6 +400,30 @@ def test_a_fault_in_the_transport_reaches_the_caller(caplog: pytest.LogCaptureFi
     assert "unexpected way" in caplog.text
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_in_any_weather_every_request_ends_once_and_with_its_own_answer(seed: int) -> None:
+    async def run() -> list[str]:
+        clock = ManualClock()
+        weather = Weather(delay_ms=(0, 40), piece_bytes=30, break_chance=0.01)
+        network = MemoryNetwork(clock=clock, random=random.Random(seed), weather=weather)
+        await network.serve("broker", 9092, lambda: TinyBroker(alive))
+        node = node_for(network, clock, 9092)
+        requests = [HeartbeatRequest(group_id="g", generation_id=number, member_id="m") for number in range(60)]
+        sends = [asyncio.create_task(node.send(request, timeout_ms=20_000)) for request in requests]
+        await clock.advance(20_001)
+        assert all(send.done() for send in sends)
+        results = await asyncio.gather(*sends, return_exceptions=True)
+        for number, result in enumerate(results):
+            assert isinstance(result, OttlaError) or result.throttle_time_ms == number  # type: ignore[union-attr]
+        await node.close()
+        await network.close()
+        return [repr(result) for result in results]
+
+    first = asyncio.run(run())
+    assert first == asyncio.run(run())
+    assert any("HeartbeatResponse" in result for result in first)
+
+
 # --- over sockets ---
 
 

@@ -333,6 +333,60 @@ def test_a_handler_that_fails_costs_its_own_link_only(run: Run, caplog: pytest.L
     run(test)
 
 
+def test_when_nobody_can_be_found_for_a_link_it_is_turned_away(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    def nobody() -> LinkEvents:
+        raise ZeroDivisionError("no room")
+
+    async def test(world: World) -> None:
+        listener = await world.transport.serve(world.host, 0, nobody, tls=world.server_tls)
+        client = Recorder()
+        try:
+            await world.transport.connect(world.host, listener.port, client, tls=world.client_tls)
+            await client.until(lambda: client.endings)
+        except NotConnected:
+            assert world.client_tls is not None  # turned away before our side had finished its handshake
+        listener.close()
+
+    run(test)
+    assert "nobody could be found" in caplog.text
+
+
+def test_a_handler_may_pause_and_resume_while_it_has_its_frame(run: Run) -> None:
+    async def test(world: World) -> None:
+        class Nervous(Recorder):
+            def frame_received(self, frame: memoryview) -> None:
+                super().frame_received(frame)
+                assert self.link is not None
+                self.link.pause_reading()
+                self.link.resume_reading()
+
+        server = Nervous()
+        _, link = await world.pair(server)
+        bodies = [b"%d" % number for number in range(5000)]
+        link.write(framed(*bodies))
+        await server.until(lambda: len(server.frames) == len(bodies))
+        assert server.frames == bodies
+        link.close()
+        await server.until(lambda: server.endings)
+        assert server.link is not None
+        server.link.pause_reading()
+        server.link.resume_reading()
+
+    run(test)
+
+
+def test_half_a_frame_is_an_error_and_not_an_end(run: Run) -> None:
+    async def test(world: World) -> None:
+        server = Recorder()
+        _, link = await world.pair(server)
+        link.write([SIZE.pack(100), b"half"])
+        link.close()
+        await server.until(lambda: server.endings)
+        assert "in the middle of a frame" in str(server.endings[0])
+
+    run(test)
+
+
 def test_a_frame_above_the_limit_ends_the_link_and_the_limit_can_be_raised(run: Run) -> None:
     async def test(world: World) -> None:
         server = Recorder()
