@@ -7,7 +7,7 @@ answer with RecordStream, proves each RecordBatch with check() and reads its rec
 Arrow columns at once.
 
 Everything on that path exists twice, with the same names and the same answers: in Python, to be read, and in Cython,
-to be fast. Read layout.py first (the drawing of a batch), then builder.py, batch.py, scan.py and stream.py.
+to be fast. Read layout.py first (the drawing of a batch), then builder.py, batch.py, header.py and stream.py.
 compression.py and checksum.py are used by both; control.py knows the markers that end transactions, legacy.py the
 message sets from before format v2. This file exports what implementation.py chose, and nothing else.
 

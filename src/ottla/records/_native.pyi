@@ -11,10 +11,10 @@ from ottla.records.checksum import crc32c as crc32c
 from ottla.records.checksum import crc32c_python as crc32c_portable
 from ottla.records.columns import decode_columns as decode_columns
 from ottla.records.hashing import murmur2 as murmur2
-from ottla.records.scan import BatchInfo as BatchInfo
-from ottla.records.scan import assign_offsets as assign_offsets
-from ottla.records.scan import scan as scan
-from ottla.records.scan import set_append_time as set_append_time
+from ottla.records.header import BatchInfo as BatchInfo
+from ottla.records.header import assign_offsets as assign_offsets
+from ottla.records.header import scan as scan
+from ottla.records.header import set_append_time as set_append_time
 from ottla.records.stream import RecordStream as RecordStream
 from ottla.records.varint import decode_varint as decode_varint
 from ottla.records.varint import decode_varlong as decode_varlong

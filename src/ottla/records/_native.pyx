@@ -1,5 +1,5 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=True
-"""The native twin of the record codec: same names, same answers as batch.py, builder.py, scan.py, stream.py, columns.py.
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, binding=False, embedsignature=True
+"""The native twin of the record codec: same names, same answers as batch.py, builder.py, header.py, stream.py, columns.py.
 
 Read the Python twins for the reasons; here only what C changes is explained.
 
@@ -30,8 +30,8 @@ from ottla.records.builder import check_builder_arguments, check_lengths, check_
 from ottla.records.columns import BytesColumn, Columns, check_column_limit, column_of
 from ottla.records.compression import Compression, compress, decompress
 from ottla.records.layout import DECOMPRESSED_LIMIT_BYTES, TimestampType, check_producer
-from ottla.records.scan import BatchInfo as PythonBatchInfo
-from ottla.records.scan import view_of
+from ottla.records.header import BatchInfo as PythonBatchInfo
+from ottla.records.header import view_of
 from ottla.records.stream import MessageSet
 
 cdef extern from "_crc32c.h" nogil:
@@ -49,6 +49,7 @@ cdef enum:
     CRC_AT = 17
     ATTRIBUTES_AT = 21
     MAX_TIMESTAMP_AT = 35
+    RECORD_COUNT_AT = 57
     RECORD_BYTES_MIN = 7
     HEADER_ENTRY_BYTES_MIN = 2
     COMPRESSION_MASK = 0x07

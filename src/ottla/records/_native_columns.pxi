@@ -19,6 +19,14 @@ cdef enum:
     NO_MEMORY = 1
     COLUMN_FULL = 2
     BROKEN = 3
+    # Below this a copy into a bytes object is cheaper than an owner and a view for the memory itself.
+    COPIED_BYTES_MAX = 32 * 1024
+    # A set of columns that grew beyond this is not kept for the next call.
+    SPARE_BYTES_MAX = 256 * 1024
+
+
+# A named tuple's own constructor is a Python function; this is what it calls.
+cdef object named_tuple = tuple.__new__
 
 
 cdef inline bint make_room(Growing* space, size_t extra) noexcept nogil:
@@ -61,7 +69,7 @@ cdef inline void add_row(GrowingColumn* column, const uint8_t* data, int32_t len
 
 @cython.final
 cdef class Block:
-    """Memory that a finished column lives in, given out as a read-only buffer."""
+    """Memory that a large finished column lives in, given out as a read-only buffer."""
 
     cdef uint8_t* memory
     cdef Py_ssize_t length
@@ -74,22 +82,40 @@ cdef class Block:
 
 
 cdef object hand_over(Growing* space):
-    """A view on the filled memory, which from now on belongs to the view."""
-    cdef Block block = Block.__new__(Block)
-    if not make_room(space, 1):
-        raise MemoryError("no memory for a column")
-    block.memory = <uint8_t*> realloc(space.memory, max(space.used, <size_t> 1))
-    if block.memory == NULL:
-        block.memory = space.memory
-    block.length = space.used
+    """What was filled, as something that owns its memory: a copy when it is small, the memory itself when it is not."""
+    cdef Block block
+    cdef uint8_t* shorter
+    cdef Py_ssize_t length = space.used
+    space.used = 0
+    if length < COPIED_BYTES_MAX:
+        return PyBytes_FromStringAndSize(<char*> space.memory, length)
+    block = Block.__new__(Block)
+    block.memory = space.memory
+    block.length = length
+    if space.capacity - length > space.capacity / 4:
+        shorter = <uint8_t*> realloc(space.memory, length)
+        block.memory = space.memory if shorter == NULL else shorter
     space.memory = NULL
-    space.used = space.capacity = 0
+    space.capacity = 0
     return memoryview(block)
 
 
 cdef object hand_over_column(GrowingColumn* column):
     validity = hand_over(&column.validity) if column.null_count else None
-    return BytesColumn(hand_over(&column.offsets), hand_over(&column.data), validity, column.null_count)
+    return named_tuple(
+        BytesColumn, (hand_over(&column.offsets), hand_over(&column.data), validity, column.null_count)
+    )
+
+
+cdef inline void start_column(GrowingColumn* column) noexcept:
+    (<int32_t*> column.offsets.memory)[0] = 0
+    column.offsets.used = 4
+    column.data.used = column.validity.used = 0
+    column.rows = column.null_count = 0
+
+
+cdef inline size_t column_capacity(GrowingColumn* column) noexcept:
+    return column.offsets.capacity + column.data.capacity + column.validity.capacity
 
 
 cdef void drop_column(GrowingColumn* column) noexcept:
@@ -125,21 +151,26 @@ cdef class ColumnSet:
         drop_column(&self.header_keys)
         drop_column(&self.header_values)
 
-    cdef int prepare(self, size_t expected_bytes) except -1:
-        """Offsets start with a 0; values of uncompressed batches will take at most what the buffer has."""
-        if not (make_rows(&self.keys, 0, 0) and make_rows(&self.values, 0, expected_bytes)
-                and make_rows(&self.header_keys, 0, 0) and make_rows(&self.header_values, 0, 0)
-                and make_room(&self.headers, 4)):
+    cdef int prepare(self, size_t rows, size_t expected_bytes) except -1:
+        """Room for what the headers of the batches promise, and the 0 that offsets start with."""
+        if not (make_room(&self.offsets, 8 * rows) and make_room(&self.timestamps, 8 * rows)
+                and make_room(&self.headers, 4 * (rows + 1)) and make_rows(&self.keys, rows, 0)
+                and make_rows(&self.values, rows, expected_bytes) and make_rows(&self.header_keys, 0, 0)
+                and make_rows(&self.header_values, 0, 0)):
             raise MemoryError("no memory for columns")
-        (<int32_t*> self.keys.offsets.memory)[0] = 0
-        (<int32_t*> self.values.offsets.memory)[0] = 0
-        (<int32_t*> self.header_keys.offsets.memory)[0] = 0
-        (<int32_t*> self.header_values.offsets.memory)[0] = 0
+        self.offsets.used = self.timestamps.used = 0
         (<int32_t*> self.headers.memory)[0] = 0
         self.headers.used = 4
-        self.keys.offsets.used = self.values.offsets.used = 4
-        self.header_keys.offsets.used = self.header_values.offsets.used = 4
+        start_column(&self.keys)
+        start_column(&self.values)
+        start_column(&self.header_keys)
+        start_column(&self.header_values)
         return 0
+
+    cdef size_t capacity(self) noexcept:
+        return (self.offsets.capacity + self.timestamps.capacity + self.headers.capacity
+                + column_capacity(&self.keys) + column_capacity(&self.values)
+                + column_capacity(&self.header_keys) + column_capacity(&self.header_values))
 
     cdef int add_headers(self, const Parsed* record) noexcept nogil:
         cdef const uint8_t* at = record.headers
@@ -249,6 +280,19 @@ cdef class ColumnSet:
             batch.fail(self.problem_index, self.problem)
         return 0
 
+    cdef object finished(self):
+        cdef int64_t rows = self.keys.rows
+        return named_tuple(Columns, (
+            rows,
+            hand_over(&self.offsets),
+            hand_over(&self.timestamps),
+            hand_over_column(&self.keys),
+            hand_over_column(&self.values),
+            hand_over(&self.headers),
+            self.finished_header_keys(),
+            hand_over_column(&self.header_values),
+        ))
+
     cdef object finished_header_keys(self):
         """Text columns must be UTF-8; what is not is replaced, as the records themselves show it."""
         cdef size_t index
@@ -260,7 +304,7 @@ cdef class ColumnSet:
 
 
 cdef object repaired_text(column, Py_ssize_t limit_bytes):
-    cdef const int32_t[::1] bounds = column.offsets.cast("i")
+    cdef const int32_t[::1] bounds = memoryview(column.offsets).cast("i")
     cdef Py_ssize_t index
     cdef bytes data = bytes(column.data)
     try:
@@ -274,6 +318,24 @@ cdef object repaired_text(column, Py_ssize_t limit_bytes):
     return column_of(parts, limit_bytes)
 
 
+# The memory of the last small set, so that decoding batch by batch does not ask for a dozen pieces every time.
+cdef ColumnSet spare = None
+
+
+cdef size_t expected_rows(const uint8_t* start, Py_ssize_t length) except? 0:
+    """How many records the headers claim, no more than the bytes could hold without compression."""
+    cdef Py_ssize_t position = 0
+    cdef int64_t size = 0
+    cdef int magic = 0
+    cdef size_t rows = 0
+    while next_frame(start, length, position, &size, &magic):
+        if magic < 2:
+            raise CorruptMessage(f"message sets v{magic} at position {position} cannot be read as columns")
+        rows += max(<int32_t> get32(start + position + RECORD_COUNT_AT), 0)
+        position += size
+    return min(rows, <size_t> length / RECORD_BYTES_MIN)
+
+
 def decode_columns(
     buffer,
     Py_ssize_t limit_bytes=DEFAULT_LIMIT_BYTES,
@@ -285,33 +347,33 @@ def decode_columns(
     column_limit_bytes=0x7FFFFFFF,
 ):
     """All records with from_offset <= offset < until_offset, as columns."""
+    global spare
     cdef RecordStream stream = RecordStream(buffer)
-    cdef ColumnSet columns = ColumnSet()
+    cdef const uint8_t* start = <const uint8_t*> stream.view.buf
+    cdef ColumnSet columns = spare
     cdef RecordBatch batch
+    cdef Py_ssize_t position = 0
+    cdef int64_t size = 0
+    cdef int magic = 0
+    spare = None
+    if columns is None:
+        columns = ColumnSet()
     columns.from_offset = INT64_MIN if from_offset is None else from_offset
-    if until_offset is not None:
-        columns.until_offset = until_offset
-        columns.has_until_offset = True
+    columns.has_until_offset = until_offset is not None
+    columns.until_offset = 0 if until_offset is None else until_offset
     check_column_limit(column_limit_bytes)
     columns.limit_bytes = column_limit_bytes
-    columns.prepare(stream.view.len)
-    for item in stream:
-        if isinstance(item, MessageSet):
-            raise CorruptMessage(f"message sets v{item.magic} at position {item.position} cannot be read as columns")
-        batch = item
+    columns.prepare(expected_rows(start, stream.view.len), stream.view.len)
+    while next_frame(start, stream.view.len, position, &size, &magic):
+        batch = RecordBatch(buffer, position)
+        position += size
         if check_crc:
             batch.check()
         if (batch.header.attributes & CONTROL_BIT and not include_control) or (
                 wrapped_sum(batch.header.base_offset, batch.header.last_offset_delta) < columns.from_offset):
             continue
         columns.add(batch, limit_bytes)
-    return Columns(
-        columns.keys.rows,
-        hand_over(&columns.offsets),
-        hand_over(&columns.timestamps),
-        hand_over_column(&columns.keys),
-        hand_over_column(&columns.values),
-        hand_over(&columns.headers),
-        columns.finished_header_keys(),
-        hand_over_column(&columns.header_values),
-    )
+    result = columns.finished()
+    if columns.capacity() <= SPARE_BYTES_MAX:
+        spare = columns
+    return result

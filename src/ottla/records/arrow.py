@@ -10,9 +10,9 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from ottla.records.columns import BytesColumn
+from ottla.records.header import Buffer
 from ottla.records.implementation import decode_columns
 from ottla.records.layout import DECOMPRESSED_LIMIT_BYTES
-from ottla.records.scan import Buffer
 
 if TYPE_CHECKING:
     import pyarrow

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from ottla.errors import CorruptMessage
 from ottla.records.compression import Compression, decompress
+from ottla.records.header import BatchInfo, Buffer, check_count, check_shape, check_sum, view_of
 from ottla.records.layout import (
     DECOMPRESSED_LIMIT_BYTES,
     HEADER_BYTES,
@@ -23,7 +24,6 @@ from ottla.records.layout import (
     TimestampType,
     wrapped_int64,
 )
-from ottla.records.scan import BatchInfo, Buffer, check_count, check_shape, check_sum, view_of
 from ottla.records.varint import decode_varint, decode_varlong
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -67,13 +67,18 @@ class RecordBatch(BatchInfo):
 
     def _read(self, limit_bytes: int) -> Iterator[RecordTuple]:
         data = self.record_bytes(limit_bytes)
+        base_offset, base_timestamp_ms = self.base_offset, self.base_timestamp_ms
+        append_time_ms = self.max_timestamp_ms if self.timestamp_type is TimestampType.LOG_APPEND_TIME else None
         position = 0
         for index in range(self.record_count):
             try:
                 body, position = _next_body(data, position)
-                yield self._record(body)
+                timestamp_delta, offset_delta, key, value, headers = _read_body(body)
             except CorruptMessage as error:
-                raise CorruptMessage(f"record {index} of the batch at position {self.position}: {error}") from None
+                where = f"record {index} of the batch at position {self.position}"
+                raise CorruptMessage(f"{where}: {error.detail}") from None
+            timestamp_ms = base_timestamp_ms + timestamp_delta if append_time_ms is None else append_time_ms
+            yield wrapped_int64(base_offset + offset_delta), wrapped_int64(timestamp_ms), key, value, headers
         if position != len(data):
             raise CorruptMessage(
                 f"{len(data) - position} bytes are left after the {self.record_count} records "
@@ -90,20 +95,6 @@ class RecordBatch(BatchInfo):
         check_count(self.record_count, len(data), self.position)
         return data
 
-    def _record(self, body: bytes) -> RecordTuple:
-        timestamp_delta, position = decode_varlong(body, 1)
-        offset_delta, position = decode_varint(body, position)
-        key, position = _read_bytes(body, position)
-        value, position = _read_bytes(body, position)
-        headers, position = _read_headers(body, position)
-        if position != len(body):
-            raise CorruptMessage(f"{len(body) - position} bytes are left after its headers")
-        if self.timestamp_type is TimestampType.LOG_APPEND_TIME:
-            timestamp_ms = self.max_timestamp_ms
-        else:
-            timestamp_ms = wrapped_int64(self.base_timestamp_ms + timestamp_delta)
-        return wrapped_int64(self.base_offset + offset_delta), timestamp_ms, key, value, headers
-
 
 def _next_body(data: bytes, position: int) -> tuple[bytes, int]:
     """One record without its length: what it holds can then never reach into its neighbour."""
@@ -111,6 +102,18 @@ def _next_body(data: bytes, position: int) -> tuple[bytes, int]:
     if length < 0 or length > len(data) - start:
         raise CorruptMessage(f"it claims {length} bytes, {len(data) - start} are there")
     return data[start : start + length], start + length
+
+
+def _read_body(body: bytes) -> tuple[int, int, bytes | None, bytes | None, Headers]:
+    """Timestamp delta, offset delta, key, value and headers. Byte 0, the attributes, means nothing yet."""
+    timestamp_delta, position = decode_varlong(body, 1)
+    offset_delta, position = decode_varint(body, position)
+    key, position = _read_bytes(body, position)
+    value, position = _read_bytes(body, position)
+    headers, position = _read_headers(body, position)
+    if position != len(body):
+        raise CorruptMessage(f"{len(body) - position} bytes are left after its headers")
+    return timestamp_delta, offset_delta, key, value, headers
 
 
 def _read_bytes(body: bytes, position: int) -> tuple[bytes | None, int]:

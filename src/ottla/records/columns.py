@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ottla.errors import CorruptMessage
+from ottla.records.header import Buffer
 from ottla.records.layout import COLUMN_LIMIT_BYTES, DECOMPRESSED_LIMIT_BYTES
-from ottla.records.scan import Buffer
 from ottla.records.stream import MessageSet, RecordStream
 
 Block = bytes | bytearray | memoryview

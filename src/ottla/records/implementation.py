@@ -66,7 +66,7 @@ else:
     from ottla.records.checksum import crc32c
     from ottla.records.columns import decode_columns
     from ottla.records.hashing import murmur2
-    from ottla.records.scan import BatchInfo, assign_offsets, scan, set_append_time
+    from ottla.records.header import BatchInfo, assign_offsets, scan, set_append_time
     from ottla.records.stream import RecordStream
     from ottla.records.varint import decode_varint, decode_varlong, encode_varint, encode_varlong
 

@@ -82,7 +82,7 @@ class TimestampType(IntEnum):
 
 def wrapped_int64(value: int) -> int:
     """Keep a sum of two int64 inside int64 the way Java and C do, so that hostile deltas give odd times, not errors."""
-    return (value + 2**63) % 2**64 - 2**63
+    return value if -(2**63) <= value < 2**63 else (value + 2**63) % 2**64 - 2**63
 
 
 def wrapped_sequence(base_sequence: int, delta: int) -> int:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from ottla.errors import CorruptMessage
 from ottla.records.batch import Record, RecordBatch
+from ottla.records.header import Buffer, view_of
 from ottla.records.layout import (
     DECOMPRESSED_LIMIT_BYTES,
     HEADER_BYTES,
@@ -28,7 +29,6 @@ from ottla.records.layout import (
     wrapped_int64,
 )
 from ottla.records.legacy import read_message_set
-from ottla.records.scan import Buffer, view_of
 
 # CRC, magic, attributes, two lengths; v1 has a timestamp besides.
 MESSAGE_BYTES_MIN = {0: LOG_OVERHEAD_BYTES + 14, 1: LOG_OVERHEAD_BYTES + 22, MAGIC: HEADER_BYTES}
