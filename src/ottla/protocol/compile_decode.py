@@ -214,9 +214,20 @@ class _TagReader:
 
 
 def long_length(buf: Any, pos: int) -> tuple[int, int]:
-    """A uvarint of more than one byte; gives it and the position after it."""
-    reader = Reader(buf, pos)
-    return reader.uvarint(), reader.position
+    """A uvarint of more than one byte; gives it and the position after it. Reader.uvarint, written flat."""
+    value = shift = 0
+    while True:
+        byte = buf[pos]
+        pos += 1
+        if byte < 0x80:
+            value |= byte << shift
+            if value > 0xFFFFFFFF:
+                raise Mismatch
+            return value, pos
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if shift > 28:
+            raise Mismatch
 
 
 def long_string(buf: Any, pos: int) -> tuple[int, int]:
