@@ -384,6 +384,11 @@ class KafkaStorageError(BrokerError, code=56, retriable=True, refresh_metadata=T
     Another replica takes over; look at the disk before you bring the broker back."""
 
 
+class DiskFull(KafkaStorageError):
+    """There is no room left on the disk, so the broker takes no records there; what it has can still be read.
+    Make room on the disk or shorten the topics' retention, and writing goes on by itself."""
+
+
 class LogDirNotFound(BrokerError, code=57):
     """The broker has no such log directory. Use one of those in its log.dirs."""
 
