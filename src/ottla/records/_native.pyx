@@ -9,8 +9,8 @@ Read the Python twins for the reasons; here only what C changes is explained.
 3. The interpreter lock is released for work above LOCK_FREE_BYTES and kept below: getting it back from a busy thread
    can take longer than the work.
 
-The parts are in files of their own: _native_reader.pxi (headers, records, streams), _native_writer.pxi (the builder)
-and _native_columns.pxi (Arrow columns). CRC-32C is plain C, in _crc32c.h.
+The parts are in files of their own: _native_header.pxi (headers, scan, edits), _native_reader.pxi (records, streams),
+_native_writer.pxi (the builder) and _native_columns.pxi (Arrow columns). CRC-32C is plain C, in _crc32c.h.
 """
 
 cimport cython
@@ -268,6 +268,7 @@ def murmur2(data):
         PyBuffer_Release(&view)
 
 
+include "_native_header.pxi"
 include "_native_reader.pxi"
 include "_native_writer.pxi"
 include "_native_columns.pxi"

@@ -5,8 +5,6 @@
 
 cdef enum:
     FIRST_CAPACITY_BYTES = 16384
-    # Length 5, attributes 1, timestamp 10, offset 5, key length 5, value length 5, header count 5.
-    RECORD_OVERHEAD_MAX = 36
 
 cdef double ESTIMATE_MARGIN = 1.05
 
@@ -37,6 +35,7 @@ cdef class BatchBuilder:
     cdef int16_t attributes
     cdef double ratio
     cdef bint is_compressed
+    cdef bint is_closing
     cdef bint has_base_timestamp
 
     def __init__(
@@ -164,7 +163,7 @@ cdef class BatchBuilder:
 
     cdef int take(self, const int64_t* offset, timestamp_ms, key, value, headers) except -1:
         """1 when the record was taken, 0 when there is no room."""
-        if self.closed is not None:
+        if self.closed is not None or self.is_closing:
             return 0
         if not isinstance(timestamp_ms, int):
             check_timestamp(timestamp_ms)
@@ -177,9 +176,9 @@ cdef class BatchBuilder:
         self.scratch_used = 0
         if headers is not EMPTY:
             header_count = self.encode_headers(headers)
-            if self.closed is not None:
-                return 0
-        # Nothing below runs foreign code: from here to the end the state is ours.
+        # Nothing below runs foreign code: from here to the end the state is ours. What ran above may have closed us.
+        if self.closed is not None or self.is_closing:
+            return 0
         return self.write(
             self.last_offset + 1 if offset == NULL else offset[0], time, key, value, header_count
         )
@@ -311,9 +310,11 @@ cdef class BatchBuilder:
             self.attributes |= TRANSACTIONAL_BIT
         else:
             self.attributes &= ~TRANSACTIONAL_BIT
+        cdef bytes batch
         if self.closed:
-            self.closed = PyBytes_FromStringAndSize(PyBytes_AS_STRING(self.closed), PyBytes_GET_SIZE(self.closed))
-            self.write_header(self.closed)
+            batch = PyBytes_FromStringAndSize(PyBytes_AS_STRING(self.closed), PyBytes_GET_SIZE(self.closed))
+            self.write_header(batch)
+            self.closed = batch
 
     def override_last_offset(self, int64_t last_offset):
         """Let the batch end at this offset although its last records are gone, as compaction leaves it."""
@@ -326,17 +327,25 @@ cdef class BatchBuilder:
     def close(self):
         """The finished batch."""
         if self.closed is None:
-            if self.last_offset < self.base_offset:
-                self.closed = b""
-            elif self.is_compressed and self.count:
-                self.closed = self.compressed()
-                self.write_header(self.closed)
-            else:
-                self.closed = self.trimmed()
-                self.write_header(self.closed)
+            # Compression and long sums release the interpreter lock: another thread could come by in the middle.
+            if self.is_closing:
+                raise RuntimeError("two threads close the same batch; a builder belongs to one thread at a time")
+            self.is_closing = True
+            try:
+                self.closed = self.finished()
+            finally:
+                self.is_closing = False
             Py_XDECREF(self.batch)
             self.batch = NULL
         return self.closed
+
+    cdef bytes finished(self):
+        cdef bytes batch
+        if self.last_offset < self.base_offset:
+            return b""
+        batch = self.compressed() if self.is_compressed and self.count else self.trimmed()
+        self.write_header(batch)
+        return batch
 
     cdef bytes trimmed(self):
         """The batch itself, cut to size without a copy."""

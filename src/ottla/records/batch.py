@@ -56,7 +56,7 @@ class RecordBatch(BatchInfo):
 
     def records(self, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> list[Record]:
         """All records; a compressed batch may grow to `limit_bytes`."""
-        return [Record._make(record) for record in self._read(limit_bytes)]
+        return list(map(Record._make, self._read(limit_bytes)))
 
     def tuples(self, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> list[RecordTuple]:
         """The same as plain (offset, timestamp_ms, key, value, headers)."""
@@ -120,14 +120,15 @@ def _read_bytes(body: bytes, position: int) -> tuple[bytes | None, int]:
     length, start = decode_varint(body, position)
     if length == -1:
         return None, start
-    if length < 0 or length > len(body) - start:
+    end = start + length
+    if length < 0 or end > len(body):
         raise CorruptMessage(f"a key or value claims {length} bytes, {len(body) - start} are there")
-    return body[start : start + length], start + length
+    return body[start:end], end
 
 
 def _read_headers(body: bytes, position: int) -> tuple[Headers, int]:
     count, position = decode_varint(body, position)
-    if count == 0:
+    if not count:
         return (), position
     if count < 0 or count * HEADER_ENTRY_BYTES_MIN > len(body) - position:
         raise CorruptMessage(f"it claims {count} headers in {len(body) - position} bytes")

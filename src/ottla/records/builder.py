@@ -11,6 +11,7 @@ Records are gathered uncompressed behind a header that is filled in by close(); 
 4. The codec asked for is the codec used, also when compressing makes the batch larger.
 5. A builder without records closes to b"": there is no batch. Compaction, which must keep the last offset of a batch
    it emptied, says so with override_last_offset() and gets a header without records.
+6. A builder belongs to one thread at a time.
 """
 
 from __future__ import annotations
@@ -173,7 +174,8 @@ class BatchBuilder:
             return False
         if offset <= self._last_offset:
             raise ValueError(f"offset {offset} does not come after {self._last_offset}")
-        check_timestamp(timestamp_ms)
+        if type(timestamp_ms) is not int or not NO_TIMESTAMP <= timestamp_ms < 2**63:
+            check_timestamp(timestamp_ms)
         is_first_time = self._count == 0 and self._delete_horizon_ms is None
         base_timestamp_ms = timestamp_ms if is_first_time else self._base_timestamp_ms
         record = encode_record(offset - self._base_offset, timestamp_ms - base_timestamp_ms, key, value, headers)
@@ -181,7 +183,8 @@ class BatchBuilder:
             return False
         self._records += record
         self._base_timestamp_ms = base_timestamp_ms
-        self._max_timestamp_ms = max(self._max_timestamp_ms, timestamp_ms)
+        if timestamp_ms > self._max_timestamp_ms:
+            self._max_timestamp_ms = timestamp_ms
         self._last_offset = offset
         self._count += 1
         return True
@@ -217,9 +220,7 @@ class BatchBuilder:
             if self._count == 0:
                 raise ValueError(f"a record of {record_bytes} bytes cannot be sent: a batch holds {RECORD_BYTES_LIMIT}")
             return False
-        return self._count == 0 or (
-            not self.is_full and self.size_estimate_bytes + record_bytes <= self._size_limit_bytes
-        )
+        return self._count == 0 or self.size_estimate_bytes + record_bytes <= self._size_limit_bytes
 
     # ---- finishing ----
 

@@ -6,6 +6,8 @@ build is an error and not a silent change of speed. `CHOSEN` says which one it i
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import os
 from types import ModuleType
 
@@ -13,15 +15,10 @@ VARIABLE = "OTTLA_RECORDS"
 
 
 def load_native() -> ModuleType | None:
-    """The native module, or None when it was not built on this machine."""
-    try:
-        from ottla.records import _native
-    except ImportError as error:
-        # A module that is there and does not load is a broken build, not a missing one.
-        if error.name not in ("ottla.records._native", "ottla.records"):
-            raise
+    """The native module, or None when it was not built here. One that is there but does not load is an error."""
+    if importlib.util.find_spec("ottla.records._native") is None:
         return None
-    return _native
+    return importlib.import_module("ottla.records._native")
 
 
 def choose(forced: str) -> str:

@@ -250,6 +250,10 @@ def test_a_record_behaves_like_a_named_tuple(twin):
     assert len(record) == 5
     assert record[2] == b"k1"
     assert record[-1] == (("h", b"x"),)
+    assert record[:2] == (1, 1001)
+    for outside in (5, -6):
+        with pytest.raises(IndexError):
+            record[outside]
     assert pickle.loads(pickle.dumps(record)) == record
     assert repr(record) == "Record(offset=1, timestamp_ms=1001, key=b'k1', value=b'v1', headers=(('h', b'x'),))"
     assert twin.Record(1, 1001, b"k1", b"v1", (("h", b"x"),)) == record

@@ -1,17 +1,21 @@
 """The native codec and its Python twin give the same answers: for any records, and for any damage to them."""
 
+import importlib.machinery
 import os
 import random
+import shutil
 import struct
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ottla.records
 from ottla.errors import CorruptMessage
-from ottla.records import Compression
+from ottla.records import Compression, implementation
 from ottla.records.checksum import crc32c, crc32c_python
 from ottla.records.varint import encode_varint
 
@@ -258,9 +262,32 @@ def test_the_variable_forces_the_choice(both, forced, outcome):
 
 
 def test_a_missing_build_is_an_error_only_when_it_was_asked_for(monkeypatch):
-    from ottla.records import implementation
-
     monkeypatch.setattr(implementation, "load_native", lambda: None)
     assert implementation.choose("") == "python"
     with pytest.raises(ImportError, match="not built here: run"):
         implementation.choose("native")
+
+
+def test_without_a_build_the_python_twin_is_taken_and_everything_is_there(tmp_path):
+    # A copy of the sources alone is what an installation without a compiler leaves.
+    room = Path(ottla.records.__file__).parent
+    for source in [*room.glob("*.py"), room.parent / "__init__.py", room.parent / "errors.py"]:
+        target = tmp_path / "ottla" / source.relative_to(room.parent)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target)
+    code = (
+        "import ottla.records as r; print(r.CHOSEN, [hasattr(r, name) for name in r.__all__].count(False), r.__file__)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "OTTLA_RECORDS": ""}
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert ran.stdout.split()[:2] == ["python", "0"]
+    assert ran.stdout.split()[2].startswith(str(tmp_path))
+
+
+def test_a_native_module_that_does_not_load_is_an_error_and_not_a_slow_codec(tmp_path, monkeypatch):
+    broken = tmp_path / f"_native{importlib.machinery.EXTENSION_SUFFIXES[0]}"
+    broken.write_bytes(b"not a library")
+    monkeypatch.setattr(ottla.records, "__path__", [str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "ottla.records._native", raising=False)
+    with pytest.raises(ImportError):
+        implementation.load_native()
