@@ -17,7 +17,7 @@ $(READY): pyproject.toml setup.py
 	touch $@
 
 # The editable install builds the native leaves too; this rebuilds them when only their source changed.
-$(NATIVE): $(READY) $(wildcard src/ottla/*/*.pyx src/ottla/*/*.h)
+$(NATIVE): $(READY) $(wildcard src/ottla/*/*.pyx src/ottla/*/*.pxi src/ottla/*/*.h)
 	$(BIN)/python setup.py --quiet build_ext --inplace
 	touch $@
 
@@ -28,7 +28,7 @@ test: $(NATIVE)    ## all tests but the long campaigns
 	$(BIN)/python -m pytest -n 2
 
 test-long: $(NATIVE)  ## the long campaigns too: millions of fuzz inputs
-	$(BIN)/python -m pytest -n 2 -m "long or not long"
+	OTTLA_HYPOTHESIS=long $(BIN)/python -m pytest -n 2 -m "long or not long"
 
 check: $(NATIVE)   ## lint, format and strict types
 	$(BIN)/ruff check $(SOURCES) setup.py

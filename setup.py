@@ -1,31 +1,51 @@
 """Builds the native leaves when a C compiler is there; everything else is in pyproject.toml.
 
-Every native module has a readable Python twin with the same names, so a failed build is not a failed
-install: `optional=True` lets setuptools go on, and ottla.records.implementation takes the twin.
+Every native module has a readable Python twin with the same names, so a failed build is not a failed install:
+ottla.records.implementation takes the twin. OTTLA_BUILD_NATIVE=0 skips the build on purpose, =1 makes a failure fatal.
 """
 
 import os
+import sys
+from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 NATIVE_MODULES = {
     "ottla.records._native": "src/ottla/records/_native.pyx",
 }
+WISH = os.environ.get("OTTLA_BUILD_NATIVE", "")
+
+
+class build_optional_ext(build_ext):  # noqa: N801 - setuptools names its commands like this
+    """setuptools' own `optional` forgives a compiler that fails, not one that is missing."""
+
+    def build_extension(self, ext: Extension) -> None:
+        try:
+            super().build_extension(ext)
+        except Exception as error:
+            if WISH == "1":
+                raise
+            print(f"ottla: {ext.name} is not built ({error}); its Python twin is used instead", file=sys.stderr)
+
+    def copy_extensions_to_source(self) -> None:
+        """For editable installs: copy what was built, not what should have been."""
+        self.extensions = [ext for ext in self.extensions if self.built_path(ext).exists()]
+        super().copy_extensions_to_source()
+
+    def built_path(self, ext: Extension) -> Path:
+        return Path(self.build_lib) / self.get_ext_filename(self.get_ext_fullname(ext.name))
 
 
 def native_extensions() -> list[Extension]:
-    if os.environ.get("OTTLA_BUILD_NATIVE") == "0":
+    if WISH == "0":
         return []
-    extensions = [
-        Extension(name, [source], optional=True, extra_compile_args=["-O3"])
-        for name, source in NATIVE_MODULES.items()
-        if os.path.exists(source)
-    ]
     try:
         from Cython.Build import cythonize
     except ImportError:
         return []
+    extensions = [Extension(name, [source], extra_compile_args=["-O3"]) for name, source in NATIVE_MODULES.items()]
     return cythonize(extensions, language_level=3)
 
 
-setup(ext_modules=native_extensions())
+setup(ext_modules=native_extensions(), cmdclass={"build_ext": build_optional_ext})
