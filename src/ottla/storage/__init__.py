@@ -1,7 +1,7 @@
 """The story of a log: what a partition is on the disk, and what is left of it after a crash.
 
-A broker has log directories (log.dirs), best one per disk. Each is locked by `.lock`, says in `meta.properties` whose it
-is, and holds one directory per partition, `<topic>-<partition>`, and four small tables of offsets for all of them:
+A broker has log directories (log.dirs), best one per disk. Each is locked by `.lock`, says in `meta.properties` whose
+it is, and holds one directory per partition, `<topic>-<partition>`, and four small tables of offsets for all of them:
 
     recovery-point-offset-checkpoint    everything before it was synced; recovery reads only what comes after
     replication-offset-checkpoint       the high watermark

@@ -41,7 +41,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 """Memory of single bytes; a memoryview of wider items must be cast to "B" first."""
 
 TEMPORARY_SUFFIX: Final = ".tmp"
-CLOSED: Final = -1
+CLOSED: Final = 0x7FFF_FFFF  # no file ever has this number; -1 would not reach the kernel, which says why it refuses
 BUFFERS_PER_CALL: Final = 1024  # IOV_MAX of Linux and macOS; more buffers take more calls
 
 
@@ -237,6 +237,8 @@ class DiskFile:
     def write_at(self, position: int, buffers: Sequence[Buffer]) -> int:
         size_bytes = sum(map(len, buffers))
         try:
+            if position < 0:  # for Linux -1 is a place: wherever the cursor is
+                raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
             written = os.pwritev(self._number, buffers[:BUFFERS_PER_CALL], position)
             if written != size_bytes:
                 self._write_rest(position, written, buffers)
