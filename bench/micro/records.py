@@ -1,18 +1,16 @@
 """What a record costs: our native codec, its Python twin, and aiokafka's Cython codec, in one run.
 
 Batches of 150 records of 100 bytes, no key, uncompressed, as PERF.md section 4 has them. All sides build and check the
-CRC, and the loop over the records in Python is included. Rounds alternate between the sides, and a ratio is the median
-of the ratios of single rounds: on a shared machine only figures from the same moment may be compared.
+CRC, and the loop over the records in Python is included; a reader touches key and value of every record.
 """
 
 from __future__ import annotations
 
-import statistics
 import sys
-import time
 from collections.abc import Callable
 
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from bench.micro.measure import Comparison, Row, compare
 
 from ottla.records import _native as native
 from ottla.records import batch as python_batch
@@ -21,10 +19,6 @@ from ottla.records import builder as python_builder
 RECORDS = 150
 VALUE = bytes(range(100))
 TIMESTAMP_MS = 1_700_000_000_000
-# Long enough that the clock does not matter, short enough that a neighbour seldom falls into one side only.
-SAMPLE_S = 0.02
-
-Row = tuple[str, float, str, str]
 
 
 def encode_with(builder_type: type) -> bytes:
@@ -117,52 +111,25 @@ SIDES: dict[str, Callable[[], object]] = {
     "decode aiokafka": decode_aiokafka,
 }
 
-# What is compared with what, and the bar that issue 2 sets.
-RATIOS = [
-    ("encode 100 B: native / aiokafka", "encode native", "encode aiokafka", "at most", 0.45),
-    ("decode 100 B: native / aiokafka", "decode native", "decode aiokafka", "at most", 0.45),
-    ("encode 100 B: Python / native", "encode Python", "encode native", "at least", 15.0),
-    ("decode 100 B: Python / native", "decode Python", "decode native", "at least", 15.0),
-    ("decode 100 B: Arrow columns / tuples", "decode native, columns", "decode native, tuples", "at most", 0.6),
+COMPARISONS = [
+    Comparison("encode 100 B: native / aiokafka", "encode native", "encode aiokafka", at_most=0.45),
+    Comparison("decode 100 B: native / aiokafka", "decode native", "decode aiokafka", at_most=0.45),
+    Comparison("encode 100 B: Python / native", "encode Python", "encode native", at_least=15),
+    Comparison("decode 100 B: Python / native", "decode Python", "decode native", at_least=15),
+    Comparison("decode 100 B: Arrow / tuples", "decode native, columns", "decode native, tuples", at_most=0.6),
 ]
 
 
-def nanoseconds_per_record(work: Callable[[], object]) -> float:
-    """The best of short samples, each repeated for SAMPLE_S: a neighbour can only make a sample slower."""
-    repeats, took = 1, 0.0
-    while took < SAMPLE_S:
-        repeats *= 2
-        started = time.perf_counter()
-        for _ in range(repeats):
-            work()
-        took = time.perf_counter() - started
-    return took / repeats / RECORDS * 1e9
-
-
-def measure(rounds: int) -> dict[str, list[float]]:
-    """Per side one figure per round; the sides take turns."""
-    taken: dict[str, list[float]] = {name: [] for name in SIDES}
-    for _ in range(rounds):
-        for name, work in SIDES.items():
-            taken[name].append(nanoseconds_per_record(work))
-    return taken
-
-
 def rows(rounds: int) -> list[Row]:
-    """Name, median ratio, bar, and the nanoseconds behind it."""
-    taken = measure(rounds)
-    found = []
-    for name, ours, theirs, word, bar in RATIOS:
-        ratio = statistics.median(a / b for a, b in zip(taken[ours], taken[theirs], strict=True))
-        detail = f"{statistics.median(taken[ours]):.0f} / {statistics.median(taken[theirs]):.0f} ns per record"
-        found.append((name, ratio, f"{word} {bar}", detail))
-    return found
+    return compare(SIDES, COMPARISONS, rounds, per_call=RECORDS, unit="ns per record")
 
 
 def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
-    for name, ratio, bar, detail in rows(rounds):
-        print(f"{name:40} {ratio:7.2f}  ({bar})  {detail}")
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 9
+    for row in rows(rounds):
+        mark = " " if row.reached else "✗"
+        figures = f"{row.ours:.0f} / {row.theirs:.0f} {row.unit}"
+        print(f"{row.comparison.name:34} {row.ratio:7.2f} {mark} {row.comparison.bar:14} {figures}")
 
 
 if __name__ == "__main__":
