@@ -1,0 +1,1 @@
+"""The server; its folders stand in the order a request meets them."""

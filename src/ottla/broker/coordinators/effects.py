@@ -1,0 +1,95 @@
+"""What a coordinator shard may ask for, and what it is asked with.
+
+A shard is the state machine behind one partition of an internal topic. It is plain code: a call comes in, a list of
+effects goes out, and the runtime carries them out.
+
+1. State that must survive changes only in `replay`. A method that wants to change it returns a Write; the runtime
+   appends the records, replays them at once, and sends the replies when the records are committed. So the state after
+   a crash is the state before it, minus what nobody was told.
+2. Soft state (who is joining, timers) may change anywhere; losing it costs a retry by the client, never data.
+3. A token names one waiting request. Every token gets exactly one Reply in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeAlias
+
+from ottla.errors import BrokerError
+from ottla.protocol.schema import Message
+
+Token: TypeAlias = int
+
+
+class StoredRecord(NamedTuple):
+    """A key and a value of an internal topic; a value of None is a tombstone."""
+
+    key: Message
+    value: Message | None
+    value_version: int = 0
+
+
+class Reply(NamedTuple):
+    """The answer to one waiting request."""
+
+    token: Token
+    response: Message
+
+
+class Write(NamedTuple):
+    """Append the records as one batch and replay them; reply when they are committed.
+
+    `failure` gives the replies when the append is refused; nothing is replayed then.
+    `producer_id` and `producer_epoch` are set for records that belong to a transaction (TxnOffsetCommit).
+    """
+
+    records: tuple[StoredRecord, ...]
+    replies: tuple[Reply, ...]
+    failure: Callable[[BrokerError], tuple[Reply, ...]]
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+
+class SetTimer(NamedTuple):
+    """Call timer_fired(key) at that time; replaces a timer with the same key."""
+
+    key: Hashable
+    at_ms: int
+
+
+class CancelTimer(NamedTuple):
+    key: Hashable
+
+
+Effect: TypeAlias = Reply | Write | SetTimer | CancelTimer
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """Who asks, and at which version."""
+
+    api_version: int
+    client_id: str
+    client_host: str
+    principal: str = "User:ANONYMOUS"
+    listener: str = "PLAINTEXT"
+
+
+class ClusterView(Protocol):
+    """What a shard may know of the cluster."""
+
+    def topic_id(self, name: str) -> bytes | None: ...
+    def topic_name(self, topic_id: bytes) -> str | None: ...
+    def partition_count(self, name: str) -> int | None: ...
+    def topics(self) -> Iterable[str]: ...
+
+
+class Shard(Protocol):
+    """What the runtime needs of every coordinator shard; the methods per API come on top."""
+
+    def replay(self, record: StoredRecord, *, offset: int, producer_id: int = -1, producer_epoch: int = -1) -> None: ...
+    def replay_end_of_transaction(self, *, producer_id: int, producer_epoch: int, committed: bool) -> None: ...
+    def loaded(self, now_ms: int) -> list[Effect]: ...
+    def timer_fired(self, key: Hashable, now_ms: int) -> list[Effect]: ...
+    def unload(self) -> list[Effect]: ...

@@ -1,0 +1,1 @@
+"""Transactions across partitions."""
