@@ -9,7 +9,8 @@
 Two things never changed with the versions: the client id keeps its old int16 length in header 2, and ApiVersions always
 answers with response header 0, because a client that asks does not know yet what the broker can read.
 
-A frame here is the bytes after the int32 size; framing is the business of ottla.net.
+A frame here is the bytes after the int32 size; framing is the business of ottla.net. Bytes that follow the body are
+passed over, as Kafka does: librdkafka 2.16 leaves three of them behind a MetadataRequest 13 (librdkafka #5049).
 """
 
 import struct
@@ -61,7 +62,7 @@ def encode_request(request: Message, *, version: int, correlation_id: int, clien
 def decode_response(api: Api, version: int, frame: Buffer) -> tuple[int, Message]:
     """Correlation id and answer of a frame that answers a request of this API and version."""
     header, position = compiled.decode_prefix(ResponseHeader, response_header_version(api.key, version), frame)
-    return header.correlation_id, compiled.decode(api.response, version, memoryview(frame)[position:])
+    return header.correlation_id, compiled.decode_prefix(api.response, version, frame, position)[0]
 
 
 def read_correlation_id(frame: Buffer) -> int:
@@ -98,7 +99,7 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
     api, version = APIS[header.request_api_key], header.request_api_version
     if version not in api.versions:
         raise UnsupportedVersion(f"{api} is spoken here in versions {api.versions}, not {version}")
-    return header, compiled.decode(api.request, version, memoryview(frame)[position:])
+    return header, compiled.decode_prefix(api.request, version, frame, position)[0]
 
 
 def encode_response(response: Message, *, version: int, correlation_id: int) -> list[Buffer]:

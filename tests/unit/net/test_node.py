@@ -24,8 +24,7 @@ from ottla.net.node import NodeConnection
 from ottla.net.peer import Peer, PeerSettings, State
 from ottla.net.transport import Link, LinkSettings, TcpTransport, Transport
 from ottla.protocol.api import APIS
-from ottla.protocol.compiled import decode_prefix
-from ottla.protocol.header import decode_request_header, encode_response, read_key_and_version
+from ottla.protocol.header import decode_request, decode_request_header, encode_response, read_key_and_version
 from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.metadata import (
@@ -79,10 +78,7 @@ class TinyBroker:
             header, _ = decode_request_header(frame)
             self.answer(place, 0, header.correlation_id, self._versions(error_code=35))
             return
-        header, position = decode_request_header(frame)
-        # Bytes behind the message are ignored, as Kafka does: librdkafka leaves three behind a Metadata request
-        # for all topics (librdkafka #5049).
-        request, _ = decode_prefix(APIS[key].request, version, frame, position)
+        header, request = decode_request(frame)
         self.requests.append(request)
         response = self._versions() if key == 18 else self._respond(request)
         if response is None:

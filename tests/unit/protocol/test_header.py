@@ -124,3 +124,13 @@ def test_api_versions_request_is_an_api_versions_request() -> None:
     assert api_of(ApiVersionsRequest) is APIS[18]
     with pytest.raises(KeyError):
         api_of(TopicProduceData)  # type: ignore[arg-type]
+
+
+def test_bytes_behind_a_body_are_passed_over_as_kafka_does() -> None:
+    """librdkafka 2.16 leaves three bytes behind a MetadataRequest 13 for all topics (librdkafka #5049)."""
+    request = MetadataRequest(topics=None)
+    frame = b"".join(encode_request(request, version=13, correlation_id=1, client_id="rdkafka")) + b"\0\0\0"
+    assert decode_request(frame)[1] == request
+    answer = MetadataResponse(brokers=[], topics=[])
+    frame = b"".join(encode_response(answer, version=13, correlation_id=1)) + b"\0"
+    assert decode_response(APIS[3], 13, frame) == (1, answer)
