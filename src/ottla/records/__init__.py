@@ -35,6 +35,7 @@ from ottla.records.implementation import (
     set_append_time,
 )
 from ottla.records.layout import TimestampType
+from ottla.records.stream import MessageSet
 
 __all__ = [
     "CHOSEN",
@@ -42,6 +43,7 @@ __all__ = [
     "BatchInfo",
     "Compression",
     "CompressionRatios",
+    "MessageSet",
     "Record",
     "RecordBatch",
     "RecordStream",
