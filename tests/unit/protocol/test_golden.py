@@ -104,6 +104,8 @@ def test_request_headers_say_what_the_recording_says(client: str) -> None:
 @pytest.mark.parametrize("client", CLIENTS)
 def test_real_frames_carry_no_tags_we_do_not_know(client: str) -> None:
     for frame in frames_of(client):
+        if frame.left_over:
+            continue  # bytes in wrong places make tags that nobody meant
         assert [found for message in read(codec, frame) for found in unknown_tags(message)] == [], frame
 
 
@@ -120,8 +122,15 @@ def unknown_tags(value: Any) -> list[Any]:
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_broker_reads_every_real_request(client: str) -> None:
     for frame in frames_of(client):
-        if frame.kind == "request":
+        if frame.kind == "request" and not frame.left_over:
             assert decode_request(frame.bytes) == read(codec, frame), frame
+
+
+def test_a_broker_ignores_what_is_left_over_after_a_request() -> None:
+    odd = [frame for client in CLIENTS for frame in frames_of(client) if frame.left_over]
+    assert odd
+    for frame in odd:
+        assert decode_request(frame.bytes) == read(codec, frame), frame
 
 
 def test_the_clients_we_care_about_were_all_heard() -> None:
