@@ -94,7 +94,8 @@ public class Administration {
         ask("create", () -> admin.createTopics(List.of(plain, placed)).all());
         ask("create again", () -> admin.createTopics(List.of(plain)).all());
         ask("try", () -> admin.createTopics(
-                List.of(new NewTopic(topic + "-try", 1, (short) 1)), new CreateTopicsOptions().validateOnly(true)).all());
+                List.of(new NewTopic(topic + "-try", 1, (short) 1)),
+                new CreateTopicsOptions().validateOnly(true)).all());
         ask("list", () -> admin.listTopics().names());
         ask("describe", () -> admin.describeTopics(List.of(topic, topic + "-placed")).allTopicNames());
         ask("describe absent", () -> admin.describeTopics(List.of("absent")).allTopicNames());

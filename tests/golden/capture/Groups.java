@@ -137,7 +137,8 @@ public class Groups {
                     admin.describeClassicGroups(List.of(group)).all().get(8, TimeUnit.SECONDS));
             Clients.step("offsets", () -> admin.listConsumerGroupOffsets(Map.of(
                     group, new ListConsumerGroupOffsetsSpec(),
-                    "nobody", new ListConsumerGroupOffsetsSpec().topicPartitions(List.of(new TopicPartition(topic, 1)))))
+                    "nobody",
+                            new ListConsumerGroupOffsetsSpec().topicPartitions(List.of(new TopicPartition(topic, 1)))))
                     .all().get(8, TimeUnit.SECONDS));
             Clients.step("remove member", () -> admin.removeMembersFromConsumerGroup(
                     group, new RemoveMembersFromConsumerGroupOptions(Set.of(new MemberToRemove("static-1"))))
@@ -153,7 +154,8 @@ public class Groups {
                     group, Map.of(partition, new OffsetAndMetadata(1))).all().get(8, TimeUnit.SECONDS));
             Clients.step("delete offsets", () ->
                     admin.deleteConsumerGroupOffsets(group, Set.of(partition)).all().get(8, TimeUnit.SECONDS));
-            Clients.step("delete group", () -> admin.deleteConsumerGroups(List.of(group)).all().get(8, TimeUnit.SECONDS));
+            Clients.step("delete group", () ->
+                    admin.deleteConsumerGroups(List.of(group)).all().get(8, TimeUnit.SECONDS));
         }
     }
 
@@ -196,7 +198,8 @@ public class Groups {
     void share() throws Exception {
         String group = topic + "-share";
         try (Admin admin = admin()) {
-            var reset = new AlterConfigOp(new ConfigEntry("share.auto.offset.reset", "earliest"), AlterConfigOp.OpType.SET);
+            var reset =
+                    new AlterConfigOp(new ConfigEntry("share.auto.offset.reset", "earliest"), AlterConfigOp.OpType.SET);
             Map<ConfigResource, Collection<AlterConfigOp>> change =
                     Map.of(new ConfigResource(ConfigResource.Type.GROUP, group), List.of(reset));
             admin.incrementalAlterConfigs(change).all().get(8, TimeUnit.SECONDS);
@@ -204,7 +207,8 @@ public class Groups {
                     consumerSettings("share", "member"), new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
                 consumer.subscribe(List.of(topic));
                 acknowledgeInEveryWay(consumer);
-                Clients.step("describe", () -> admin.describeShareGroups(List.of(group)).all().get(8, TimeUnit.SECONDS));
+                Clients.step("describe", () ->
+                        admin.describeShareGroups(List.of(group)).all().get(8, TimeUnit.SECONDS));
                 Clients.step("groups", () -> admin.listGroups().all().get(8, TimeUnit.SECONDS));
             }
             var partition = new TopicPartition(topic, 0);
@@ -212,12 +216,13 @@ public class Groups {
                     Map.of(group, new ListShareGroupOffsetsSpec())).all().get(8, TimeUnit.SECONDS));
             Clients.step("alter", () ->
                     admin.alterShareGroupOffsets(group, Map.of(partition, 1L)).all().get(8, TimeUnit.SECONDS));
-            Clients.step("forget", () -> admin.deleteShareGroupOffsets(group, Set.of(topic)).all().get(8, TimeUnit.SECONDS));
+            Clients.step("forget", () ->
+                    admin.deleteShareGroupOffsets(group, Set.of(topic)).all().get(8, TimeUnit.SECONDS));
             Clients.step("delete", () -> admin.deleteShareGroups(List.of(group)).all().get(8, TimeUnit.SECONDS));
         }
     }
 
-    /** Accept, release (comes back), renew (held longer, then accepted) and reject, so that every type is on the wire. */
+    /** Accept, release (comes back), renew (held longer, then accepted), reject: every type is on the wire. */
     void acknowledgeInEveryWay(KafkaShareConsumer<byte[], byte[]> consumer) {
         Map<Long, Integer> times = new HashMap<>();
         for (int i = 0; i < 14; i++) {
