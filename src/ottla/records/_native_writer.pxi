@@ -246,15 +246,26 @@ cdef class BatchBuilder:
         return 0
 
     cdef int grow(self, Py_ssize_t needed) except -1:
-        cdef Py_ssize_t capacity = needed
+        cdef PyObject* batch = self.batch
+        cdef int64_t larger_size
         cdef bytes larger
-        if self.batch != NULL:
-            capacity = max(needed, 2 * PyBytes_GET_SIZE(<object> self.batch))
-        # A new object and not a resize: a traceback of a failed compression may still look at the old one.
-        larger = PyBytes_FromStringAndSize(NULL, capacity)
-        if self.batch != NULL:
-            memcpy(PyBytes_AS_STRING(larger), PyBytes_AS_STRING(<object> self.batch), self.used)
-            Py_DECREF(<object> self.batch)
+        if batch != NULL:
+            larger_size = 2 * PyBytes_GET_SIZE(<object> batch)
+            if not self.is_compressed:
+                # A full batch then has the size it will be cut to, and the allocator can use the same piece again.
+                larger_size = min(larger_size, self.size_limit_bytes)
+            needed = max(needed, larger_size)
+            if _Py_REFCNT(batch) == 1:
+                # The allocator can often make it longer in place. When it cannot, the old one is gone: so are we.
+                self.batch = NULL
+                _PyBytes_Resize(&batch, needed)
+                self.batch = batch
+                return 0
+        # The first one; or a traceback of a failed compression still looks at the one we have.
+        larger = PyBytes_FromStringAndSize(NULL, needed)
+        if batch != NULL:
+            memcpy(PyBytes_AS_STRING(larger), PyBytes_AS_STRING(<object> batch), self.used)
+            Py_DECREF(<object> batch)
         Py_INCREF(larger)
         self.batch = <PyObject*> larger
         return 0
