@@ -32,7 +32,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, TypeAlias
 
-from ottla.errors import DiskFull, KafkaStorageError
+from ottla.errors import DiskFull, KafkaStorageError, OttlaError
 
 if sys.platform != "win32":
     import fcntl
@@ -122,7 +122,7 @@ class Files(Protocol):
         """Lock a file, made if missing, against other brokers; DirectoryInUse when another one holds it."""
 
 
-class DirectoryInUse(KafkaStorageError):
+class DirectoryInUse(OttlaError):
     """Another broker is using this log directory. Stop it, or give each broker its own log.dirs."""
 
 

@@ -302,11 +302,11 @@ def test_a_directory_is_locked_once(files, root):
 TRY_TO_LOCK = """
 import sys
 from pathlib import Path
-from ottla.errors import KafkaStorageError
+from ottla.errors import OttlaError
 from ottla.storage.files import DiskFiles
 try:
     DiskFiles().lock(Path(sys.argv[1]))
-except KafkaStorageError as error:
+except OttlaError as error:
     print(error)
 else:
     print("locked")
