@@ -1,0 +1,155 @@
+"""The two sparse indexes of a segment, fed together, batch by batch, in the same way by append and by recovery.
+
+1. A batch gets an entry once more than index.interval.bytes came before it since the last entry: (last offset,
+   position) in the offset index, (latest timestamp so far, last offset of its batch) in the time index.
+2. `note` touches memory only; `make_ready` before it does all that can fail.
+3. `complete` adds the latest timestamp, whatever the interval, and cuts the files to their entries: when the segment
+   rolls, when it closes, and after recovery. So the last entry of a time index tells the segment's latest timestamp.
+4. When an index is full in the middle of an append, the batch goes without an entry: a longer walk, no wrong answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from ottla.storage.files import Files
+from ottla.storage.offset_index import OffsetIndex
+from ottla.storage.segment_names import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
+from ottla.storage.time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset
+
+
+class AppendedBatch(Protocol):
+    """What a segment must know of a batch it appends; a BatchInfo read after offsets were assigned will do."""
+
+    @property
+    def last_offset(self) -> int: ...
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def max_timestamp_ms(self) -> int: ...
+
+
+class SegmentIndexes:
+    """Offset index, time index, and what decides about their next entry."""
+
+    def __init__(
+        self, files: Files, directory: Path, base_offset: int, suffix: str, *, limit_bytes: int, interval_bytes: int
+    ) -> None:
+        offsets_path = segment_path(directory, base_offset, OFFSET_INDEX_SUFFIX + suffix)
+        times_path = segment_path(directory, base_offset, TIME_INDEX_SUFFIX + suffix)
+        self.offsets = OffsetIndex(files, offsets_path, base_offset, limit_bytes)
+        self.times = TimeIndex(files, times_path, base_offset, limit_bytes)
+        self._interval_bytes = interval_bytes
+        self._bytes_since_entry = 0
+        self._max_timestamp: TimestampOffset | None = None
+        self._is_complete = True
+
+    @property
+    def max_timestamp(self) -> TimestampOffset:
+        """The latest timestamp and the last offset of its batch; (-1, base offset) if no record has one."""
+        if self._max_timestamp is None:
+            self._max_timestamp = self.times.last_entry
+        return self._max_timestamp
+
+    @property
+    def is_full(self) -> bool:
+        return self.offsets.is_full or self.times.is_full
+
+    def make_ready(self) -> TimestampOffset:
+        """All that could fail in `note`."""
+        self.offsets.make_ready()
+        self.times.make_ready()
+        return self.max_timestamp
+
+    def note(self, batch: AppendedBatch, position: int) -> None:
+        """Take note of a batch, and give it an entry if it is far enough from the last one."""
+        self._is_complete = False
+        if batch.max_timestamp_ms > self.max_timestamp.timestamp_ms:
+            self._max_timestamp = TimestampOffset(batch.max_timestamp_ms, batch.last_offset)
+        if self._bytes_since_entry > self._interval_bytes:
+            if not self.is_full:
+                self.offsets.append(batch.last_offset, position)
+                self.times.maybe_append(*self.max_timestamp)
+            self._bytes_since_entry = 0
+        self._bytes_since_entry += batch.size_bytes
+
+    def complete(self) -> None:
+        """Add the latest timestamp and cut the files to their entries; nothing to do if nothing was noted."""
+        if self._is_complete:
+            return
+        self.times.maybe_append(*self.max_timestamp, at_roll=True)
+        self.offsets.trim()
+        self.times.trim()
+        self._bytes_since_entry = 0
+        self._is_complete = True
+
+    def forget(self) -> None:
+        """Empty both, whatever state their files are in, to be built again."""
+        self.offsets.reset()
+        self.times.reset()
+        self._max_timestamp = TimestampOffset(NO_TIMESTAMP, self.offsets.base_offset)
+        self._bytes_since_entry = 0
+        self._is_complete = False
+
+    def truncate_to(self, offset: int) -> None:
+        """Forget every entry at `offset` or later. The latest timestamp must be told again with `found_latest`."""
+        self.offsets.truncate_to(offset)
+        self.times.truncate_to(offset)
+        self._max_timestamp = None
+        self._bytes_since_entry = 0
+        self._is_complete = False
+
+    def found_latest(self, latest: TimestampOffset) -> None:
+        """The latest timestamp, by a walk over what the time index does not cover."""
+        self._max_timestamp = latest
+
+    def sanity_check(self) -> None:
+        """CorruptIndex if one of them cannot be trusted."""
+        self.offsets.sanity_check()
+        self.times.sanity_check()
+
+    # --- the files ----------------------------------------------------------------------------------------------------
+
+    def create(self) -> None:
+        self.offsets.create()
+        self.times.create()
+        self._is_complete = False
+
+    def write_pending(self) -> None:
+        self.offsets.write_pending()
+        self.times.write_pending()
+
+    def pending_syncs(self) -> list[Callable[[], None]]:
+        """What a flush has to call after `write_pending`; any thread may."""
+        return self.offsets.pending_syncs() + self.times.pending_syncs()
+
+    def unload(self) -> None:
+        """Give their memory back."""
+        self.offsets.unload()
+        self.times.unload()
+
+    def rename(self, directory: Path, suffix: str) -> None:
+        base_offset = self.offsets.base_offset
+        self.offsets.rename(segment_path(directory, base_offset, OFFSET_INDEX_SUFFIX + suffix))
+        self.times.rename(segment_path(directory, base_offset, TIME_INDEX_SUFFIX + suffix))
+
+    def moved(self, directory: Path) -> None:
+        """Their directory has another name now."""
+        self.offsets.path = directory / self.offsets.path.name
+        self.times.path = directory / self.times.path.name
+
+    def close(self) -> None:
+        self.complete()
+        self.offsets.close()
+        self.times.close()
+
+    def abandon(self) -> None:
+        self.offsets.abandon()
+        self.times.abandon()
+        self._max_timestamp, self._is_complete = None, True
+
+    def delete(self) -> None:
+        self.offsets.delete()
+        self.times.delete()
