@@ -15,6 +15,7 @@ from bench.micro.measure import Comparison, Row, compare
 from ottla.records import _native as native
 from ottla.records import batch as python_batch
 from ottla.records import builder as python_builder
+from ottla.records.arrow import to_arrow
 
 RECORDS = 150
 VALUE = bytes(range(100))
@@ -86,6 +87,17 @@ def decode_columns() -> None:
     native.decode_columns(BATCH)
 
 
+def answer_to_tuples() -> None:
+    for batch in native.RecordStream(ANSWER):
+        batch.check()
+        for _offset, _time, key, value, _headers in batch.tuples():
+            key, value  # noqa: B018
+
+
+def answer_to_arrow() -> None:
+    to_arrow(ANSWER)
+
+
 def decode_aiokafka() -> None:
     batch = DefaultRecordBatch(BATCH)
     batch.validate_crc()
@@ -98,6 +110,8 @@ TIMES = [TIMESTAMP_MS + index for index in range(RECORDS)]
 VALUES = [VALUE] * RECORDS
 NO_HEADERS: list[object] = []
 BATCH = encode_native()
+ANSWER_BATCHES = 60  # a fetch answer of about 1 MB
+ANSWER = BATCH * ANSWER_BATCHES
 
 SIDES: dict[str, Callable[[], object]] = {
     "encode native": encode_native,
@@ -111,17 +125,23 @@ SIDES: dict[str, Callable[[], object]] = {
     "decode aiokafka": decode_aiokafka,
 }
 
+# The whole way to a pyarrow table, pyarrow's own cost per table included.
+ANSWER_SIDES: dict[str, Callable[[], object]] = {"tuples": answer_to_tuples, "pyarrow": answer_to_arrow}
+
 COMPARISONS = [
     Comparison("encode 100 B: native / aiokafka", "encode native", "encode aiokafka", at_most=0.45),
     Comparison("decode 100 B: native / aiokafka", "decode native", "decode aiokafka", at_most=0.45),
     Comparison("encode 100 B: Python / native", "encode Python", "encode native", at_least=15),
     Comparison("decode 100 B: Python / native", "decode Python", "decode native", at_least=15),
-    Comparison("decode 100 B: Arrow / tuples", "decode native, columns", "decode native, tuples", at_most=0.6),
+    Comparison("decode 100 B: Arrow columns / tuples", "decode native, columns", "decode native, tuples", at_most=0.6),
 ]
+ANSWER_COMPARISONS = [Comparison("decode 1 MB of 100 B: pyarrow / tuples", "pyarrow", "tuples", at_most=0.6)]
 
 
 def rows(rounds: int) -> list[Row]:
-    return compare(SIDES, COMPARISONS, rounds, per_call=RECORDS, unit="ns per record")
+    unit = "ns per record"
+    found = compare(SIDES, COMPARISONS, rounds, per_call=RECORDS, unit=unit)
+    return found + compare(ANSWER_SIDES, ANSWER_COMPARISONS, rounds, per_call=RECORDS * ANSWER_BATCHES, unit=unit)
 
 
 def main() -> None:
