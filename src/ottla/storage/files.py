@@ -213,8 +213,10 @@ class DiskFile:
         self._number = number
 
     def size(self) -> int:
-        with _doing("look at", self.path):
+        try:
             return os.fstat(self._number).st_size
+        except OSError as error:
+            raise storage_error(error, "look at", self.path) from error
 
     def read_at(self, position: int, size_bytes: int) -> bytes:
         try:

@@ -71,7 +71,7 @@ class MemoryFiles:
         """The power fails and comes back: see promises 2 and 3."""
         for handle in self.open_files[:]:
             handle.die()
-        self._locked.clear()
+        self._locked = set()  # another one: a lock of the life before must not release one of the next
         self._failures.clear()
         self._root.settle(keep, self._random)
 
@@ -324,11 +324,13 @@ class MemoryLock:
 
     def __init__(self, locked: set[Path], path: Path) -> None:
         self.path = path
-        self._locked = locked
+        self._locked: set[Path] | None = locked
         locked.add(path)
 
     def release(self) -> None:
-        self._locked.discard(self.path)
+        if self._locked is not None:
+            self._locked.discard(self.path)
+        self._locked = None
 
 
 # --- what is in memory and what is on the disk -----------------------------------------------------------------------

@@ -292,8 +292,11 @@ def test_a_directory_is_locked_once(files, root):
             files.lock(root / ".lock")
     assert "log.dirs" in str(caught.value)
     lock.release()
-    lock.release()
-    files.lock(root / ".lock").release()
+    other = files.lock(root / ".lock")
+    lock.release()  # again; it is not this one's to release any more
+    with pytest.raises(DirectoryInUse):
+        files.lock(root / ".lock")
+    other.release()
     assert files.exists(root / ".lock")
 
 

@@ -134,12 +134,13 @@ def test_a_directory_that_was_being_removed_may_come_back_with_a_part():
 def test_handles_and_locks_of_the_life_before_are_dead():
     files = filled()
     file = files.open(FILE)
-    files.lock(ROOT / ".lock")
+    before = files.lock(ROOT / ".lock")
     files.crash()
     with pytest.raises(KafkaStorageError):
         file.write_at(0, [b"x"])
     assert files.open_files == []
     files.lock(ROOT / ".lock")
+    before.release()
     with pytest.raises(DirectoryInUse):
         files.lock(ROOT / ".lock")
 
