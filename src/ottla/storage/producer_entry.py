@@ -117,7 +117,7 @@ def read_producer_batches(buffer: Buffer, infos: list[BatchInfo]) -> list[Produc
             _marker_of(buffer, info) if info.is_control else None,
         )
         for info in infos
-        if info.producer_id != NO_PRODUCER_ID
+        if info.producer_id > NO_PRODUCER_ID
     ]
 
 

@@ -1,0 +1,3 @@
+"""Types of the native twin: those of checks.py."""
+
+from ottla.records.checks import check_records as check_records

@@ -1,0 +1,20 @@
+"""Chooses the walk over records that a log needs: native or its Python twin, by the rule of implementation.py."""
+
+from __future__ import annotations
+
+import os
+
+from ottla.records import checks
+from ottla.records.implementation import CHOSEN, VARIABLE
+
+check_records = checks.check_records
+
+if CHOSEN == "native":
+    try:
+        from ottla.records._checks import check_records
+    except ImportError as error:
+        # Forced to be native, or there and not loading: a broken build, not a missing one.
+        if os.environ.get(VARIABLE) == "native" or error.name not in ("ottla.records._checks", "ottla.records"):
+            raise
+
+__all__ = ["check_records"]

@@ -1,0 +1,78 @@
+"""What a follower looks at before it writes what the leader sent.
+
+1. Whole batches of format v2, sums right, offsets growing and not before the end of our log; nothing else, because the
+   leader has checked the rest, and nothing is changed, because a follower's log must be the leader's, byte for byte.
+2. A batch that is cut off at the end is left out: fetch answers end that way.
+3. Everything from the first batch on whose leader epoch is newer than ours is left out as well: the broker we asked is
+   no longer the leader we follow, and its log may have been cut while it answered (KAFKA-18723).
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import pairwise
+
+from ottla.errors import CorruptMessage, OttlaError, UnsupportedForMessageFormat
+from ottla.records.header import Buffer, view_of
+from ottla.records.implementation import BatchInfo, scan
+from ottla.records.layout import LENGTH_AT, LOG_OVERHEAD_BYTES, MAGIC, MAGIC_AT, MAGIC_KNOWN_BYTES
+from ottla.storage.validation import ValidatedAppend, validated
+
+_int32 = struct.Struct(">i")
+
+
+class OffsetsOutOfOrder(OttlaError):
+    """The leader sent batches whose offsets do not grow.
+    Nothing was written; if it happens again, compare the logs of both brokers."""
+
+
+class UnexpectedOffset(OttlaError):
+    """The leader sent a batch that begins before the end of our log.
+    An empty log may start at its first offset instead; any other must be truncated first."""
+
+    def __init__(self, detail: str | None = None, first_offset: int = -1, last_offset: int = -1) -> None:
+        super().__init__(detail)
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+
+
+def check_follower_append(buffer: Buffer, *, next_offset: int, leader_epoch: int) -> ValidatedAppend | None:
+    """Check what the leader sent; None when there is no whole batch of a leader we know in it."""
+    view = view_of(buffer)
+    batches = _of_known_leaders(scan(view, 0, _end_of_whole_batches(view)), leader_epoch)
+    if not batches:
+        return None
+    for earlier, later in pairwise(batches):
+        if later.last_offset <= earlier.last_offset:
+            raise OffsetsOutOfOrder(f"a batch that ends at {later.last_offset} follows one at {earlier.last_offset}")
+    first_offset, last_offset = batches[0].base_offset, batches[-1].last_offset
+    if first_offset < next_offset:
+        raise UnexpectedOffset(
+            f"the batch begins at offset {first_offset}, our log ends at {next_offset}", first_offset, last_offset
+        )
+    end = batches[-1].position + batches[-1].size_bytes
+    return validated(view[:end], batches)
+
+
+def _end_of_whole_batches(view: memoryview) -> int:
+    """Where the last batch ends that is not cut off."""
+    position = 0
+    while len(view) - position >= MAGIC_KNOWN_BYTES:
+        (length,) = _int32.unpack_from(view, position + LENGTH_AT)
+        if length < MAGIC_KNOWN_BYTES - LOG_OVERHEAD_BYTES:
+            raise CorruptMessage(f"the batch at position {position} claims a length of {length}")
+        if length + LOG_OVERHEAD_BYTES > len(view) - position:
+            break
+        if view[position + MAGIC_AT] < MAGIC:
+            raise UnsupportedForMessageFormat(
+                f"the batch at position {position} has message format v{view[position + MAGIC_AT]}"
+            )
+        position += length + LOG_OVERHEAD_BYTES
+    return position
+
+
+def _of_known_leaders(batches: list[BatchInfo], leader_epoch: int) -> list[BatchInfo]:
+    for index, batch in enumerate(batches):
+        if batch.leader_epoch > leader_epoch:
+            return batches[:index]
+    return batches

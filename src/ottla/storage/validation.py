@@ -1,0 +1,251 @@
+"""What a batch must be before it may be appended, and its place in the log: offset, leader epoch, time.
+
+This is the leader's side; what a follower looks at is in follower_check.py.
+
+1. A leader takes exactly one batch of format v2 at a time: a whole batch, its sum right, not too large, its header
+   true to its records, every record sound and allowed. Anything else is refused with the error that tells the producer
+   whether sending it again can help, and the buffer is left as it was.
+2. Records that break a rule of the topic (no key on a compacted topic, a time out of bounds) are named one by one in
+   `record_errors`, because a producer may drop just these.
+3. The bytes that came from the socket are the bytes that go to the file: base offset and leader epoch are written
+   into them outside the sum. Only a time of our own, or a largest time that the header had wrong, redoes the sum.
+4. A batch is made anew only when the topic asks for another codec, or when its records are not numbered 0, 1, 2...;
+   for another codec the records themselves are kept, only their wrapping changes. Markers are never compressed.
+5. No walk over records outside the native leaf, no clock, no file.
+
+What is refused, and how:
+    CORRUPT_MESSAGE               cut short, wrong sum, cannot be decompressed
+    INVALID_RECORD                no batch or more than one, old format, a control batch from a client, counts that do
+                                  not agree, broken records, refused records
+    INVALID_TIMESTAMP             a time out of bounds, or claimed to be a broker's
+    MESSAGE_TOO_LARGE             above max.message.bytes, before or after recompression
+    RECORD_LIST_TOO_LARGE         above segment.bytes
+    UNSUPPORTED_COMPRESSION_TYPE  zstd in a request older than it, or a codec that does not exist
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ottla.errors import (
+    CorruptMessage,
+    InvalidRecord,
+    MessageTooLarge,
+    RecordListTooLarge,
+    UnsupportedCompressionType,
+)
+from ottla.records.check_choice import check_records
+from ottla.records.checks import RecordsCheck, TimeBounds
+from ottla.records.compression import Compression, decompress
+from ottla.records.header import Buffer, view_of
+from ottla.records.implementation import BatchInfo, crc32c
+from ottla.records.layout import (
+    ATTRIBUTES_AT,
+    COMPRESSION_MASK,
+    DECOMPRESSED_LIMIT_BYTES,
+    HEADER_BYTES,
+    MAGIC,
+    MAGIC_AT,
+    MAGIC_KNOWN_BYTES,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    TimestampType,
+)
+from ottla.storage.batch_rewrite import place_batch, rewrap_batch
+from ottla.storage.origin import AppendOrigin
+from ottla.storage.record_errors import refuse_records
+
+
+class AppendRules(NamedTuple):
+    """What a topic's settings say about appends."""
+
+    # compression.type; None is "producer": as it comes.
+    compression: Compression | None = None
+    compression_level: int | None = None
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    timestamp_before_max_ms: int = 2**63 - 1
+    timestamp_after_max_ms: int = 60 * 60 * 1000
+    message_bytes_max: int = 1024 * 1024 + 12
+    segment_bytes_max: int = 1024**3
+    # cleanup.policy has compact
+    keys_required: bool = False
+    # How far one batch may grow when it is decompressed.
+    decompressed_bytes_max: int = DECOMPRESSED_LIMIT_BYTES
+
+
+class ValidatedAppend(NamedTuple):
+    """Batches that may be written as they are."""
+
+    buffer: memoryview
+    batches: list[BatchInfo]
+    first_offset: int
+    last_offset: int
+    max_timestamp_ms: int
+    # The last offset of the first batch with that time: what the time index stores.
+    offset_of_max_timestamp: int
+    # -1 unless the topic's times are the broker's.
+    log_append_time_ms: int
+    # The newest epoch in the batches; -1 when they have none.
+    leader_epoch: int
+    # The bytes are others than those that came, in memory of their own.
+    is_rewritten: bool
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.buffer)
+
+
+def prepare_leader_append(
+    buffer: Buffer,
+    rules: AppendRules,
+    *,
+    origin: AppendOrigin,
+    next_offset: int,
+    leader_epoch: int,
+    now_ms: int,
+    zstd_allowed: bool = True,
+) -> ValidatedAppend:
+    """Check one batch and give it its place, in `buffer` itself where it is writable and need not be rewritten."""
+    view = view_of(buffer)
+    info = _only_batch(view)
+    _check_envelope(view, info, rules, origin, zstd_allowed=zstd_allowed)
+    _check_header(info, origin)
+    records = _record_bytes(view, info, rules)
+    found = _check_records(records, info, rules, now_ms)
+    is_ours = rules.timestamp_type is TimestampType.LOG_APPEND_TIME
+    max_timestamp_ms = now_ms if is_ours else found.max_timestamp_ms
+    final = _final_form(view, info, records, found, rules)
+    if len(final) > rules.segment_bytes_max:
+        raise RecordListTooLarge(f"the batch has {len(final)} bytes, a segment {rules.segment_bytes_max}")
+    place_batch(final, next_offset, leader_epoch, rules.timestamp_type, max_timestamp_ms)
+    return validated(final, [BatchInfo(final)], now_ms if is_ours else NO_TIMESTAMP, is_rewritten=final is not view)
+
+
+# --- the envelope ----------------------------------------------------------------------------------------------------
+
+
+def _only_batch(view: memoryview) -> BatchInfo:
+    """The header of the one batch that fills the buffer."""
+    if len(view) < MAGIC_KNOWN_BYTES:
+        raise InvalidRecord(f"there must be one record batch, there are {len(view)} bytes")
+    magic = view[MAGIC_AT]
+    if magic < MAGIC:
+        raise InvalidRecord(f"the records are in message format v{magic}, only v{MAGIC} is taken: use a newer client")
+    if magic > MAGIC:
+        raise CorruptMessage(f"message format v{magic} does not exist")
+    info = BatchInfo(view)
+    if not HEADER_BYTES <= info.size_bytes <= len(view):
+        raise CorruptMessage(f"the batch claims {info.size_bytes} bytes, {len(view)} came")
+    if info.size_bytes < len(view):
+        raise InvalidRecord(f"there must be one record batch, {len(view) - info.size_bytes} bytes follow it")
+    return info
+
+
+def _check_envelope(
+    view: memoryview, info: BatchInfo, rules: AppendRules, origin: AppendOrigin, *, zstd_allowed: bool
+) -> None:
+    codec = info.attributes & COMPRESSION_MASK
+    if codec > Compression.ZSTD:
+        raise UnsupportedCompressionType(f"compression codec {codec} does not exist")
+    if codec == Compression.ZSTD and not zstd_allowed:
+        raise UnsupportedCompressionType("zstd may be used from version 7 of the produce request on")
+    if origin is AppendOrigin.CLIENT and info.base_offset != 0:
+        raise InvalidRecord(f"the base offset of a produced batch is 0, this one says {info.base_offset}")
+    _check_size(info.size_bytes, rules)
+    found = crc32c(view[ATTRIBUTES_AT:])
+    if found != info.crc:
+        raise CorruptMessage(f"the batch says its CRC is {info.crc:#010x}, its bytes give {found:#010x}")
+
+
+def _check_size(size_bytes: int, rules: AppendRules) -> None:
+    if size_bytes > rules.message_bytes_max:
+        raise MessageTooLarge(f"the batch has {size_bytes} bytes, max.message.bytes is {rules.message_bytes_max}")
+
+
+def _check_header(info: BatchInfo, origin: AppendOrigin) -> None:
+    """What the header says must be true of any batch, and be nothing that only a broker may say."""
+    count, last_offset_delta = info.record_count, info.last_offset_delta
+    if count <= 0 or last_offset_delta != count - 1:
+        raise InvalidRecord(f"the batch claims {count} records and a last offset delta of {last_offset_delta}")
+    if origin is not AppendOrigin.CLIENT:
+        return
+    if info.is_control:
+        raise InvalidRecord("clients may not write control records")
+    if info.producer_id == NO_PRODUCER_ID:
+        if info.is_transactional:
+            raise InvalidRecord("a transactional batch has no producer id")
+    elif info.producer_id < 0 or info.producer_epoch < 0 or info.base_sequence < 0:
+        raise InvalidRecord(
+            f"the batch is from producer {info.producer_id}, epoch {info.producer_epoch}, sequence {info.base_sequence}"
+        )
+
+
+# --- the records -----------------------------------------------------------------------------------------------------
+
+
+def _record_bytes(view: memoryview, info: BatchInfo, rules: AppendRules) -> memoryview | bytes:
+    payload = view[HEADER_BYTES:]
+    if info.compression is Compression.NONE:
+        return payload
+    return decompress(info.compression, payload, rules.decompressed_bytes_max)
+
+
+def _check_records(records: Buffer, info: BatchInfo, rules: AppendRules, now_ms: int) -> RecordsCheck:
+    bounds = None
+    if rules.timestamp_type is TimestampType.CREATE_TIME:
+        bounds = TimeBounds(now_ms, rules.timestamp_before_max_ms, rules.timestamp_after_max_ms)
+    found = check_records(
+        records,
+        info.record_count,
+        info.base_timestamp_ms,
+        append_time_ms=info.max_timestamp_ms if info.timestamp_type is TimestampType.LOG_APPEND_TIME else None,
+        keys_required=rules.keys_required,
+        bounds=bounds,
+    )
+    if found.refused_count:
+        raise refuse_records(found, bounds)
+    return found
+
+
+def _final_form(
+    view: memoryview, info: BatchInfo, records: Buffer, found: RecordsCheck, rules: AppendRules
+) -> memoryview:
+    """The bytes to write: `view` itself, unless they must be others or cannot be written into."""
+    codec = _target_codec(info, rules)
+    if codec is info.compression and found.has_consecutive_offsets:
+        return memoryview(bytearray(view)) if view.readonly else view
+    rewrapped = rewrap_batch(
+        view,
+        info,
+        records,
+        codec=codec,
+        level=rules.compression_level,
+        has_consecutive_offsets=found.has_consecutive_offsets,
+        decompressed_bytes_max=rules.decompressed_bytes_max,
+    )
+    _check_size(len(rewrapped), rules)
+    return memoryview(rewrapped)
+
+
+def _target_codec(info: BatchInfo, rules: AppendRules) -> Compression:
+    if rules.compression is None or (info.is_control and info.compression is Compression.NONE):
+        return info.compression
+    return rules.compression
+
+
+def validated(
+    view: memoryview, batches: list[BatchInfo], log_append_time_ms: int = NO_TIMESTAMP, *, is_rewritten: bool = False
+) -> ValidatedAppend:
+    """Put together what is known of batches that were checked and have their place."""
+    newest = max(batches, key=lambda batch: batch.max_timestamp_ms)
+    return ValidatedAppend(
+        buffer=view,
+        batches=batches,
+        first_offset=batches[0].base_offset,
+        last_offset=batches[-1].last_offset,
+        max_timestamp_ms=newest.max_timestamp_ms,
+        offset_of_max_timestamp=newest.last_offset,
+        log_append_time_ms=log_append_time_ms,
+        leader_epoch=batches[-1].leader_epoch,
+        is_rewritten=is_rewritten,
+    )
