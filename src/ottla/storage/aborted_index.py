@@ -83,8 +83,9 @@ class AbortedIndex:
         """The transactions that reach into [fetch_offset, upper_bound_offset)."""
         found: list[AbortedTransaction] = []
         start = bisect_left(range(len(self)), fetch_offset, key=self._last_offset_at)
-        for transaction in self._entries(start):
-            if transaction.first_offset < upper_bound_offset:
+        # The entry before is too old to be given, but its stable offset may show that the search is complete.
+        for transaction in self._entries(max(0, start - 1)):
+            if transaction.last_offset >= fetch_offset and transaction.first_offset < upper_bound_offset:
                 found.append(transaction)
             if transaction.last_stable_offset >= upper_bound_offset:
                 return AbortedSearch(found, is_complete=True)

@@ -61,15 +61,14 @@ class OffsetIndex(SparseIndex):
 
     def append(self, offset: int, position: int) -> None:
         """Add an entry after the last one. See `make_ready`."""
-        self.load()
-        relative = offset - self.base_offset
+        if self.is_full:
+            raise ValueError(f"{self.path} is full with {len(self._keys)} entries; roll the segment first")
+        keys, relative = self._keys, offset - self.base_offset
         if not 0 <= relative <= INT32_MAX or not 0 <= position <= INT32_MAX:
             raise ValueError(f"{self.path} has no room for offset {offset} at position {position} in 31 bits")
-        if len(self._keys) >= self._entries_max:
-            raise ValueError(f"{self.path} is full with {len(self._keys)} entries; roll the segment first")
-        if self._keys and (relative <= self._keys[-1] or position <= self._values[-1]):
+        if keys and (relative <= keys[-1] or position <= self._values[-1]):
             raise ValueError(f"{self.path} ends with {self.last_entry}, which ({offset}, {position}) does not follow")
-        self._keys.append(relative)
+        keys.append(relative)
         self._values.append(position)
 
     def truncate_to(self, offset: int) -> None:

@@ -187,14 +187,19 @@ class Segment:
             waited_ms=self.waited_ms(now_ms, incoming_timestamp_ms),
             jitter_ms=self.jitter_ms,
             index_is_full=self.indexes.is_full,
-            offset_fits=self.indexes.offsets.fits(incoming_last_offset),
+            offset_fits=0 <= incoming_last_offset - self.base_offset <= INT32_MAX,
         )
 
     # --- write --------------------------------------------------------------------------------------------------------
 
     def append(self, largest_offset: int, batches: Sequence[AppendedBatch], buffers: Sequence[Buffer]) -> int:
         """Write the batches, whose bytes are the buffers; gives the position of the first."""
-        self._check_append(largest_offset, batches, buffers)
+        size_bytes = sum(map(len, buffers))
+        self._check_append(largest_offset, size_bytes)
+        for batch in batches:
+            size_bytes -= batch.size_bytes
+        if size_bytes:
+            raise ValueError(f"the batches for {self.path} and their buffers differ by {size_bytes} bytes")
         self.indexes.make_ready()
         position = start = self.records.append(buffers)
         for batch in batches:
@@ -202,14 +207,11 @@ class Segment:
             position += batch.size_bytes
         return start
 
-    def _check_append(self, largest_offset: int, batches: Sequence[AppendedBatch], buffers: Sequence[Buffer]) -> None:
-        size_bytes = sum(map(len, buffers))
-        if not self.indexes.offsets.fits(largest_offset):
+    def _check_append(self, largest_offset: int, size_bytes: int) -> None:
+        if not 0 <= largest_offset - self.base_offset <= INT32_MAX:
             raise ValueError(f"offset {largest_offset} does not fit {self.path}; roll the segment first")
         if self.records.size_bytes + size_bytes > INT32_MAX:
             raise ValueError(f"{size_bytes} bytes more do not fit {self.path}; roll the segment first")
-        if size_bytes != sum(batch.size_bytes for batch in batches):
-            raise ValueError(f"the batches for {self.path} say they have other than {size_bytes} bytes")
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Cut every batch that holds `offset` or a later one; gives how many bytes are gone."""

@@ -45,6 +45,7 @@ class SegmentIndexes:
         self._bytes_since_entry = 0
         self._max_timestamp: TimestampOffset | None = None
         self._is_complete = True
+        self._is_ready = False
 
     @property
     def max_timestamp(self) -> TimestampOffset:
@@ -57,21 +58,24 @@ class SegmentIndexes:
     def is_full(self) -> bool:
         return self.offsets.is_full or self.times.is_full
 
-    def make_ready(self) -> TimestampOffset:
+    def make_ready(self) -> None:
         """All that could fail in `note`."""
-        self.offsets.make_ready()
-        self.times.make_ready()
-        return self.max_timestamp
+        if not self._is_ready:
+            self.offsets.make_ready()
+            self.times.make_ready()
+            self._max_timestamp = self.max_timestamp
+            self._is_complete, self._is_ready = False, True
 
     def note(self, batch: AppendedBatch, position: int) -> None:
         """Take note of a batch, and give it an entry if it is far enough from the last one."""
-        self._is_complete = False
-        if batch.max_timestamp_ms > self.max_timestamp.timestamp_ms:
-            self._max_timestamp = TimestampOffset(batch.max_timestamp_ms, batch.last_offset)
+        latest, timestamp_ms = self._max_timestamp, batch.max_timestamp_ms
+        if latest is None or timestamp_ms > latest.timestamp_ms:
+            self._max_timestamp = latest = TimestampOffset(timestamp_ms, batch.last_offset)
         if self._bytes_since_entry > self._interval_bytes:
             if not self.is_full:
                 self.offsets.append(batch.last_offset, position)
-                self.times.maybe_append(*self.max_timestamp)
+                self.times.maybe_append(latest.timestamp_ms, latest.offset)
+                self._is_ready = False  # there may be entries enough to be written now
             self._bytes_since_entry = 0
         self._bytes_since_entry += batch.size_bytes
 
@@ -83,7 +87,7 @@ class SegmentIndexes:
         self.offsets.trim()
         self.times.trim()
         self._bytes_since_entry = 0
-        self._is_complete = True
+        self._is_complete, self._is_ready = True, False
 
     def forget(self) -> None:
         """Empty both, whatever state their files are in, to be built again."""
@@ -91,7 +95,7 @@ class SegmentIndexes:
         self.times.reset()
         self._max_timestamp = TimestampOffset(NO_TIMESTAMP, self.offsets.base_offset)
         self._bytes_since_entry = 0
-        self._is_complete = False
+        self._is_complete, self._is_ready = False, False
 
     def truncate_to(self, offset: int) -> None:
         """Forget every entry at `offset` or later. The latest timestamp must be told again with `found_latest`."""
@@ -99,7 +103,7 @@ class SegmentIndexes:
         self.times.truncate_to(offset)
         self._max_timestamp = None
         self._bytes_since_entry = 0
-        self._is_complete = False
+        self._is_complete, self._is_ready = False, False
 
     def found_latest(self, latest: TimestampOffset) -> None:
         """The latest timestamp, by a walk over what the time index does not cover."""
@@ -129,6 +133,7 @@ class SegmentIndexes:
         """Give their memory back."""
         self.offsets.unload()
         self.times.unload()
+        self._is_ready = False
 
     def rename(self, directory: Path, suffix: str) -> None:
         base_offset = self.offsets.base_offset
@@ -148,7 +153,7 @@ class SegmentIndexes:
     def abandon(self) -> None:
         self.offsets.abandon()
         self.times.abandon()
-        self._max_timestamp, self._is_complete = None, True
+        self._max_timestamp, self._is_complete, self._is_ready = None, True, False
 
     def delete(self) -> None:
         self.offsets.delete()

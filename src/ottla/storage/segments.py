@@ -85,6 +85,8 @@ class Segments(Generic[S]):
         """The segments that may hold offsets of [start_offset, end_offset), oldest first."""
         if end_offset is not None and end_offset < start_offset:
             raise ValueError(f"offsets end at {end_offset}, before they begin at {start_offset}")
+        if end_offset == start_offset:
+            return []
         start = max(0, bisect_right(self._segments, start_offset, key=_base_offset) - 1)
         end = len(self._segments)
         if end_offset is not None:

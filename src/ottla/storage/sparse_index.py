@@ -54,6 +54,7 @@ class SparseIndex:
         self.base_offset = base_offset
         self._files = files
         self._entries_max = size_limit_bytes // self.entry_bytes
+        self._full_at = self._entries_max - self.reserved_entries
         self._keys = array(self.key_typecode)
         self._values = array("i")
         self._loaded = False
@@ -78,16 +79,14 @@ class SparseIndex:
     @property
     def is_full(self) -> bool:
         """Whether the segment must roll before more entries are added."""
-        return len(self) >= self._entries_max - self.reserved_entries
+        if not self._loaded:
+            self.load()
+        return len(self._keys) >= self._full_at
 
     @property
     def size_bytes(self) -> int:
         """Bytes of its entries, without padding."""
         return len(self) * self.entry_bytes
-
-    def fits(self, offset: int) -> bool:
-        """Whether the offset can be told relative to the base offset, in 31 bits."""
-        return 0 <= offset - self.base_offset <= INT32_MAX
 
     def load(self) -> None:
         """Read and check the file, once."""

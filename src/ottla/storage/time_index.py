@@ -59,20 +59,19 @@ class TimeIndex(SparseIndex):
 
     def maybe_append(self, timestamp_ms: int, offset: int, *, at_roll: bool = False) -> None:
         """Add an entry if it is later than the last one. Only `at_roll` may take the entry kept free."""
-        self.load()
-        if not at_roll and self.is_full:
+        if self.is_full and not at_roll:
             raise ValueError(f"{self.path} is full with {len(self._keys)} entries; roll the segment first")
-        last_timestamp_ms = self._keys[-1] if self._keys else NO_TIMESTAMP
+        keys, relative = self._keys, offset - self.base_offset
+        last_timestamp_ms = keys[-1] if keys else NO_TIMESTAMP
         if timestamp_ms == last_timestamp_ms:
             return
-        relative = offset - self.base_offset
         if not 0 <= relative <= INT32_MAX:
             raise ValueError(f"{self.path} has no room for offset {offset} in 31 bits")
-        if timestamp_ms < last_timestamp_ms or (self._keys and relative < self._values[-1]):
+        if timestamp_ms < last_timestamp_ms or (keys and relative < self._values[-1]):
             raise ValueError(
                 f"{self.path} ends with {self.last_entry}, which ({timestamp_ms}, {offset}) does not follow"
             )
-        self._keys.append(timestamp_ms)
+        keys.append(timestamp_ms)
         self._values.append(relative)
 
     def truncate_to(self, offset: int) -> None:
