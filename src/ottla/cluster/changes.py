@@ -1,0 +1,410 @@
+"""The changes an image can undergo: image + change = image.
+
+1. A change says what is true afterwards, never how to get there ("the partition is like this now"), so that applying
+   it needs no clock, no randomness and no look at anything but the image.
+2. `apply` gives the next image, with the next change number. A change that contradicts the image (a second topic of
+   that name, a partition of a topic that is not there) is IllegalChange: plans never make one, so it means a bug or a
+   damaged log, and going on would make it worse.
+3. Every change has a kind and a version in its JSON form. One that this version of Ottla does not know is
+   UnknownChange, which says who wrote it: guessing would silently lose what somebody was told is done.
+4. `changes_for` gives changes that make an image out of an empty one: a snapshot is nothing but that list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias, TypeVar
+
+import ottla
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.json_values import MalformedValue, from_json, to_json
+from ottla.cluster.model import (
+    Broker,
+    ConfigResource,
+    Partition,
+    QuotaEntity,
+    ResourceType,
+    ScramCredential,
+    ScramKey,
+    StoredKey,
+    Topic,
+)
+from ottla.cluster.topic_names import collision_key
+from ottla.errors import OttlaError
+
+
+class IllegalChange(OttlaError):
+    """A change contradicts what is known of the cluster, so it was not made.
+    This is a bug in Ottla or a damaged metadata log; please report it with the log."""
+
+
+class UnknownChange(OttlaError):
+    """The metadata was written by a newer version of Ottla, so this one does not touch it.
+    Start the version that wrote it, or a newer one."""
+
+
+# --- the changes -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBroker:
+    """A broker is there, with these properties; it takes the place of an earlier registration."""
+
+    broker: Broker
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterBroker:
+    """A broker is gone for good."""
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetController:
+    """Who gives orders from now on."""
+
+    controller_id: int
+    controller_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopic:
+    """A topic is there, with all its partitions."""
+
+    topic: Topic
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveTopic:
+    """A topic is gone, and its settings with it."""
+
+    topic_id: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions:
+    """A topic has these partitions after the ones it had."""
+
+    topic_id: bytes
+    partitions: tuple[Partition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePartition:
+    """A partition is like this now."""
+
+    topic_id: bytes
+    index: int
+    partition: Partition
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConfig:
+    """Settings of a resource; None takes one away. A value may be a secret, so they are not printed."""
+
+    resource: ConfigResource
+    values: tuple[tuple[str, str | None], ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SetFeature:
+    """The finalized level of a feature; 0 turns it off."""
+
+    name: str
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetQuota:
+    """One quota of an entity; None takes it away."""
+
+    entity: QuotaEntity
+    key: str
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetScramCredential:
+    """The credential of a user for a mechanism; None takes it away."""
+
+    key: ScramKey
+    credential: ScramCredential | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetStoredValue:
+    """A value that the image only keeps (an access rule, a delegation token); None takes it away."""
+
+    key: StoredKey
+    text: str | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateProducerIds:
+    """Producer ids below `next_producer_id` belong to brokers; the block that ends there to this one."""
+
+    broker_id: int
+    broker_epoch: int
+    next_producer_id: int
+
+
+Change: TypeAlias = (
+    RegisterBroker
+    | UnregisterBroker
+    | SetController
+    | CreateTopic
+    | RemoveTopic
+    | AddPartitions
+    | ChangePartition
+    | AlterConfig
+    | SetFeature
+    | SetQuota
+    | SetScramCredential
+    | SetStoredValue
+    | AllocateProducerIds
+)
+
+
+# --- image + change = image ------------------------------------------------------------------------------------------
+
+
+def apply(image: ClusterImage, change: Change) -> ClusterImage:
+    """The image after the change."""
+    return _MOVES[type(change)](image, change)
+
+
+def apply_all(image: ClusterImage, changes: Iterable[Change]) -> ClusterImage:
+    """The image after all of them, in order."""
+    for change in changes:
+        image = apply(image, change)
+    return image
+
+
+def _next(image: ClusterImage, **changed: Any) -> ClusterImage:
+    return replace(image, change_number=image.change_number + 1, **changed)
+
+
+def _register_broker(image: ClusterImage, change: RegisterBroker) -> ClusterImage:
+    return _next(image, brokers=image.brokers.put(change.broker.id, change.broker))
+
+
+def _unregister_broker(image: ClusterImage, change: UnregisterBroker) -> ClusterImage:
+    if change.broker_id not in image.brokers:
+        raise IllegalChange(f"broker {change.broker_id} cannot go, it is not registered")
+    return _next(image, brokers=image.brokers.without(change.broker_id))
+
+
+def _set_controller(image: ClusterImage, change: SetController) -> ClusterImage:
+    if change.controller_epoch < image.controller_epoch:
+        raise IllegalChange(
+            f"the controller epoch cannot go from {image.controller_epoch} to {change.controller_epoch}"
+        )
+    return _next(image, controller_id=change.controller_id, controller_epoch=change.controller_epoch)
+
+
+def _create_topic(image: ClusterImage, change: CreateTopic) -> ClusterImage:
+    topic = change.topic
+    if topic.name in image.topics_by_name or topic.id in image.names_by_id:
+        raise IllegalChange(f"topic {topic.name!r} or its id exists already")
+    if not topic.partitions:
+        raise IllegalChange(f"topic {topic.name!r} has no partitions")
+    return _next(
+        image,
+        topics_by_name=image.topics_by_name.put(topic.name, topic),
+        names_by_id=image.names_by_id.put(topic.id, topic.name),
+        colliding_names=_with_collision(image, topic.name),
+    )
+
+
+def _with_collision(image: ClusterImage, name: str) -> Any:
+    key = collision_key(name)
+    return image.colliding_names if key is None else image.colliding_names.put(key, (*_like(image, key), name))
+
+
+def _without_collision(image: ClusterImage, name: str) -> Any:
+    key = collision_key(name)
+    if key is None:
+        return image.colliding_names
+    others = tuple(other for other in _like(image, key) if other != name)
+    return image.colliding_names.put(key, others) if others else image.colliding_names.without(key)
+
+
+def _like(image: ClusterImage, key: str) -> tuple[str, ...]:
+    names: tuple[str, ...] = image.colliding_names.get(key, ())
+    return names
+
+
+def _remove_topic(image: ClusterImage, change: RemoveTopic) -> ClusterImage:
+    topic = _topic(image, change.topic_id)
+    return _next(
+        image,
+        topics_by_name=image.topics_by_name.without(topic.name),
+        names_by_id=image.names_by_id.without(topic.id),
+        colliding_names=_without_collision(image, topic.name),
+        configs=image.configs.without(ConfigResource(ResourceType.TOPIC, topic.name)),
+    )
+
+
+def _topic(image: ClusterImage, topic_id: bytes) -> Topic:
+    topic = image.topic_by_id(topic_id)
+    if topic is None:
+        raise IllegalChange(f"there is no topic with id {topic_id.hex()}")
+    return topic
+
+
+def _add_partitions(image: ClusterImage, change: AddPartitions) -> ClusterImage:
+    topic = _topic(image, change.topic_id)
+    return _with_partitions(image, topic, topic.partitions + change.partitions)
+
+
+def _change_partition(image: ClusterImage, change: ChangePartition) -> ClusterImage:
+    topic = _topic(image, change.topic_id)
+    if not 0 <= change.index < len(topic.partitions):
+        raise IllegalChange(f"topic {topic.name!r} has no partition {change.index}")
+    partitions = (*topic.partitions[: change.index], change.partition, *topic.partitions[change.index + 1 :])
+    return _with_partitions(image, topic, partitions)
+
+
+def _with_partitions(image: ClusterImage, topic: Topic, partitions: tuple[Partition, ...]) -> ClusterImage:
+    return _next(image, topics_by_name=image.topics_by_name.put(topic.name, replace(topic, partitions=partitions)))
+
+
+def _alter_config(image: ClusterImage, change: AlterConfig) -> ClusterImage:
+    resource = change.resource
+    if resource.type is ResourceType.TOPIC and resource.name not in image.topics_by_name:
+        raise IllegalChange(f"there is no topic {resource.name!r} to set something for")
+    values = _merged(image.config(resource), change.values)
+    return _next(image, configs=image.configs.put(resource, values) if values else image.configs.without(resource))
+
+
+T = TypeVar("T")
+
+
+def _merged(present: Mapping[str, T], values: Iterable[tuple[str, T | None]]) -> Mapping[str, T]:
+    merged = dict(present)
+    for name, value in values:
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = value
+    # In order, so that an image that was read back equals, and is written like, the one that was kept.
+    return MappingProxyType(dict(sorted(merged.items())))
+
+
+def _set_feature(image: ClusterImage, change: SetFeature) -> ClusterImage:
+    features = image.features
+    return _next(
+        image, features=features.put(change.name, change.level) if change.level else features.without(change.name)
+    )
+
+
+def _set_quota(image: ClusterImage, change: SetQuota) -> ClusterImage:
+    values = _merged(image.quotas.get(change.entity, {}), [(change.key, change.value)])
+    quotas = image.quotas
+    return _next(image, quotas=quotas.put(change.entity, values) if values else quotas.without(change.entity))
+
+
+def _set_scram_credential(image: ClusterImage, change: SetScramCredential) -> ClusterImage:
+    kept = image.scram_credentials
+    return _next(image, scram_credentials=_put_or_remove(kept, change.key, change.credential))
+
+
+def _set_stored_value(image: ClusterImage, change: SetStoredValue) -> ClusterImage:
+    return _next(image, stored_values=_put_or_remove(image.stored_values, change.key, change.text))
+
+
+def _put_or_remove(entries: Any, key: Any, value: Any) -> Any:
+    return entries.without(key) if value is None else entries.put(key, value)
+
+
+def _allocate_producer_ids(image: ClusterImage, change: AllocateProducerIds) -> ClusterImage:
+    if change.next_producer_id <= image.next_producer_id:
+        raise IllegalChange(f"producer ids below {image.next_producer_id} are given away already")
+    return _next(image, next_producer_id=change.next_producer_id)
+
+
+_MOVES: Final[Mapping[type, Callable[[ClusterImage, Any], ClusterImage]]] = {
+    RegisterBroker: _register_broker,
+    UnregisterBroker: _unregister_broker,
+    SetController: _set_controller,
+    CreateTopic: _create_topic,
+    RemoveTopic: _remove_topic,
+    AddPartitions: _add_partitions,
+    ChangePartition: _change_partition,
+    AlterConfig: _alter_config,
+    SetFeature: _set_feature,
+    SetQuota: _set_quota,
+    SetScramCredential: _set_scram_credential,
+    SetStoredValue: _set_stored_value,
+    AllocateProducerIds: _allocate_producer_ids,
+}
+
+
+# --- changes as JSON -------------------------------------------------------------------------------------------------
+
+VERSION: Final = 1
+"""Of every kind so far. A kind whose meaning changes gets a higher one of its own."""
+
+_KINDS: Final[Mapping[str, type]] = {
+    "register-broker": RegisterBroker,
+    "unregister-broker": UnregisterBroker,
+    "set-controller": SetController,
+    "create-topic": CreateTopic,
+    "remove-topic": RemoveTopic,
+    "add-partitions": AddPartitions,
+    "change-partition": ChangePartition,
+    "alter-config": AlterConfig,
+    "set-feature": SetFeature,
+    "set-quota": SetQuota,
+    "set-scram-credential": SetScramCredential,
+    "set-stored-value": SetStoredValue,
+    "allocate-producer-ids": AllocateProducerIds,
+}
+_KIND_OF: Final = {of: kind for kind, of in _KINDS.items()}
+
+
+def write_change(change: Change) -> dict[str, Any]:
+    """The JSON form: its kind, its version, and its fields."""
+    return {"kind": _KIND_OF[type(change)], "version": VERSION, **to_json(change)}
+
+
+def read_change(data: Any, *, written_by: str) -> Change:
+    """The change; `written_by` is the version of Ottla that wrote it, for the error."""
+    if not isinstance(data, dict):
+        raise MalformedValue(f"a change must be an object, not {type(data).__name__}")
+    kind, version = data.get("kind"), data.get("version")
+    of = _KINDS.get(kind) if isinstance(kind, str) else None
+    if of is None or version != VERSION:
+        raise UnknownChange(
+            f"a change of kind {kind!r} version {version!r} was written by Ottla {written_by}; "
+            f"this is Ottla {ottla.__version__}"
+        )
+    change: Change = from_json(of, {name: item for name, item in data.items() if name not in ("kind", "version")})
+    return change
+
+
+# --- an image as changes ---------------------------------------------------------------------------------------------
+
+
+def changes_for(image: ClusterImage) -> Iterator[Change]:
+    """Changes that make the image out of an empty one of that cluster, but for its change number."""
+    yield from (SetFeature(name, level) for name, level in image.features.items())
+    yield from (RegisterBroker(broker) for broker in image.brokers.values())
+    if (image.controller_id, image.controller_epoch) != (-1, 0):
+        yield SetController(image.controller_id, image.controller_epoch)
+    yield from (CreateTopic(topic) for topic in image.topics_by_name.values())
+    yield from (AlterConfig(resource, tuple(values.items())) for resource, values in image.configs.items())
+    for entity, quotas in image.quotas.items():
+        yield from (SetQuota(entity, key, value) for key, value in quotas.items())
+    yield from (SetScramCredential(key, kept) for key, kept in image.scram_credentials.items())
+    yield from (SetStoredValue(key, text) for key, text in image.stored_values.items())
+    if image.next_producer_id:
+        yield AllocateProducerIds(-1, -1, image.next_producer_id)
+
+
+def rebuilt(cluster_id: str, changes: Iterable[Change], change_number: int) -> ClusterImage:
+    """The image that `changes_for` was made from."""
+    return replace(apply_all(ClusterImage(cluster_id), changes), change_number=change_number)

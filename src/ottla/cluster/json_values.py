@@ -1,0 +1,146 @@
+"""Frozen values as JSON and back, by their type hints.
+
+1. A dataclass is an object of its fields, without those that have their default; a tuple or named tuple is a list;
+   bytes are base64; texts, numbers and null are themselves. What is written reads back equal.
+2. Reading is strict: a field that is missing and has no default, a field that is unknown, a value of another type are
+   MalformedValue with the path to it. A default fills in for what an older version did not write.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+from collections.abc import Callable
+from enum import IntEnum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from ottla.errors import OttlaError
+
+Reader = Callable[[Any], Any]
+
+
+class MalformedValue(OttlaError):
+    """A stored value does not have the form that this version of Ottla knows."""
+
+
+def to_json(value: Any) -> Any:
+    """What json.dumps takes."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, tuple):
+        return [to_json(each) for each in value]
+    return {
+        name: to_json(present)
+        for name, default in _written(value.__class__)
+        if (present := getattr(value, name)) != default
+    }
+
+
+@cache
+def _written(of: type) -> tuple[tuple[str, Any], ...]:
+    return tuple((each.name, each.default) for each in dataclasses.fields(of))
+
+
+def from_json(hint: Any, data: Any) -> Any:
+    """The value of that type; MalformedValue when `data` is not one."""
+    return reader(hint)(data)
+
+
+@cache
+def reader(hint: Any) -> Reader:
+    """The function that reads values of that type."""
+    if dataclasses.is_dataclass(hint):
+        return _dataclass_reader(hint)
+    if hint is bytes:
+        return _read_bytes
+    if isinstance(hint, type) and issubclass(hint, IntEnum):
+        return lambda data: _number_of(hint, data)
+    if isinstance(hint, type) and issubclass(hint, tuple):
+        return _row_reader(tuple(get_type_hints(hint).values()), hint._make)  # type: ignore[attr-defined]
+    if get_origin(hint) in (Union, UnionType):
+        return _optional_reader(hint)
+    if get_origin(hint) is tuple:
+        return _tuple_reader(get_args(hint))
+    return _plain_reader(hint)
+
+
+def _plain_reader(hint: Any) -> Reader:
+    # JSON has one kind of number: 5 may be a float, but true is no number and 5.0 no int.
+    accepted = (float, int) if hint is float else (hint,)
+
+    def read(data: Any) -> Any:
+        if type(data) not in accepted:
+            raise MalformedValue(f"expected {hint.__name__}, found {type(data).__name__}")
+        return hint(data)
+
+    return read
+
+
+def _read_bytes(data: Any) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except (TypeError, ValueError, binascii.Error):
+        raise MalformedValue("expected base64 text") from None
+
+
+def _number_of(hint: type[IntEnum], data: Any) -> IntEnum:
+    try:
+        return hint(data)
+    except ValueError:
+        raise MalformedValue(f"{data!r} is no {hint.__name__}") from None
+
+
+def _optional_reader(hint: Any) -> Reader:
+    read = reader(next(each for each in get_args(hint) if each is not NoneType))
+    return lambda data: None if data is None else read(data)
+
+
+def _tuple_reader(items: tuple[Any, ...]) -> Reader:
+    if items[-1] is not Ellipsis:
+        return _row_reader(items, tuple)
+    read = reader(items[0])
+
+    def read_all(data: Any) -> tuple[Any, ...]:
+        if type(data) is not list:
+            raise MalformedValue(f"expected a list, found {type(data).__name__}")
+        return tuple(map(read, data))
+
+    return read_all
+
+
+def _row_reader(items: tuple[Any, ...], make: Callable[[Any], Any]) -> Reader:
+    readers = tuple(map(reader, items))
+
+    def read(data: Any) -> Any:
+        if type(data) is not list or len(data) != len(readers):
+            raise MalformedValue(f"expected a list of {len(readers)}")
+        return make([each(item) for each, item in zip(readers, data, strict=True)])
+
+    return read
+
+
+def _dataclass_reader(of: Any) -> Reader:
+    hints = get_type_hints(of)
+    readers = {each.name: reader(hints[each.name]) for each in dataclasses.fields(of)}
+    required = {each.name for each in dataclasses.fields(of) if each.default is dataclasses.MISSING}
+
+    def read(data: Any) -> Any:
+        if type(data) is not dict:
+            raise MalformedValue(f"expected an object, found {type(data).__name__}")
+        if wrong := (data.keys() - readers.keys()) | (required - data.keys()):
+            raise MalformedValue(f"{of.__name__} has unknown or lacks required fields: {', '.join(sorted(wrong))}")
+        return of(**{name: _read_field(of, name, readers[name], item) for name, item in data.items()})
+
+    return read
+
+
+def _read_field(of: Any, name: str, read: Reader, item: Any) -> Any:
+    try:
+        return read(item)
+    except MalformedValue as problem:
+        raise MalformedValue(f"{of.__name__}.{name}: {problem.detail}") from None

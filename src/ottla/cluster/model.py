@@ -1,0 +1,148 @@
+"""The things a cluster is made of, as frozen values.
+
+1. Nothing here changes; the image (image.py) holds them, a change (changes.py) puts another one in the place of one.
+2. Ids of topics and directories are 16 raw bytes, as on the wire.
+3. A field that comes later must have a default: what an older version wrote does not have it.
+4. Secrets are in no repr: keys of credentials, and the text of stored values, which may be one.
+
+What ZooKeeper mode needs has its place already: broker epochs (czxid), listeners per broker, leader and partition
+epochs (zkVersion of the state node), adding and removing replicas, recovering leaders.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final, NamedTuple, TypeAlias
+
+from ottla.values import ZERO_UUID
+
+NO_LEADER: Final = -1
+
+UNASSIGNED_DIRECTORY: Final = ZERO_UUID
+"""The directory of a replica that its broker has not told yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where clients of one listener reach a broker."""
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: str = "PLAINTEXT"
+
+
+class FeatureRange(NamedTuple):
+    """Which levels of a feature a broker understands."""
+
+    name: str
+    min_level: int
+    max_level: int
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker that registered. Fenced: known, but not to be used."""
+
+    id: int
+    endpoints: tuple[Endpoint, ...]
+    epoch: int = -1
+    rack: str | None = None
+    features: tuple[FeatureRange, ...] = ()
+    directories: tuple[bytes, ...] = ()
+    fenced: bool = False
+    in_controlled_shutdown: bool = False
+
+    @property
+    def is_active(self) -> bool:
+        """May it lead and be in sync."""
+        return not self.fenced and not self.in_controlled_shutdown
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        return next((each for each in self.endpoints if each.listener == listener), None)
+
+    def level_range(self, feature: str) -> FeatureRange:
+        """What it understands of a feature; nothing above level 0 when it never heard of it."""
+        return next((each for each in self.features if each.name == feature), FeatureRange(feature, 0, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Who has a partition, who leads it and who is in sync. `directories` go with `replicas`, one for one."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    directories: tuple[bytes, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    recovering: bool = False
+
+    @property
+    def is_reassigning(self) -> bool:
+        return bool(self.adding or self.removing)
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic with its partitions; the index of a partition is its place."""
+
+    name: str
+    id: bytes
+    partitions: tuple[Partition, ...]
+
+    @property
+    def replication_factor(self) -> int:
+        return len(self.partitions[0].replicas)
+
+
+class ResourceType(IntEnum):
+    """What settings can belong to, with Kafka's numbers."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigResource(NamedTuple):
+    """Whose settings; the broker named "" stands for all brokers."""
+
+    type: ResourceType
+    name: str
+
+
+ALL_BROKERS: Final = ConfigResource(ResourceType.BROKER, "")
+
+QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
+"""Whom a quota is for: pairs of type (user, client-id, ip) and name, sorted by type; None is the default entity."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredential:
+    """What a broker keeps of a password: enough to check it, not to know it."""
+
+    iterations: int
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+
+
+class ScramKey(NamedTuple):
+    """Whose credential, for which mechanism (1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512)."""
+
+    user: str
+    mechanism: int
+
+
+class StoredKey(NamedTuple):
+    """The name of a value that the image only keeps: its kind ("access-rule", "delegation-token") and its key."""
+
+    kind: str
+    key: str

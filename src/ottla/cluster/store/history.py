@@ -1,0 +1,91 @@
+"""The newest image of a store, how it came about, and who wants to know: what every local store has in common.
+
+1. `next` decides: does the commit fit, and what is the image after it. It changes nothing, so that a store can write
+   between deciding and adopting; `adopt` makes it true and tells the subscribers.
+2. The last HISTORY_LIMIT commits are remembered for `since`.
+3. One owner, one broker: who registers gets the next change number as its epoch (it grows with every start), and who
+   stands for election wins, with the epoch after the last.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from ottla.cluster.changes import Change, RegisterBroker, SetController, UnregisterBroker, apply_all
+from ottla.cluster.image import NO_CONTROLLER, ClusterImage
+from ottla.cluster.model import Broker
+from ottla.cluster.store.interface import Committed, Controller, StaleImage, Subscription
+
+HISTORY_LIMIT: Final = 1_000
+
+
+class History:
+    """See above."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self.image = image
+        self._commits: deque[Committed] = deque(maxlen=HISTORY_LIMIT)
+        self._first_known = image.change_number
+        self._subscriptions: list[Subscription] = []
+
+    def next(self, changes: Sequence[Change], expected: int | None) -> ClusterImage:
+        """The image after a commit; StaleImage when the caller decided on an older one."""
+        if expected is not None and expected != self.image.change_number:
+            raise StaleImage(f"expected change number {expected}, but it is {self.image.change_number}")
+        return apply_all(self.image, changes)
+
+    def adopt(self, image: ClusterImage, changes: Sequence[Change]) -> None:
+        """The commit is durable: that is the image now."""
+        if not changes:
+            return
+        if len(self._commits) == HISTORY_LIMIT:
+            self._first_known = self._commits[0].number
+        self.image = image
+        committed = Committed(image.change_number, tuple(changes))
+        self._commits.append(committed)
+        for subscription in self._subscriptions:
+            subscription.put(committed)
+
+    def since(self, number: int) -> list[Committed] | None:
+        if not self._first_known <= number <= self.image.change_number:
+            return None
+        return [each for each in self._commits if each.number > number]
+
+    def subscribe(self) -> Subscription:
+        subscription = Subscription()
+        self._subscriptions.append(subscription)
+        return subscription
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        if subscription in self._subscriptions:
+            self._subscriptions.remove(subscription)
+
+
+class OnlyMember:
+    """Membership and election where there is nobody else."""
+
+    def __init__(self, load: Callable[[], ClusterImage], commit: Callable[[Sequence[Change]], ClusterImage]) -> None:
+        self._load = load
+        self._commit = commit
+
+    def register(self, broker: Broker) -> Broker:
+        registered = replace(broker, epoch=self._load().change_number + 1)
+        self._commit([RegisterBroker(registered)])
+        return registered
+
+    def leave(self, broker_id: int) -> None:
+        if broker_id in self._load().brokers:
+            self._commit([UnregisterBroker(broker_id)])
+
+    def stand(self, broker_id: int) -> Controller:
+        elected = Controller(broker_id, self._load().controller_epoch + 1)
+        self._commit([SetController(*elected)])
+        return elected
+
+    def resign(self, broker_id: int) -> None:
+        image = self._load()
+        if image.controller_id == broker_id:
+            self._commit([SetController(NO_CONTROLLER, image.controller_epoch)])
