@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ottla.errors import BrokerError
 from ottla.protocol.schema import Message
@@ -74,6 +74,7 @@ class RequestContext:
     client_host: str
     principal: str = "User:ANONYMOUS"
     listener: str = "PLAINTEXT"
+    connection: Any = None  # the connection it came by; None in tests and for requests of our own
 
 
 class ClusterView(Protocol):

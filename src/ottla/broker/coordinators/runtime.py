@@ -1,0 +1,265 @@
+"""Carries out what coordinator shards ask for: appends, replays, answers when committed, keeps timers, loads.
+
+One Runtime per internal topic (groups, transactions). It has one shard for every partition of that topic that this
+broker leads.
+
+1. `call` names the waiting request by a token and asks the shard; the effects are carried out before anything else
+   happens to the shard. So a shard always sees its newest state.
+2. A Write is appended as one batch and replayed at once; its replies wait until the partition's high watermark has
+   passed it. When the append is refused nothing is replayed, and the shard says what to reply instead.
+3. A shard that is being loaded answers COORDINATOR_LOAD_IN_PROGRESS, one that is not here NOT_COORDINATOR.
+4. Loading is a replay of the log from its start: the same `replay` as in daily work.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from ottla.broker.answers import Later
+from ottla.broker.coordinators.effects import (
+    CancelTimer,
+    Effect,
+    Reply,
+    SetTimer,
+    Shard,
+    StoredRecord,
+    Token,
+    Write,
+)
+from ottla.broker.waiting.timer_wheel import TimerWheel
+from ottla.errors import BrokerError, CoordinatorLoadInProgress, KafkaStorageError, NotCoordinator
+from ottla.protocol.schema import Message
+from ottla.protocol.stored import decode_key, decode_value, encode_key, encode_value, split_lead
+from ottla.records import BatchBuilder, RecordBatch
+from ottla.records.control import read_marker
+
+log = logging.getLogger(__name__)
+
+S = TypeVar("S", bound=Shard)
+
+BATCH_LIMIT_BYTES = 1 << 30  # the topic's max.message.bytes decides, not the builder
+
+
+class InternalPartition(Protocol):
+    """What the runtime needs of a partition that this broker leads."""
+
+    @property
+    def leader_epoch(self) -> int: ...
+    @property
+    def high_watermark(self) -> int: ...
+    def append_internal(self, batch: bytearray, now_ms: int) -> int:
+        """Append one batch as coordinator; gives the offset after it. Raises BrokerError."""
+
+    def read_batches(self, up_to_log_end: bool = True) -> Iterator[RecordBatch]:
+        """Every batch from the start of the log."""
+
+
+class _Place(Generic[S]):
+    """A shard with its partition and what waits on it."""
+
+    def __init__(self, shard: S, partition: InternalPartition) -> None:
+        self.shard = shard
+        self.partition = partition
+        self.is_loaded = False
+        self.uncommitted: list[tuple[int, tuple[Reply, ...]]] = []  # (offset that must be committed, replies)
+
+
+class Runtime(Generic[S]):
+    def __init__(
+        self,
+        name: str,
+        *,
+        make_shard: Callable[[int, InternalPartition], S],
+        kinds: dict[type[Message], type[Message]],
+        now_ms: Callable[[], int],
+        other_effect: Callable[[int, Any], None] | None = None,
+    ) -> None:
+        """`kinds` maps the class of every stored key to the class of its value."""
+        self._name = name
+        self._make_shard = make_shard
+        self._kinds = kinds
+        self._now_ms = now_ms
+        self._other_effect = other_effect
+        self._places: dict[int, _Place[S]] = {}
+        self._waiting: dict[Token, Later[Message]] = {}
+        self._next_token = 0
+        self._timers: TimerWheel[tuple[int, Hashable]] = TimerWheel()
+
+    # -- asking ------------------------------------------------------------------------------------------------------
+
+    def call(self, index: int, ask: Callable[[S, Token, int], list[Effect]]) -> Later[Message]:
+        """Ask the shard of partition `index`; raises when it is not here or not loaded yet."""
+        place = self._place(index)
+        self._next_token += 1
+        token = self._next_token
+        later: Later[Message] = Later()
+        self._waiting[token] = later
+        self._carry_out(index, place, ask(place.shard, token, self._now_ms()))
+        return later
+
+    def tell(self, index: int, tell: Callable[[S, int], list[Effect]]) -> None:
+        """Tell the shard something that nobody waits for; nothing happens when it is not here."""
+        place = self._places.get(index)
+        if place is not None and place.is_loaded:
+            self._carry_out(index, place, tell(place.shard, self._now_ms()))
+
+    def look(self, index: int) -> S:
+        """The shard itself, for questions that change nothing."""
+        return self._place(index).shard
+
+    def shards(self) -> Iterator[tuple[int, S]]:
+        for index, place in self._places.items():
+            if place.is_loaded:
+                yield index, place.shard
+
+    @property
+    def is_loading(self) -> bool:
+        return any(not place.is_loaded for place in self._places.values())
+
+    def _place(self, index: int) -> _Place[S]:
+        place = self._places.get(index)
+        if place is None:
+            raise NotCoordinator(f"partition {index} of {self._name} is led elsewhere")
+        if not place.is_loaded:
+            raise CoordinatorLoadInProgress(f"partition {index} of {self._name}")
+        return place
+
+    # -- effects -----------------------------------------------------------------------------------------------------
+
+    def _carry_out(self, index: int, place: _Place[S], effects: Sequence[Any]) -> None:
+        for effect in effects:
+            if isinstance(effect, Reply):
+                self._reply(effect)
+            elif isinstance(effect, Write):
+                self._write(index, place, effect)
+            elif isinstance(effect, SetTimer):
+                self._timers.set((index, effect.key), effect.at_ms)
+            elif isinstance(effect, CancelTimer):
+                self._timers.cancel((index, effect.key))
+            elif self._other_effect is not None:
+                self._other_effect(index, effect)
+            else:
+                raise TypeError(f"{self._name} does not know the effect {effect!r}")
+
+    def _reply(self, reply: Reply) -> None:
+        later = self._waiting.pop(reply.token, None)
+        if later is None:
+            raise RuntimeError(f"{self._name}: request {reply.token} was answered twice or never asked")
+        later.give(reply.response)
+
+    def _write(self, index: int, place: _Place[S], write: Write) -> None:
+        now_ms = self._now_ms()
+        try:
+            next_offset = place.partition.append_internal(_batch_of(write, now_ms), now_ms)
+        except BrokerError as error:
+            for reply in write.failure(error):
+                self._reply(reply)
+            return
+        first_offset = next_offset - len(write.records)
+        for delta, record in enumerate(write.records):
+            place.shard.replay(
+                record,
+                offset=first_offset + delta,
+                producer_id=write.producer_id,
+                producer_epoch=write.producer_epoch,
+            )
+        if write.replies:
+            place.uncommitted.append((next_offset, write.replies))
+            self.committed(index)
+
+    def committed(self, index: int) -> None:
+        """The partition's high watermark may have moved: answer what waited for it."""
+        place = self._places.get(index)
+        if place is None:
+            return
+        while place.uncommitted and place.uncommitted[0][0] <= place.partition.high_watermark:
+            for reply in place.uncommitted.pop(0)[1]:
+                self._reply(reply)
+
+    # -- timers ------------------------------------------------------------------------------------------------------
+
+    def next_due_ms(self) -> int | None:
+        return self._timers.next_due_ms()
+
+    def fire_due(self, now_ms: int) -> None:
+        for index, key in self._timers.take_due(now_ms):
+            place = self._places.get(index)
+            if place is not None and place.is_loaded:
+                self._carry_out(index, place, place.shard.timer_fired(key, now_ms))
+
+    # -- coming and going --------------------------------------------------------------------------------------------
+
+    def load(self, index: int, partition: InternalPartition) -> None:
+        """This broker leads the partition now: replay its log, then serve."""
+        place = self._places[index] = _Place(self._make_shard(index, partition), partition)
+        count = 0
+        for batch in partition.read_batches():
+            count += self._replay_batch(place.shard, batch)
+        place.is_loaded = True
+        log.debug("%s-%d: %d records replayed", self._name, index, count)
+        self._carry_out(index, place, place.shard.loaded(self._now_ms()))
+
+    def unload(self, index: int) -> None:
+        place = self._places.pop(index, None)
+        if place is None:
+            return
+        for _, replies in place.uncommitted:
+            for reply in replies:
+                # The records may or may not survive with the new leader; the client has to ask there.
+                later = self._waiting.pop(reply.token, None)
+                if later is not None:
+                    later.give(reply.response)
+        if place.is_loaded:
+            self._carry_out(index, place, place.shard.unload())
+
+    def replay_marker(self, index: int, *, producer_id: int, producer_epoch: int, committed: bool) -> None:
+        """A transaction marker was written into this partition."""
+        place = self._places.get(index)
+        if place is not None and place.is_loaded:
+            place.shard.replay_end_of_transaction(
+                producer_id=producer_id, producer_epoch=producer_epoch, committed=committed
+            )
+
+    def _replay_batch(self, shard: S, batch: RecordBatch) -> int:
+        if batch.is_control:
+            for record in batch:
+                marker = read_marker(record.key, record.value)
+                if marker is not None:
+                    shard.replay_end_of_transaction(
+                        producer_id=batch.producer_id, producer_epoch=batch.producer_epoch, committed=marker.commit
+                    )
+            return 0
+        producer_id = batch.producer_id if batch.is_transactional else -1
+        count = 0
+        for record in batch:
+            stored = self._read(record.key, record.value)
+            if stored is not None:
+                shard.replay(stored, offset=record.offset, producer_id=producer_id, producer_epoch=batch.producer_epoch)
+                count += 1
+        return count
+
+    def _read(self, key: bytes | None, value: bytes | None) -> StoredRecord | None:
+        if key is None:
+            raise KafkaStorageError(f"{self._name} holds a record without key")
+        stored_key = decode_key(self._kinds, key)
+        if stored_key is None:
+            return None
+        if value is None:
+            return StoredRecord(stored_key, None)
+        return StoredRecord(stored_key, decode_value(self._kinds[type(stored_key)], value), split_lead(value)[0])
+
+
+def _batch_of(write: Write, now_ms: int) -> bytearray:
+    is_transactional = write.producer_id >= 0
+    builder = BatchBuilder(
+        size_limit_bytes=BATCH_LIMIT_BYTES,
+        producer_id=write.producer_id,
+        producer_epoch=write.producer_epoch,
+        transactional=is_transactional,
+    )
+    for record in write.records:
+        value = None if record.value is None else encode_value(record.value, record.value_version)
+        builder.append(now_ms, encode_key(record.key), value)
+    return bytearray(builder.close())

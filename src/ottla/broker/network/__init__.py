@@ -1,0 +1,1 @@
+"""Sockets to requests, answers to sockets."""

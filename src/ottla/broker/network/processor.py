@@ -1,0 +1,195 @@
+"""One client's connection on the broker's side: frames in, answers out, in order and within limits.
+
+1. Answers leave in the order of their requests, whoever is ready first.
+2. When too many requests wait for their answers, or the client does not read what it asked for, we stop reading its
+   requests; TCP tells the client.
+3. An answer may hold slices of files. They are read in portions of PORTION_BYTES, one portion per turn of the loop, so
+   that a consumer of megabytes does not make producers wait; nothing is read ahead of what the socket takes.
+4. A request that cannot be understood ends the connection, and the log says who sent what.
+
+What to answer is the dispatcher's business; this file knows bytes, order and time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol, TypeAlias
+
+from ottla.broker.answers import Later
+from ottla.errors import BrokerError, ConnectionClosed, MalformedMessage, OttlaError
+from ottla.net.connection import AnswerOrder
+from ottla.net.framing import frame_prefix
+from ottla.net.transport import Link
+from ottla.storage.records_file import FileSlice
+
+log = logging.getLogger(__name__)
+
+PORTION_BYTES: Final = 131_072
+OUTBOX_LIMIT_BYTES: Final = 8 * 1024 * 1024
+
+Piece: TypeAlias = Any  # bytes-like, or a FileSlice
+Answer: TypeAlias = Sequence[Piece]
+
+
+class CloseConnection(Exception):
+    """The answer to a request is to end its connection; the text goes to the log."""
+
+
+class Dispatcher(Protocol):
+    def dispatch(self, frame: memoryview, connection: Connection) -> Answer | Later[Answer | None] | None:
+        """The answer, None for no answer, or a Later of either. CloseConnection ends the connection."""
+
+
+class Connection:
+    """LinkEvents of one client."""
+
+    def __init__(self, number: int, listener: str, dispatcher: Dispatcher, gone: Callable[[Connection], None]) -> None:
+        self.number = number
+        self.listener = listener
+        self.principal = "User:ANONYMOUS"
+        self.client_software = ("unknown", "unknown")
+        self.last_active_ms = 0.0
+        self._dispatcher = dispatcher
+        self._gone = gone
+        self._link: Link | None = None
+        self._order: AnswerOrder[Answer] = AnswerOrder()
+        self._outbox: deque[Piece] = deque()
+        self._outbox_bytes = 0
+        self._offset = 0  # how much of the first file slice is sent already
+        self._turn_is_planned = False
+        self._throttled = False
+        self._throttle_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def host(self) -> str:
+        address = self._link.remote_address if self._link is not None else None
+        return address[0] if address else "unknown"
+
+    @property
+    def name(self) -> str:
+        address = self._link.remote_address if self._link is not None else None
+        return f"{address[0]}:{address[1]}-{self.number}" if address else f"connection {self.number}"
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._order.waiting_count and not self._outbox
+
+    def close(self) -> None:
+        """Write what waits, then close."""
+        if self._link is not None:
+            self._link.close()
+
+    def throttle(self, for_ms: float) -> None:
+        """Read nothing more for a while: the answer tells the client, and this holds those who do not listen."""
+        if for_ms <= 0 or self._link is None:
+            return
+        self._throttled = True
+        self._link.pause_reading()
+        if self._throttle_timer is not None:
+            self._throttle_timer.cancel()
+        self._throttle_timer = asyncio.get_running_loop().call_later(for_ms / 1000, self._throttle_ends)
+
+    # -- what the link tells -----------------------------------------------------------------------------------------
+
+    def opened(self, link: Link) -> None:
+        self._link = link
+
+    def frame_received(self, frame: memoryview) -> None:
+        place = self._order.arrived(len(frame))
+        try:
+            answer = self._dispatcher.dispatch(frame, self)
+        except (CloseConnection, MalformedMessage, BrokerError) as reason:
+            self._end(reason)
+            return
+        if isinstance(answer, Later):
+            answer.when_given(lambda given: self._answered(place, given))
+        else:
+            self._answered(place, answer)
+        self._read_or_rest()
+
+    def writable_changed(self, writable: bool) -> None:
+        if writable:
+            self._write()
+
+    def closed(self, error: OttlaError | None) -> None:
+        if error is not None:
+            log.debug("%s: closed: %s", self.name, error)
+        self._link = None
+        self._outbox.clear()
+        if self._throttle_timer is not None:
+            self._throttle_timer.cancel()
+        self._gone(self)
+
+    # -- answers -----------------------------------------------------------------------------------------------------
+
+    def _answered(self, place: int, answer: Answer | None) -> None:
+        if self._link is None:
+            return
+        for ready in self._order.answered(place, answer):
+            self._outbox.append(frame_prefix(ready))
+            self._outbox.extend(ready)
+            self._outbox_bytes += sum(map(len, ready)) + 4
+        self._write()
+        self._read_or_rest()
+
+    def _write(self) -> None:
+        """As much as the link takes: all buffers up to a file slice, or one portion of the slice."""
+        if self._turn_is_planned or self._link is None:
+            return
+        try:
+            self._write_a_portion(self._link)
+        except OttlaError as reason:
+            self._link.abort(reason)
+
+    def _write_a_portion(self, link: Link) -> None:
+        buffers: list[Any] = []
+        budget = PORTION_BYTES
+        while self._outbox and budget > 0 and link.writable:
+            piece = self._outbox[0]
+            portion = self._portion_of(piece, budget) if isinstance(piece, FileSlice) else self._outbox.popleft()
+            buffers.append(portion)
+            budget -= len(portion)
+            self._outbox_bytes -= len(portion)
+        if buffers:
+            link.write(buffers)
+        if self._outbox and link.writable:
+            self._turn_is_planned = True
+            asyncio.get_running_loop().call_soon(self._next_turn)
+
+    def _portion_of(self, piece: FileSlice, budget: int) -> bytes:
+        wanted = min(budget, len(piece) - self._offset)
+        portion = piece.file.read_at(piece.position + self._offset, wanted)
+        if len(portion) < wanted:
+            # The log was truncated under an answer whose size is already told: the frame cannot be made whole.
+            raise ConnectionClosed("the records were truncated while they were being sent")
+        self._offset += wanted
+        if self._offset == len(piece):
+            self._outbox.popleft()
+            self._offset = 0
+        return portion
+
+    def _next_turn(self) -> None:
+        self._turn_is_planned = False
+        self._write()
+        self._read_or_rest()
+
+    def _read_or_rest(self) -> None:
+        if self._link is None:
+            return
+        if self._order.wants_reading and self._outbox_bytes < OUTBOX_LIMIT_BYTES and not self._throttled:
+            self._link.resume_reading()
+        else:
+            self._link.pause_reading()
+
+    def _throttle_ends(self) -> None:
+        self._throttled = False
+        self._throttle_timer = None
+        self._read_or_rest()
+
+    def _end(self, reason: Exception) -> None:
+        log.info("%s: closing the connection: %s", self.name, reason)
+        if self._link is not None:
+            self._link.close()

@@ -1,0 +1,1 @@
+"""Partitions, leaders and followers."""

@@ -1,0 +1,190 @@
+"""What a fetcher already told us (KIP-227): a fetch names only what changed, an answer only what is new.
+
+A session remembers the partitions a consumer or follower fetches, with their positions, and what was answered last. A
+request has (session id, epoch):
+
+    id 0, epoch 0       a full fetch that may open a session
+    id 0, epoch -1      a full fetch without a session
+    id N, epoch 0       close session N, then as "id 0, epoch 0"
+    id N, epoch -1      close session N, then as "id 0, epoch -1"
+    id N, epoch E > 0   go on with session N; E must be the epoch that follows
+
+1. An answer of a session holds a partition when it has records or an error, or when its high watermark, log start or
+   preferred replica is other than what was told last.
+2. A partition that was answered with records goes to the end of the line, so that a limited answer does not always
+   favour the same ones.
+3. Sessions are bounded: when the cache is full, the one that was used least recently and not for EVICT_AFTER_MS goes;
+   otherwise the fetch is answered without a session, and nobody is hurt.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from ottla.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
+
+EVICT_AFTER_MS: Final = 120_000
+SLOTS: Final = 1_000
+PARTITION_LIMIT: Final = 100_000
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+INT32_MAX: Final = (1 << 31) - 1
+
+
+class FetchKey(NamedTuple):
+    """A partition as the fetcher names it: by topic id from version 13 on, by name before."""
+
+    topic_id: bytes
+    topic: str
+    partition: int
+
+
+class Wanted(NamedTuple):
+    """What a fetcher wants of one partition."""
+
+    fetch_offset: int
+    max_bytes: int
+    current_leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+    log_start_offset: int = -1
+
+
+class Told(NamedTuple):
+    """What was answered last about a partition."""
+
+    high_watermark: int
+    log_start_offset: int
+    preferred_read_replica: int
+    had_error: bool
+
+
+@dataclass(slots=True)
+class Session:
+    id: int
+    epoch: int
+    uses_topic_ids: bool
+    is_follower: bool
+    wanted: OrderedDict[FetchKey, Wanted]
+    told: dict[FetchKey, Told]
+    last_used_ms: float
+
+
+@dataclass(slots=True)
+class FetchPlan:
+    """What to read for one request, in order, and how to answer."""
+
+    wanted: list[tuple[FetchKey, Wanted]]
+    session: Session | None  # None: a full answer without session
+    is_full: bool  # every partition is answered, changed or not
+
+    @property
+    def session_id(self) -> int:
+        return self.session.id if self.session is not None else 0
+
+    def is_news(self, key: FetchKey, now: Told, size_bytes: int) -> bool:
+        """Whether the answer must name this partition; remembers what is told."""
+        if self.session is None:
+            return True
+        before = self.session.told.get(key)
+        news = self.is_full or size_bytes > 0 or now.had_error or before != now
+        if news and key in self.session.wanted:
+            self.session.told[key] = now
+            if size_bytes > 0:
+                self.session.wanted.move_to_end(key)
+        return news
+
+
+class FetchSessions:
+    def __init__(
+        self,
+        random_id: Callable[[], int],
+        *,
+        slots: int = SLOTS,
+        evict_after_ms: int = EVICT_AFTER_MS,
+    ) -> None:
+        """`random_id` gives numbers from 1 to 2^31 - 1."""
+        self._random_id = random_id
+        self._slots = slots
+        self._evict_after_ms = evict_after_ms
+        self._sessions: OrderedDict[int, Session] = OrderedDict()  # least recently used first
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def plan(
+        self,
+        session_id: int,
+        epoch: int,
+        wanted: Iterable[tuple[FetchKey, Wanted]],
+        forgotten: Iterable[FetchKey],
+        *,
+        uses_topic_ids: bool,
+        is_follower: bool,
+        now_ms: float,
+    ) -> FetchPlan:
+        """Raises FetchSessionIdNotFound, InvalidFetchSessionEpoch or FetchSessionTopicIdError."""
+        if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            self._sessions.pop(session_id, None)
+            asked = list(wanted)
+            session = None
+            if epoch == INITIAL_EPOCH and asked:
+                session = self._open(asked, uses_topic_ids, is_follower, now_ms)
+            return FetchPlan(asked, session, is_full=True)
+        return self._go_on(session_id, epoch, wanted, forgotten, uses_topic_ids, now_ms)
+
+    def close(self, session_id: int) -> None:
+        self._sessions.pop(session_id, None)
+
+    def _go_on(
+        self,
+        session_id: int,
+        epoch: int,
+        wanted: Iterable[tuple[FetchKey, Wanted]],
+        forgotten: Iterable[FetchKey],
+        uses_topic_ids: bool,
+        now_ms: float,
+    ) -> FetchPlan:
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise FetchSessionIdNotFound(f"session {session_id}")
+        if session.epoch != epoch:
+            raise InvalidFetchSessionEpoch(f"session {session_id} expects epoch {session.epoch}, not {epoch}")
+        if session.uses_topic_ids != uses_topic_ids:
+            raise FetchSessionTopicIdError(f"session {session_id}")
+        for key, position in wanted:
+            if key in session.wanted or len(session.wanted) < PARTITION_LIMIT:
+                session.wanted[key] = position
+        for key in forgotten:
+            session.wanted.pop(key, None)
+            session.told.pop(key, None)
+        session.epoch = 1 if epoch == INT32_MAX else epoch + 1
+        session.last_used_ms = now_ms
+        self._sessions.move_to_end(session_id)
+        return FetchPlan(list(session.wanted.items()), session, is_full=False)
+
+    def _open(
+        self, asked: list[tuple[FetchKey, Wanted]], uses_topic_ids: bool, is_follower: bool, now_ms: float
+    ) -> Session | None:
+        if len(asked) > PARTITION_LIMIT or not self._make_room(is_follower, now_ms):
+            return None
+        session_id = self._random_id()
+        while session_id in self._sessions:
+            session_id = self._random_id()
+        session = Session(session_id, 1, uses_topic_ids, is_follower, OrderedDict(asked), {}, now_ms)
+        self._sessions[session_id] = session
+        return session
+
+    def _make_room(self, is_follower: bool, now_ms: float) -> bool:
+        if len(self._sessions) < self._slots:
+            return True
+        for session_id, session in self._sessions.items():
+            idle = now_ms - session.last_used_ms > self._evict_after_ms
+            if idle or (is_follower and not session.is_follower):
+                del self._sessions[session_id]
+                return True
+            if not is_follower:
+                return False  # the oldest is still in use, and so are the others
+        return False

@@ -1,0 +1,98 @@
+"""Sessions: what is remembered, what is told, what is refused."""
+
+import itertools
+
+import pytest
+
+from ottla.broker.replication.fetch_sessions import FetchKey, FetchSessions, Told, Wanted
+from ottla.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
+
+A, B = FetchKey(bytes(16), "a", 0), FetchKey(bytes(16), "b", 0)
+
+
+def sessions(slots: int = 10) -> FetchSessions:
+    numbers = itertools.count(1)
+    return FetchSessions(lambda: next(numbers), slots=slots, evict_after_ms=1000)
+
+
+def plan(found: FetchSessions, session_id: int, epoch: int, *wanted: tuple[FetchKey, int], **options):  # type: ignore[no-untyped-def]
+    asked = [(key, Wanted(offset, 1000)) for key, offset in wanted]
+    options = {"forgotten": (), "uses_topic_ids": True, "is_follower": False, "now_ms": 0, **options}
+    return found.plan(session_id, epoch, asked, **options)
+
+
+def told(high_watermark: int = 5) -> Told:
+    return Told(high_watermark, 0, -1, had_error=False)
+
+
+def test_a_full_fetch_opens_a_session_and_the_next_one_names_only_changes() -> None:
+    found = sessions()
+    first = plan(found, 0, 0, (A, 1), (B, 2))
+    assert (first.session_id, first.is_full) == (1, True)
+    second = plan(found, 1, 1, (B, 7))
+    assert [(key, wanted.fetch_offset) for key, wanted in second.wanted] == [(A, 1), (B, 7)]
+    third = plan(found, 1, 2, forgotten=[A])
+    assert [key for key, _ in third.wanted] == [B]
+
+
+def test_a_fetch_with_the_final_epoch_has_no_session_and_closes_the_one_it_names() -> None:
+    found = sessions()
+    plan(found, 0, 0, (A, 1))
+    assert plan(found, 1, -1, (A, 1)).session_id == 0
+    assert len(found) == 0
+
+
+def test_only_news_is_told() -> None:
+    found = sessions()
+    first = plan(found, 0, 0, (A, 1))
+    assert first.is_news(A, told(), 0)
+    second = plan(found, 1, 1)
+    assert not second.is_news(A, told(), 0)
+    assert second.is_news(A, told(6), 0)
+    assert second.is_news(A, told(6), 100)
+    assert second.is_news(A, told(6)._replace(had_error=True), 0)
+
+
+def test_a_partition_with_records_goes_to_the_end_of_the_line() -> None:
+    found = sessions()
+    plan(found, 0, 0, (A, 1), (B, 2)).is_news(A, told(), 100)
+    assert [key for key, _ in plan(found, 1, 1).wanted] == [B, A]
+
+
+def test_wrong_ids_epochs_and_kinds_are_refused() -> None:
+    found = sessions()
+    plan(found, 0, 0, (A, 1))
+    with pytest.raises(FetchSessionIdNotFound):
+        plan(found, 99, 1)
+    with pytest.raises(InvalidFetchSessionEpoch, match="expects epoch 1, not 2"):
+        plan(found, 1, 2)
+    with pytest.raises(FetchSessionTopicIdError):
+        plan(found, 1, 1, uses_topic_ids=False)
+
+
+def test_the_epoch_wraps_to_one() -> None:
+    found = sessions()
+    plan(found, 0, 0, (A, 1)).session.epoch = (1 << 31) - 1
+    plan(found, 1, (1 << 31) - 1)
+    assert plan(found, 1, 1).session_id == 1
+
+
+def test_a_full_cache_gives_no_session_until_one_is_idle() -> None:
+    found = sessions(slots=1)
+    plan(found, 0, 0, (A, 1), now_ms=0)
+    assert plan(found, 0, 0, (A, 1), now_ms=500).session_id == 0
+    assert plan(found, 0, 0, (A, 1), now_ms=2000).session_id == 2
+    assert len(found) == 1
+
+
+def test_a_follower_takes_the_place_of_a_consumer() -> None:
+    found = sessions(slots=1)
+    plan(found, 0, 0, (A, 1))
+    assert plan(found, 0, 0, (A, 1), is_follower=True).session_id == 2
+    assert plan(found, 0, 0, (A, 1)).session_id == 0
+
+
+def test_an_empty_full_fetch_opens_nothing() -> None:
+    found = sessions()
+    assert plan(found, 0, 0).session_id == 0
+    assert len(found) == 0
