@@ -8,7 +8,8 @@ one with where it already is, and refuses all others, so that retries neither lo
 3. A larger epoch starts its sequences at 0. A producer of which nothing is known may start anywhere, because its
    records may have been deleted; but one that raises its epoch at every transaction (KIP-890) must start at 0.
 4. A transactional batch needs a transaction that the coordinator knows: one that is open here already, or the guard
-   given out when the question to the coordinator was begun. A marker that came meanwhile took the guard away.
+   given out when the question to the coordinator was begun. A marker that came meanwhile took the guard away, unless
+   it belongs to the transaction before.
 5. A marker of a former coordinator is refused (TransactionCoordinatorFenced). In the second version of transactions
    a marker has a larger epoch than the records it ends, so that a late one cannot end the next transaction; the same
    marker again, when nothing is open, is written again and does no harm.
@@ -94,6 +95,16 @@ class ProducerCheck:
             raise InvalidTxnState(
                 f"producer {batch.producer_id} has no transaction here that the coordinator was asked about"
             )
+
+    def settles_question(self, batch: ProducerBatch) -> bool:
+        """Whether the question to the coordinator is over when this batch is written.
+
+        A marker that raised the epoch to the one that is asked about ended the transaction before: the question is
+        about the next one, which the producer began as soon as it knew its new epoch, and its guard must stay.
+        """
+        if not batch.is_transactional or self._verification is None:
+            return False
+        return not (batch.is_control and self._verification.raises_epoch and batch.epoch == self._verification.epoch)
 
     def add_data(self, batch: ProducerBatch) -> bool:
         """Check and book one batch of records; True when it begins a transaction."""

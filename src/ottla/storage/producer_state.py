@@ -270,7 +270,7 @@ class ProducerState:
 
 def _book(check: ProducerCheck, batch: ProducerBatch, transaction_version: int | None, accepted: Accepted) -> None:
     """Take one batch into what the state will be."""
-    if batch.is_transactional:
+    if check.settles_question(batch):
         accepted.verified.add(batch.producer_id)
     if not batch.is_control:
         if check.add_data(batch):

@@ -14,9 +14,9 @@ This is the leader's side; what a follower looks at is in follower_check.py.
 5. No walk over records outside the native leaf, no clock, no file.
 
 What is refused, and how:
-    CORRUPT_MESSAGE               cut short, wrong sum, cannot be decompressed
-    INVALID_RECORD                no batch or more than one, old format, a control batch from a client, counts that do
-                                  not agree, broken records, refused records
+    CORRUPT_MESSAGE               a size or format that cannot be, a wrong sum
+    INVALID_RECORD                no whole batch or more than one, old format, a control batch from a client, counts
+                                  that do not agree, what cannot be decompressed, broken records, refused records
     INVALID_TIMESTAMP             a time out of bounds, or claimed to be a broker's
     MESSAGE_TOO_LARGE             above max.message.bytes, before or after recompression
     RECORD_LIST_TOO_LARGE         above segment.bytes
@@ -44,6 +44,9 @@ from ottla.records.layout import (
     COMPRESSION_MASK,
     DECOMPRESSED_LIMIT_BYTES,
     HEADER_BYTES,
+    LEADER_EPOCH_AT,
+    LENGTH_AT,
+    LOG_OVERHEAD_BYTES,
     MAGIC,
     MAGIC_AT,
     MAGIC_KNOWN_BYTES,
@@ -107,8 +110,8 @@ def prepare_leader_append(
 ) -> ValidatedAppend:
     """Check one batch and give it its place, in `buffer` itself where it is writable and need not be rewritten."""
     view = view_of(buffer)
-    info = _only_batch(view)
-    _check_envelope(view, info, rules, origin, zstd_allowed=zstd_allowed)
+    info = _only_batch(view, zstd_allowed=zstd_allowed)
+    _check_envelope(view, info, rules, origin)
     _check_header(info, origin)
     records = _record_bytes(view, info, rules)
     found = _check_records(records, info, rules, now_ms)
@@ -124,37 +127,35 @@ def prepare_leader_append(
 # --- the envelope ----------------------------------------------------------------------------------------------------
 
 
-def _only_batch(view: memoryview) -> BatchInfo:
+def _only_batch(view: memoryview, *, zstd_allowed: bool) -> BatchInfo:
     """The header of the one batch that fills the buffer."""
     if len(view) < MAGIC_KNOWN_BYTES:
         raise InvalidRecord(f"there must be one record batch, there are {len(view)} bytes")
+    size_bytes = LOG_OVERHEAD_BYTES + int.from_bytes(view[LENGTH_AT:LEADER_EPOCH_AT], "big", signed=True)
     magic = view[MAGIC_AT]
+    if magic > MAGIC or size_bytes < HEADER_BYTES:
+        raise CorruptMessage(f"a batch of {size_bytes} bytes in message format v{magic} cannot be")
     if magic < MAGIC:
         raise InvalidRecord(f"the records are in message format v{magic}, only v{MAGIC} is taken: use a newer client")
-    if magic > MAGIC:
-        raise CorruptMessage(f"message format v{magic} does not exist")
+    if size_bytes > len(view):
+        raise InvalidRecord(f"there must be one whole record batch, {len(view)} of its {size_bytes} bytes are there")
     info = BatchInfo(view)
-    if not HEADER_BYTES <= info.size_bytes <= len(view):
-        raise CorruptMessage(f"the batch claims {info.size_bytes} bytes, {len(view)} came")
-    if info.size_bytes < len(view):
-        raise InvalidRecord(f"there must be one record batch, {len(view) - info.size_bytes} bytes follow it")
+    if info.attributes & COMPRESSION_MASK == Compression.ZSTD and not zstd_allowed:
+        raise UnsupportedCompressionType("zstd may be used from version 7 of the produce request on")
+    if size_bytes < len(view):
+        raise InvalidRecord(f"there must be one record batch, {len(view) - size_bytes} bytes follow it")
     return info
 
 
-def _check_envelope(
-    view: memoryview, info: BatchInfo, rules: AppendRules, origin: AppendOrigin, *, zstd_allowed: bool
-) -> None:
-    codec = info.attributes & COMPRESSION_MASK
-    if codec > Compression.ZSTD:
-        raise UnsupportedCompressionType(f"compression codec {codec} does not exist")
-    if codec == Compression.ZSTD and not zstd_allowed:
-        raise UnsupportedCompressionType("zstd may be used from version 7 of the produce request on")
+def _check_envelope(view: memoryview, info: BatchInfo, rules: AppendRules, origin: AppendOrigin) -> None:
     if origin is AppendOrigin.CLIENT and info.base_offset != 0:
         raise InvalidRecord(f"the base offset of a produced batch is 0, this one says {info.base_offset}")
     _check_size(info.size_bytes, rules)
     found = crc32c(view[ATTRIBUTES_AT:])
     if found != info.crc:
         raise CorruptMessage(f"the batch says its CRC is {info.crc:#010x}, its bytes give {found:#010x}")
+    if info.attributes & COMPRESSION_MASK > Compression.ZSTD:
+        raise UnsupportedCompressionType(f"compression codec {info.attributes & COMPRESSION_MASK} does not exist")
 
 
 def _check_size(size_bytes: int, rules: AppendRules) -> None:
@@ -187,7 +188,11 @@ def _record_bytes(view: memoryview, info: BatchInfo, rules: AppendRules) -> memo
     payload = view[HEADER_BYTES:]
     if info.compression is Compression.NONE:
         return payload
-    return decompress(info.compression, payload, rules.decompressed_bytes_max)
+    try:
+        return decompress(info.compression, payload, rules.decompressed_bytes_max)
+    except CorruptMessage as error:
+        # The sum was right, so it was sent like this, and sending it again cannot help.
+        raise InvalidRecord(error.detail) from None
 
 
 def _check_records(records: Buffer, info: BatchInfo, rules: AppendRules, now_ms: int) -> RecordsCheck:

@@ -331,6 +331,23 @@ def test_a_marker_takes_the_guard_away(verifying):
     assert ask(verifying) is not guard
 
 
+def test_the_marker_of_the_transaction_before_leaves_the_guard(verifying):
+    append(verifying, data(transactional=True), guard=ask(verifying, raises_epoch=True))
+    guard = ask(verifying, epoch=1, raises_epoch=True)
+    append(verifying, marker(epoch=1, offset=1), origin=COORDINATOR, transaction_version=2)
+    append(verifying, data(epoch=1, offset=2, transactional=True), guard=guard)
+    assert verifying.first_undecided_offset == 2
+
+
+def test_the_marker_of_this_transaction_takes_the_guard_of_a_producer_that_raises_its_epoch(verifying):
+    guard = ask(verifying, epoch=1, raises_epoch=True)
+    append(verifying, marker(epoch=2), origin=COORDINATOR, transaction_version=2)
+    with pytest.raises(InvalidProducerEpoch):
+        verifying.check_append([data(epoch=1, offset=1, transactional=True)], CLIENT, guard=guard)
+    with pytest.raises(InvalidTxnState):
+        verifying.check_append([data(epoch=2, offset=1, transactional=True)], CLIENT, guard=guard)
+
+
 def test_offset_commits_of_a_transaction_need_the_guard_too(verifying):
     with pytest.raises(InvalidTxnState):
         verifying.check_append([data(sequence=-1, transactional=True)], COORDINATOR)
