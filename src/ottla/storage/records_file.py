@@ -27,6 +27,8 @@ from ottla.records.layout import (
     LENGTH_AT,
     LOG_OVERHEAD_BYTES,
     MAGIC,
+    MAGIC_AT,
+    MAGIC_KNOWN_BYTES,
 )
 from ottla.records.legacy import read_message_set
 from ottla.storage.files import Buffer, File
@@ -87,10 +89,12 @@ class RecordsFile:
             at = position - start
             if at + HEADER_BYTES > len(chunk):
                 chunk, start, at = self.file.read_at(position, min(read_bytes, end - position)), position, 0
+            if len(chunk) - at < HEADER_BYTES:
+                raise self._damage(position)
             batch = BatchInfo(chunk, at)
             size_bytes = batch.size_bytes
             if batch.magic != MAGIC or not HEADER_BYTES <= size_bytes <= end - position:
-                raise self._damage(position, batch)
+                raise self._damage(position)
             yield position, batch
             position += size_bytes
 
@@ -100,23 +104,26 @@ class RecordsFile:
         batch.check()
         return batch
 
-    def _damage(self, position: int, batch: BatchInfo) -> CorruptMessage:
-        refuse_old_messages(self, position, batch.magic, batch.size_bytes)
-        return CorruptMessage(
-            f"position {position} of {self.path} has magic {batch.magic} and claims {batch.size_bytes} bytes, "
-            f"{self.size_bytes - position} are there"
-        )
+    def _damage(self, position: int) -> CorruptMessage:
+        refuse_old_messages(self, position)
+        return CorruptMessage(f"no whole batch begins at position {position} of {self.path} ({self.size_bytes} bytes)")
 
 
-def refuse_old_messages(records: RecordsFile, position: int, magic: int, size_bytes: int) -> None:
+def refuse_old_messages(records: RecordsFile, position: int) -> None:
     """Raise if what stands there is a sound message of format v0 or v1."""
-    if magic not in (0, 1) or not LOG_OVERHEAD_BYTES < size_bytes <= records.size_bytes - position:
+    start = records.file.read_at(position, MAGIC_KNOWN_BYTES)
+    if len(start) < MAGIC_KNOWN_BYTES or start[MAGIC_AT] not in (0, 1):
+        return
+    size_bytes = LOG_OVERHEAD_BYTES + _length.unpack_from(start, LENGTH_AT)[0]
+    if not MAGIC_KNOWN_BYTES <= size_bytes <= records.size_bytes - position:
         return
     try:
         read_message_set(records.file.read_at(position, size_bytes), DECOMPRESSED_LIMIT_BYTES)
     except CorruptMessage:
         return
-    raise UnsupportedForMessageFormat(f"position {position} of {records.path} holds a message of format v{magic}")
+    raise UnsupportedForMessageFormat(
+        f"position {position} of {records.path} holds a message of format v{start[MAGIC_AT]}"
+    )
 
 
 class SoundBatches:
@@ -162,7 +169,7 @@ class SoundBatches:
                 batches += scan(chunk, at, at + BatchInfo(chunk, at).size_bytes)
             except CorruptMessage as error:
                 if not batches:
-                    self._stop_at(position, BatchInfo(chunk, at), str(error))
+                    self._stop_at(position, str(error))
                 break
             at += batches[-1].size_bytes
         return batches
@@ -171,16 +178,13 @@ class SoundBatches:
         """A batch that does not fit in a chunk; or the end of what can be understood."""
         available_bytes = self._records.size_bytes - position
         if len(chunk) < HEADER_BYTES:
-            self.damage = f"the last {available_bytes} bytes are no batch header"
-            return []
+            return self._stop_at(position, f"the last {available_bytes} bytes are no batch")
         batch = BatchInfo(chunk)
         if not CHUNK_BYTES < batch.size_bytes <= available_bytes or batch.magic != MAGIC:
             said = f"a batch of magic {batch.magic} claims {batch.size_bytes} bytes, {available_bytes} are there"
-            self._stop_at(position, batch, said)
-            return []
+            return self._stop_at(position, said)
         if self._sum(position, batch.size_bytes) != batch.crc:
-            self._stop_at(position, batch, "the CRC of a batch is wrong")
-            return []
+            return self._stop_at(position, "the CRC of a batch is wrong")
         return [batch]
 
     def _sum(self, position: int, size_bytes: int) -> int:
@@ -205,9 +209,10 @@ class SoundBatches:
             self.next_offset = last_offset + 1
         return batches
 
-    def _stop_at(self, position: int, batch: BatchInfo, said: str) -> None:
-        refuse_old_messages(self._records, position, batch.magic, batch.size_bytes)
+    def _stop_at(self, position: int, said: str) -> list[BatchInfo]:
+        refuse_old_messages(self._records, position)
         self.damage = said
+        return []
 
 
 def _framed_bytes(chunk: bytes) -> int:
