@@ -1,0 +1,101 @@
+"""AddPartitionsToTxn and AddOffsetsToTxn: partitions become part of a transaction, or are asked about.
+
+1. The first partitions begin the transaction. Only the producer with the current id and epoch may add.
+2. To verify changes nothing: a partition that was not added is answered TRANSACTION_ABORTABLE, so that a leader does
+   not take records of a transaction that would never end there.
+3. Clients add in versions 0-3, brokers in 4-5 on behalf of clients of the second version of transactions. A broker's
+   request may name one transaction twice; the second part sees what the first has done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ottla.broker.coordinators.transactions import answers
+from ottla.broker.coordinators.transactions.state import EPOCH_BUMP_SINCE, ONGOING, TransactionMetadata
+from ottla.errors import (
+    NONE,
+    BrokerError,
+    ConcurrentTransactions,
+    InvalidProducerIdMapping,
+    InvalidRequest,
+    InvalidTxnState,
+    ProducerFenced,
+    TransactionAbortable,
+)
+from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
+from ottla.values import TopicPartition
+
+ADD_KNOWS_ABORTABLE: Final = 5
+ADD_OFFSETS_KNOWS_ABORTABLE: Final = 4
+
+
+class Adding:
+    """One request, seen against the transactions as they are now."""
+
+    def __init__(self, transactions: Mapping[str, TransactionMetadata], partitions_max: int, now_ms: int) -> None:
+        self._transactions = transactions
+        self._partitions_max = partitions_max
+        self._now_ms = now_ms
+
+    def outcome(
+        self, transaction: AddPartitionsToTxnTransaction, version: int, staged: dict[str, TransactionMetadata]
+    ) -> answers.Outcome:
+        """The code of every partition; what has to be written is put into `staged`."""
+        partitions = answers.partitions_of(transaction)
+        name = transaction.transactional_id
+        metadata = staged.get(name) or self._transactions.get(name)
+        try:
+            known = _checked(metadata, name, transaction.producer_id, transaction.producer_epoch)
+            if transaction.verify_only:
+                missing = TransactionAbortable.code
+                return {each: NONE if each in known.partitions else missing for each in partitions}
+            client_version = EPOCH_BUMP_SINCE if version >= answers.BATCHED_ADD_SINCE else 0
+            added = self._added(known, partitions, client_version, knows_abortable=version >= ADD_KNOWS_ABORTABLE)
+        except BrokerError as error:
+            return dict.fromkeys(partitions, answers.code_of(error, version))
+        if added is not None:
+            staged[name] = added
+        return dict.fromkeys(partitions, NONE)
+
+    def offsets(
+        self, request: AddOffsetsToTxnRequest, version: int, partition: TopicPartition
+    ) -> TransactionMetadata | None:
+        """With the partition that has the group's offsets; None when it takes part already."""
+        name = request.transactional_id
+        metadata = _checked(self._transactions.get(name), name, request.producer_id, request.producer_epoch)
+        knows_abortable = version >= ADD_OFFSETS_KNOWS_ABORTABLE
+        return self._added(metadata, frozenset({partition}), 0, knows_abortable=knows_abortable)
+
+    def _added(
+        self,
+        metadata: TransactionMetadata,
+        partitions: frozenset[TopicPartition],
+        client_version: int,
+        *,
+        knows_abortable: bool,
+    ) -> TransactionMetadata | None:
+        if metadata.state is ONGOING and partitions <= metadata.partitions:
+            return None
+        added = metadata.with_partitions(partitions, client_version, self._now_ms)
+        if len(added.partitions) > self._partitions_max:
+            refusal = TransactionAbortable if knows_abortable else InvalidTxnState
+            raise refusal(f"{metadata.transactional_id!r} would touch more than {self._partitions_max} partitions")
+        return added
+
+
+def _checked(
+    metadata: TransactionMetadata | None, name: str, producer_id: int, producer_epoch: int
+) -> TransactionMetadata:
+    """The transaction, when this producer may go on with it."""
+    if not name:
+        raise InvalidRequest("the transactional id is empty")
+    if metadata is None or metadata.producer_id != producer_id:
+        raise InvalidProducerIdMapping(f"{name!r} does not belong to producer {producer_id}")
+    if metadata.producer_epoch != producer_epoch:
+        raise ProducerFenced(f"{name!r} is at epoch {metadata.producer_epoch}, not {producer_epoch}")
+    if metadata.is_prepared:
+        raise ConcurrentTransactions(f"the markers of {name!r} are being written")
+    return metadata

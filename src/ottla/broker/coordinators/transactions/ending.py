@@ -1,0 +1,143 @@
+"""EndTxn: is this the end of the transaction that is open, a repetition, or the word of a fenced producer?
+
+Version 1 of transactions (EndTxn 0-4) knows a producer by its epoch alone, which is the same in the next transaction;
+so an EndTxn that was held back can end the wrong one. Version 2 (EndTxn 5, KIP-890) raises the epoch with every
+decision; then the epoch says which transaction is meant:
+
+    state            its epoch is current     its epoch is one behind (it has not heard of the raise)
+    Ongoing          decide                   PRODUCER_FENCED
+    PrepareX         PRODUCER_FENCED          same decision: CONCURRENT_TRANSACTIONS, else INVALID_TXN_STATE
+    CompleteX        abort: decide, commit:   same decision: the raised epoch once more, else INVALID_TXN_STATE
+                     INVALID_TXN_STATE
+    Empty            as CompleteX             PRODUCER_FENCED
+
+An abort without a transaction is decided like any other, because the producer cannot know whether the broker has seen
+any of its records; the epoch is raised, and what is still on its way to a partition is fenced there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, NoReturn
+
+from ottla.broker.coordinators.transactions.state import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
+    EMPTY,
+    EPOCH_BUMP_SINCE,
+    LAST_CLIENT_EPOCH,
+    NO_PRODUCER_ID,
+    ONGOING,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
+    TransactionMetadata,
+)
+from ottla.errors import ConcurrentTransactions, InvalidProducerIdMapping, InvalidTxnState, ProducerFenced
+
+
+class Ending(NamedTuple):
+    """Who asks for which end. `next_producer_id` is called when the epochs of a producer id are used up."""
+
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    client_version: int
+    now_ms: int
+    next_producer_id: Callable[[], int]
+
+
+class Decided(NamedTuple):
+    """The decision, to be written."""
+
+    prepared: TransactionMetadata
+
+
+class AlreadyEnded(NamedTuple):
+    """It had ended this way before; answer as then."""
+
+
+def end(metadata: TransactionMetadata, ending: Ending) -> Decided | AlreadyEnded:
+    """Decide a client's EndTxn; raises what is wrong with it."""
+    if ending.client_version >= EPOCH_BUMP_SINCE:
+        return _end_by_raised_epoch(metadata, ending)
+    return _end_by_same_epoch(metadata, ending)
+
+
+def fence(
+    metadata: TransactionMetadata, *, transaction_version: int, now_ms: int, next_producer_id: Callable[[], int]
+) -> TransactionMetadata:
+    """The coordinator's own abort of an open transaction: its time is over, or another producer has come."""
+    raises = transaction_version >= EPOCH_BUMP_SINCE
+    return metadata.prepared(
+        commit=False,
+        client_version=transaction_version if raises else 0,
+        next_producer_id=next_producer_id() if raises and metadata.is_epoch_exhausted else NO_PRODUCER_ID,
+        now_ms=now_ms,
+        fences=True,
+    )
+
+
+def _end_by_same_epoch(metadata: TransactionMetadata, ending: Ending) -> Decided | AlreadyEnded:
+    _check_producer_id(metadata, ending.producer_id)
+    if ending.producer_epoch != metadata.producer_epoch:
+        _refuse_epoch(metadata, ending)
+    if metadata.state is ONGOING:
+        return Decided(
+            metadata.prepared(
+                commit=ending.commit, client_version=0, next_producer_id=NO_PRODUCER_ID, now_ms=ending.now_ms
+            )
+        )
+    return _repeated(metadata, ending)
+
+
+def _end_by_raised_epoch(metadata: TransactionMetadata, ending: Ending) -> Decided | AlreadyEnded:
+    # The retry of an end that used up the epochs names the producer id that was replaced.
+    was_rotated = (
+        ending.producer_id == metadata.previous_producer_id != metadata.producer_id
+        and ending.producer_epoch == LAST_CLIENT_EPOCH
+        and metadata.producer_epoch == 0
+    )
+    if not was_rotated:
+        _check_producer_id(metadata, ending.producer_id)
+    is_retry = metadata.state not in (ONGOING, EMPTY) and (
+        was_rotated or metadata.producer_epoch == ending.producer_epoch + 1
+    )
+    if is_retry:
+        return _repeated(metadata, ending)
+    if was_rotated or metadata.is_prepared or ending.producer_epoch != metadata.producer_epoch:
+        _refuse_epoch(metadata, ending)
+    if metadata.state is not ONGOING and ending.commit:
+        _refuse_state(metadata, ending)
+    return Decided(
+        metadata.prepared(
+            commit=ending.commit,
+            client_version=ending.client_version,
+            next_producer_id=ending.next_producer_id() if metadata.is_epoch_exhausted else NO_PRODUCER_ID,
+            now_ms=ending.now_ms,
+        )
+    )
+
+
+def _repeated(metadata: TransactionMetadata, ending: Ending) -> AlreadyEnded:
+    """No transaction is open: this is the same end again, or nothing that could be."""
+    if metadata.state is (PREPARE_COMMIT if ending.commit else PREPARE_ABORT):
+        raise ConcurrentTransactions(f"the markers of {metadata.transactional_id!r} are being written")
+    if metadata.state is not (COMPLETE_COMMIT if ending.commit else COMPLETE_ABORT):
+        _refuse_state(metadata, ending)
+    return AlreadyEnded()
+
+
+def _check_producer_id(metadata: TransactionMetadata, producer_id: int) -> None:
+    if metadata.producer_id != producer_id:
+        raise InvalidProducerIdMapping(f"{metadata.transactional_id!r} belongs to another producer than {producer_id}")
+
+
+def _refuse_epoch(metadata: TransactionMetadata, ending: Ending) -> NoReturn:
+    raise ProducerFenced(
+        f"{metadata.transactional_id!r} is at epoch {metadata.producer_epoch}, not {ending.producer_epoch}"
+    )
+
+
+def _refuse_state(metadata: TransactionMetadata, ending: Ending) -> NoReturn:
+    wanted = "committed" if ending.commit else "aborted"
+    raise InvalidTxnState(f"{metadata.transactional_id!r} is {metadata.state.text} and cannot be {wanted}")

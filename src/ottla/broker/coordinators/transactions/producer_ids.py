@@ -1,0 +1,116 @@
+"""Producer ids, taken from blocks that nobody else has.
+
+A broker takes ids from a block of 1000. The cluster's truth (the embedded store, ZooKeeper or a controller) only keeps
+where the next block begins, so it is asked once per thousand producers.
+
+1. An id is given once, by one broker, ever. A block is used only after the store has kept that it is taken; what is
+   left of it after a crash is lost, not reused. 2**63 ids are enough for that.
+2. `wanted` is the only way to ask: it gives an AskForBlock when nine tenths of the last block are used, and not again
+   before that one was answered by `block_stored` or `ask_failed`. So the next block is there before it is needed.
+3. When there is no id, next_id raises COORDINATOR_LOAD_IN_PROGRESS, as Kafka does: the client tries again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from ottla.errors import NONE, BrokerError, CoordinatorLoadInProgress, InvalidRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+BLOCK_SIZE: Final = 1_000
+LAST_PRODUCER_ID: Final = 2**63 - 1
+_ASK_WHEN_LEFT: Final = BLOCK_SIZE // 10
+
+
+class ProducerIdBlock(NamedTuple):
+    """The ids from `first` on, `size` of them, belong to one broker."""
+
+    first: int
+    size: int = BLOCK_SIZE
+
+    @property
+    def end(self) -> int:
+        """The first id after it."""
+        return self.first + self.size
+
+
+class AskForBlock(NamedTuple):
+    """Have the store keep that a block of this size is taken, then call block_stored; or ask_failed."""
+
+    size: int = BLOCK_SIZE
+
+
+def next_block(next_producer_id: int, size: int = BLOCK_SIZE) -> ProducerIdBlock:
+    """The block a store gives out when its next free id is this; afterwards its next free id is the block's end."""
+    if next_producer_id > LAST_PRODUCER_ID - size:
+        raise ValueError(f"no block of {size} producer ids is left after {next_producer_id}")
+    return ProducerIdBlock(next_producer_id, size)
+
+
+class ProducerIdBlocks:
+    """The ids this broker may give out. One per broker, shared by its coordinators."""
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._end = 0  # of the block in use; nothing is left when _next is here
+        self._spare: ProducerIdBlock | None = None
+        self._is_asking = False
+
+    @property
+    def left(self) -> int:
+        return self._end - self._next + (self._spare.size if self._spare else 0)
+
+    def next_id(self) -> int:
+        """An id that nobody had before; raises CoordinatorLoadInProgress when a block has to come first."""
+        if self._next == self._end and self._spare is not None:
+            self._next, self._end, self._spare = self._spare.first, self._spare.end, None
+        if self._next == self._end:
+            raise CoordinatorLoadInProgress(
+                "every producer id of this broker is given out; the next block is on its way"
+            )
+        self._next += 1
+        return self._next - 1
+
+    def wanted(self) -> AskForBlock | None:
+        """Call after next_id and at the start; carry out what it gives."""
+        if self._is_asking or self.left > _ASK_WHEN_LEFT:
+            return None
+        self._is_asking = True
+        return AskForBlock()
+
+    def block_stored(self, block: ProducerIdBlock) -> None:
+        """The store has kept that this block is ours."""
+        newest = self._spare.end if self._spare else self._end
+        if block.first < newest or block.size < 1:
+            raise ValueError(f"the store gave {block} after ids up to {newest}; its next producer id went back")
+        if not self._is_asking:
+            raise ValueError(f"the store gave {block}, and nobody had asked")
+        self._is_asking = False
+        if self._next == self._end:
+            self._next, self._end = block.first, block.end
+        else:
+            self._spare = block
+
+    def ask_failed(self) -> None:
+        """No block was stored; `wanted` will ask again."""
+        self._is_asking = False
+
+
+def names_producer(request: InitProducerIdRequest) -> bool:
+    """Whether the producer says who it was (KIP-360); id without epoch, or epoch without id, is no valid request."""
+    has_id, has_epoch = request.producer_id != -1, request.producer_epoch != -1
+    if has_id != has_epoch:
+        raise InvalidRequest("a producer that goes on gives its id and its epoch, or neither")
+    return has_id
+
+
+def answer_without_transactional_id(
+    request: InitProducerIdRequest, next_producer_id: Callable[[], int]
+) -> InitProducerIdResponse:
+    """For producers that are idempotent only: always a new id. Any broker may answer, no coordinator is asked."""
+    try:
+        names_producer(request)
+        return InitProducerIdResponse(error_code=NONE, producer_id=next_producer_id(), producer_epoch=0)
+    except BrokerError as error:
+        return InitProducerIdResponse(error_code=error.code, producer_epoch=-1)
