@@ -14,7 +14,7 @@ This is the leader's side; what a follower looks at is in follower_check.py.
 5. No walk over records outside the native leaf, no clock, no file.
 
 What is refused, and how:
-    CORRUPT_MESSAGE               a size or format that cannot be, a wrong sum
+    CORRUPT_MESSAGE               a size or format that cannot be, bytes left behind it, a wrong sum
     INVALID_RECORD                no whole batch or more than one, old format, a control batch from a client, counts
                                   that do not agree, what cannot be decompressed, broken records, refused records
     INVALID_TIMESTAMP             a time out of bounds, or claimed to be a broker's
@@ -28,6 +28,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ottla.errors import (
+    BrokerError,
     CorruptMessage,
     InvalidRecord,
     MessageTooLarge,
@@ -131,8 +132,7 @@ def _only_batch(view: memoryview, *, zstd_allowed: bool) -> BatchInfo:
     """The header of the one batch that fills the buffer."""
     if len(view) < MAGIC_KNOWN_BYTES:
         raise InvalidRecord(f"there must be one record batch, there are {len(view)} bytes")
-    size_bytes = LOG_OVERHEAD_BYTES + int.from_bytes(view[LENGTH_AT:LEADER_EPOCH_AT], "big", signed=True)
-    magic = view[MAGIC_AT]
+    size_bytes, magic = _claimed_size(view), view[MAGIC_AT]
     if magic > MAGIC or size_bytes < HEADER_BYTES:
         raise CorruptMessage(f"a batch of {size_bytes} bytes in message format v{magic} cannot be")
     if magic < MAGIC:
@@ -143,8 +143,19 @@ def _only_batch(view: memoryview, *, zstd_allowed: bool) -> BatchInfo:
     if info.attributes & COMPRESSION_MASK == Compression.ZSTD and not zstd_allowed:
         raise UnsupportedCompressionType("zstd may be used from version 7 of the produce request on")
     if size_bytes < len(view):
-        raise InvalidRecord(f"there must be one record batch, {len(view) - size_bytes} bytes follow it")
+        raise _refuse_more(view[size_bytes:])
     return info
+
+
+def _claimed_size(view: memoryview) -> int:
+    return LOG_OVERHEAD_BYTES + int.from_bytes(view[LENGTH_AT:LEADER_EPOCH_AT], "big", signed=True)
+
+
+def _refuse_more(rest: memoryview) -> BrokerError:
+    """A second batch is the producer's mistake; bytes that are none mean that the length of the first was damaged."""
+    if len(rest) >= MAGIC_KNOWN_BYTES and HEADER_BYTES <= _claimed_size(rest) <= len(rest):
+        return InvalidRecord("there must be one record batch, another one follows it")
+    return CorruptMessage(f"{len(rest)} bytes follow the batch")
 
 
 def _check_envelope(view: memoryview, info: BatchInfo, rules: AppendRules, origin: AppendOrigin) -> None:
