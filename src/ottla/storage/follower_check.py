@@ -14,11 +14,12 @@ from itertools import pairwise
 
 from ottla.errors import CorruptMessage, OttlaError, UnsupportedForMessageFormat
 from ottla.records.header import Buffer, view_of
-from ottla.records.implementation import BatchInfo, scan
-from ottla.records.layout import LENGTH_AT, LOG_OVERHEAD_BYTES, MAGIC, MAGIC_AT, MAGIC_KNOWN_BYTES
+from ottla.records.implementation import scan
+from ottla.records.layout import LENGTH_AT, LOG_OVERHEAD_BYTES, MAGIC, MAGIC_KNOWN_BYTES
 from ottla.storage.validation import ValidatedAppend, validated
 
-_int32 = struct.Struct(">i")
+# Length, leader epoch and magic stand one behind the other.
+_facts = struct.Struct(">iib")
 
 
 class OffsetsOutOfOrder(OttlaError):
@@ -39,7 +40,7 @@ class UnexpectedOffset(OttlaError):
 def check_follower_append(buffer: Buffer, *, next_offset: int, leader_epoch: int) -> ValidatedAppend | None:
     """Check what the leader sent; None when there is no whole batch of a leader we know in it."""
     view = view_of(buffer)
-    batches = _of_known_leaders(scan(view, 0, _end_of_whole_batches(view)), leader_epoch)
+    batches = scan(view, 0, _end_of_usable(view, leader_epoch))
     if not batches:
         return None
     for earlier, later in pairwise(batches):
@@ -54,25 +55,18 @@ def check_follower_append(buffer: Buffer, *, next_offset: int, leader_epoch: int
     return validated(view[:end], batches)
 
 
-def _end_of_whole_batches(view: memoryview) -> int:
-    """Where the last batch ends that is not cut off."""
+def _end_of_usable(view: memoryview, leader_epoch: int) -> int:
+    """Where the batches end that are whole and from a leader we know."""
     position = 0
     while len(view) - position >= MAGIC_KNOWN_BYTES:
-        (length,) = _int32.unpack_from(view, position + LENGTH_AT)
+        length, batch_epoch, magic = _facts.unpack_from(view, position + LENGTH_AT)
         if length < MAGIC_KNOWN_BYTES - LOG_OVERHEAD_BYTES:
             raise CorruptMessage(f"the batch at position {position} claims a length of {length}")
         if length + LOG_OVERHEAD_BYTES > len(view) - position:
             break
-        if view[position + MAGIC_AT] < MAGIC:
-            raise UnsupportedForMessageFormat(
-                f"the batch at position {position} has message format v{view[position + MAGIC_AT]}"
-            )
+        if 0 <= magic < MAGIC:
+            raise UnsupportedForMessageFormat(f"the batch at position {position} has message format v{magic}")
+        if batch_epoch > leader_epoch:
+            break
         position += length + LOG_OVERHEAD_BYTES
     return position
-
-
-def _of_known_leaders(batches: list[BatchInfo], leader_epoch: int) -> list[BatchInfo]:
-    for index, batch in enumerate(batches):
-        if batch.leader_epoch > leader_epoch:
-            return batches[:index]
-    return batches

@@ -49,6 +49,9 @@ def test_batches_of_a_newer_leader_are_left_out_with_all_behind_them():
     sent = first + batch_at(12, leader_epoch=4) + batch_at(14, leader_epoch=3)
     assert bytes(check(sent).buffer) == first
     assert check(batch_at(10, leader_epoch=4)) is None
+    damaged = bytearray(sent)
+    damaged[-1] ^= 1
+    assert bytes(check(damaged).buffer) == first
 
 
 def test_a_gap_before_the_first_batch_is_taken():
