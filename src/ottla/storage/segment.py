@@ -250,9 +250,8 @@ class Segment:
         return FileSlice(self.records.file, found.position, max(0, min(end - found.position, max_bytes)))
 
     def upper_bound_offset(self, end_position: int) -> int | None:
-        """An offset that no batch before `end_position` goes beyond; None if the index does not know one."""
-        entry = self.indexes.offsets.first_at_or_after_position(end_position)
-        return None if entry is None else entry.offset
+        """An offset that no batch before `end_position` reaches; None if the index does not know one."""
+        return self._lookup.upper_bound_offset(end_position)
 
     def next_offset(self) -> int:
         """The offset after the last record, by a walk from the last index entry."""

@@ -54,6 +54,13 @@ class SegmentLookup:
                 return BatchPosition(batch.base_offset, last_offset, position, batch.size_bytes)
         return None
 
+    def upper_bound_offset(self, end_position: int) -> int | None:
+        """An offset that no batch before `end_position` reaches; None if the index does not know one."""
+        entry = self._offsets.first_at_or_after_position(end_position)
+        if entry is not None:
+            next(self._headers_from(entry))  # a lie here would hide an aborted transaction from its reader
+        return None if entry is None else entry.offset
+
     def next_offset(self) -> int:
         """The offset after the last record, by a walk from the last index entry."""
         found = self._offsets.base_offset

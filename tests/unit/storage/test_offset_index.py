@@ -1,7 +1,9 @@
 """The offset index against a plain list, byte for byte, cut at every byte."""
 
 import struct
+from array import array
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 
 from ottla.storage.files import DiskFiles, Files
 from ottla.storage.offset_index import CorruptIndex, OffsetIndex, OffsetPosition
-from ottla.storage.sparse_index import WRITE_BEHIND_ENTRIES
+from ottla.storage.sparse_index import WRITE_BEHIND_ENTRIES, grows
 from ottla.testing.files import MemoryFiles
 
 PATH = Path("/00000000000000001000.index")
@@ -251,6 +253,19 @@ def test_a_reset_makes_any_file_an_empty_index() -> None:
     index.reset()
     index.append(1010, 4100)
     assert entries_of(index) == [(1010, 4100)]
+
+
+@given(
+    st.sampled_from("iq"),
+    st.lists(st.integers(-2, 5) | st.integers(2**31 - 3, 2**31 - 1)),
+    st.booleans(),
+    st.integers(0, 1),
+)
+def test_order_is_seen_at_once_as_it_is_one_by_one(typecode: str, numbers: list[int], ordered: bool, step: int) -> None:
+    numbers = sorted(numbers) if ordered else numbers
+    steps = [later - earlier for earlier, later in pairwise(numbers)]
+    expected = all(number >= 0 for number in numbers) and all(each >= step for each in steps)
+    assert grows(array(typecode, numbers), step) is expected
 
 
 # --- against a plain list --------------------------------------------------------------------------------------------

@@ -280,8 +280,7 @@ def test_the_upper_bound_of_a_read_is_not_below_what_it_holds() -> None:
     segment = filled_segment()
     for end_position in range(0, segment.size_bytes, 31):
         bound = segment.upper_bound_offset(end_position)
-        whole = [batch for position, batch in segment.records.headers() if position + batch.size_bytes <= end_position]
-        assert bound is None or not whole or bound > whole[-1].last_offset
+        assert bound is None or bound > last_offset_before(segment, end_position)
     assert segment.upper_bound_offset(segment.size_bytes) is None
 
 
@@ -372,9 +371,23 @@ def test_a_flipped_bit_in_the_offset_index_is_noticed_or_does_no_harm() -> None:
                 assert base_offset_at(segment, offset) == offset // 2 * 2
             except CorruptIndex:
                 noticed += 1
+        for end_position in range(0, segment.size_bytes, 40):
+            try:
+                bound = segment.upper_bound_offset(end_position)
+            except CorruptIndex:
+                noticed += 1
+            else:
+                assert bound is None or bound > last_offset_before(segment, end_position)
         segment.abandon()
         files.flip_bit(path, bit)
     assert noticed
+
+
+def last_offset_before(segment: Segment, end_position: int) -> int:
+    """The last offset of which anything stands before a position."""
+    return max(
+        (batch.last_offset for position, batch in segment.records.headers() if position < end_position), default=-1
+    )
 
 
 def test_a_flipped_bit_in_the_time_index_is_noticed_or_does_no_harm() -> None:
