@@ -1,0 +1,82 @@
+"""Apache Kafka itself, for tests in which it is the judge: its jars, fetched once with Maven and kept.
+
+    jars = find_jars("4.3")              # a directory of jars; JarsMissing says why there is none
+    java_command(jars, "kafka.Kafka", "server.properties")
+
+1. The releases are pinned in RELEASES, so a test means the same tomorrow. pom.xml beside this file names the parts.
+2. Jars are kept in <the user's cache>/ottla/kafka/<release>, never in the repository. A directory of that name is
+   complete: it is filled under another name and renamed, so that tests running side by side can all ask for it.
+3. Where there is no Java, no Maven or no way to the jars, JarsMissing says which; a test skips itself with that
+   sentence. A download that failed once is not tried again in the same run.
+"""
+
+import functools
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+RELEASES = {"3.9": "3.9.2", "4.3": "4.3.1"}
+DOWNLOAD_LIMIT_S = 600
+HEAP_MB = 256
+POM = Path(__file__).with_name("pom.xml")
+
+
+class JarsMissing(Exception):
+    """Apache Kafka cannot be had on this machine."""
+
+
+def cache_directory() -> Path:
+    """Where jars are kept, on this machine and for this user."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ottla" / "kafka"
+
+
+def find_jars(line: str) -> Path:
+    """The jars of a release line ("3.9", "4.3"), from the cache or with Maven."""
+    found = _find_once(line)
+    if isinstance(found, JarsMissing):
+        raise found
+    return found
+
+
+@functools.cache
+def _find_once(line: str) -> Path | JarsMissing:
+    if shutil.which("java") is None:
+        return JarsMissing("needs Apache Kafka, and there is no java on this machine")
+    wanted = cache_directory() / RELEASES[line]
+    try:
+        if not wanted.is_dir():
+            _download(RELEASES[line], wanted)
+    except JarsMissing as reason:
+        return reason
+    return wanted
+
+
+def java_command(jars: Path, main_class: str, *arguments: str) -> list[str]:
+    """How to run a class of those jars, in little memory."""
+    return ["java", f"-Xmx{HEAP_MB}m", "-XX:+UseSerialGC", "-cp", f"{jars}/*", main_class, *arguments]
+
+
+def _download(release: str, wanted: Path) -> None:
+    if shutil.which("mvn") is None:
+        raise JarsMissing(f"needs the jars of Apache Kafka {release} in {wanted}, and there is no mvn to fetch them")
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=wanted.parent) as scratch:
+        filled = Path(scratch) / "jars"
+        _run_maven(release, filled)
+        if not wanted.is_dir():
+            filled.rename(wanted)
+
+
+def _run_maven(release: str, directory: Path) -> None:
+    command = ["mvn", "--batch-mode", "--quiet", "--file", str(POM), "dependency:copy-dependencies"]
+    # Kafka 3 brings a second logger, and two of them complain about each other.
+    parts = ["-DincludeScope=runtime", "-DexcludeArtifactIds=slf4j-reload4j"]
+    options = [f"-Dkafka.version={release}", f"-DoutputDirectory={directory}", *parts]
+    try:
+        done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=DOWNLOAD_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        raise JarsMissing(f"Maven did not fetch Apache Kafka {release} within {DOWNLOAD_LIMIT_S} s") from None
+    if done.returncode:
+        raise JarsMissing(f"Maven could not fetch Apache Kafka {release}: {(done.stdout + done.stderr)[-400:].strip()}")
