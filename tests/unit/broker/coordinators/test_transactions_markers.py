@@ -1,0 +1,126 @@
+import pytest
+
+from ottla.broker.coordinators.transactions.markers import (
+    RETRY_FIRST_MS,
+    RETRY_LONGEST_MS,
+    RETRY_UNEXPECTED_MS,
+    MarkerBook,
+    MarkerProgress,
+    Verdict,
+    WriteMarkers,
+    verdict,
+)
+from ottla.broker.coordinators.transactions.state import TransactionMetadata, TransactionState
+from ottla.errors import (
+    CorruptMessage,
+    InvalidProducerEpoch,
+    InvalidRequiredAcks,
+    KafkaStorageError,
+    MessageTooLarge,
+    NotEnoughReplicas,
+    NotLeaderOrFollower,
+    RequestTimedOut,
+    TransactionCoordinatorFenced,
+    UnknownTopicOrPartition,
+    UnsupportedForMessageFormat,
+    UnsupportedVersion,
+)
+from ottla.values import TopicPartition
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def prepared(**changes):
+    known = {
+        "transactional_id": "tx",
+        "producer_id": 7,
+        "producer_epoch": 5,
+        "timeout_ms": 1,
+        "state": TransactionState.PREPARE_COMMIT,
+        "last_update_ms": 1,
+        "partitions": frozenset({A, B}),
+        "client_version": 2,
+    }
+    return TransactionMetadata(**(known | changes))
+
+
+@pytest.mark.parametrize(
+    ("error", "meaning"),
+    [
+        (None, Verdict.DONE),
+        (UnsupportedForMessageFormat(), Verdict.DONE),
+        (UnsupportedVersion(), Verdict.DONE),
+        (UnknownTopicOrPartition(), Verdict.RETRY),
+        (NotLeaderOrFollower(), Verdict.RETRY),
+        (NotEnoughReplicas(), Verdict.RETRY),
+        (RequestTimedOut(), Verdict.RETRY),
+        (KafkaStorageError(), Verdict.RETRY),
+        (CorruptMessage(), Verdict.RETRY),
+        (InvalidProducerEpoch(), Verdict.STOP),
+        (TransactionCoordinatorFenced(), Verdict.STOP),
+        (MessageTooLarge(), Verdict.UNEXPECTED),
+        (InvalidRequiredAcks(), Verdict.UNEXPECTED),
+    ],
+)
+def test_what_an_answer_about_a_marker_means(error, meaning):
+    assert verdict(error) is meaning
+
+
+def test_an_order_names_the_decision_and_its_epoch():
+    assert MarkerBook(coordinator_epoch=9).order(prepared()) == WriteMarkers(
+        transactional_id="tx",
+        producer_id=7,
+        producer_epoch=5,
+        coordinator_epoch=9,
+        commit=True,
+        partitions=(A, B),
+        transaction_version=2,
+        generation=1,
+    )
+
+
+def test_the_wait_before_a_retry_doubles_up_to_a_limit():
+    progress = MarkerProgress(1, prepared())
+    waits = []
+    for _ in range(10):
+        waits.append(progress.failed_once_more(A, Verdict.RETRY))
+        assert progress.take_failed() == {A}
+    assert waits[:3] == [RETRY_FIRST_MS, 2 * RETRY_FIRST_MS, 4 * RETRY_FIRST_MS]
+    assert waits[-1] == RETRY_LONGEST_MS
+
+
+def test_failures_that_come_together_are_asked_for_together():
+    progress = MarkerProgress(1, prepared())
+    assert progress.failed_once_more(A, Verdict.UNEXPECTED) == RETRY_UNEXPECTED_MS
+    assert progress.failed_once_more(B, Verdict.RETRY) is None
+    assert progress.take_failed() == {A, B}
+
+
+def test_a_marker_that_is_written_is_not_asked_for_again():
+    progress = MarkerProgress(1, prepared())
+    progress.failed_once_more(A, Verdict.RETRY)
+    progress.written(A)
+    assert progress.take_failed() == frozenset()
+    assert progress.failed_once_more(A, Verdict.RETRY) is None
+    progress.written(B)
+    assert progress.is_done
+
+
+def test_an_answer_for_an_earlier_transaction_is_not_taken_for_this_one():
+    book = MarkerBook(coordinator_epoch=9)
+    first = book.order(prepared(client_version=0))
+    book.decided(prepared(client_version=0))
+    book.forget("tx")
+    second = book.order(prepared(client_version=0))
+    book.decided(prepared(client_version=0))
+    assert book.waiting_for(first) is None
+    assert book.waiting_for(second) is not None
+    assert book.waiting_for(second._replace(coordinator_epoch=8)) is None
+
+
+def test_the_answer_finds_its_order_when_the_decision_before_it_could_not_be_written():
+    book = MarkerBook(coordinator_epoch=9)
+    book.order(prepared())
+    other = book.order(prepared(transactional_id="other"))
+    book.decided(prepared(transactional_id="other"))
+    assert book.waiting_for(other) is not None
