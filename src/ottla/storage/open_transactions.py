@@ -85,6 +85,3 @@ class OpenTransactions:
         self._ongoing.clear()
         self._last_offsets.clear()
         self._unreplicated.clear()
-
-    def __bool__(self) -> bool:
-        return bool(self._ongoing or self._unreplicated)

@@ -17,6 +17,7 @@ from ottla.storage.producer_snapshot import (
     list_snapshots,
     load_newest,
     mark_snapshot_deleted,
+    remove_snapshot,
     remove_snapshots_before,
     remove_stray_snapshots,
     snapshot_path,
@@ -100,6 +101,11 @@ def test_what_is_written_is_read_back(some):
     assert decode_snapshot(encode_snapshot(some)) == some
 
 
+def test_a_transaction_may_begin_at_offset_0():
+    entry = ProducerEntry(0, 0, 0, 0, 0, (BatchMetadata(0, 0, 0, 0),))
+    assert decode_snapshot(encode_snapshot([entry])) == [entry]
+
+
 def test_only_the_last_batch_is_kept():
     batches = tuple(BatchMetadata(n, n, 0, NOW_MS) for n in range(5))
     (entry,) = decode_snapshot(encode_snapshot([ProducerEntry(1, 0, -1, NOW_MS, None, batches)]))
@@ -168,6 +174,9 @@ def test_truncation_drops_what_is_outside_and_goes_back(files):
     state = state_ending_at(20)
     start = truncate_and_reload(state, files, DIRECTORY, log_start_offset=5, log_end_offset=17, now_ms=NOW_MS)
     assert (start, list(state.entries), list_snapshots(files, DIRECTORY)) == (15, [15], [10, 15])
+    state = state_ending_at(20)
+    start = truncate_and_reload(state, files, DIRECTORY, log_start_offset=5, log_end_offset=15, now_ms=NOW_MS)
+    assert (start, list_snapshots(files, DIRECTORY)) == (15, [10, 15])
 
 
 def test_truncation_that_moves_no_end_keeps_the_state(files):
@@ -193,6 +202,7 @@ def test_full_truncation_forgets_everything(files):
         ([0, 3, 5, 7, 9], [0, 5], [0, 5, 9]),
         ([3, 4], [0, 5], []),
         ([3, 4], [], [4]),
+        ([0], [], [0]),
         ([], [0], []),
     ],
 )
@@ -206,6 +216,13 @@ def test_snapshots_before_an_offset_go(files):
     put(files, 5, 10, 15)
     remove_snapshots_before(files, DIRECTORY, 10)
     assert list_snapshots(files, DIRECTORY) == [10, 15]
+
+
+def test_a_snapshot_that_is_gone_already_may_be_removed_again(files):
+    put(files, 5)
+    remove_snapshot(files, DIRECTORY, 5)
+    remove_snapshot(files, DIRECTORY, 5)
+    assert list_snapshots(files, DIRECTORY) == []
 
 
 def test_a_snapshot_can_be_set_aside(files):

@@ -297,6 +297,11 @@ def test_a_silent_transaction_is_late(state):
     assert state.has_late_transaction(NOW_MS + limit_ms + 1, 900_000)
 
 
+def test_a_transaction_without_a_time_is_never_late(state):
+    append(state, data(transactional=True, timestamp_ms=0))
+    assert not state.has_late_transaction(NOW_MS, 900_000)
+
+
 # ---- verification ----
 
 
@@ -394,6 +399,7 @@ def test_questions_are_forgotten_by_age_and_by_number():
     state = ProducerState(id_expiration_ms=100, id_limit=2)
     first = ask(state, producer_id=1, now_ms=0)
     ask(state, producer_id=2, now_ms=50)
+    assert ask(state, producer_id=1, now_ms=50) is first
     ask(state, producer_id=3, now_ms=60)
     assert ask(state, producer_id=1, now_ms=60) is not first
     second = ask(state, producer_id=3, now_ms=60)

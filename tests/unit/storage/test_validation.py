@@ -58,6 +58,9 @@ def without_offsets(batch):
     return [record[1:] for record in RecordBatch(batch).tuples()]
 
 
+EMPTY = changed(changed(batch_of()[:HEADER_BYTES], 8, ">i", HEADER_BYTES - 12), 57, ">i", 0)
+
+
 # ---- in place ----
 
 
@@ -126,6 +129,8 @@ def test_the_attributes_of_a_record_are_not_looked_at():
 
 def test_producer_and_transaction_stay():
     how = {"producer_id": 9, "producer_epoch": 3, "base_sequence": 2**31 - 1, "transactional": True}
+    first = RecordBatch(bytes(prepare(batch_of(producer_id=0, producer_epoch=0, base_sequence=0)).buffer))
+    assert (first.producer_id, first.producer_epoch, first.base_sequence) == (0, 0, 0)
     for rules in (AppendRules(), APPEND_TIME, AppendRules(compression=Compression.LZ4)):
         written = RecordBatch(bytes(prepare(batch_of(**how), rules).buffer))
         assert (written.producer_id, written.producer_epoch, written.base_sequence) == (9, 3, 2**31 - 1)
@@ -192,6 +197,14 @@ def test_log_append_time_and_another_codec_together():
     assert (written.timestamp_type, written.max_timestamp_ms) == (TimestampType.LOG_APPEND_TIME, NOW_MS)
 
 
+def test_records_without_a_time_are_numbered_anew():
+    builder = BatchBuilder()
+    builder.append_with_offset(0, -1, b"k", b"v")
+    builder.append_with_offset(2, -1, b"k", b"v")
+    ready = prepare(changed(builder.close(), 23, ">i", 1))
+    assert [record.timestamp_ms for record in RecordBatch(bytes(ready.buffer))] == [-1, -1]
+
+
 def test_times_before_1970_cannot_be_numbered_anew():
     builder = BatchBuilder()
     builder.append_with_offset(0, 5, b"k", b"v")
@@ -209,6 +222,9 @@ def test_times_before_1970_cannot_be_numbered_anew():
     [
         (b"", InvalidRecord, "there are 0 bytes"),
         (batch_of()[:16], InvalidRecord, "there are 16 bytes"),
+        (batch_of()[:17], InvalidRecord, "17 of its 106 bytes are there"),
+        (EMPTY, InvalidRecord, "claims 0 records"),
+        (batch_of() + EMPTY, InvalidRecord, "another one follows it"),
         (batch_of()[:60], InvalidRecord, "60 of its 106 bytes are there"),
         (batch_of()[:-1], InvalidRecord, "105 of its 106 bytes are there"),
         (changed(batch_of(), 8, ">i", 48, crc=False), CorruptMessage, "a batch of 60 bytes"),
@@ -230,7 +246,9 @@ def test_times_before_1970_cannot_be_numbered_anew():
         (changed(changed(batch_of(), 57, ">i", 4), 23, ">i", 3), InvalidRecord, "record 3 of the batch is broken"),
         (batch_of(producer_id=1, producer_epoch=0, base_sequence=0, control=True), InvalidRecord, "control"),
         (batch_of(producer_id=1, producer_epoch=0, control=True), InvalidRecord, "control"),
+        (changed(changed(batch_of(), 57, ">i", 0), 23, ">i", -1), InvalidRecord, "claims 0 records"),
         (changed(batch_of(), 43, ">q", 7), InvalidRecord, "producer 7"),
+        (changed(changed(batch_of(), 43, ">q", 7), 53, ">i", 0), InvalidRecord, "epoch -1"),
         (changed(batch_of(), 43, ">q", -2), InvalidRecord, "producer -2"),
         (changed(batch_of(), ATTRIBUTES_AT, ">h", 0x10), InvalidRecord, "no producer id"),
         (changed(batch_of(compression=Compression.GZIP), HEADER_BYTES, ">b", 0), InvalidRecord, "gzip"),
@@ -312,6 +330,8 @@ def test_an_append_time_may_not_be_claimed_where_the_broker_sets_it():
     with pytest.raises(InvalidTimestamp, match="broker's") as caught:
         prepare(batch_of(log_append_time_ms=NOW_MS), APPEND_TIME)
     assert len(caught.value.record_errors) == 3
+    with pytest.raises(InvalidTimestamp, match="broker's"):
+        prepare(batch_of(log_append_time_ms=-1))
 
 
 def test_a_bad_time_among_other_faults_makes_it_an_error_of_times():
