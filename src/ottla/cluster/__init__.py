@@ -2,8 +2,9 @@
 
 The truth is one value, the `ClusterImage` (image.py, made of what model.py declares): brokers, topics with their
 partitions, settings, features, quotas, credentials. It never changes; a `Change` (changes.py) gives the next image,
-and that is the only way. Who wants something changed makes a plan: a plain function from the image and a request to
-the changes it needs and the answers it gives, with Kafka's rules and error codes:
+and that is the only way; written.py knows how one is written down. Who wants something changed makes a plan: a plain
+function from the image and a request to the changes it needs and the answers it gives, with Kafka's rules and error
+codes:
 
     topics.py, partitions.py      create and delete topics, more partitions; placement.py says on which brokers
     configs.py                    alter settings; described.py tells them, config_layers.py knows where values come from

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.cluster import changes
+from ottla.cluster import changes, written
 from ottla.cluster.changes import (
     AddPartitions,
     AllocateProducerIds,
@@ -25,14 +25,9 @@ from ottla.cluster.changes import (
     SetQuota,
     SetScramCredential,
     SetStoredValue,
-    UnknownChange,
     UnregisterBroker,
     apply,
     apply_all,
-    changes_for,
-    read_change,
-    rebuilt,
-    write_change,
 )
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.json_values import MalformedValue
@@ -48,6 +43,7 @@ from ottla.cluster.model import (
     StoredKey,
     Topic,
 )
+from ottla.cluster.written import UnknownChange, changes_for, read_change, rebuilt, write_change
 
 ids = st.integers(0, 5)
 small = st.lists(ids, max_size=3).map(tuple)
@@ -107,8 +103,8 @@ any_change: st.SearchStrategy[Change] = st.one_of(
 
 @given(any_change)
 def test_a_change_reads_back_as_it_was_written(change: Change) -> None:
-    written = json.loads(json.dumps(write_change(change)))
-    assert read_change(written, written_by="0.1.0") == change
+    data = json.loads(json.dumps(write_change(change)))
+    assert read_change(data, written_by="0.1.0") == change
 
 
 @given(st.lists(any_change, max_size=40))
@@ -128,7 +124,7 @@ def test_an_image_is_rebuilt_from_its_own_changes(wanted: list[Change]) -> None:
 
 def test_every_kind_of_change_can_be_applied_and_written() -> None:
     every = set(changes.Change.__args__)  # type: ignore[attr-defined]
-    assert every == set(changes._MOVES) == set(changes._KINDS.values())
+    assert every == set(changes._MOVES) == set(written._KINDS.values())
 
 
 def test_a_change_from_a_newer_version_is_refused_with_its_version() -> None:
@@ -154,9 +150,9 @@ def test_a_change_that_makes_no_sense_is_refused(wrong: dict[str, object]) -> No
 
 
 def test_a_field_that_an_older_version_did_not_know_gets_its_default() -> None:
-    written = write_change(CreateTopic(Topic("a", bytes(16), (Partition((1,), (1,), 1, elr=(2,)),))))
-    del written["topic"]["partitions"][0]["elr"]
-    change = read_change(written, written_by="0.0.1")
+    data = write_change(CreateTopic(Topic("a", bytes(16), (Partition((1,), (1,), 1, elr=(2,)),))))
+    del data["topic"]["partitions"][0]["elr"]
+    change = read_change(data, written_by="0.0.1")
     assert isinstance(change, CreateTopic)
     assert change.topic.partitions[0].elr == ()
 

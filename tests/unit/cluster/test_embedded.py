@@ -16,14 +16,13 @@ from ottla.cluster.changes import (
     CreateTopic,
     SetFeature,
     apply_all,
-    changes_for,
-    write_change,
 )
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import ConfigResource, Partition, ResourceType, Topic
 from ottla.cluster.store.embedded import FOLDER, LOG, SNAPSHOT, EmbeddedStore, found_cluster_id
 from ottla.cluster.store.frames import DamagedLog, frame, read_frames
 from ottla.cluster.store.interface import StoreFailed
+from ottla.cluster.written import changes_for, write_change
 from ottla.errors import DiskFull, KafkaStorageError, OttlaError
 from ottla.storage.checkpoints import ForeignDirectory
 from ottla.testing.files import MemoryFiles

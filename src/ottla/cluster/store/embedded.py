@@ -30,12 +30,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import ottla
-from ottla.cluster.changes import Change, apply_all, changes_for, read_change, rebuilt, write_change
+from ottla.cluster.changes import Change, apply_all
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.json_values import MalformedValue
 from ottla.cluster.store.frames import DamagedLog, frame, read_frames
 from ottla.cluster.store.history import History, OnlyMember
 from ottla.cluster.store.interface import Committed, StoreClosed, StoreFailed, Subscription
+from ottla.cluster.written import changes_for, read_change, rebuilt, write_change
 from ottla.errors import DiskFull, KafkaStorageError
 from ottla.storage.checkpoints import ForeignDirectory
 from ottla.storage.files import File, Files

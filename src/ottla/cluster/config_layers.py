@@ -1,0 +1,200 @@
+"""Where the value of a setting comes from: Kafka's layers, from the strongest to the weakest.
+
+    topic, group, client metrics     its own value, set while running
+    this broker, set while running   DYNAMIC_BROKER
+    all brokers, set while running   DYNAMIC_DEFAULT_BROKER
+    this broker's file               STATIC_BROKER
+    what Kafka always had            DEFAULT
+
+1. A topic's setting falls back to the broker's under the broker's names (log.retention.ms and its elders for
+   retention.ms); a group's to the broker's with "group." before it.
+2. The layers are computed from the image and what the broker was started with, and kept nowhere: there is no second
+   place that could disagree.
+3. A value that was set while running and that this version does not accept any more is passed over with a warning, as
+   in Kafka: a broker that does not start because of it could not be told to forget it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from ottla.cluster.client_metrics import ClientMetricsSettings
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.model import ALL_BROKERS, ConfigResource, ResourceType
+from ottla.errors import InvalidConfig
+from ottla.settings import REQUIRED, Setting, Settings, Source
+from ottla.storage.settings import BROKER_KEYS, TopicSettings
+
+log = logging.getLogger(__name__)
+
+
+class ConfigSource(IntEnum):
+    """Kafka's numbers for where a value comes from."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+class Level(NamedTuple):
+    """One value that a setting has somewhere; the text is None when it is a secret."""
+
+    name: str
+    text: str | None
+    source: ConfigSource
+
+
+Policy = Callable[[ConfigResource, Mapping[str, str | None]], None]
+
+
+@dataclass(frozen=True)
+class ConfigRules:
+    """What plans about settings must know of this broker.
+
+    `broker` holds what it was started with (file, environment, command line) and nothing set while running. `group`
+    declares what a group may set; `check_group` raises InvalidConfig for rules between those and the broker's limits.
+    `policy` sees what is about to be set and raises PolicyViolation. `loggers` are the names and levels of the logs.
+    """
+
+    broker_id: int
+    broker: Settings
+    group: type[Settings]
+    topic: type[TopicSettings] = TopicSettings
+    client_metrics: type[Settings] = ClientMetricsSettings
+    check_group: Callable[[Mapping[str, str]], None] | None = None
+    policy: Policy | None = None
+    loggers: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def static_texts(self) -> Mapping[str, str]:
+        """What the broker was started with, by the name it was written under; secrets are empty."""
+        return dict(self._texts(Source.STATIC))
+
+    @cached_property
+    def default_texts(self) -> Mapping[str, str]:
+        return dict(self._texts(Source.DEFAULT))
+
+    def _texts(self, wanted: Source) -> Iterable[tuple[str, str]]:
+        for entry in self.broker.entries():
+            for name, text, source in entry.synonyms:
+                if source is wanted and text is not None:
+                    yield name, text
+                elif source is wanted is Source.STATIC and entry.setting.sensitive:
+                    yield name, ""  # that it is set may be told, but not to what
+
+    @cached_property
+    def broker_settings(self) -> Mapping[str, Setting[Any]]:
+        return {each.name: each for each in self.broker.declared()}
+
+    @property
+    def broker_resource(self) -> ConfigResource:
+        return ConfigResource(ResourceType.BROKER, str(self.broker_id))
+
+
+# --- what is in effect -----------------------------------------------------------------------------------------------
+
+
+def broker_in_effect(image: ClusterImage, rules: ConfigRules) -> Settings:
+    """The broker's settings with what was set while running over them."""
+    values = {**image.config(ALL_BROKERS), **image.config(rules.broker_resource)}
+    try:
+        return rules.broker.replaced(values, source=Source.DYNAMIC)
+    except InvalidConfig:
+        return _one_by_one(rules.broker, values)
+
+
+def _one_by_one(settings: Settings, values: Mapping[str, str]) -> Settings:
+    for name, value in values.items():
+        try:
+            settings = settings.replaced({name: value}, source=Source.DYNAMIC)
+        except InvalidConfig as problem:
+            log.warning("a broker setting that was set while running is passed over: %s", problem)
+    return settings
+
+
+def topic_defaults(image: ClusterImage, rules: ConfigRules) -> TopicSettings:
+    """What a topic has that sets nothing."""
+    values = {**rules.static_texts, **image.config(ALL_BROKERS), **image.config(rules.broker_resource)}
+    return rules.topic.from_broker(values)
+
+
+def topic_in_effect(image: ClusterImage, name: str, rules: ConfigRules) -> TopicSettings:
+    """What a topic has."""
+    defaults = topic_defaults(image, rules)
+    values = image.topic_config(name)
+    try:
+        return defaults.for_topic(values)
+    except InvalidConfig as problem:
+        log.warning("settings of topic %s are passed over: %s", name, problem)
+        known = {each.name for each in rules.topic.declared()}
+        settings = _one_by_one(defaults, {key: value for key, value in values.items() if key in known})
+        assert isinstance(settings, TopicSettings)
+        return settings
+
+
+# --- the layers ------------------------------------------------------------------------------------------------------
+
+
+def broker_levels(image: ClusterImage, names: Iterable[str], rules: ConfigRules, *, secret: bool) -> list[Level]:
+    """Every value that the broker has under one of these names, the strongest first."""
+    wanted = list(names)
+    layers = (
+        (image.config(rules.broker_resource), ConfigSource.DYNAMIC_BROKER),
+        (image.config(ALL_BROKERS), ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        (rules.static_texts, ConfigSource.STATIC_BROKER),
+        (rules.default_texts, ConfigSource.DEFAULT),
+    )
+    return [
+        Level(name, None if secret else texts[name], source)
+        for texts, source in layers
+        for name in wanted
+        if name in texts
+    ]
+
+
+def levels_of_broker_setting(image: ClusterImage, setting: Setting[Any], rules: ConfigRules) -> list[Level]:
+    names = [setting.name, *(other.name for other in setting.synonyms)]
+    return broker_levels(image, names, rules, secret=setting.sensitive)
+
+
+def levels_of_topic_setting(
+    image: ClusterImage, setting: Setting[Any], own: Mapping[str, str], rules: ConfigRules
+) -> list[Level]:
+    """`own` is what the topic set."""
+    names = [other.name for other in setting.synonyms] or [name for name in (setting.name,) if name in BROKER_KEYS]
+    levels = _own_level(setting, own, ConfigSource.TOPIC) + broker_levels(image, names, rules, secret=setting.sensitive)
+    return _with_default(levels, setting, names[0] if names else setting.name)
+
+
+def levels_of_group_setting(
+    image: ClusterImage, setting: Setting[Any], own: Mapping[str, str], rules: ConfigRules
+) -> list[Level]:
+    """`own` is what the group set."""
+    name = f"group.{setting.name}"
+    levels = _own_level(setting, own, ConfigSource.GROUP)
+    if name not in rules.broker_settings:
+        return _with_default(levels, setting, setting.name)
+    return levels + broker_levels(image, [name], rules, secret=setting.sensitive)
+
+
+def _own_level(setting: Setting[Any], own: Mapping[str, str], source: ConfigSource) -> list[Level]:
+    if setting.name not in own:
+        return []
+    return [Level(setting.name, None if setting.sensitive else own[setting.name], source)]
+
+
+def _with_default(levels: list[Level], setting: Setting[Any], name: str) -> list[Level]:
+    if setting.default in (REQUIRED, None) or any(level.source is ConfigSource.DEFAULT for level in levels):
+        return levels
+    text = None if setting.sensitive else setting.text(setting.default)
+    return [*levels, Level(name, text, ConfigSource.DEFAULT)]

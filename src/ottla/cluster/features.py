@@ -1,0 +1,123 @@
+"""Finalized features: what all brokers of the cluster have agreed to do.
+
+1. A new cluster begins with the levels that a new Apache Kafka 4.3 cluster has. Only transaction.version changes what
+   clients do; the others are read by tools and by the broker itself.
+2. UpdateFeatures changes all features it names or none. A level must be understood by every broker; it is lowered only
+   when the request says that this is meant.
+3. metadata.version goes up and down only where no stored form changed, as in Kafka. kraft.version is not told: there
+   is no Raft quorum whose version it could be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import Final
+
+from ottla.cluster.changes import Change, SetFeature
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.model import FeatureRange
+from ottla.cluster.plan import FINE, Plan, repeated
+from ottla.errors import BrokerError, InvalidRequest, InvalidUpdateVersion
+from ottla.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+)
+
+METADATA_VERSION: Final = "metadata.version"
+
+SUPPORTED: Final = (
+    FeatureRange("eligible.leader.replicas.version", 0, 1),
+    FeatureRange("group.version", 0, 1),
+    FeatureRange(METADATA_VERSION, 7, 30),
+    FeatureRange("share.version", 0, 1),
+    FeatureRange("streams.version", 0, 1),
+    FeatureRange("transaction.version", 0, 2),
+)
+"""What a broker of this version understands, with Kafka 4.3's numbers."""
+
+_CHANGES_STORED_FORM: Final = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
+"""Levels of metadata.version from which on more is stored than before; going back below one would lose it."""
+
+_NEEDS_METADATA_VERSION: Final = {("eligible.leader.replicas.version", 1): 23}
+
+
+class UpgradeType(IntEnum):
+    """What an update may do."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+def first_features(supported: Sequence[FeatureRange] = SUPPORTED) -> list[Change]:
+    """The features a new cluster begins with: the highest levels."""
+    return [SetFeature(each.name, each.max_level) for each in supported if each.max_level]
+
+
+def finalized_features(image: ClusterImage) -> Mapping[str, int]:
+    """Levels by name; their epoch is the image's change number."""
+    return dict(image.features.items())
+
+
+def update_features(
+    image: ClusterImage, request: UpdateFeaturesRequest, *, version: int
+) -> Plan[UpdatableFeatureResult]:
+    """Raise or lower levels; a problem of one feature is raised, because it refuses the whole request.
+
+    The answers are for versions 0 and 1; from version 2 on there is only one result for all.
+    """
+    updates = request.feature_updates
+    if twice := repeated(update.feature for update in updates):
+        raise InvalidRequest(f"the features {', '.join(sorted(twice))} are named more than once")
+    proposed = {**finalized_features(image), **{update.feature: update.max_version_level for update in updates}}
+    for update in updates:
+        _check_update(image, update, _upgrade_type(update, version), proposed)
+    changes = tuple(SetFeature(update.feature, update.max_version_level) for update in updates)
+    answers = [UpdatableFeatureResult(feature=update.feature, **FINE) for update in updates]
+    plan: Plan[UpdatableFeatureResult] = Plan(changes, answers)
+    return plan.only_checked() if request.validate_only else plan
+
+
+def _upgrade_type(update: FeatureUpdateKey, version: int) -> int:
+    if version == 0:
+        return UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
+    return update.upgrade_type
+
+
+def _check_update(
+    image: ClusterImage, update: FeatureUpdateKey, upgrade_type: int, proposed: Mapping[str, int]
+) -> None:
+    level, present = update.max_version_level, image.feature(update.feature)
+    if upgrade_type not in tuple(UpgradeType):
+        raise _invalid(update, "the controller does not support the given upgrade type")
+    if level < 0:
+        raise _invalid(update, "a feature version cannot be less than 0")
+    _check_supported(image, update)
+    if level < present and upgrade_type == UpgradeType.UPGRADE:
+        raise _invalid(update, "it can only be lowered with the upgrade type safe or unsafe downgrade")
+    if level > present and upgrade_type != UpgradeType.UPGRADE:
+        raise _invalid(update, "cannot downgrade to a newer version")
+    if update.feature == METADATA_VERSION and any(level < each <= present for each in _CHANGES_STORED_FORM):
+        raise InvalidUpdateVersion(
+            f"unsupported {METADATA_VERSION} downgrade from {present} to {level}: it might delete metadata information"
+        )
+    needed = _NEEDS_METADATA_VERSION.get((update.feature, level), 0)
+    if proposed.get(METADATA_VERSION, 0) < needed:
+        raise _invalid(update, f"it needs {METADATA_VERSION} {needed}")
+
+
+def _check_supported(image: ClusterImage, update: FeatureUpdateKey) -> None:
+    for broker in image.brokers.values():
+        known = broker.level_range(update.feature)
+        if not known.max_level:
+            raise _invalid(update, f"broker {broker.id} does not support this feature")
+        if not (known.min_level <= update.max_version_level <= known.max_level):
+            raise _invalid(update, f"broker {broker.id} only supports versions {known.min_level}-{known.max_level}")
+
+
+def _invalid(update: FeatureUpdateKey, why: str) -> BrokerError:
+    return InvalidUpdateVersion(
+        f"invalid update version {update.max_version_level} for feature {update.feature}: {why}"
+    )
