@@ -124,7 +124,7 @@ class SegmentLookup:
         if entry.timestamp_ms >= 0:
             for _, batch in self._headers_from(self._offsets.lookup(entry.offset)):
                 if batch.last_offset >= entry.offset:
-                    if batch.max_timestamp_ms == entry.timestamp_ms and batch.base_offset <= entry.offset:
+                    if batch.max_timestamp_ms == entry.timestamp_ms:
                         return entry
                     break
             raise CorruptIndex(f"{self._times.path} has {entry}, which no batch there confirms")

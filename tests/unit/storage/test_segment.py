@@ -109,6 +109,32 @@ def test_an_append_gives_the_position_of_its_first_batch() -> None:
     assert segment.records.file.read_at(0, 10_000) == first + second + third
 
 
+def test_a_batch_gets_an_entry_when_more_than_the_interval_came_before_it() -> None:
+    contents = [batch_of(number, [100]) for number in range(5)]
+    size_bytes = len(contents[0])
+    segment = new_segment(settings=replace(SETTINGS, index_interval_bytes=size_bytes))
+    append(segment, *contents)
+    assert [segment.indexes.offsets.lookup(offset).position for offset in range(5)] == [
+        0,
+        0,
+        *[2 * size_bytes] * 2,
+        4 * size_bytes,
+    ]
+
+
+def test_of_equal_times_the_first_is_the_latest() -> None:
+    segment = new_segment()
+    append(segment, batch_of(0, [900]), batch_of(1, [900]))
+    assert segment.max_timestamp == TimestampOffset(900, 0)
+
+
+def test_index_entries_are_written_while_the_segment_grows() -> None:
+    files = MemoryFiles()
+    filled_segment(files, count=600)
+    for kind in ("index", "timeindex"):
+        assert len(files.read_bytes(DIRECTORY / f"{0:020d}.{kind}").rstrip(b"\0")) > 8 * 64
+
+
 def test_what_does_not_fit_is_refused_before_anything_is_written() -> None:
     segment = new_segment(base_offset=10)
     content = batch_of(10, [5])
@@ -343,6 +369,7 @@ def test_truncation_cuts_the_batch_that_holds_the_offset() -> None:
 def test_truncation_to_the_start_makes_it_new() -> None:
     segment = filled_segment()
     size_bytes = segment.size_bytes
+    assert segment.first_timestamp_ms == 1000
     assert segment.truncate_to(0, now_ms=99) == size_bytes
     assert (segment.size_bytes, segment.created_ms, segment.next_offset()) == (0, 99, 0)
     assert segment.waited_ms(now_ms=100, incoming_timestamp_ms=0) == 1
