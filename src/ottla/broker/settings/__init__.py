@@ -1,0 +1,287 @@
+"""The settings of a broker: Kafka's names, types, defaults and bounds, and a few of our own that begin with ottla.
+
+    settings = BrokerSettings({"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": "/var/lib/ottla"})
+    settings.endpoints                           # (Endpoint(name='PLAINTEXT', protocol='PLAINTEXT', host=..., port=0),)
+    settings.topic_defaults()                    # TopicSettings: what a topic has that sets nothing
+    settings.for_listener("SECURE")              # with the values of listener.name.secure.* over the others
+
+The groups lie side by side in this package, one file per theme; the groups of the coordinators lie with them.
+
+1. Names are those of Apache Kafka 4.3, and of 3.9 where a cluster on ZooKeeper needs them. A name that nobody knows is
+   an error with the nearest one; so is one that was given up, with what to do instead.
+2. Defaults are Kafka's, but for: listeners (loopback only), log.dir (under the user's home), what names a Java class,
+   and on a broker without ZooKeeper one replica for the internal topics (Kafka's 3 would hang there).
+3. A listener that others can reach and that asks for no login is refused unless ottla.allow.insecure.listeners=true.
+4. What is set and has no effect is named in a warning, see without_effect.py; what would only seem to protect is
+   refused.
+5. listener.name.<name>.<setting> is checked by its setting, and the listener must exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+
+from ottla.broker.coordinators.groups.settings import GroupSettings
+from ottla.broker.coordinators.transactions.settings import TransactionSettings
+from ottla.broker.settings.access import AccessSettings
+from ottla.broker.settings.cluster import ClusterSettings
+from ottla.broker.settings.endpoints import (
+    Endpoint,
+    is_loopback,
+    parse_address,
+    parse_listeners,
+    parse_protocol_map,
+)
+from ottla.broker.settings.groups import GroupCoordinatorSettings
+from ottla.broker.settings.kraft import KRaftSettings
+from ottla.broker.settings.listener_keys import ListenerKey, parse_listener_key
+from ottla.broker.settings.listeners import ListenerSettings
+from ottla.broker.settings.logs import LogSettings
+from ottla.broker.settings.observing import ObservingSettings
+from ottla.broker.settings.replication import ReplicationSettings
+from ottla.broker.settings.sharing import SharingSettings
+from ottla.broker.settings.tls import TlsSettings
+from ottla.broker.settings.transactions import TransactionLogSettings
+from ottla.broker.settings.unknown import explain
+from ottla.errors import InvalidSetting, UnknownSetting
+from ottla.settings import Given, Setting, Source
+from ottla.storage.settings import BROKER_KEYS, TopicSettings
+
+__all__ = ["BrokerSettings", "Endpoint"]
+
+# One broker cannot have three replicas; Kafka's own server.properties sets the same values.
+ALONE: Final[Mapping[str, int]] = {
+    "offsets.topic.replication.factor": 1,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "share.coordinator.state.topic.replication.factor": 1,
+    "share.coordinator.state.topic.min.isr": 1,
+}
+
+
+class BrokerSettings(
+    ListenerSettings,
+    ClusterSettings,
+    KRaftSettings,
+    LogSettings,
+    ReplicationSettings,
+    GroupCoordinatorSettings,
+    GroupSettings,
+    SharingSettings,
+    TransactionLogSettings,
+    TransactionSettings,
+    AccessSettings,
+    TlsSettings,
+    ObservingSettings,
+):
+    """All that can be set for a broker, checked and unchanging."""
+
+    endpoints: tuple[Endpoint, ...]
+    """Where to listen, in the order given; without the controller listeners of a Kafka quorum."""
+    advertised_endpoints: tuple[Endpoint, ...]
+    """What to tell clients, before `endpoints.advertise` has filled in ports and host."""
+
+    # -- what others ask ---------------------------------------------------------------------------------------------
+
+    @property
+    def wanted_id(self) -> int | None:
+        """The broker id that was asked for; None leaves the choice to the store."""
+        given = self.broker_id if self.node_id is None else self.node_id
+        return None if given < 0 else given
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this broker is a cluster of its own, with the embedded store."""
+        return not self.zookeeper_connect
+
+    @property
+    def data_directories(self) -> tuple[Path, ...]:
+        return tuple(Path(each).expanduser() for each in self.log_dirs or self.log_dir)
+
+    @property
+    def admin_address(self) -> tuple[str, int] | None:
+        """Where metrics and health are served; None is nowhere."""
+        text = self.ottla_admin_listener.strip()
+        return parse_address("ottla.admin.listener", text) if text else None
+
+    @property
+    def inter_broker_listener(self) -> Endpoint:
+        """The listener other brokers use."""
+        return self._inter_broker_listener()
+
+    def topic_defaults(self) -> TopicSettings:
+        """What a topic has that sets nothing."""
+        return TopicSettings.from_broker(
+            {slot: each.value for slot, each in self._given.items() if slot in BROKER_KEYS}
+        )
+
+    def for_listener(self, name: str, mechanism: str = "") -> Self:
+        """These settings as one listener sees them; values for one SASL mechanism win over those for the listener."""
+        wanted = {"", mechanism.lower()}
+        keys = [key for key in self._listener_keys() if key.listener == name.upper() and key.mechanism in wanted]
+        keys.sort(key=lambda key: bool(key.mechanism))
+        overrides = {key.setting: self._given[key.text] for key in keys}
+        return self._made({**self._given, **overrides})
+
+    def given_names(self) -> tuple[str, ...]:
+        """What was set by file, option or while running, as it was written."""
+        return tuple(each.key for each in self._given.values() if each.source is not Source.DEFAULT)
+
+    # -- from texts to values ----------------------------------------------------------------------------------------
+
+    @classmethod
+    def layered(cls, *layers: Mapping[str, object]) -> Self:
+        """From several mappings of dotted names, each over those before it."""
+        given = {slot: each for layer in layers for slot, each in cls._gather(layer, {}, Source.STATIC).items()}
+        return cls._made(given)
+
+    @classmethod
+    def knows(cls, name: str) -> bool:
+        """Whether a dotted name is a setting, with a listener's prefix or without."""
+        try:
+            cls._gather({name: ""}, {}, Source.STATIC)
+        except UnknownSetting:
+            return False
+        return True
+
+    @classmethod
+    def _gather(cls, dotted: Mapping[str, object], keywords: Mapping[str, object], source: Source) -> dict[str, Given]:
+        prefixed = {key: parse_listener_key(key, cls._declared) for key in dotted}
+        plain = {key: value for key, value in dotted.items() if prefixed[key] is None}
+        try:
+            given = super()._gather(plain, keywords, source)
+        except UnknownSetting as error:
+            raise explain(error, plain) from None
+        for key, parsed in prefixed.items():
+            if parsed is not None:
+                given[parsed.text] = Given(key, dotted[key], source)
+        return given
+
+    @classmethod
+    def _fed_by(cls, slot: str) -> Iterator[Setting[Any]]:
+        parsed = parse_listener_key(slot, cls._declared)
+        return super()._fed_by(slot if parsed is None else parsed.setting)
+
+    def _fill(self, given: Mapping[str, Given]) -> None:
+        chosen = {slot: each for slot, each in given.items() if each.source is not Source.DEFAULT}
+        lowest: dict[str, Given] = {}
+        if not (chosen.get("zookeeper.connect") and chosen["zookeeper.connect"].value):
+            lowest = {name: Given(name, value, Source.DEFAULT) for name, value in ALONE.items()}
+        super()._fill({**lowest, **chosen})
+
+    def _listener_keys(self) -> list[ListenerKey]:
+        parsed = (parse_listener_key(slot, self._declared) for slot in self._given)
+        return [key for key in parsed if key is not None]
+
+    # -- rules between settings --------------------------------------------------------------------------------------
+
+    def validate(self) -> None:
+        for group in (GroupSettings, TransactionSettings, GroupCoordinatorSettings):
+            group.validate(self)
+        self.topic_defaults()
+        self._check_ids()
+        self._check_directories()
+        self._read_endpoints()
+        self._inter_broker_listener()
+        self._check_listener_keys()
+        self._refuse_open_doors()
+
+    def _check_ids(self) -> None:
+        if self.node_id is not None and self.broker_id >= 0 and self.node_id != self.broker_id:
+            raise InvalidSetting(
+                f"node.id={self.node_id} and broker.id={self.broker_id} are the same thing; give one of them"
+            )
+
+    def _check_directories(self) -> None:
+        directories = self.data_directories
+        if not directories:
+            raise InvalidSetting("log.dirs is empty; name a directory for the data")
+        if len(set(directories)) < len(directories):
+            raise InvalidSetting(f"log.dirs names a directory twice: {', '.join(map(str, directories))}")
+
+    def _read_endpoints(self) -> None:
+        aside = {name.upper() for name in self.controller_listener_names}
+        protocols = dict(parse_protocol_map(self.listener_security_protocol_map))
+        for name in aside:
+            protocols.setdefault(name, "PLAINTEXT")
+        listeners = parse_listeners("listeners", self.listeners, protocols)
+        endpoints = tuple(each for each in listeners if each.name not in aside)
+        if not endpoints:
+            raise InvalidSetting("every listener is named in controller.listener.names; a broker needs one for clients")
+        self.__dict__["endpoints"] = endpoints
+        self.__dict__["advertised_endpoints"] = self._read_advertised(endpoints, aside, protocols)
+
+    def _read_advertised(
+        self, endpoints: tuple[Endpoint, ...], aside: set[str], protocols: Mapping[str, Any]
+    ) -> tuple[Endpoint, ...]:
+        if not self.advertised_listeners:
+            _refuse_unadvertisable(endpoints)
+            return endpoints
+        found = parse_listeners("advertised.listeners", self.advertised_listeners, protocols)
+        names = {each.name for each in endpoints}
+        for each in found:
+            if each.name not in names | aside:
+                raise InvalidSetting(
+                    f"advertised.listeners has {each}, but listeners has no {each.name}: it has "
+                    f"{', '.join(map(str, endpoints))}"
+                )
+        return tuple(each for each in found if each.name in names)
+
+    def _inter_broker_listener(self) -> Endpoint:
+        by_name = {each.name: each for each in self.advertised_endpoints}
+        name = self.inter_broker_listener_name
+        if name is not None and "security.inter.broker.protocol" in self._given:
+            raise InvalidSetting("give inter.broker.listener.name or security.inter.broker.protocol, not both")
+        wanted = self.security_inter_broker_protocol if name is None else name.upper()
+        if wanted in by_name:
+            return by_name[wanted]
+        # A broker of its own talks to no other, so any name will do unless somebody asked for one.
+        if name is None and self.is_alone and self.advertised_endpoints:
+            return self.advertised_endpoints[0]
+        raise InvalidSetting(
+            f"other brokers are to use the listener {wanted}, but clients are told of {', '.join(by_name) or 'none'}; "
+            "set inter.broker.listener.name to one of them"
+        )
+
+    def _check_listener_keys(self) -> None:
+        names = {text.partition("://")[0].strip().upper() for text in self.listeners}
+        for key in self._listener_keys():
+            given = self._given[key.text]
+            if key.listener not in names:
+                raise InvalidSetting(f"{given.key}: there is no listener {key.listener}; there is {', '.join(names)}")
+            self._declared[key.setting].accept(given.value, given.key)
+
+    def _refuse_open_doors(self) -> None:
+        if self.ottla_allow_insecure_listeners:
+            return
+        for each in self.endpoints:
+            if not each.is_loopback and not self._asks_who_comes(each):
+                raise InvalidSetting(
+                    f"the listener {each} can be reached from other machines and asks for no login: anybody there "
+                    "could read, write and delete everything. Listen on 127.0.0.1, use SASL_SSL, or, if your network "
+                    "is the lock, set ottla.allow.insecure.listeners=true"
+                )
+        admin = self.admin_address
+        if admin is not None and not is_loopback(admin[0]):
+            raise InvalidSetting(
+                f"ottla.admin.listener={self.ottla_admin_listener!r} can be reached from other machines and asks for "
+                "no login; use 127.0.0.1, or set ottla.allow.insecure.listeners=true"
+            )
+
+    def _asks_who_comes(self, endpoint: Endpoint) -> bool:
+        if endpoint.protocol == "SSL":
+            key = f"listener.name.{endpoint.name.lower()}.ssl.client.auth"
+            own = self._given.get(key)
+            return (self.ssl_client_auth if own is None else str(own.value).strip()) == "required"
+        return endpoint.protocol != "PLAINTEXT"
+
+
+def _refuse_unadvertisable(endpoints: Sequence[Endpoint]) -> None:
+    for each in endpoints:
+        if each.host and each.is_any_interface:
+            raise InvalidSetting(
+                f"listeners has {each}, which no client can connect to; set advertised.listeners to what clients "
+                f"reach, like {each.name}://my-host:{each.port}"
+            )

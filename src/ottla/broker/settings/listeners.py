@@ -1,0 +1,250 @@
+"""Where clients connect, and how much a connection may cost the broker.
+
+The listeners themselves are texts here; endpoints.py reads them. Values for one listener only are written as
+listener.name.<name>.<setting>; see the package.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.settings import LIST, LONG, Settings, setting
+
+INT_MAX: Final = 2**31 - 1
+
+
+class ListenerSettings(Settings):
+    listeners = setting(
+        "listeners",
+        LIST,
+        default=("PLAINTEXT://127.0.0.1:9092",),
+        importance="high",
+        dynamic="per-broker",
+        doc="Where the broker listens, as NAME://host:port; an empty host is every interface, port 0 is any free port.",
+    )
+    advertised_listeners = setting(
+        "advertised.listeners",
+        LIST,
+        default=None,
+        importance="high",
+        doc="What the broker tells clients to connect to, when that is not what it listens on; same form as listeners.",
+    )
+    listener_security_protocol_map = setting(
+        "listener.security.protocol.map",
+        str,
+        default="SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        importance="low",
+        dynamic="per-broker",
+        doc="Which protocol each listener name speaks: NAME:PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, "
+        "with commas between.",
+    )
+    inter_broker_listener_name = setting(
+        "inter.broker.listener.name",
+        str,
+        default=None,
+        doc="Which listener other brokers use; without it, the one that speaks security.inter.broker.protocol.",
+    )
+    security_inter_broker_protocol = setting(
+        "security.inter.broker.protocol",
+        str,
+        default="PLAINTEXT",
+        one_of=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+        doc="Which protocol brokers speak with each other, when inter.broker.listener.name is not given.",
+    )
+    control_plane_listener_name = setting(
+        "control.plane.listener.name",
+        str,
+        default=None,
+        importance="high",
+        doc="Which listener carries only the controller's requests, so that clients cannot hold them up.",
+    )
+    early_start_listeners = setting(
+        "early.start.listeners",
+        LIST,
+        default=None,
+        importance="high",
+        doc="Which listeners open before access rights are loaded.",
+    )
+    ottla_allow_insecure_listeners = setting(
+        "ottla.allow.insecure.listeners",
+        bool,
+        default=False,
+        importance="high",
+        doc="Whether a listener that others can reach may do without authentication; anybody who reaches it "
+        "may read, write and delete everything.",
+    )
+    ottla_admin_listener = setting(
+        "ottla.admin.listener",
+        str,
+        default="127.0.0.1:9644",
+        doc="Where metrics and health are served over HTTP, as host:port; an empty text turns it off, port "
+        "0 is any free port.",
+    )
+
+    # --- sockets ---
+
+    socket_send_buffer_bytes = setting(
+        "socket.send.buffer.bytes",
+        int,
+        default=102_400,
+        at_least=-1,
+        unit="bytes",
+        importance="high",
+        doc="How much the system may hold of what is written to a socket; -1 is the system's choice.",
+    )
+    socket_receive_buffer_bytes = setting(
+        "socket.receive.buffer.bytes",
+        int,
+        default=102_400,
+        at_least=-1,
+        unit="bytes",
+        importance="high",
+        doc="How much the system may hold of what a socket has received; -1 is the system's choice.",
+    )
+    socket_listen_backlog_size = setting(
+        "socket.listen.backlog.size", int, default=50, at_least=1, doc="How many connections may wait to be accepted."
+    )
+    socket_request_max_bytes = setting(
+        "socket.request.max.bytes",
+        int,
+        default=104_857_600,
+        at_least=1,
+        unit="bytes",
+        importance="high",
+        doc="The largest request that is read; a larger one ends its connection.",
+    )
+    socket_connection_setup_timeout_ms = setting(
+        "socket.connection.setup.timeout.ms",
+        LONG,
+        default=10_000,
+        unit="ms",
+        doc="How long a connection to another broker may take to come up, at the first try.",
+    )
+    socket_connection_setup_timeout_max_ms = setting(
+        "socket.connection.setup.timeout.max.ms",
+        LONG,
+        default=30_000,
+        unit="ms",
+        doc="How long a connection to another broker may take to come up, after many tries.",
+    )
+
+    # --- connections and requests ---
+
+    connections_max_idle_ms = setting(
+        "connections.max.idle.ms",
+        LONG,
+        default=600_000,
+        unit="ms",
+        doc="After how long without a request a connection is closed.",
+    )
+    max_connections = setting(
+        "max.connections",
+        int,
+        default=INT_MAX,
+        at_least=0,
+        dynamic="cluster-wide",
+        doc="How many connections there may be at one time; may be set per listener.",
+    )
+    max_connections_per_ip = setting(
+        "max.connections.per.ip",
+        int,
+        default=INT_MAX,
+        at_least=0,
+        dynamic="cluster-wide",
+        doc="How many connections one address may have at one time.",
+    )
+    max_connections_per_ip_overrides = setting(
+        "max.connections.per.ip.overrides",
+        str,
+        default="",
+        dynamic="cluster-wide",
+        doc="Other limits for some addresses or host names, as name:count with commas between.",
+    )
+    max_connection_creation_rate = setting(
+        "max.connection.creation.rate",
+        int,
+        default=INT_MAX,
+        at_least=0,
+        dynamic="cluster-wide",
+        doc="How many new connections are accepted in a second; may be set per listener.",
+    )
+    queued_max_requests = setting(
+        "queued.max.requests",
+        int,
+        default=500,
+        at_least=1,
+        importance="high",
+        doc="How many requests may wait for their answers before no more are read.",
+    )
+    queued_max_request_bytes = setting(
+        "queued.max.request.bytes",
+        LONG,
+        default=-1,
+        unit="bytes",
+        doc="How many bytes of requests may wait before no more are read; -1 is no limit.",
+    )
+    request_timeout_ms = setting(
+        "request.timeout.ms",
+        int,
+        default=30_000,
+        unit="ms",
+        importance="high",
+        doc="How long the broker waits for an answer to a request of its own.",
+    )
+    max_request_partition_size_limit = setting(
+        "max.request.partition.size.limit",
+        int,
+        default=2000,
+        at_least=1,
+        doc="How many partitions one answer to DescribeTopicPartitions may hold.",
+    )
+    num_network_threads = setting(
+        "num.network.threads",
+        int,
+        default=3,
+        at_least=1,
+        importance="high",
+        dynamic="cluster-wide",
+        doc="How many threads serve sockets in Kafka; here one loop does.",
+    )
+    num_io_threads = setting(
+        "num.io.threads",
+        int,
+        default=8,
+        at_least=1,
+        importance="high",
+        dynamic="cluster-wide",
+        doc="How many threads work on requests in Kafka; here one loop does.",
+    )
+    background_threads = setting(
+        "background.threads",
+        int,
+        default=10,
+        at_least=1,
+        importance="high",
+        dynamic="cluster-wide",
+        doc="How many threads do chores; here they are short slices of the loop.",
+    )
+    connection_failed_authentication_delay_ms = setting(
+        "connection.failed.authentication.delay.ms",
+        int,
+        default=100,
+        at_least=0,
+        unit="ms",
+        importance="low",
+        doc="How long a connection stays open after a failed login, to slow down guessing.",
+    )
+    connections_max_reauth_ms = setting(
+        "connections.max.reauth.ms",
+        LONG,
+        default=0,
+        unit="ms",
+        doc="How long a login is good before it must be repeated; 0 is as long as the connection lives.",
+    )
+    unstable_api_versions_enable = setting(
+        "unstable.api.versions.enable",
+        bool,
+        default=False,
+        importance="high",
+        doc="Whether versions of APIs that may still change are served.",
+    )

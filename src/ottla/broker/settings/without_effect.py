@@ -1,0 +1,103 @@
+"""Settings that are taken and checked but change nothing, so that nobody is left believing that they do.
+
+1. NOT_YET: Kafka acts on them and Ottla will. MEANINGLESS: there is nothing here that they could change (threads of a
+   JVM, a controller quorum). When one is set, the broker says so in one line at the start.
+2. What would seem to protect but does not is refused, not warned of: `refuse_false_safety`.
+3. Who makes a setting work removes it from NOT_YET.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from ottla.broker.settings import BrokerSettings
+from ottla.broker.settings.access import AccessSettings
+from ottla.broker.settings.kraft import KRaftSettings
+from ottla.broker.settings.listener_keys import parse_listener_key
+from ottla.broker.settings.sharing import SharingSettings
+from ottla.broker.settings.tls import TlsSettings
+from ottla.errors import InvalidSetting
+from ottla.settings import Settings
+
+
+def _names(group: type[Settings]) -> frozenset[str]:
+    return frozenset(each.name for each in group.declared())
+
+
+MEANINGLESS: Final = (_names(KRaftSettings) - {"controller.listener.names"}) | {
+    *("num.network.threads", "num.io.threads", "background.threads", "early.start.listeners"),
+    *("group.coordinator.threads", "group.coordinator.background.threads", "group.coordinator.append.linger.ms"),
+    *("group.coordinator.cached.buffer.max.bytes", "offsets.commit.required.acks"),
+    *("share.coordinator.threads", "share.coordinator.append.linger.ms", "share.coordinator.cached.buffer.max.bytes"),
+    *("fetch.purgatory.purge.interval.requests", "producer.purgatory.purge.interval.requests"),
+    *("delete.records.purgatory.purge.interval.requests", "share.fetch.purgatory.purge.interval.requests"),
+    *("metric.reporters", "kafka.metrics.reporters", "kafka.metrics.polling.interval.secs"),
+    *("config.providers", "security.providers", "ssl.provider", "ssl.keymanager.algorithm"),
+    *("ssl.trustmanager.algorithm", "ssl.secure.random.implementation", "log.dir.failure.timeout.ms"),
+}
+
+_REPLICATION: Final = {
+    *("replica.lag.time.max.ms", "replica.fetch.min.bytes", "replica.fetch.max.bytes", "replica.fetch.wait.max.ms"),
+    *("replica.fetch.response.max.bytes", "replica.fetch.backoff.ms", "replica.socket.timeout.ms"),
+    *("replica.socket.receive.buffer.bytes", "replica.selector.class", "num.replica.fetchers"),
+    *("num.replica.alter.log.dirs.threads", "leader.replication.throttled.rate"),
+    *("follower.replication.throttled.rate", "replica.alter.log.dirs.io.max.bytes.per.second"),
+    *("auto.leader.rebalance.enable", "leader.imbalance.check.interval.seconds"),
+    *("leader.imbalance.per.broker.percentage", "unclean.leader.election.enable", "control.plane.listener.name"),
+    *("controller.socket.timeout.ms", "request.timeout.ms", "socket.connection.setup.timeout.ms"),
+    *("socket.connection.setup.timeout.max.ms", "inter.broker.protocol.version", "security.inter.broker.protocol"),
+    *("broker.id.generation.enable", "reserved.broker.max.id", "controlled.shutdown.enable"),
+    *("controlled.shutdown.max.retries", "controlled.shutdown.retry.backoff.ms", "cordoned.log.dirs"),
+    *("add.partitions.to.txn.retry.backoff.ms", "add.partitions.to.txn.retry.backoff.max.ms"),
+}
+_ZOOKEEPER: Final = {each.name for each in BrokerSettings.declared() if each.name.startswith("zookeeper.")}
+_QUOTAS: Final = {each.name for each in BrokerSettings.declared() if ".quota." in f".{each.name}"}
+_SECURITY: Final = (_names(AccessSettings) | _names(TlsSettings)) - MEANINGLESS
+_OTHERS: Final = {
+    *("create.topic.policy.class.name", "alter.config.policy.class.name", "connections.max.reauth.ms"),
+    *("connection.failed.authentication.delay.ms", "metrics.num.samples", "metrics.sample.window.ms"),
+    *("metrics.recording.level", "telemetry.max.bytes", "queued.max.request.bytes", "log.cleaner.threads"),
+    *("unstable.api.versions.enable", "num.recovery.threads.per.data.dir"),
+}
+NOT_YET: Final = frozenset(
+    (_REPLICATION | _ZOOKEEPER | _QUOTAS | _SECURITY | _names(SharingSettings) | _OTHERS) - MEANINGLESS
+)
+
+
+def warnings(settings: BrokerSettings) -> list[str]:
+    """At most two lines: what was set and does nothing yet, what was set and means nothing here."""
+    lines = []
+    if names := _set_among(settings, NOT_YET):
+        lines.append(f"set, but not acted on yet: {', '.join(names)}")
+    if names := _set_among(settings, MEANINGLESS):
+        lines.append(f"set, but without meaning in Ottla: {', '.join(names)}")
+    return lines
+
+
+def _set_among(settings: BrokerSettings, names: Iterable[str]) -> list[str]:
+    among = frozenset(names)
+    return sorted(key for key in settings.given_names() if _plain(key) in among)
+
+
+def _plain(key: str) -> str:
+    parsed = parse_listener_key(key, NAMES)
+    return key if parsed is None else parsed.setting
+
+
+NAMES: Final = _names(BrokerSettings)
+
+
+def refuse_false_safety(settings: BrokerSettings) -> None:
+    """Refuse what a broker must not pretend: encrypted listeners, logins and rights that nobody checks."""
+    for each in settings.endpoints:
+        if each.protocol != "PLAINTEXT":
+            raise InvalidSetting(
+                f"the listener {each} speaks {each.protocol}, which Ottla cannot do yet; "
+                "use PLAINTEXT on 127.0.0.1 and let a tunnel or proxy carry it further"
+            )
+    for name in ("authorizer.class.name", "super.users", "delegation.token.secret.key", "client.quota.callback.class"):
+        if settings.as_dict()[name]:
+            raise InvalidSetting(f"{name} is set, but Ottla does not check rights yet; remove it to start without")
+    if settings.zookeeper_connect:
+        raise InvalidSetting("zookeeper.connect is set, but Ottla cannot join a cluster yet; remove it to start alone")
