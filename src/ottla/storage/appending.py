@@ -1,0 +1,186 @@
+"""How batches get into a log: from a producer to its leader, and from the leader to its followers.
+
+1. An append that raises has not happened: nothing of it is in the log, in the producer state or in an index, and the
+   next append takes its place. A full disk (DiskFull) leaves the log readable and appendable; any other storage error
+   means that the directory is not to be trusted, and goes up.
+2. The order is: check the batch, check its producer, write a new leader epoch down, roll if needed, write the batch,
+   book the producer. So the epoch file never lacks an epoch that is in the log.
+3. A batch that is there already is not written again: its producer is answered with where it is.
+4. A follower takes the leader's bytes, offsets and epochs as they are. What one fetch brought is cut into as many
+   appends as it needs segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ottla.errors import KafkaStorageError
+from ottla.records import BatchInfo, TimestampType
+from ottla.records.layout import NO_PRODUCER_ID, NO_TIMESTAMP
+from ottla.storage.cutting import truncate_to
+from ottla.storage.files import Buffer
+from ottla.storage.follower_check import check_follower_append
+from ottla.storage.leader_epochs import LeaderEpochs
+from ottla.storage.log_state import LogState
+from ottla.storage.lookups import sound
+from ottla.storage.origin import AppendOrigin
+from ottla.storage.producer_append import Accepted, Duplicate, VerificationGuard
+from ottla.storage.producer_entry import BatchMetadata, read_producer_batches
+from ottla.storage.replaying import book
+from ottla.storage.rolling import roll
+from ottla.storage.segment import Segment
+from ottla.storage.sparse_index import INT32_MAX
+from ottla.storage.validation import ValidatedAppend, prepare_leader_append
+
+
+class AppendResult(NamedTuple):
+    """Where the records are. Refused records come as an error with `record_errors`, see record_errors.py."""
+
+    first_offset: int
+    last_offset: int
+    # -1 unless the topic's times are the broker's.
+    log_append_time_ms: int
+    log_start_offset: int
+    leader_epoch: int
+    is_duplicate: bool = False
+
+    @property
+    def next_offset(self) -> int:
+        """What must be replicated or flushed before the append may be acknowledged."""
+        return self.last_offset + 1
+
+
+def append_as_leader(
+    log: LogState,
+    buffer: Buffer,
+    *,
+    leader_epoch: int,
+    now_ms: int,
+    origin: AppendOrigin,
+    guard: VerificationGuard | None,
+    transaction_version: int | None,
+    zstd_allowed: bool,
+) -> AppendResult:
+    """Check one batch, give it the next offsets and write it; the buffer itself is changed where it is writable."""
+    ready = prepare_leader_append(
+        buffer,
+        log.rules,
+        origin=origin,
+        next_offset=log.log_end_offset,
+        leader_epoch=leader_epoch,
+        now_ms=now_ms,
+        zstd_allowed=zstd_allowed,
+    )
+    accepted = None
+    if ready.batches[0].producer_id != NO_PRODUCER_ID:
+        batches = read_producer_batches(ready.buffer, ready.batches)
+        decided = log.producers.check_append(batches, origin, guard=guard, transaction_version=transaction_version)
+        if isinstance(decided, Duplicate):
+            return _duplicate(log, decided.batch)
+        accepted = decided
+    latest = log.epochs.latest
+    if latest is None or latest.epoch != leader_epoch:
+        log.change_epochs(lambda epochs: epochs.assign(leader_epoch, ready.first_offset))
+    _write(log, ready, ready.buffer, ready.batches, accepted, now_ms)
+    return AppendResult(
+        ready.first_offset, ready.last_offset, ready.log_append_time_ms, log.log_start_offset, leader_epoch
+    )
+
+
+def _duplicate(log: LogState, batch: BatchMetadata) -> AppendResult:
+    is_ours = log.rules.timestamp_type is TimestampType.LOG_APPEND_TIME
+    latest = log.epochs.epoch_for_offset(batch.first_offset)
+    return AppendResult(
+        batch.first_offset,
+        batch.last_offset,
+        batch.timestamp_ms if is_ours else NO_TIMESTAMP,
+        log.log_start_offset,
+        -1 if latest is None else latest,
+        is_duplicate=True,
+    )
+
+
+def append_as_follower(log: LogState, buffer: Buffer, *, leader_epoch: int, now_ms: int) -> AppendResult | None:
+    """Write what the leader sent, as it is; None when there is no whole batch in it of a leader up to ours."""
+    ready = check_follower_append(buffer, next_offset=log.log_end_offset, leader_epoch=leader_epoch)
+    if ready is None:
+        return None
+    log.change_epochs(lambda epochs: _assign_epochs(epochs, ready.batches))
+    for batches in _runs(ready.batches, log.limits.segment_bytes):
+        start, end = batches[0].position, batches[-1].position + batches[-1].size_bytes
+        known = read_producer_batches(ready.buffer, batches)
+        accepted = None
+        if known:
+            decided = log.producers.check_append(known, AppendOrigin.REPLICATION)
+            assert not isinstance(decided, Duplicate), "only clients are answered with Duplicate"
+            accepted = decided
+        _write(log, ready, ready.buffer[start:end], batches, accepted, now_ms)
+    return AppendResult(ready.first_offset, ready.last_offset, NO_TIMESTAMP, log.log_start_offset, ready.leader_epoch)
+
+
+def _assign_epochs(epochs: LeaderEpochs, batches: list[BatchInfo]) -> bool:
+    changed = False
+    for batch in batches:
+        latest = epochs.latest
+        if batch.leader_epoch >= 0 and (latest is None or batch.leader_epoch > latest.epoch):
+            changed = epochs.assign(batch.leader_epoch, batch.base_offset) or changed
+    return changed
+
+
+def _runs(batches: list[BatchInfo], size_limit_bytes: int) -> Iterator[list[BatchInfo]]:
+    """The batches in rows that each fit one segment, if only a batch does."""
+    row: list[BatchInfo] = []
+    size_bytes = 0
+    for batch in batches:
+        fits = size_bytes + batch.size_bytes <= size_limit_bytes
+        if row and not (fits and batch.last_offset - row[0].base_offset <= INT32_MAX):
+            yield row
+            row, size_bytes = [], 0
+        row.append(batch)
+        size_bytes += batch.size_bytes
+    yield row
+
+
+def _write(
+    log: LogState,
+    ready: ValidatedAppend,
+    buffer: memoryview,
+    batches: list[BatchInfo],
+    accepted: Accepted | None,
+    now_ms: int,
+) -> None:
+    last_offset = batches[-1].last_offset
+    segment = _segment_for(log, ready, len(buffer), batches[0].base_offset, last_offset, now_ms)
+    end_before, log_end_before = segment.records.size_bytes, log.log_end_offset
+    try:
+        segment.append(last_offset, batches, (buffer,))
+        log.log_end_offset = last_offset + 1
+        if accepted is None:
+            log.producers.move_end(last_offset + 1)
+        else:
+            book(log.producers, segment.aborted_index, accepted, last_offset + 1)
+    except KafkaStorageError:
+        if segment.records.size_bytes > end_before:  # the records are there, but not what must be known of them
+            log.producers.move_end(log.log_end_offset)
+            truncate_to(log, log_end_before, now_ms)
+        raise
+
+
+def _segment_for(
+    log: LogState, ready: ValidatedAppend, size_bytes: int, first_offset: int, last_offset: int, now_ms: int
+) -> Segment:
+    """The segment to write to: the active one, or a new one if that must end."""
+    active = log.active
+    must_roll = sound(
+        log,
+        active,
+        lambda segment: segment.should_roll(
+            log.limits,
+            now_ms=now_ms,
+            incoming_bytes=size_bytes,
+            incoming_timestamp_ms=ready.max_timestamp_ms,
+            incoming_last_offset=last_offset,
+        ),
+    )
+    return roll(log, now_ms, first_offset) if must_roll else active

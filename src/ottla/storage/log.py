@@ -1,0 +1,283 @@
+"""PartitionLog: the log of one partition, as a broker uses it.
+
+    log = open_log(directory, topic_partition, settings, files=DiskFiles(), now_ms=now_ms, is_clean=False)
+    appended = log.append_as_leader(batch, leader_epoch=7, now_ms=now_ms)
+    job = log.flush_job(); job.run(); log.flushed(job, now_ms)        # `run` may be called by another thread
+    log.update_high_watermark(appended.next_offset)
+    answer = log.read(0, max_bytes=1 << 20, up_to="high_watermark")
+    log.close()
+
+1. It answers with values and calls nobody back: who waits for a flush or a high watermark is not its business.
+2. It has one owner, who makes all calls; only FlushJob.run and reading from slices may happen on other threads.
+3. An error of the disk other than DiskFull means that the log must be closed with `is_clean=False` and its directory
+   taken offline.
+4. The state and its promises are in log_state.py, each thing that can be done in the module named after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from ottla.errors import InconsistentTopicId
+from ottla.storage import appending, cutting, flushing, lookups, reading, recovery, rolling, swapping
+from ottla.storage.aborted_index import AbortedTransaction
+from ottla.storage.appending import AppendResult
+from ottla.storage.checkpoints import write_topic_id
+from ottla.storage.cutting import Removed
+from ottla.storage.files import Buffer, Files
+from ottla.storage.flushing import FlushJob, flush_is_due
+from ottla.storage.leader_epochs import EpochEnd
+from ottla.storage.log_state import LogState
+from ottla.storage.lookups import OffsetAndEpoch
+from ottla.storage.origin import AppendOrigin
+from ottla.storage.producer_append import VerificationGuard
+from ottla.storage.producer_state import ID_EXPIRATION_MS, ID_LIMIT, ProducerState
+from ottla.storage.reading import ReadResult, UpTo
+from ottla.storage.replaying import run
+from ottla.storage.segment import FoundOffset, Segment
+from ottla.storage.settings import TopicSettings
+from ottla.values import TopicPartition, uuid_to_text
+
+__all__ = [
+    "AppendResult",
+    "FlushJob",
+    "PartitionLog",
+    "ReadResult",
+    "Removed",
+    "deleted_directory_name",
+    "flush_is_due",
+    "open_log",
+    "opened",
+]
+
+NAME_LIMIT: Final = 255
+
+
+class PartitionLog(LogState):
+    """The log of one partition."""
+
+    # --- append and read ----------------------------------------------------------------------------------------------
+
+    def append_as_leader(
+        self,
+        buffer: Buffer,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: VerificationGuard | None = None,
+        transaction_version: int | None = None,
+        zstd_allowed: bool = True,
+    ) -> AppendResult:
+        """Check one batch, give it the next offsets and write it; the buffer itself is changed where it is writable."""
+        return appending.append_as_leader(
+            self,
+            buffer,
+            leader_epoch=leader_epoch,
+            now_ms=now_ms,
+            origin=origin,
+            guard=guard,
+            transaction_version=transaction_version,
+            zstd_allowed=zstd_allowed,
+        )
+
+    def append_as_follower(self, buffer: Buffer, *, leader_epoch: int, now_ms: int) -> AppendResult | None:
+        """Write what the leader of that epoch sent, as it is; None when there is no whole batch in it."""
+        return appending.append_as_follower(self, buffer, leader_epoch=leader_epoch, now_ms=now_ms)
+
+    def read(
+        self, offset: int, max_bytes: int, *, up_to: UpTo = "high_watermark", at_least_one_batch: bool = True
+    ) -> ReadResult:
+        """The batches from the one that holds `offset` on, as a slice of a file."""
+        return reading.read(self, offset, max_bytes, up_to=up_to, at_least_one_batch=at_least_one_batch)
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions that reach into [start_offset, end_offset)."""
+        return reading.aborted_transactions(self, start_offset, end_offset)
+
+    # --- look up ------------------------------------------------------------------------------------------------------
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
+        """The first record at or after a time; None when all are older."""
+        return lookups.offset_for_timestamp(self, timestamp_ms)
+
+    def offset_of_max_timestamp(self) -> FoundOffset | None:
+        """The first record with the latest timestamp; None when no record has one."""
+        return lookups.offset_of_max_timestamp(self)
+
+    def earliest_offset(self) -> OffsetAndEpoch:
+        """Where the log starts."""
+        return lookups.earliest_offset(self)
+
+    def latest_offset(self) -> OffsetAndEpoch:
+        """Where the log ends."""
+        return lookups.latest_offset(self)
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> EpochEnd:
+        """The largest epoch up to the one asked for, and where it ends here."""
+        return lookups.end_offset_for_epoch(self, leader_epoch)
+
+    # --- cut ----------------------------------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int, now_ms: int) -> Removed:
+        """Let the log end at `offset`; on the disk when it returns."""
+        return cutting.truncate_to(self, offset, now_ms)
+
+    def truncate_fully(self, offset: int, now_ms: int) -> Removed:
+        """Forget all records; the log starts and ends at `offset`."""
+        return cutting.truncate_fully(self, offset, now_ms)
+
+    def advance_log_start(self, offset: int) -> bool:
+        """Let the log start at `offset`, at most at the high watermark; says whether it moved."""
+        return cutting.advance_log_start(self, offset)
+
+    def segments_below_log_start(self) -> list[Segment]:
+        """The segments that hold nothing from the log start on."""
+        return cutting.segments_below_log_start(self)
+
+    def delete_segments(self, segments: Iterable[Segment], reason: str, now_ms: int) -> Removed:
+        """Delete the oldest segments, which these must be."""
+        return cutting.delete_segments(self, segments, reason, now_ms)
+
+    def replace_segments(self, new: Iterable[Segment], old: Iterable[Segment]) -> Removed:
+        """Put compacted segments (`.cleaned`) in the place of those they were made from."""
+        return swapping.replace_segments(self, new, old)
+
+    def roll(self, now_ms: int) -> Segment:
+        """Let the next append begin a new segment; gives it."""
+        return rolling.roll(self, now_ms)
+
+    # --- flush and close ----------------------------------------------------------------------------------------------
+
+    def flush_job(self) -> FlushJob:
+        """What must be synced so that everything up to the end of the log is on the disk."""
+        return flushing.flush_job(self)
+
+    def flushed(self, job: FlushJob, now_ms: int) -> None:
+        """The job was run."""
+        flushing.flushed(self, job, now_ms)
+
+    def flush_is_due(self, now_ms: int) -> bool:
+        """What flush.messages and flush.ms ask for."""
+        unflushed_records = self.log_end_offset - self.flushed_offset
+        return flush_is_due(
+            self.settings, unflushed_records=unflushed_records, last_flush_ms=self.last_flush_ms, now_ms=now_ms
+        )
+
+    def closing_job(self) -> FlushJob:
+        """What a clean stop must sync; `close` does it itself if nobody did before."""
+        return flushing.closing_job(self)
+
+    def close(self, *, is_clean: bool = True) -> None:
+        """Let all files go. Unless the directory has failed, the log can be opened as clean after it."""
+        if is_clean and len(self.segments):
+            job = self.closing_job()
+            job.run()
+            self.flushed(job, self.last_flush_ms)
+        for segment in self.segments.clear():
+            segment.close() if is_clean else segment.abandon()
+
+    # --- the directory ------------------------------------------------------------------------------------------------
+
+    def assign_topic_id(self, topic_id: bytes) -> None:
+        """Say which topic this is the log of; it can be said once."""
+        if self.topic_id is None:
+            write_topic_id(self.files, self.directory, topic_id)
+            self.topic_id = topic_id
+        elif self.topic_id != topic_id:
+            raise InconsistentTopicId(
+                f"{self.directory} belongs to topic id {uuid_to_text(self.topic_id)}, not {uuid_to_text(topic_id)}"
+            )
+
+    def rename_directory(self, name: str) -> Path:
+        """Give the log's directory another name, on the disk when it returns; the log goes on there."""
+        directory = self.directory.with_name(name)
+        self.files.rename(self.directory, directory)
+        self.files.sync_directory(directory.parent)
+        self.unsynced_files = [directory / path.name for path in self.unsynced_files]
+        self.unsynced_directories = [
+            directory if path == self.directory else path for path in self.unsynced_directories
+        ]
+        self.directory = directory
+        for segment in self.segments:
+            segment.moved(directory)
+        return directory
+
+    def delete(self) -> None:
+        """Remove the log from the disk; it should have been renamed before (`deleted_directory_name`)."""
+        self.close(is_clean=False)
+        self.files.remove_directory(self.directory)
+        self.files.sync_directory(self.directory.parent)
+
+
+def deleted_directory_name(topic_partition: TopicPartition, unique_id: str) -> str:
+    """The name under which the directory of a deleted partition waits for its removal; long topics are shortened."""
+    suffix = f"-{topic_partition.partition}.{unique_id}-delete"
+    return topic_partition.topic[: NAME_LIMIT - len(suffix)] + suffix
+
+
+def open_log(
+    directory: Path,
+    topic_partition: TopicPartition,
+    settings: TopicSettings,
+    *,
+    files: Files,
+    now_ms: int,
+    is_clean: bool,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+    compacted_up_to: int = 0,
+    producer_id_expiration_ms: int = ID_EXPIRATION_MS,
+    max_producer_ids: int = ID_LIMIT,
+    verification_required: bool = True,
+) -> PartitionLog:
+    """Open the log in `directory`, made if missing, and recover it if the last stop was not clean.
+
+    The offsets are those of the checkpoints; `compacted_up_to` is the cleaner's. The high watermark starts at the log
+    start: whoever knows better calls `update_high_watermark`.
+    """
+    producers = ProducerState(
+        id_expiration_ms=producer_id_expiration_ms,
+        id_limit=max_producer_ids,
+        verification_required=verification_required,
+    )
+    loader = recovery.LogLoader(
+        directory,
+        topic_partition,
+        settings,
+        files=files,
+        producers=producers,
+        now_ms=now_ms,
+        is_clean=is_clean,
+        recovery_point=recovery_point,
+        log_start_offset=log_start_offset,
+        compacted_up_to=compacted_up_to,
+    )
+    run(loader.steps())
+    return opened(loader, settings, files=files, now_ms=now_ms)
+
+
+def opened(loader: recovery.LogLoader, settings: TopicSettings, *, files: Files, now_ms: int) -> PartitionLog:
+    """The log that a loader, whose steps were done, has found."""
+    log = PartitionLog(
+        loader.directory,
+        loader.topic_partition,
+        settings,
+        files=files,
+        segments=loader.segments,
+        producers=loader.producers,
+        epochs=loader.epochs,
+        log_start_offset=loader.log_start_offset,
+        log_end_offset=loader.log_end_offset,
+        recovery_point=loader.recovery_point,
+        topic_id=loader.topic_id,
+        now_ms=now_ms,
+    )
+    log.unsynced_segments = [each for each in loader.recovered if each is not log.active]
+    if loader.recovered:
+        log.note_directory(log.directory)
+    if loader.is_new:
+        log.note_directory(log.directory.parent)
+    return log
