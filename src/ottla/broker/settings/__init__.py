@@ -129,6 +129,25 @@ class BrokerSettings(
         """What was set by file, option or while running, as it was written."""
         return tuple(each.key for each in self._given.values() if each.source is not Source.DEFAULT)
 
+    def written(self, source: Source) -> dict[str, object]:
+        """The values that come from there, by name and as they were written."""
+        return {slot: each.value for slot, each in self._given.items() if each.source is source}
+
+    def listener_values(self) -> dict[str, object]:
+        """The values for single listeners, by full name and as they were written."""
+        return {key.text: self._given[key.text].value for key in self._listener_keys()}
+
+    @classmethod
+    def parse_key(cls, key: str) -> ListenerKey | None:
+        """A key with a listener's prefix taken apart; None when it has none."""
+        return parse_listener_key(key, cls._declared)
+
+    @classmethod
+    def setting_of(cls, key: str) -> Setting[Any] | None:
+        """The declaration behind a key, with or without a listener's prefix."""
+        parsed = cls.parse_key(key)
+        return cls._declared.get(key if parsed is None else parsed.setting)
+
     # -- from texts to values ----------------------------------------------------------------------------------------
 
     @classmethod
@@ -148,7 +167,7 @@ class BrokerSettings(
 
     @classmethod
     def _gather(cls, dotted: Mapping[str, object], keywords: Mapping[str, object], source: Source) -> dict[str, Given]:
-        prefixed = {key: parse_listener_key(key, cls._declared) for key in dotted}
+        prefixed = {key: cls.parse_key(key) for key in dotted}
         plain = {key: value for key, value in dotted.items() if prefixed[key] is None}
         try:
             given = super()._gather(plain, keywords, source)
@@ -161,7 +180,7 @@ class BrokerSettings(
 
     @classmethod
     def _fed_by(cls, slot: str) -> Iterator[Setting[Any]]:
-        parsed = parse_listener_key(slot, cls._declared)
+        parsed = cls.parse_key(slot)
         return super()._fed_by(slot if parsed is None else parsed.setting)
 
     def _fill(self, given: Mapping[str, Given]) -> None:
@@ -172,7 +191,7 @@ class BrokerSettings(
         super()._fill({**lowest, **chosen})
 
     def _listener_keys(self) -> list[ListenerKey]:
-        parsed = (parse_listener_key(slot, self._declared) for slot in self._given)
+        parsed = (self.parse_key(slot) for slot in self._given)
         return [key for key in parsed if key is not None]
 
     # -- rules between settings --------------------------------------------------------------------------------------

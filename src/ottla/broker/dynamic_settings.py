@@ -1,0 +1,242 @@
+"""Settings that change while the broker runs: checked before they count, told to who asked, taken back when that fails.
+
+    dynamic = DynamicSettings(static)
+    dynamic.tell({"max.connections"}, lambda old, new: limits.set(new.max_connections))
+    dynamic.replace("cluster-wide", {"max.connections": "100"})      # frozenset({"max.connections"})
+    dynamic.current.max_connections                                   # 100
+
+1. A value for this broker wins over one for all brokers, that over the file, that over the default. What is no longer
+   given falls back to the next of them.
+2. `check` says whether values could be applied and changes nothing; `replace` takes the whole set of one scope, as the
+   metadata store keeps it, and gives the names whose values really changed.
+3. Kafka's rules: what cannot change while running is refused; what is per broker is refused for all brokers; keys and
+   certificates change only with a listener's prefix.
+4. Who must act on a change registers with `tell`. When one of them fails, those already told get the old values again
+   and nothing has changed.
+5. At the start, values from the store that no longer fit are dropped one by one and logged, because a broker that does
+   not start cannot be repaired through its settings.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from ottla.broker.settings import BrokerSettings
+from ottla.errors import InvalidConfig, InvalidSetting
+from ottla.settings import Dynamic, Setting, Source
+
+log = logging.getLogger(__name__)
+
+Told: TypeAlias = Callable[[BrokerSettings, BrokerSettings], None]
+
+# Kafka wants a listener's prefix for these when they change while running; without one nobody knows whose they are.
+ONLY_WITH_LISTENER: Final = frozenset(
+    {
+        *("ssl.keystore.type", "ssl.keystore.location", "ssl.keystore.password", "ssl.key.password"),
+        *("ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.truststore.type", "ssl.truststore.location"),
+        *("ssl.truststore.password", "ssl.truststore.certificates"),
+    }
+)
+# One meaning under names of several units, the strongest first; DescribeConfigs lists all of them.
+SAME_MEANING: Final[tuple[tuple[str, ...], ...]] = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+FALLBACKS: Final[Mapping[str, tuple[str, ...]]] = {
+    "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
+}
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, as DescribeConfigs says it."""
+
+    DYNAMIC_TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class Level(NamedTuple):
+    """One of the values a setting has in layers; the text is None when it is a secret."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True)
+class Described:
+    """A setting with its value in effect and the levels it was chosen from, the first one wins."""
+
+    name: str
+    setting: Setting[Any]
+    value: str | None
+    source: ConfigSource
+    levels: tuple[Level, ...]
+
+    @property
+    def read_only(self) -> bool:
+        return self.setting.dynamic is None
+
+
+class DynamicSettings:
+    """The settings of a running broker."""
+
+    def __init__(self, static: BrokerSettings) -> None:
+        self._static = static
+        self._values: dict[Dynamic, Mapping[str, str]] = {"cluster-wide": {}, "per-broker": {}}
+        self._told: list[tuple[frozenset[str], Told]] = []
+        self.current = static
+
+    def tell(self, names: Iterable[str], told: Told) -> None:
+        """Call `told(old, new)` whenever one of these settings has changed. It must not wait."""
+        self._told.append((frozenset(names), told))
+
+    def values(self, scope: Dynamic) -> Mapping[str, str]:
+        """What is set in a scope, as it was written."""
+        return dict(self._values[scope])
+
+    def check(self, scope: Dynamic, values: Mapping[str, str]) -> BrokerSettings:
+        """The settings as they would be; InvalidSetting or UnknownSetting when they cannot be so."""
+        _check_scope(scope, values)
+        layers = {**self._values, scope: values}
+        return self._static.replaced({**layers["cluster-wide"], **layers["per-broker"]}, source=Source.DYNAMIC)
+
+    def replace(self, scope: Dynamic, values: Mapping[str, str]) -> frozenset[str]:
+        """Make these the values of a scope; what was there before and is not in them is gone."""
+        new = self.check(scope, values)
+        old = self.current
+        names = changed(old, new)
+        self._announce(old, new, names)
+        self.current = new
+        self._values[scope] = dict(values)
+        return names
+
+    def load(self, cluster_wide: Mapping[str, str], per_broker: Mapping[str, str]) -> None:
+        """The values the store had at the start, without those that do not fit."""
+        self.replace("cluster-wide", self._fitting("cluster-wide", cluster_wide))
+        self.replace("per-broker", self._fitting("per-broker", per_broker))
+
+    def describe(self) -> list[Described]:
+        """Everything about every setting, for DescribeConfigs of this broker."""
+        found = [self._described(each.name, each) for each in self._static.declared()]
+        prefixed = sorted({key for layer in self._layers() for key in layer if key.startswith("listener.name.")})
+        return found + [self._described(key, _setting_of(key)) for key in prefixed]
+
+    def levels(self, names: Sequence[str], *, sensitive: bool = False) -> tuple[Level, ...]:
+        """All values of these names: by layer, in a layer by the order of names. For topics too, under the broker's
+        names of a topic setting."""
+        found = []
+        for source, layer in zip(_SOURCES, self._layers(), strict=True):
+            for name in names:
+                if (value := layer.get(name)) is not None:
+                    found.append(Level(name, None if sensitive else value, source))
+        return tuple(found)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _layers(self) -> tuple[Mapping[str, str], ...]:
+        written = self._static.written(Source.STATIC)
+        static = {name: _text(_setting_of(name), value) for name, value in written.items()}
+        return self._values["per-broker"], self._values["cluster-wide"], static, self._defaults()
+
+    def _defaults(self) -> dict[str, str]:
+        alone = {name: str(value) for name, value in self._static.written(Source.DEFAULT).items()}
+        declared = ((each, each.default) for each in self._static.declared())
+        return {each.name: each.text(value) for each, value in declared if value is not None} | alone
+
+    def _described(self, key: str, setting: Setting[Any]) -> Described:
+        levels = self.levels(names_of(key), sensitive=setting.sensitive)
+        parsed = BrokerSettings.parse_key(key)
+        seen = self.current if parsed is None else self.current.for_listener(parsed.listener, parsed.mechanism)
+        value = seen.as_dict()[setting.name]
+        shown = None if value is None or setting.sensitive else setting.text(value)
+        source = levels[0].source if levels else ConfigSource.DEFAULT
+        return Described(key, setting, shown, source, levels)
+
+    def _fitting(self, scope: Dynamic, values: Mapping[str, str]) -> dict[str, str]:
+        fitting: dict[str, str] = {}
+        for name, value in values.items():
+            try:
+                self.check(scope, {**fitting, name: value})
+            except InvalidConfig as error:
+                log.error("a stored %s setting is not used: %s", scope, error)
+            else:
+                fitting[name] = value
+        return fitting
+
+    def _announce(self, old: BrokerSettings, new: BrokerSettings, names: frozenset[str]) -> None:
+        done: list[Told] = []
+        for wanted, told in self._told:
+            if not wanted & names:
+                continue
+            done.append(told)
+            try:
+                told(old, new)
+            except Exception as cause:
+                _take_back(reversed(done), old, new)
+                raise InvalidSetting(f"{', '.join(sorted(wanted & names))} could not be applied: {cause}") from cause
+
+
+_SOURCES: Final = (
+    ConfigSource.DYNAMIC_BROKER,
+    ConfigSource.DYNAMIC_DEFAULT_BROKER,
+    ConfigSource.STATIC_BROKER,
+    ConfigSource.DEFAULT,
+)
+
+
+def changed(old: BrokerSettings, new: BrokerSettings) -> frozenset[str]:
+    """The names whose values differ; a value for one listener goes by its full name."""
+    before, after = old.as_dict(), new.as_dict()
+    names = {name for name, value in after.items() if before[name] != value}
+    return frozenset(names | _prefixed_differences(old, new))
+
+
+def names_of(key: str) -> tuple[str, ...]:
+    """The names a setting's value may come from, the strongest first."""
+    parsed = BrokerSettings.parse_key(key)
+    if parsed is not None:
+        return key, parsed.setting
+    same = next((names for names in SAME_MEANING if key in names), (key,))
+    return FALLBACKS.get(key, same)
+
+
+def _prefixed_differences(old: BrokerSettings, new: BrokerSettings) -> set[str]:
+    before, after = old.listener_values(), new.listener_values()
+    return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+
+
+def _check_scope(scope: Dynamic, values: Mapping[str, str]) -> None:
+    for key in values:
+        if key in ONLY_WITH_LISTENER:
+            raise InvalidSetting(f"{key} changes only for one listener; write listener.name.<listener>.{key}")
+        declared = BrokerSettings.setting_of(key)
+        per_broker = declared is not None and (declared.name != key or declared.dynamic == "per-broker")
+        if scope == "cluster-wide" and per_broker:
+            raise InvalidSetting(f"{key} is each broker's own; set it for a broker, not for all of them")
+
+
+def _setting_of(key: str) -> Setting[Any]:
+    found = BrokerSettings.setting_of(key)
+    if found is None:
+        raise KeyError(key)
+    return found
+
+
+def _text(setting: Setting[Any], value: object) -> str:
+    return value if isinstance(value, str) else setting.text(value)
+
+
+def _take_back(told: Iterable[Told], old: BrokerSettings, new: BrokerSettings) -> None:
+    for each in told:
+        try:
+            each(new, old)
+        except Exception:
+            log.exception("a setting that could not be applied could not be taken back either")
