@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from ottla.broker.coordinators.effects import CancelTimer, StoredRecord
+from ottla.broker.coordinators.effects import StoredRecord
 from ottla.broker.coordinators.groups.classic_member import (
     ClassicMember,
     Protocols,
@@ -25,7 +25,6 @@ from ottla.broker.coordinators.groups.classic_member import (
 from ottla.broker.coordinators.groups.group import Group, GroupKind
 from ottla.broker.coordinators.groups.records import group_record, group_tombstone
 from ottla.broker.coordinators.groups.state import COMPLETING_REBALANCE, DEAD, EMPTY, STABLE, ClassicState
-from ottla.broker.coordinators.groups.timers import JoinTimer, SessionTimer, SyncTimer
 from ottla.errors import (
     FencedInstanceId,
     IllegalGeneration,
@@ -286,10 +285,6 @@ class ClassicGroup(Group):
 
     def tombstones(self) -> tuple[StoredRecord, ...]:
         return (group_tombstone(self.group_id),)
-
-    def cancelled_timers(self) -> list[CancelTimer]:
-        sessions = [CancelTimer(SessionTimer(self.group_id, each)) for each in (*self.members, *self.pending)]
-        return [*sessions, CancelTimer(JoinTimer(self.group_id)), CancelTimer(SyncTimer(self.group_id))]
 
     def die(self, now_ms: int) -> None:
         self.state.move_to(DEAD, now_ms)

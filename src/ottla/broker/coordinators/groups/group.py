@@ -18,7 +18,7 @@ from collections.abc import Hashable
 from enum import Enum
 from typing import Generic, TypeVar
 
-from ottla.broker.coordinators.effects import CancelTimer, Effect, Reply, RequestContext, StoredRecord, Token
+from ottla.broker.coordinators.effects import Effect, Reply, RequestContext, StoredRecord, Token
 from ottla.broker.coordinators.groups.answers import heartbeat_error, join_error, leave_unknown_members, sync_error
 from ottla.errors import InconsistentGroupProtocol, UnknownMemberId
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
@@ -81,11 +81,7 @@ class Group(ABC):
 
     @abstractmethod
     def tombstones(self) -> tuple[StoredRecord, ...]:
-        """What removes the group, without its offsets, from the log."""
-
-    def cancelled_timers(self) -> list[CancelTimer]:
-        """The timers that have no meaning once the group is gone."""
-        return []
+        """What removes the group, without its offsets, from the log. Its timers may run on: they find nobody."""
 
     @property
     def expires(self) -> bool:

@@ -199,7 +199,7 @@ class GroupShard:
         self._founding[request.group_id] = group
 
         def failure(error: BrokerError) -> tuple[Reply, ...]:
-            del self._founding[request.group_id]
+            self._founding.pop(request.group_id, None)
             return (Reply(token, join_error(coordinator_error(error), context.api_version)),)
 
         replies = tuple(effect for effect in effects if isinstance(effect, Reply))
@@ -295,13 +295,10 @@ class GroupShard:
     ) -> list[Effect]:
         names = list(dict.fromkeys(request.groups_names))
         records: list[StoredRecord] = []
-        effects: list[Effect] = []
         codes: dict[str, int] = {}
         for name in names:
             try:
-                removed, cancelled = self._removal(name)
-                records += removed
-                effects += cancelled
+                records += self._removal(name)
                 codes[name] = NONE
             except BrokerError as error:
                 codes[name] = error.code
@@ -309,16 +306,16 @@ class GroupShard:
         if not records:
             return [reply]
         failed = failing(token, lambda error: _deleted({name: code or error.code for name, code in codes.items()}))
-        return [Write(tuple(records), (reply,), failed), *effects]
+        return [Write(tuple(records), (reply,), failed)]
 
-    def _removal(self, group_id: str) -> tuple[list[StoredRecord], list[Effect]]:
-        """The tombstones of a group and all its offsets, and its timers."""
+    def _removal(self, group_id: str) -> list[StoredRecord]:
+        """The tombstones of a group and all its offsets."""
         group = self.groups.get(group_id)
         if group is None:
             raise GroupIdNotFound(group_id)
         group.check_delete()
         offsets = [offset_tombstone(group_id, *place) for place in self.offsets.partitions_of(group_id)]
-        return [*offsets, *group.tombstones()], [*group.cancelled_timers()]
+        return [*offsets, *group.tombstones()]
 
 
 def _deleted(codes: Mapping[str, int]) -> DeleteGroupsResponse:
