@@ -4,16 +4,27 @@
 Read the Python twin for the reasons. Here only what C changes: no pointer moves before the bytes it moves over are known
 to be there, and above LOCK_FREE_BYTES the interpreter lock is released. Refused records are kept as C values during
 the walk, at most REFUSALS_LIMIT of them, and become Python values after it.
+
+place_plain_batch() does for the batch that nearly every produce request carries what ottla.storage.validation does step
+by step, and nothing for any other: there the steps are to be read, and every refusal is theirs.
 """
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from ottla.errors import InvalidRecord
 from ottla.records.checks import REFUSALS_LIMIT as PYTHON_LIMIT
 from ottla.records.checks import RecordsCheck, Refusal, RefusedRecord
 
+cdef extern from "_crc32c.h" nogil:
+    void ottla_crc32c_prepare()
+    uint32_t ottla_crc32c(uint32_t value, const uint8_t* data, size_t length)
+
 cdef enum:
+    HEADER_BYTES = 61
+    LOG_OVERHEAD_BYTES = 12
+    MAGIC = 2
+    TRANSACTIONAL_BIT = 0x10
     LOCK_FREE_BYTES = 128 * 1024
     RECORD_BYTES_MIN = 7
     HEADER_ENTRY_BYTES_MIN = 2
@@ -26,6 +37,8 @@ cdef enum:
 
 if PYTHON_LIMIT != LIMIT:
     raise ImportError("the twins of the record checks list a different number of refused records")
+
+ottla_crc32c_prepare()
 
 cdef tuple REASONS = (Refusal.NO_KEY, Refusal.TIME_OUT_OF_BOUNDS, Refusal.APPEND_TIME_CLAIMED)
 
@@ -48,6 +61,7 @@ cdef struct Refused:
 
 
 cdef struct Found:
+    # -1 when no record has a time.
     int64_t max_timestamp_ms
     int32_t refused_count
     # The index of the broken record, or -1.
@@ -85,9 +99,15 @@ cdef const uint8_t* take_long(const uint8_t* at, const uint8_t* end, int bits, i
 
 
 cdef inline const uint8_t* take(const uint8_t* at, const uint8_t* end, int bits, int64_t* value) noexcept nogil:
+    # Nearly all varints are one or two bytes long.
+    cdef uint32_t raw
     if at < end and at[0] < 0x80:
         value[0] = <int64_t> (at[0] >> 1) ^ -<int64_t> (at[0] & 1)
         return at + 1
+    if end - at >= 2 and at[1] < 0x80:
+        raw = <uint32_t> (at[0] & 0x7F) | <uint32_t> at[1] << 7
+        value[0] = <int64_t> (raw >> 1) ^ -<int64_t> (raw & 1)
+        return at + 2
     return take_long(at, end, bits, value)
 
 
@@ -153,6 +173,15 @@ cdef inline int reason_to_refuse(const Rules* rules, int64_t timestamp_ms, bint 
     return APPEND_TIME_CLAIMED if rules.has_append_time else TAKEN
 
 
+cdef inline void clear(Found* found) noexcept nogil:
+    found.max_timestamp_ms = NO_TIMESTAMP
+    found.refused_count = 0
+    found.broken = -1
+    found.has_consecutive_offsets = True
+    found.has_refused_time = False
+    found.end = NULL
+
+
 cdef void walk(const uint8_t* at, const uint8_t* end, int32_t count, const Rules* rules, Found* found) noexcept nogil:
     cdef int64_t timestamp_delta = 0
     cdef int64_t offset_delta = 0
@@ -211,11 +240,7 @@ def check_records(records, int32_t record_count, int64_t base_timestamp_ms, *, a
     rules.append_time_ms = append_time_ms if append_time_ms is not None else 0
     rules.has_bounds = bounds is not None
     rules.now_ms, rules.before_max_ms, rules.after_max_ms = bounds if bounds is not None else (0, 0, 0)
-    found.max_timestamp_ms = NO_TIMESTAMP
-    found.refused_count = 0
-    found.broken = -1
-    found.has_consecutive_offsets = True
-    found.has_refused_time = False
+    clear(&found)
     PyObject_GetBuffer(records, &view, PyBUF_SIMPLE)
     try:
         if record_count < 0 or <int64_t> record_count * RECORD_BYTES_MIN > view.len:
@@ -236,3 +261,89 @@ def check_records(records, int32_t record_count, int64_t base_timestamp_ms, *, a
     finally:
         PyBuffer_Release(&view)
     return result_of(&found)
+
+
+# ---- the plain case in one step ----
+
+cdef inline uint32_t get32(const uint8_t* at) noexcept nogil:
+    return <uint32_t> at[0] << 24 | <uint32_t> at[1] << 16 | <uint32_t> at[2] << 8 | at[3]
+
+
+cdef inline uint64_t get64(const uint8_t* at) noexcept nogil:
+    return <uint64_t> get32(at) << 32 | get32(at + 4)
+
+
+cdef inline void put32(uint8_t* at, uint32_t value) noexcept nogil:
+    at[0] = <uint8_t> (value >> 24)
+    at[1] = <uint8_t> (value >> 16)
+    at[2] = <uint8_t> (value >> 8)
+    at[3] = <uint8_t> value
+
+
+cdef bint has_plain_header(const uint8_t* batch, Py_ssize_t length, int64_t size_limit) noexcept nogil:
+    """One whole batch of a client, uncompressed, with nothing unusual said in its header."""
+    cdef int16_t attributes
+    cdef int64_t producer_id
+    cdef int32_t count
+    if length < HEADER_BYTES or length > size_limit or batch[16] != MAGIC or get64(batch) != 0:
+        return False
+    if <int64_t> <int32_t> get32(batch + 8) + LOG_OVERHEAD_BYTES != length:
+        return False
+    attributes = <int16_t> (<uint16_t> batch[21] << 8 | batch[22])
+    producer_id = <int64_t> get64(batch + 43)
+    count = <int32_t> get32(batch + 57)
+    if attributes & ~TRANSACTIONAL_BIT or count <= 0 or <int32_t> get32(batch + 23) != count - 1:
+        return False
+    if <int64_t> count * RECORD_BYTES_MIN > length - HEADER_BYTES:
+        return False
+    if producer_id == -1:
+        return attributes == 0
+    # A negative epoch or sequence has its top bit set.
+    return producer_id >= 0 and not batch[51] & 0x80 and not batch[53] & 0x80
+
+
+cdef bint is_plain(const uint8_t* batch, Py_ssize_t length, Rules* rules, Found* found) noexcept nogil:
+    """Its sum is right and every record is taken as it is."""
+    if ottla_crc32c(0, batch + 21, <size_t> (length - 21)) != get32(batch + 17):
+        return False
+    rules.base_timestamp_ms = <int64_t> get64(batch + 27)
+    walk(batch + HEADER_BYTES, batch + length, <int32_t> get32(batch + 57), rules, found)
+    return (
+        found.end == batch + length and found.broken < 0 and found.refused_count == 0
+        and found.has_consecutive_offsets and found.max_timestamp_ms == <int64_t> get64(batch + 35)
+    )
+
+
+def place_plain_batch(buffer, int64_t base_offset, int32_t leader_epoch, int64_t size_limit_bytes,
+                      bint keys_required, int64_t now_ms, int64_t before_max_ms, int64_t after_max_ms):
+    """Check a batch and give it its place, if it is as plain as most are; else change nothing and say False."""
+    cdef Py_buffer view
+    cdef Rules rules
+    cdef Found found
+    cdef uint8_t* batch
+    cdef bint plain
+    rules.keys_required = keys_required
+    rules.has_append_time = False
+    rules.append_time_ms = 0
+    rules.has_bounds = True
+    rules.now_ms = now_ms
+    rules.before_max_ms = before_max_ms
+    rules.after_max_ms = after_max_ms
+    clear(&found)
+    try:
+        PyObject_GetBuffer(buffer, &view, PyBUF_WRITABLE)
+    except BufferError:
+        return False
+    batch = <uint8_t*> view.buf
+    plain = has_plain_header(batch, view.len, size_limit_bytes)
+    if plain and view.len < LOCK_FREE_BYTES:
+        plain = is_plain(batch, view.len, &rules, &found)
+    elif plain:
+        with nogil:
+            plain = is_plain(batch, view.len, &rules, &found)
+    if plain:
+        put32(batch, <uint32_t> (<uint64_t> base_offset >> 32))
+        put32(batch + 4, <uint32_t> <uint64_t> base_offset)
+        put32(batch + 12, <uint32_t> leader_epoch)
+    PyBuffer_Release(&view)
+    return plain

@@ -8,13 +8,14 @@ from ottla.records import checks
 from ottla.records.implementation import CHOSEN, VARIABLE
 
 check_records = checks.check_records
+place_plain_batch = checks.place_plain_batch
 
 if CHOSEN == "native":
     try:
-        from ottla.records._checks import check_records
+        from ottla.records._checks import check_records, place_plain_batch
     except ImportError as error:
         # Forced to be native, or there and not loading: a broken build, not a missing one.
         if os.environ.get(VARIABLE) == "native" or error.name not in ("ottla.records._checks", "ottla.records"):
             raise
 
-__all__ = ["check_records"]
+__all__ = ["check_records", "place_plain_batch"]

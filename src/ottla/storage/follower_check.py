@@ -15,8 +15,8 @@ from itertools import pairwise
 from ottla.errors import CorruptMessage, OttlaError, UnsupportedForMessageFormat
 from ottla.records.header import Buffer, view_of
 from ottla.records.implementation import scan
-from ottla.records.layout import LENGTH_AT, LOG_OVERHEAD_BYTES, MAGIC, MAGIC_KNOWN_BYTES
-from ottla.storage.validation import ValidatedAppend, validated
+from ottla.records.layout import LENGTH_AT, LOG_OVERHEAD_BYTES, MAGIC, MAGIC_KNOWN_BYTES, NO_TIMESTAMP
+from ottla.storage.validation import ValidatedAppend
 
 # Length, leader epoch and magic stand one behind the other.
 _facts = struct.Struct(">iib")
@@ -51,8 +51,18 @@ def check_follower_append(buffer: Buffer, *, next_offset: int, leader_epoch: int
         raise UnexpectedOffset(
             f"the batch begins at offset {first_offset}, our log ends at {next_offset}", first_offset, last_offset
         )
-    end = batches[-1].position + batches[-1].size_bytes
-    return validated(view[:end], batches)
+    newest = max(batches, key=lambda batch: batch.max_timestamp_ms)
+    return ValidatedAppend(
+        buffer=view[: batches[-1].position + batches[-1].size_bytes],
+        batches=batches,
+        first_offset=first_offset,
+        last_offset=last_offset,
+        max_timestamp_ms=newest.max_timestamp_ms,
+        offset_of_max_timestamp=newest.last_offset,
+        log_append_time_ms=NO_TIMESTAMP,
+        leader_epoch=batches[-1].leader_epoch,
+        is_rewritten=False,
+    )
 
 
 def _end_of_usable(view: memoryview, leader_epoch: int) -> int:

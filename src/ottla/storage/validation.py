@@ -11,7 +11,8 @@ This is the leader's side; what a follower looks at is in follower_check.py.
    into them outside the sum. Only a time of our own, or a largest time that the header had wrong, redoes the sum.
 4. A batch is made anew only when the topic asks for another codec, or when its records are not numbered 0, 1, 2...;
    for another codec the records themselves are kept, only their wrapping changes. Markers are never compressed.
-5. No walk over records outside the native leaf, no clock, no file.
+5. Most batches are plain, and for these all steps are one native call; the steps here are what it means.
+6. No walk over records outside the native leaf, no clock, no file.
 
 What is refused, and how:
     CORRUPT_MESSAGE               a size or format that cannot be, bytes left behind it, a wrong sum
@@ -35,7 +36,7 @@ from ottla.errors import (
     RecordListTooLarge,
     UnsupportedCompressionType,
 )
-from ottla.records.check_choice import check_records
+from ottla.records.check_choice import check_records, place_plain_batch
 from ottla.records.checks import RecordsCheck, TimeBounds
 from ottla.records.compression import Compression, decompress
 from ottla.records.header import Buffer, view_of
@@ -65,6 +66,7 @@ class AppendRules(NamedTuple):
 
     # compression.type; None is "producer": as it comes.
     compression: Compression | None = None
+    # Of that codec; None is the codec's own default.
     compression_level: int | None = None
     timestamp_type: TimestampType = TimestampType.CREATE_TIME
     timestamp_before_max_ms: int = 2**63 - 1
@@ -111,6 +113,8 @@ def prepare_leader_append(
 ) -> ValidatedAppend:
     """Check one batch and give it its place, in `buffer` itself where it is writable and need not be rewritten."""
     view = view_of(buffer)
+    if origin is AppendOrigin.CLIENT and _place_if_plain(view, rules, next_offset, leader_epoch, now_ms):
+        return _validated_one(BatchInfo(view), view, NO_TIMESTAMP, is_rewritten=False)
     info = _only_batch(view, zstd_allowed=zstd_allowed)
     _check_envelope(view, info, rules, origin)
     _check_header(info, origin)
@@ -122,7 +126,26 @@ def prepare_leader_append(
     if len(final) > rules.segment_bytes_max:
         raise RecordListTooLarge(f"the batch has {len(final)} bytes, a segment {rules.segment_bytes_max}")
     place_batch(final, next_offset, leader_epoch, rules.timestamp_type, max_timestamp_ms)
-    return validated(final, [BatchInfo(final)], now_ms if is_ours else NO_TIMESTAMP, is_rewritten=final is not view)
+    append_time_ms = now_ms if is_ours else NO_TIMESTAMP
+    return _validated_one(BatchInfo(final), final, append_time_ms, is_rewritten=final is not view)
+
+
+def _place_if_plain(view: memoryview, rules: AppendRules, next_offset: int, leader_epoch: int, now_ms: int) -> bool:
+    """The short cut for what nearly all batches are: all checks in one native step, True when nothing is unusual."""
+    return (
+        rules.timestamp_type is TimestampType.CREATE_TIME
+        and (rules.compression is None or rules.compression is Compression.NONE)
+        and place_plain_batch(
+            view,
+            next_offset,
+            leader_epoch,
+            min(rules.message_bytes_max, rules.segment_bytes_max),
+            rules.keys_required,
+            now_ms,
+            rules.timestamp_before_max_ms,
+            rules.timestamp_after_max_ms,
+        )
+    )
 
 
 # --- the envelope ----------------------------------------------------------------------------------------------------
@@ -235,7 +258,7 @@ def _final_form(
         info,
         records,
         codec=codec,
-        level=rules.compression_level,
+        level=rules.compression_level if codec is rules.compression else None,
         has_consecutive_offsets=found.has_consecutive_offsets,
         decompressed_bytes_max=rules.decompressed_bytes_max,
     )
@@ -249,19 +272,16 @@ def _target_codec(info: BatchInfo, rules: AppendRules) -> Compression:
     return rules.compression
 
 
-def validated(
-    view: memoryview, batches: list[BatchInfo], log_append_time_ms: int = NO_TIMESTAMP, *, is_rewritten: bool = False
-) -> ValidatedAppend:
-    """Put together what is known of batches that were checked and have their place."""
-    newest = max(batches, key=lambda batch: batch.max_timestamp_ms)
+def _validated_one(info: BatchInfo, view: memoryview, append_time_ms: int, *, is_rewritten: bool) -> ValidatedAppend:
+    last_offset = info.last_offset
     return ValidatedAppend(
-        buffer=view,
-        batches=batches,
-        first_offset=batches[0].base_offset,
-        last_offset=batches[-1].last_offset,
-        max_timestamp_ms=newest.max_timestamp_ms,
-        offset_of_max_timestamp=newest.last_offset,
-        log_append_time_ms=log_append_time_ms,
-        leader_epoch=batches[-1].leader_epoch,
-        is_rewritten=is_rewritten,
+        view,
+        [info],
+        info.base_offset,
+        last_offset,
+        info.max_timestamp_ms,
+        last_offset,
+        append_time_ms,
+        info.leader_epoch,
+        is_rewritten,
     )

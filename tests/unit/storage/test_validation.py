@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pickle
 import struct
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.errors import (
+    BrokerError,
     CorruptMessage,
     InvalidRecord,
     InvalidTimestamp,
@@ -17,10 +19,12 @@ from ottla.errors import (
     RecordListTooLarge,
     UnsupportedCompressionType,
 )
+from ottla.records import checks
 from ottla.records.compression import Compression
 from ottla.records.control import EndTransactionMarker, end_transaction_batch
 from ottla.records.implementation import BatchBuilder, RecordBatch, crc32c
 from ottla.records.layout import ATTRIBUTES_AT, CRC_AT, HEADER_BYTES, MAX_TIMESTAMP_AT, TimestampType
+from ottla.storage import validation
 from ottla.storage.origin import AppendOrigin
 from ottla.storage.record_errors import RecordError, RecordsRefused
 from ottla.storage.validation import AppendRules, prepare_leader_append
@@ -173,6 +177,14 @@ def test_the_level_of_the_topic_is_used():
         for level in (1, 9)
     ]
     assert sizes[0] > sizes[1]
+
+
+def test_the_level_is_of_the_topics_codec_only():
+    builder = BatchBuilder(compression=Compression.SNAPPY)
+    builder.append_with_offset(0, NOW_MS, b"k", b"v")
+    builder.append_with_offset(2, NOW_MS, b"k", b"v")
+    ready = prepare(changed(builder.close(), 23, ">i", 1), AppendRules(compression_level=9))
+    assert RecordBatch(bytes(ready.buffer)).compression is Compression.SNAPPY
 
 
 @codecs
@@ -400,3 +412,56 @@ def test_any_changed_byte_behind_the_sum_is_refused(position, value, codec):
     batch[position] = value
     with pytest.raises((CorruptMessage, UnsupportedCompressionType)):
         prepare(batch)
+
+
+def outcome(batch, rules):
+    """Everything that can be told from outside: the answer or the error, and what became of the buffer."""
+    batch = bytearray(batch)
+    try:
+        answer = prepare(batch, rules)
+        return (*answer[2:], bytes(answer.buffer), answer.buffer.obj is batch, bytes(batch))
+    except BrokerError as error:
+        return type(error), str(error), bytes(batch)
+
+
+FIELDS = [(0, ">q"), (8, ">i"), (16, ">b"), (21, ">h"), (23, ">i"), (27, ">q"), (35, ">q"), (43, ">q"), (51, ">h"),
+          (53, ">i"), (57, ">i")]  # fmt: skip
+numbers = st.integers(-2, 5) | st.sampled_from([0x10, 0x20, 0x30, 100])
+rule_sets = st.builds(
+    AppendRules,
+    compression_level=st.none(),
+    decompressed_bytes_max=st.sampled_from([2**20, 20]),
+    compression=st.sampled_from([None, Compression.NONE, Compression.LZ4]),
+    timestamp_type=st.sampled_from(TimestampType),
+    timestamp_before_max_ms=st.sampled_from([2**63 - 1, 0]),
+    timestamp_after_max_ms=st.sampled_from([2**63 - 1, 0]),
+    message_bytes_max=st.sampled_from([2**20, 105, 106]),
+    segment_bytes_max=st.sampled_from([2**20, 105, 106]),
+    keys_required=st.booleans(),
+)
+
+
+@given(
+    some=st.none() | st.lists(records(), min_size=1, max_size=3),
+    producer=st.sampled_from([{}, {"producer_id": 0, "producer_epoch": 0, "base_sequence": 0, "transactional": True}]),
+    edits=st.lists(st.tuples(st.sampled_from(FIELDS), numbers), max_size=2),
+    byte=st.none() | st.tuples(st.integers(0, 1 << 16), st.integers(0, 255), st.booleans()),
+    rules=rule_sets,
+)
+def test_the_short_cut_for_plain_batches_changes_no_outcome(some, producer, edits, byte, rules):
+    batch = batch_of(*some or [(NOW_MS, b"key", b"value", ())] * 3, **producer)
+    for (position, format_), value in edits:
+        batch = changed(batch, position, format_, value)
+    if byte is not None:
+        batch = changed(batch, byte[0] % len(batch), ">B", byte[1], crc=byte[2])
+    taken = outcome(batch, rules)
+    with patch.object(validation, "place_plain_batch", checks.place_plain_batch):
+        assert outcome(batch, rules) == taken
+
+
+def test_a_plain_batch_takes_the_short_cut():
+    if validation.place_plain_batch is checks.place_plain_batch:
+        pytest.skip("ottla.records._checks is not built here")
+    for batch in (batch_of(), batch_of(producer_id=0, producer_epoch=0, base_sequence=0, transactional=True)):
+        assert validation.place_plain_batch(batch, 1, 2, len(batch), True, NOW_MS, 5, 5)
+        assert not validation.place_plain_batch(bytes(batch), 1, 2, len(batch), True, NOW_MS, 5, 5)
