@@ -20,6 +20,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from ottla.errors import OttlaError
 
 Reader = Callable[[Any], Any]
+Writer = Callable[[Any], Any]
 
 
 class MalformedValue(OttlaError):
@@ -28,22 +29,62 @@ class MalformedValue(OttlaError):
 
 def to_json(value: Any) -> Any:
     """What json.dumps takes."""
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
-    if isinstance(value, tuple):
-        return [to_json(each) for each in value]
-    return {
-        name: to_json(present)
-        for name, default in _written(value.__class__)
-        if (present := getattr(value, name)) != default
-    }
+    return writer(value.__class__)(value)
 
 
 @cache
-def _written(of: type) -> tuple[tuple[str, Any], ...]:
-    return tuple((each.name, each.default) for each in dataclasses.fields(of))
+def writer(hint: Any) -> Writer:
+    """The function that writes values of that type; made once, because a snapshot has ten thousands of them."""
+    if dataclasses.is_dataclass(hint):
+        return _dataclass_writer(hint)
+    if hint is bytes:
+        return _write_bytes
+    if get_origin(hint) in (Union, UnionType):
+        return _optional_writer(hint)
+    if isinstance(hint, type) and issubclass(hint, tuple):
+        return _row_writer(tuple(get_type_hints(hint).values()))
+    if get_origin(hint) is tuple:
+        return _tuple_writer(get_args(hint))
+    return _as_it_is
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _write_bytes(value: bytes) -> str:
+    return base64.b64encode(value).decode("ascii")
+
+
+def _optional_writer(hint: Any) -> Writer:
+    write = writer(_present(hint))
+    return lambda value: None if value is None else write(value)
+
+
+def _tuple_writer(items: tuple[Any, ...]) -> Writer:
+    if items[-1] is not Ellipsis:
+        return _row_writer(items)
+    write = writer(items[0])
+    return list if write is _as_it_is else lambda value: [write(each) for each in value]
+
+
+def _row_writer(items: tuple[Any, ...]) -> Writer:
+    writers = tuple(map(writer, items))
+    return lambda value: [write(each) for write, each in zip(writers, value, strict=True)]
+
+
+def _dataclass_writer(of: Any) -> Writer:
+    hints = get_type_hints(of)
+    fields = tuple((each.name, each.default, writer(hints[each.name])) for each in dataclasses.fields(of))
+
+    def write(value: Any) -> dict[str, Any]:
+        return {
+            name: write_field(present)
+            for name, default, write_field in fields
+            if (present := getattr(value, name)) != default
+        }
+
+    return write
 
 
 def from_json(hint: Any, data: Any) -> Any:
@@ -74,6 +115,8 @@ def _plain_reader(hint: Any) -> Reader:
     accepted = (float, int) if hint is float else (hint,)
 
     def read(data: Any) -> Any:
+        if type(data) is hint:
+            return data
         if type(data) not in accepted:
             raise MalformedValue(f"expected {hint.__name__}, found {type(data).__name__}")
         return hint(data)
@@ -96,8 +139,12 @@ def _number_of(hint: type[IntEnum], data: Any) -> IntEnum:
 
 
 def _optional_reader(hint: Any) -> Reader:
-    read = reader(next(each for each in get_args(hint) if each is not NoneType))
+    read = reader(_present(hint))
     return lambda data: None if data is None else read(data)
+
+
+def _present(hint: Any) -> Any:
+    return next(each for each in get_args(hint) if each is not NoneType)
 
 
 def _tuple_reader(items: tuple[Any, ...]) -> Reader:
@@ -132,9 +179,15 @@ def _dataclass_reader(of: Any) -> Reader:
     def read(data: Any) -> Any:
         if type(data) is not dict:
             raise MalformedValue(f"expected an object, found {type(data).__name__}")
-        if wrong := (data.keys() - readers.keys()) | (required - data.keys()):
+        if not data.keys() <= readers.keys() or not required <= data.keys():
+            wrong = (data.keys() - readers.keys()) | (required - data.keys())
             raise MalformedValue(f"{of.__name__} has unknown or lacks required fields: {', '.join(sorted(wrong))}")
-        return of(**{name: _read_field(of, name, readers[name], item) for name, item in data.items()})
+        try:
+            return of(**{name: readers[name](item) for name, item in data.items()})
+        except MalformedValue:
+            for name, item in data.items():
+                _read_field(of, name, readers[name], item)  # again, to say where
+            raise
 
     return read
 
