@@ -58,9 +58,9 @@ class ProducerState:
         self.verification_required = verification_required
         self.end_offset = start_offset
         self.snapshot_offset = start_offset
-        # Both in order of the last append, the longest silent first.
+        # In order of the last append, the longest silent first.
         self._entries: OrderedDict[int, ProducerEntry] = OrderedDict()
-        self._idle: OrderedDict[int, None] = OrderedDict()
+        self._open_count = 0
         self._transactions = OpenTransactions()
         self._verifications: OrderedDict[int, Verification] = OrderedDict()
 
@@ -188,9 +188,9 @@ class ProducerState:
 
     def remove_expired(self, now_ms: int) -> int:
         """Forget those that were silent too long; gives how many producers."""
-        expired = [producer_id for producer_id in self._idle if self._is_expired(self._entries[producer_id], now_ms)]
+        expired = [entry.producer_id for entry in self._entries.values() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
-            self._forget(producer_id)
+            del self._entries[producer_id]
         asked_until_ms = now_ms - self.id_expiration_ms
         forgotten = [key for key, asked in self._verifications.items() if asked.started_ms <= asked_until_ms]
         for producer_id in forgotten:
@@ -200,7 +200,7 @@ class ProducerState:
     def clear(self, offset: int) -> None:
         """Forget everything; the log is empty and starts at `offset`."""
         self._entries.clear()
-        self._idle.clear()
+        self._open_count = 0
         self._transactions.clear()
         self.end_offset = offset
         self.snapshot_offset = 0
@@ -249,23 +249,22 @@ class ProducerState:
         return ProducerCheck(entry, self._verifications.get(producer_id), origin)
 
     def _set(self, entry: ProducerEntry) -> None:
-        producer_id = entry.producer_id
-        self._entries[producer_id] = entry
-        self._entries.move_to_end(producer_id)
-        self._idle.pop(producer_id, None)
-        if entry.transaction_first_offset is None:
-            self._idle[producer_id] = None
-
-    def _forget(self, producer_id: int) -> None:
-        del self._entries[producer_id]
-        del self._idle[producer_id]
+        before = self._entries.pop(entry.producer_id, None)
+        if before is not None and before.transaction_first_offset is not None:
+            self._open_count -= 1
+        if entry.transaction_first_offset is not None:
+            self._open_count += 1
+        self._entries[entry.producer_id] = entry
 
     def _keep_limit(self) -> None:
-        while len(self._entries) > self.id_limit and self._idle:
-            self._forget(next(iter(self._idle)))
+        while len(self._entries) > max(self.id_limit, self._open_count):
+            producer_id, entry = self._entries.popitem(last=False)
+            if entry.transaction_first_offset is not None:
+                # Back in line behind the others, so that it is not met again at every append.
+                self._entries[producer_id] = entry
 
     def _is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
-        return now_ms - entry.last_timestamp_ms >= self.id_expiration_ms
+        return entry.transaction_first_offset is None and now_ms - entry.last_timestamp_ms >= self.id_expiration_ms
 
 
 def _book(check: ProducerCheck, batch: ProducerBatch, transaction_version: int | None, accepted: Accepted) -> None:

@@ -427,10 +427,10 @@ def test_the_longest_silent_are_forgotten_at_the_limit():
     append(state, data(1, transactional=True))
     for offset, producer_id in enumerate([2, 3, 4, 3, 5], start=1):
         append(state, data(producer_id, sequence=1 if offset == 4 else 0, offset=offset))
-    assert list(state.entries) == [1, 3, 5]
+    assert sorted(state.entries) == [1, 3, 5]
     for producer_id in range(6, 1000):
         append(state, data(producer_id, offset=producer_id))
-    assert list(state.entries) == [1, 998, 999]
+    assert sorted(state.entries) == [1, 998, 999]
 
 
 def test_open_transactions_are_kept_beyond_the_limit():
