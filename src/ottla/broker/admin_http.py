@@ -1,0 +1,158 @@
+"""A very small HTTP server for who watches the broker: metrics and health, on the loopback.
+
+    GET /metrics         what Prometheus reads
+    GET /health/live     200 as long as the loop turns
+    GET /health/ready    200 when clients are served, 503 with the reason when not
+
+1. It only tells; nothing can be changed through it, and it shows no record and no secret.
+2. Everything is bounded: the head of a request, the time it may take, the connections at one time. One request per
+   connection.
+3. On the loopback it answers only requests for a loopback name, so that a web page whose name was made to point here
+   cannot read it.
+4. `answer` decides from bytes to bytes; the rest moves them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Final, NamedTuple
+
+from ottla.broker.settings.endpoints import is_loopback
+from ottla.metrics import CONTENT_TYPE
+
+log = logging.getLogger(__name__)
+
+HEAD_LIMIT_BYTES: Final = 8_192
+REQUEST_LIMIT_S: Final = 5.0
+CONNECTIONS_LIMIT: Final = 32
+PLAIN: Final = "text/plain; charset=utf-8"
+PATHS: Final = ("/metrics", "/health/live", "/health/ready")
+
+
+class Reply(NamedTuple):
+    status: HTTPStatus
+    body: str
+    content_type: str = PLAIN
+    allow: str = ""
+
+
+class Watch(NamedTuple):
+    """What there is to see: the text of all metrics, and why the broker is not ready (None when it is)."""
+
+    metrics: Callable[[], str]
+    not_ready_because: Callable[[], str | None]
+
+
+def answer(head: bytes, watch: Watch, *, local_only: bool) -> bytes:
+    """The whole answer to the head of a request, which ends with an empty line."""
+    lines = head.decode("latin-1").split("\r\n")
+    words = lines[0].split(" ")
+    if len(words) != 3 or not words[2].startswith("HTTP/1."):
+        return _written(Reply(HTTPStatus.BAD_REQUEST, "this is not an HTTP/1.1 request\n"))
+    method, target, version = words
+    reply = _refusal(method, version, lines[1:], local_only=local_only) or _page(target, watch)
+    return _written(reply, without_body=method == "HEAD")
+
+
+def _refusal(method: str, version: str, headers: list[str], *, local_only: bool) -> Reply | None:
+    if method not in ("GET", "HEAD"):
+        return Reply(
+            HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD: nothing can be changed here\n", allow="GET, HEAD"
+        )
+    hosts = [line.partition(":")[2].strip() for line in headers if line.lower().startswith("host:")]
+    if len(hosts) > 1 or (not hosts and version != "HTTP/1.0"):
+        return Reply(HTTPStatus.BAD_REQUEST, "one Host header is needed\n")
+    if local_only and hosts and not is_loopback(_host_name(hosts[0])):
+        return Reply(HTTPStatus.FORBIDDEN, "this listener is for the machine itself; ask for localhost\n")
+    return None
+
+
+def _host_name(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def _page(target: str, watch: Watch) -> Reply:
+    path = target.partition("?")[0]
+    if path == "/metrics":
+        return Reply(HTTPStatus.OK, watch.metrics(), CONTENT_TYPE)
+    if path == "/health/live":
+        return Reply(HTTPStatus.OK, "live\n")
+    if path == "/health/ready":
+        reason = watch.not_ready_because()
+        ready = Reply(HTTPStatus.OK, "ready\n")
+        return ready if reason is None else Reply(HTTPStatus.SERVICE_UNAVAILABLE, f"not ready: {reason}\n")
+    return Reply(HTTPStatus.NOT_FOUND, f"there is {', '.join(PATHS)}\n")
+
+
+def _written(reply: Reply, *, without_body: bool = False) -> bytes:
+    body = reply.body.encode()
+    allow = f"Allow: {reply.allow}\r\n" if reply.allow else ""
+    head = (
+        f"HTTP/1.1 {reply.status.value} {reply.status.phrase}\r\n"
+        f"Content-Type: {reply.content_type}\r\nContent-Length: {len(body)}\r\n"
+        f"{allow}Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"
+    ).encode("ascii")
+    return head if without_body else head + body
+
+
+class AdminServer:
+    """Listens, reads one head per connection, writes one answer, closes."""
+
+    def __init__(self, watch: Watch, *, request_limit_s: float = REQUEST_LIMIT_S) -> None:
+        self._watch = watch
+        self._request_limit_s = request_limit_s
+        self._server: asyncio.Server | None = None
+        self._local_only = True
+        self._open: set[asyncio.Task[None]] = set()
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listen; gives the address with the port that was bound. OSError when it cannot."""
+        self._local_only = is_loopback(host)
+        self._server = await asyncio.start_server(self._connected, host or None, port, limit=HEAD_LIMIT_BYTES)
+        bound = self._server.sockets[0].getsockname()
+        return bound[0], bound[1]
+
+    async def stop(self) -> None:
+        """Close everything, now: who watches asks again."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._open:
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+        self._server = None
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._open) >= CONNECTIONS_LIMIT:
+            writer.transport.abort()
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._open.add(task)
+        task.add_done_callback(self._open.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(self._request_limit_s):
+                writer.write(await self._answer(reader))
+                await writer.drain()
+                writer.close()
+                await writer.wait_closed()
+        except (TimeoutError, OSError, asyncio.IncompleteReadError) as reason:
+            log.debug("the admin listener gives up a connection: %s", type(reason).__name__)
+        finally:
+            writer.transport.abort()
+
+    async def _answer(self, reader: asyncio.StreamReader) -> bytes:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError:
+            return _written(Reply(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of the request is too large\n"))
+        try:
+            return answer(head, self._watch, local_only=self._local_only)
+        except Exception:
+            log.exception("the admin listener could not answer")
+            return _written(Reply(HTTPStatus.INTERNAL_SERVER_ERROR, "could not answer; the log says why\n"))
