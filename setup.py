@@ -13,6 +13,8 @@ from setuptools.command.build_ext import build_ext
 
 NATIVE_MODULES = {
     "ottla.records._native": "src/ottla/records/_native.pyx",
+    "ottla.records._checks": "src/ottla/records/_checks.pyx",
+    "ottla.records._compaction": "src/ottla/records/_compaction.pyx",
 }
 WISH = os.environ.get("OTTLA_BUILD_NATIVE", "")
 
@@ -44,7 +46,11 @@ def native_extensions() -> list[Extension]:
         from Cython.Build import cythonize
     except ImportError:
         return []
-    extensions = [Extension(name, [source], extra_compile_args=["-O3"]) for name, source in NATIVE_MODULES.items()]
+    extensions = [
+        Extension(name, [source], extra_compile_args=["-O3"])
+        for name, source in NATIVE_MODULES.items()
+        if Path(source).exists()
+    ]
     return cythonize(extensions, language_level=3)
 
 
