@@ -34,7 +34,7 @@ from ottla.errors import InvalidProducerEpoch
 from ottla.storage.open_transactions import CompletedTransaction, OpenTransactions
 from ottla.storage.origin import AppendOrigin
 from ottla.storage.producer_append import Accepted, Duplicate, ProducerCheck, Verification, VerificationGuard
-from ottla.storage.producer_entry import ProducerBatch, ProducerEntry
+from ottla.storage.producer_entry import SEQUENCES, ProducerBatch, ProducerEntry
 
 ID_EXPIRATION_MS = 24 * 60 * 60 * 1000
 ID_LIMIT = 100_000
@@ -143,9 +143,9 @@ class ProducerState:
     ) -> Duplicate | Accepted:
         """Whether the batches of one append may be written, and what the state is then."""
         if origin is AppendOrigin.CLIENT:
-            duplicate = self._find_duplicate(batches)
-            if duplicate is not None:
-                return duplicate
+            decided = self._find_duplicate(batches) or self._continue(batches)
+            if decided is not None:
+                return decided
         return self._accept(batches, origin, guard, transaction_version)
 
     def update(self, accepted: Accepted) -> None:
@@ -156,7 +156,8 @@ class ProducerState:
             self._transactions.start(first_offset, producer_id)
         for producer_id in accepted.verified:
             self._verifications.pop(producer_id, None)
-        self._keep_limit()
+        if len(self._entries) > self.id_limit:
+            self._keep_limit()
 
     def complete(self, completed: CompletedTransaction) -> None:
         """The transaction index has it."""
@@ -218,6 +219,20 @@ class ProducerState:
         self._keep_limit()
 
     # ---- inside ----
+
+    def _continue(self, batches: Sequence[ProducerBatch]) -> Accepted | None:
+        """The short cut for what nearly all batches do: go on where their producer was. None: decide step by step."""
+        if len(batches) != 1 or batches[0].producer_id in self._verifications:
+            return None
+        batch = batches[0]
+        entry = self._entries.get(batch.producer_id)
+        if entry is None or not entry.batches or batch.epoch != entry.epoch or batch.is_control:
+            return None
+        if batch.first_sequence != (entry.batches[-1].last_sequence + 1) % SEQUENCES:
+            return None
+        if batch.is_transactional is (entry.transaction_first_offset is None):
+            return None
+        return Accepted({batch.producer_id: entry.with_batch(batch)}, [], [], set())
 
     def _find_duplicate(self, batches: Sequence[ProducerBatch]) -> Duplicate | None:
         for batch in batches:

@@ -97,6 +97,12 @@ def test_each_of_the_last_five_batches_is_answered_with_where_it_is(state):
         state.check_append([batches[0]], CLIENT)
 
 
+def test_a_repeated_batch_is_known_also_when_it_would_be_the_next(state):
+    append(state, data(sequence=0))
+    append(state, data(sequence=-1, offset=1), origin=COORDINATOR)
+    assert state.check_append([data(sequence=0, offset=2)], CLIENT) == Duplicate(BatchMetadata(0, 0, 0, NOW_MS))
+
+
 def test_a_batch_with_other_bounds_is_not_a_duplicate(state):
     append(state, data(sequence=0, count=3))
     for sequence, count in [(0, 2), (1, 2), (0, 4)]:
