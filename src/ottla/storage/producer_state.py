@@ -68,7 +68,7 @@ class ProducerState:
 
     @property
     def entries(self) -> Mapping[int, ProducerEntry]:
-        """All producers by id, the longest silent first."""
+        """All producers by id, the longest silent first; open transactions go to the back when the limit is met."""
         return MappingProxyType(self._entries)
 
     @property

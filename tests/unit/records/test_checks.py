@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.errors import CorruptMessage, InvalidRecord
-from ottla.records import checks
+from ottla.records import check_choice, checks
 from ottla.records.checks import REFUSALS_LIMIT, RecordsCheck, Refusal, RefusedRecord, TimeBounds
-from ottla.records.implementation import BatchBuilder, RecordBatch
+from ottla.records.implementation import CHOSEN, BatchBuilder, RecordBatch
 from ottla.records.layout import HEADER_BYTES
 from ottla.testing.strategies import records
 
@@ -133,6 +133,12 @@ def test_times_wrap_around_as_in_java(check_records):
 def test_broken_records_are_refused(check_records, data, count, what):
     with pytest.raises(InvalidRecord, match=what):
         check_records(data, count, 0)
+
+
+def test_the_walk_is_chosen_like_the_codec():
+    expected = checks if CHOSEN == "python" or native is None else native
+    assert check_choice.check_records is expected.check_records
+    assert check_choice.place_plain_batch is expected.place_plain_batch
 
 
 def outcome(check, *arguments, **how):
