@@ -1,6 +1,6 @@
 """What the broker writes about itself: lines for people on a terminal, JSON lines for programs.
 
-    logs.configure(level="INFO", form="auto", stream=sys.stderr)
+    logs.configure(level="INFO", form="auto", stream=sys.stderr, monotonic_ms=clock.monotonic_ms)
 
     12:04:31.507 INFO    broker.network  127.0.0.1:52114-7: closing the connection: ...
     {"time":"2026-11-15T12:04:31.507Z","level":"INFO","logger":"ottla.broker.network","message":"..."}
@@ -21,11 +21,9 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final, Literal, TextIO
+from typing import Any, Final, TextIO
 
 from ottla.settings import HIDDEN
-
-Form = Literal["auto", "text", "json"]
 
 LINE_LIMIT: Final = 8_192
 REPEATS_LIMIT: Final = 20
@@ -44,11 +42,14 @@ _STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "
 def configure(
     *,
     level: str,
-    form: Form,
+    form: str,
     stream: TextIO,
-    monotonic_ms: Callable[[], float] = lambda: time.monotonic_ns() / 1e6,
+    monotonic_ms: Callable[[], float],
 ) -> logging.Handler:
-    """Send all log lines of this process to the stream; what was set up before is replaced."""
+    """Send all log lines of this process to the stream; what was set up before is replaced.
+
+    `form` is text, json, or auto: text on a terminal, json elsewhere.
+    """
     on_terminal = stream.isatty()
     as_text = form == "text" or (form == "auto" and on_terminal)
     handler = logging.StreamHandler(stream)

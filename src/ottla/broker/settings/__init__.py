@@ -159,11 +159,16 @@ class BrokerSettings(
     @classmethod
     def knows(cls, name: str) -> bool:
         """Whether a dotted name is a setting, with a listener's prefix or without."""
+        return cls.problem_with(name) is None
+
+    @classmethod
+    def problem_with(cls, name: str) -> str | None:
+        """Why a dotted name is no setting; None when it is one."""
         try:
             cls._gather({name: ""}, {}, Source.STATIC)
-        except UnknownSetting:
-            return False
-        return True
+        except UnknownSetting as error:
+            return error.detail
+        return None
 
     @classmethod
     def _gather(cls, dotted: Mapping[str, object], keywords: Mapping[str, object], source: Source) -> dict[str, Given]:

@@ -1,0 +1,7 @@
+"""`python -m ottla` is the command `ottla`."""
+
+import sys
+
+from ottla.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,1 @@
+"""One command, nouns then verbs: `ottla broker start`, `ottla topic list`."""

@@ -1,0 +1,304 @@
+"""`ottla broker`: start a broker, look up its settings. The only command that imports the broker.
+
+1. Settings come from, strongest first: --set, the other options, the environment (KAFKA_ as the official image reads
+   it, OTTLA_ for our own, CLUSTER_ID), the file.
+2. A name in the file or after --set that nobody knows ends the start, with the nearest name. In the environment it is
+   a warning, because KAFKA_ variables of other programs live there too.
+3. One line on stdout when clients are served; the log is on stderr. A start that fails says why and what to do, and
+   the exit code is 1.
+4. SIGTERM and Ctrl-C stop the broker in order; a second one ends it at once, as if the machine had lost power.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import logging
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+from ottla.cli.output import FAILED, OK, Failure, Output
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from ottla.broker.settings import BrokerSettings
+
+log = logging.getLogger(__name__)
+
+START_HELP: Final = """\
+Start a broker and serve until SIGTERM or Ctrl-C.
+
+Settings have Kafka's names. Strongest first: --set, --listen and --data, the environment (KAFKA_NUM_PARTITIONS=3),
+the file given with --config.
+"""
+START_EXAMPLES: Final = """\
+examples:
+  ottla broker start
+  ottla broker start --config server.properties
+  ottla broker start --data /var/lib/ottla --listen 127.0.0.1:9092
+  ottla broker start --set num.partitions=3 --set log.retention.hours=24
+  ottla broker start --listen 0.0.0.0:9092 --insecure --set advertised.listeners=PLAINTEXT://my-host:9092
+"""
+
+
+class ServerInfo(Protocol):
+    """What the server tells when it is ready."""
+
+    @property
+    def broker_id(self) -> int: ...
+    @property
+    def cluster_id(self) -> str: ...
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+
+class Serve(Protocol):
+    """The server: calls `ready` once clients are served, returns when `stop` is set and everything is closed."""
+
+    def __call__(
+        self, settings: BrokerSettings, *, ready: Callable[[Any], None], stop: asyncio.Event
+    ) -> Awaitable[None]: ...
+
+
+Verbs: TypeAlias = "argparse._SubParsersAction[Any]"
+
+
+def add_verbs(verbs: Verbs) -> None:
+    start = verbs.add_parser(
+        "start",
+        help="start a broker",
+        description=START_HELP,
+        epilog=START_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    start.add_argument("--config", metavar="FILE", type=Path, help="a server.properties file")
+    start.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="one setting; may be repeated")
+    start.add_argument("--data", metavar="DIR", help="where logs are kept (log.dirs)")
+    start.add_argument(
+        "--listen", metavar="HOST:PORT", help="where clients connect (listeners); port 0 is any free one"
+    )
+    start.add_argument(
+        "--insecure",
+        action="store_true",
+        help="let others reach a listener that asks for no login, knowing what it means",
+    )
+    start.set_defaults(run=run_start)
+    settings = verbs.add_parser(
+        "settings", help="what can be set", description="Every setting, or those with a word in them."
+    )
+    settings.add_argument("word", nargs="?", default="", help="a part of a setting's name")
+    settings.add_argument("--format", choices=("text", "json"), default="text")
+    settings.set_defaults(run=run_settings)
+
+
+# --- ottla broker start ----------------------------------------------------------------------------------------------
+
+
+def run_start(
+    options: argparse.Namespace, environment: Mapping[str, str] = os.environ, serve: Serve | None = None
+) -> int:
+    from ottla.broker import logs
+    from ottla.broker.settings.without_effect import refuse_false_safety, warnings
+    from ottla.clock import SystemClock
+    from ottla.errors import InvalidConfig
+
+    try:
+        settings, notes = read_settings(options, environment)
+        refuse_false_safety(settings)
+    except InvalidConfig as error:
+        raise Failure(f"the broker cannot start. {error}") from None
+    logs.configure(
+        level=settings.ottla_log_level,
+        form=settings.ottla_log_format,
+        stream=sys.stderr,
+        monotonic_ms=SystemClock().monotonic_ms,
+    )
+    for note in [*notes, *warnings(settings)]:
+        log.warning("%s", note)
+    return _serve_until_stopped(settings, serve or _the_server())
+
+
+def _the_server() -> Serve:
+    serve: Serve = import_module("ottla.broker.server").serve
+    return serve
+
+
+def _serve_until_stopped(settings: BrokerSettings, serve: Serve) -> int:
+    import asyncio
+
+    from ottla.errors import OttlaError
+
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_serve(settings, serve))
+    except OttlaError as error:
+        raise Failure(f"the broker stopped. {error}") from None
+    except OSError as error:
+        raise Failure(explain(error, settings)) from None
+    except Exception:
+        log.exception("the broker stopped because of a fault in it")
+        return FAILED
+    return OK
+
+
+async def _serve(settings: BrokerSettings, serve: Serve) -> None:
+    import asyncio
+
+    stop = asyncio.Event()
+    _stop_on_signals(stop)
+    await serve(settings, ready=lambda info: print(ready_line(info, settings), flush=True), stop=stop)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+def _stop_on_signals(stop: asyncio.Event) -> None:
+    import asyncio
+    import signal
+
+    loop = asyncio.get_running_loop()
+
+    def stop_once(number: signal.Signals) -> None:
+        log.info("%s: stopping; once more ends at once", number.name)
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_DFL)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        try:
+            loop.add_signal_handler(number, stop_once, number)
+        except NotImplementedError:  # Windows
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.set))
+
+
+def ready_line(info: ServerInfo, settings: BrokerSettings) -> str:
+    data = ", ".join(str(each) for each in settings.data_directories)
+    place = f"(data: {data}, cluster id {info.cluster_id})"
+    return f"ottla: broker {info.broker_id} is ready at {info.bootstrap_servers} {place}"
+
+
+def explain(error: OSError, settings: BrokerSettings) -> str:
+    """What a failed start means and what to do about it."""
+    if error.filename is not None:
+        return _explain_file(error)
+    where = ", ".join(each.address for each in settings.endpoints)
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"the broker cannot listen on {where}: the port is taken, perhaps by another broker. "
+            f"Stop what uses it, or choose another with --listen HOST:PORT; port 0 is any free one. ({_reason(error)})"
+        )
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"the broker cannot listen on {where}: this machine has no such address. Choose another with --listen."
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"the broker may not listen on {where}: ports below 1024 need rights. Choose another with --listen."
+    return f"the broker stopped: {_reason(error)}"
+
+
+def _explain_file(error: OSError) -> str:
+    advice = {
+        errno.EACCES: "Give this user the right to it, or choose another directory with --data.",
+        errno.EPERM: "Give this user the right to it, or choose another directory with --data.",
+        errno.EROFS: "Choose another directory with --data.",
+        errno.ENOSPC: "Make room on that disk, or choose another directory with --data.",
+        errno.ENOTDIR: "A file is in the way; choose another directory with --data.",
+        errno.EEXIST: "A file is in the way; choose another directory with --data.",
+    }.get(error.errno or 0, "Choose another directory with --data.")
+    return f"the broker cannot use {error.filename}: {_reason(error)}. {advice}"
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+# --- where settings come from ----------------------------------------------------------------------------------------
+
+
+def read_settings(options: argparse.Namespace, environment: Mapping[str, str]) -> tuple[BrokerSettings, list[str]]:
+    """The settings of all sources, and what to warn of."""
+    from ottla.broker.settings import BrokerSettings
+
+    variables, notes = _from_environment(environment)
+    file = {} if options.config is None else _from_file(options.config)
+    return BrokerSettings.layered(file, variables, _from_options(options), _from_pairs(options.set)), notes
+
+
+def _from_file(path: Path) -> dict[str, str]:
+    from ottla.settings import read_properties
+
+    try:
+        return read_properties(path)
+    except OSError as error:
+        raise Failure(f"cannot read {path}: {_reason(error)}. Check the path after --config.") from None
+
+
+def _from_options(options: argparse.Namespace) -> dict[str, str]:
+    given = {}
+    if options.data is not None:
+        given["log.dirs"] = options.data
+    if options.listen is not None:
+        given["listeners"] = options.listen if "://" in options.listen else f"PLAINTEXT://{options.listen}"
+    if options.insecure:
+        given["ottla.allow.insecure.listeners"] = "true"
+    return given
+
+
+def _from_pairs(pairs: list[str]) -> dict[str, str]:
+    given = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise Failure(f"--set {pair!r} has no value; write --set name=value")
+        given[name.strip()] = value.strip()
+    return given
+
+
+_LEVELS: Final = {"TRACE": "DEBUG", "WARN": "WARNING", "FATAL": "ERROR", "OFF": "ERROR"}
+
+
+def _from_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Settings in the environment, and a warning for each variable that looks like one and is none."""
+    from ottla.broker.settings import BrokerSettings
+    from ottla.settings import read_environment
+
+    ours = {f"KAFKA_{name}": value for name, value in environment.items() if name.startswith("OTTLA_")}
+    found = {key: value for key, value in read_environment(ours).items() if BrokerSettings.knows(key)}
+    if environment.get("CLUSTER_ID"):
+        found["ottla.cluster.id"] = environment["CLUSTER_ID"]
+    if level := environment.get("KAFKA_LOG4J_ROOT_LOGLEVEL", "").upper():
+        found["ottla.log.level"] = _LEVELS.get(level, level)
+    notes = []
+    for key, value in read_environment(environment).items():
+        if problem := BrokerSettings.problem_with(key):
+            notes.append(f"the environment has a KAFKA_ variable that is no setting, and is not used: {problem}")
+        else:
+            found[key] = value
+    return found, notes
+
+
+# --- ottla broker settings -------------------------------------------------------------------------------------------
+
+
+def run_settings(options: argparse.Namespace) -> int:
+    from ottla.broker.settings import BrokerSettings
+    from ottla.settings import REQUIRED
+
+    rows = [
+        (each.name, "required" if each.default is REQUIRED else each.text(each.default), each.dynamic or "no", each.doc)
+        for each in sorted(BrokerSettings.declared(), key=lambda each: each.name)
+        if options.word in each.name
+    ]
+    if not rows:
+        raise Failure(f"no setting has {options.word!r} in its name")
+    Output(sys.stdout, form=options.format).table(["NAME", "DEFAULT", "WHILE RUNNING", "WHAT IT DOES"], rows)
+    return OK

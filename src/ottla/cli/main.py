@@ -1,0 +1,100 @@
+"""The command `ottla <noun> <verb>`.
+
+1. A noun's file is imported only when the noun is asked for, so `ottla --help` and completion are quick; this file
+   imports nothing heavy.
+2. Every failure is a sentence on stderr and exit code 1, wrong usage too, as Kafka's tools do; what the user did not
+   type right comes with the nearest name.
+3. Ctrl-C ends quietly with 130, and so does a closed pipe (`ottla ... | head`) with 141.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Final, NoReturn
+
+from ottla.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, OK, Failure
+
+NOUNS: Final = {
+    "broker": "start a broker, and look up its settings",
+}
+EXAMPLES: Final = """\
+examples:
+  ottla broker start                            a broker on 127.0.0.1:9092
+  ottla broker start --listen 127.0.0.1:0       on any free port
+  ottla broker settings retention               what can be set about retention
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with Kafka's exit code and the nearest word."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(FAILED, f"{self.prog}: {message}\ntry: {self.prog} --help\n")
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        if action.choices is not None and value not in action.choices:
+            known = [str(choice) for choice in action.choices]
+            near = difflib.get_close_matches(str(value), known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; there is {', '.join(known)}"
+            raise argparse.ArgumentError(None, f"there is no {value!r}{hint}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; gives the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = _run(words)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # Python would complain once more when it flushes at the end; there is nobody to complain to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Failure as failure:
+        print(f"ottla: {failure}", file=sys.stderr)
+        return FAILED
+
+
+def _run(words: list[str]) -> int:
+    parser = make_parser(words)
+    parsed = parser.parse_args(words)
+    run: Callable[[argparse.Namespace], int] | None = getattr(parsed, "run", None)
+    if run is not None:
+        return run(parsed)
+    parsed.parser.print_help()
+    return OK if not words else FAILED
+
+
+def make_parser(words: Sequence[str]) -> Parser:
+    """The parser, with the verbs of the noun that is asked for and of no other."""
+    parser = Parser(
+        prog="ottla",
+        description="Apache Kafka for Python people.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
+    parser.set_defaults(parser=parser)
+    nouns = parser.add_subparsers(metavar="NOUN", title="nouns", parser_class=Parser)
+    for noun, help_text in NOUNS.items():
+        noun_parser = nouns.add_parser(noun, help=help_text, description=f"{help_text[0].upper()}{help_text[1:]}.")
+        noun_parser.set_defaults(parser=noun_parser)
+        if noun in words:
+            verbs = noun_parser.add_subparsers(metavar="VERB", title="verbs", parser_class=Parser)
+            import_module(f"ottla.cli.commands.{noun}").add_verbs(verbs)
+    return parser
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from ottla import __version__
+
+        print(f"ottla {__version__}")
+        parser.exit(OK)

@@ -1,0 +1,105 @@
+"""What commands print: tables for people, JSON for programs, and exit codes.
+
+    out = Output(sys.stdout, form="text")
+    out.table(["TOPIC", "PARTITIONS"], [("orders", 3), ("payments", 12)])
+
+    TOPIC     PARTITIONS
+    orders             3
+    payments          12
+
+1. Columns are aligned, numbers to the right; there are no lines and no frames, so that cut and awk work.
+2. With form="json" a table is one JSON array of objects with the headings in lower case as names.
+3. Colours only on a terminal, and not when NO_COLOR is set.
+4. What comes from records cannot move the cursor: control characters are shown escaped. JSON keeps them, escaped too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, TextIO
+
+OK: Final = 0
+FAILED: Final = 1
+INTERRUPTED: Final = 130  # what a shell says of a program ended by Ctrl-C
+BROKEN_PIPE: Final = 141  # and of one that wrote into a closed pipe
+
+Form = Literal["text", "json"]
+
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_BOLD: Final = "\033[1m"
+_PLAIN: Final = "\033[0m"
+_GAP: Final = "  "
+
+
+class Failure(Exception):
+    """A command cannot do what it was asked; the text says why and what to do."""
+
+
+class Output:
+    """Where a command prints."""
+
+    def __init__(self, stream: TextIO, *, form: Form = "text", environment: Mapping[str, str] = os.environ) -> None:
+        self.stream = stream
+        self.form: Form = form
+        self.colours = form == "text" and stream.isatty() and not environment.get("NO_COLOR")
+
+    def line(self, text: str) -> None:
+        """A line for people; programs that asked for JSON do not get it."""
+        if self.form == "text":
+            print(escaped(text), file=self.stream)
+
+    def value(self, value: Any) -> None:
+        """One value as JSON, whatever the form."""
+        print(json.dumps(value, ensure_ascii=False, default=str), file=self.stream)
+
+    def table(self, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        if self.form == "json":
+            names = [heading.lower().replace(" ", "_").replace("-", "_") for heading in headings]
+            self.value([dict(zip(names, row, strict=True)) for row in rows])
+            return
+        for number, line in enumerate(aligned(headings, rows)):
+            print(f"{_BOLD}{line}{_PLAIN}" if self.colours and number == 0 else line, file=self.stream)
+
+
+def aligned(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """The lines of a table, headings first."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [max(map(_width, column)) for column in zip(headings, *cells, strict=True)]
+    to_the_right = [_is_numeric(column) for column in zip(*rows, strict=True)] or [False] * len(headings)
+    return [_line(line, widths, to_the_right) for line in [list(headings), *cells]]
+
+
+def escaped(text: str) -> str:
+    """The text with its control characters made visible."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1] if ord(found[0]) < 256 else f"\\u{ord(found[0]):04x}", text)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return escaped(str(value))
+
+
+def _is_numeric(column: Sequence[object]) -> bool:
+    return all(value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in column)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], to_the_right: Sequence[bool]) -> str:
+    padded = []
+    for cell, width, right in zip(cells, widths, to_the_right, strict=True):
+        space = " " * (width - _width(cell))
+        padded.append(space + cell if right else cell + space)
+    return _GAP.join(padded).rstrip()
+
+
+def _width(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
+    return len(text) + wide - sum(bool(unicodedata.combining(each)) for each in text)

@@ -1,0 +1,301 @@
+"""`ottla broker start`: where settings come from, what it prints, how it ends. The server is a stub here."""
+
+import argparse
+import errno
+import json
+import logging
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ottla.cli.commands.broker import explain, read_settings, run_start
+from ottla.cli.main import main, make_parser
+from ottla.cli.output import FAILED, OK, Failure
+from ottla.errors import InvalidSetting, UnknownSetting
+
+
+@dataclass
+class Info:
+    broker_id: int = 0
+    cluster_id: str = "abc"
+    bootstrap_servers: str = "127.0.0.1:9092"
+
+
+@pytest.fixture(autouse=True)
+def _keep_logging():
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    logging.captureWarnings(False)
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def options(*words):
+    return make_parser(["broker"]).parse_args(["broker", "start", *words])
+
+
+def settings_of(*words, environment=None):
+    return read_settings(options(*words), environment or {})[0]
+
+
+@pytest.fixture
+def properties(tmp_path):
+    def write(text):
+        path = tmp_path / "server.properties"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+# --- where settings come from --------------------------------------------------------------------------------------
+
+
+def test_without_anything_the_broker_is_local():
+    settings = settings_of()
+    assert [str(each) for each in settings.endpoints] == ["PLAINTEXT://127.0.0.1:9092"]
+
+
+def test_set_wins_over_options_over_the_environment_over_the_file(properties):
+    file = properties("num.partitions=1\nlog.dirs=/file\nlisteners=PLAINTEXT://127.0.0.1:1\nbroker.rack=file\n")
+    environment = {
+        "KAFKA_NUM_PARTITIONS": "2",
+        "KAFKA_LOG_DIRS": "/environment",
+        "KAFKA_LISTENERS": "PLAINTEXT://[::1]:2",
+    }
+    settings = settings_of("--config", file, environment=environment)
+    assert (settings.num_partitions, settings.data_directories, settings.broker_rack) == (
+        2,
+        (Path("/environment"),),
+        "file",
+    )
+    settings = settings_of(
+        *("--config", file, "--data", "/option", "--listen", "localhost:3", "--set", "num.partitions=3"),
+        environment=environment,
+    )
+    assert (settings.num_partitions, settings.data_directories) == (3, (Path("/option"),))
+    assert [each.address for each in settings.endpoints] == ["localhost:3"]
+    settings = settings_of("--data", "/option", "--set", "log.dirs=/set", environment=environment)
+    assert settings.data_directories == (Path("/set"),)
+
+
+def test_data_wins_over_the_other_name_of_the_directory():
+    assert settings_of("--data", "/d", environment={"KAFKA_LOG_DIR": "/e"}).data_directories == (Path("/d"),)
+
+
+def test_values_may_hold_equals_signs():
+    jaas = 'org.x.PlainLoginModule required username="a";'
+    assert settings_of("--set", f"sasl.jaas.config={jaas}").sasl_jaas_config.value == jaas
+
+
+def test_a_set_without_a_value_says_how_to_write_it():
+    with pytest.raises(Failure, match="write --set name=value"):
+        settings_of("--set", "num.partitions")
+
+
+def test_unknown_names_in_the_file_or_after_set_end_the_start(properties):
+    with pytest.raises(UnknownSetting, match=r"did you mean 'num\.partitions'"):
+        settings_of("--config", properties("num.partition=3"))
+    with pytest.raises(UnknownSetting, match=r"did you mean 'log\.dir'"):
+        settings_of("--set", "log.dirz=x")
+
+
+def test_unknown_names_in_the_environment_are_a_warning_without_their_values():
+    environment = {"KAFKA_BOOTSTRAP_SERVERS": "hunter2:9092", "KAFKA_NUM_PARTITION": "2", "KAFKA_HEAP_OPTS": "-Xmx1g"}
+    _, notes = read_settings(options(), environment)
+    assert len(notes) == 2
+    assert "did you mean 'num.partitions'" in notes[1]
+    assert "hunter2" not in str(notes)
+
+
+def test_our_own_variables_and_the_images_are_read():
+    environment = {
+        "OTTLA_LOG_FORMAT": "json",
+        "OTTLA_RECORDS": "python",
+        "CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw",
+        "KAFKA_LOG4J_ROOT_LOGLEVEL": "WARN",
+    }
+    settings = settings_of(environment=environment)
+    assert settings.ottla_log_format == "json"
+    assert settings.ottla_cluster_id == "4L6g3nShT-eMCtK--X86sw"
+    assert settings.ottla_log_level == "WARNING"
+
+
+def test_a_compose_file_made_for_kafka_4_starts():
+    environment = {
+        "KAFKA_NODE_ID": "1",
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_LISTENERS": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+        "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:9092",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:9093",
+        "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+        "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+        "KAFKA_NUM_PARTITIONS": "3",
+    }
+    settings, notes = read_settings(options(), environment)
+    assert notes == []
+    assert (settings.wanted_id, settings.num_partitions) == (1, 3)
+    assert [each.name for each in settings.endpoints] == ["PLAINTEXT"]
+
+
+def test_an_open_listener_needs_the_word_insecure():
+    with pytest.raises(InvalidSetting, match="can be reached from other machines"):
+        settings_of("--listen", "10.0.0.1:9092")
+    assert settings_of("--listen", "10.0.0.1:9092", "--insecure").endpoints
+
+
+def test_a_missing_file_is_a_sentence(tmp_path, capsys):
+    assert main(["broker", "start", "--config", str(tmp_path / "nothing.properties")]) == FAILED
+    err = capsys.readouterr().err
+    assert err.startswith("ottla: cannot read ")
+    assert "Check the path after --config" in err
+
+
+def test_a_bad_setting_is_a_sentence(capsys):
+    assert main(["broker", "start", "--set", "num.partitions=many"]) == FAILED
+    err = capsys.readouterr().err
+    assert "num.partitions='many'; it must be a whole number, at least 1" in err
+    assert "Traceback" not in err
+
+
+# --- the life of a broker ------------------------------------------------------------------------------------------
+
+
+def start(serve, *words):
+    return run_start(options("--data", "/somewhere", *words), {}, serve)
+
+
+def test_the_ready_line_is_on_stdout_and_says_where(capsys):
+    async def serve(settings, *, ready, stop):
+        ready(Info())
+
+    assert start(serve) == OK
+    assert capsys.readouterr().out == (
+        "ottla: broker 0 is ready at 127.0.0.1:9092 (data: /somewhere, cluster id abc)\n"
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_the_server_in_order(number, capsys):
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    steps = []
+
+    async def serve(settings, *, ready, stop):
+        ready(Info())
+        os.kill(os.getpid(), number)
+        await stop.wait()
+        steps.append("closed")
+
+    try:
+        assert start(serve) == OK
+    finally:
+        signal.signal(signal.SIGINT, before[0])
+        signal.signal(signal.SIGTERM, before[1])
+    assert steps == ["closed"]
+    assert f"{number.name}: stopping" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "sentences"),
+    [
+        (OSError(errno.EADDRINUSE, "in use"), ["127.0.0.1:9092: the port is taken", "--listen HOST:PORT"]),
+        (OSError(errno.EADDRNOTAVAIL, "no"), ["no such address"]),
+        (PermissionError(errno.EACCES, "no"), ["ports below 1024"]),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "/data"),
+            ["cannot use /data: Permission denied", "--data"],
+        ),
+        (OSError(errno.ENOSPC, "No space left", "/data"), ["Make room on that disk"]),
+        (OSError(errno.ENOTDIR, "Not a directory", "/data"), ["A file is in the way"]),
+        (OSError(errno.EMFILE, "Too many open files"), ["the broker stopped: Too many open files"]),
+    ],
+)
+def test_a_start_that_fails_says_why_and_what_to_do(error, sentences):
+    async def serve(settings, *, ready, stop):
+        raise error
+
+    with pytest.raises(Failure) as failure:
+        start(serve)
+    assert all(sentence in str(failure.value) for sentence in sentences)
+
+
+def test_an_error_of_our_own_is_its_sentence():
+    async def serve(settings, *, ready, stop):
+        raise InvalidSetting("the directory /data belongs to the cluster xyz")
+
+    with pytest.raises(Failure, match="belongs to the cluster xyz"):
+        start(serve)
+
+
+def test_a_fault_is_logged_with_its_trace_and_ends_with_1(capsys):
+    async def serve(settings, *, ready, stop):
+        raise ZeroDivisionError("oops")
+
+    assert start(serve) == FAILED
+    line = json.loads(capsys.readouterr().err.splitlines()[-1])
+    assert line["level"] == "ERROR"
+    assert "ZeroDivisionError: oops" in line["exception"]
+
+
+def test_settings_without_effect_are_named_once(capsys):
+    async def serve(settings, *, ready, stop):
+        pass
+
+    assert start(serve, "--set", "num.io.threads=4", "--set", "quota.window.num=5") == OK
+    messages = [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()]
+    assert messages == [
+        "set, but not acted on yet: quota.window.num",
+        "set, but without meaning in Ottla: num.io.threads",
+    ]
+
+
+def test_what_would_only_seem_to_protect_ends_the_start():
+    async def serve(settings, *, ready, stop):
+        pytest.fail("it must not start")
+
+    with pytest.raises(Failure, match="does not check rights yet"):
+        start(serve, "--set", "super.users=User:admin")
+
+
+def test_explain_names_all_listeners():
+    settings = settings_of("--set", "listeners=PLAINTEXT://127.0.0.1:1,SSL://[::1]:2")
+    assert "127.0.0.1:1, [::1]:2" in explain(OSError(errno.EADDRINUSE, "x"), settings)
+
+
+# --- ottla broker settings -----------------------------------------------------------------------------------------
+
+
+def test_settings_are_found_by_a_word(capsys):
+    assert main(["broker", "settings", "log.retention"]) == OK
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("NAME")
+    assert [line.split()[0] for line in lines[1:]] == [
+        *("log.retention.bytes", "log.retention.check.interval.ms", "log.retention.hours"),
+        *("log.retention.minutes", "log.retention.ms"),
+    ]
+
+
+def test_settings_as_json(capsys):
+    assert main(["broker", "settings", "auto.create", "--format", "json"]) == OK
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["name"], found["default"]) == ("auto.create.topics.enable", "true")
+
+
+def test_no_setting_of_that_word_is_a_failure():
+    assert main(["broker", "settings", "nothing-like-it"]) == FAILED
+
+
+def test_start_help_has_examples(capsys):
+    with pytest.raises(SystemExit):
+        main(["broker", "start", "--help"])
+    assert "ottla broker start --config server.properties" in capsys.readouterr().out
+
+
+def test_the_options_are_those_of_the_documentation():
+    assert isinstance(options("--config", "f", "--set", "a=b", "--data", "d", "--listen", "h:1"), argparse.Namespace)

@@ -1,0 +1,114 @@
+"""The command as a whole: help, wrong words, exit codes, and what is not imported."""
+
+import subprocess
+import sys
+
+import pytest
+
+from ottla import __version__
+from ottla.cli import main as main_module
+from ottla.cli.main import NOUNS, main
+from ottla.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, OK, Failure
+
+
+def exit_code_of(words):
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    return ended.value.code
+
+
+def test_help_names_every_noun_and_has_examples(capsys):
+    assert exit_code_of(["--help"]) == OK
+    out = capsys.readouterr().out
+    assert all(noun in out for noun in NOUNS)
+    assert "examples:" in out
+
+
+def test_no_words_print_the_help_and_a_noun_alone_prints_its_verbs(capsys):
+    assert main([]) == OK
+    assert "NOUN" in capsys.readouterr().out
+    assert main(["broker"]) == FAILED
+    assert "start" in capsys.readouterr().out
+
+
+def test_the_version_is_printed(capsys):
+    assert exit_code_of(["--version"]) == OK
+    assert capsys.readouterr().out == f"ottla {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["brokr", "start"], "there is no 'brokr'; did you mean 'broker'?"),
+        (["broker", "strat"], "there is no 'strat'; did you mean 'start'?"),
+        (["broker", "xyz"], "there is no 'xyz'; there is start, settings"),
+        (["broker", "start", "--nothing"], "unrecognized arguments: --nothing"),
+    ],
+)
+def test_wrong_words_end_with_1_and_the_nearest(words, sentence, capsys):
+    assert exit_code_of(words) == FAILED
+    assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "said"),
+    [
+        (Failure("it is so, do that"), FAILED, "ottla: it is so, do that\n"),
+        (KeyboardInterrupt(), INTERRUPTED, ""),
+    ],
+)
+def test_failures_are_a_sentence_and_ctrl_c_is_quiet(raised, code, said, monkeypatch, capsys):
+    def fail(words):
+        raise raised
+
+    monkeypatch.setattr(main_module, "_run", fail)
+    assert main([]) == code
+    assert capsys.readouterr() == ("", said)
+
+
+def run_python(code, **options):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, **options)
+
+
+def test_a_closed_pipe_is_quiet():
+    code = """
+import os, sys
+from ottla.cli.main import main
+r, w = os.pipe(); os.close(r); os.dup2(w, 1)
+code = main(["broker", "settings"])
+sys.exit(code)
+"""
+    done = run_python(code)
+    assert (done.returncode, done.stderr) == (BROKEN_PIPE, "")
+
+
+def test_help_imports_nothing_heavy():
+    code = """
+import sys
+from ottla.cli.main import main
+try:
+    main(["--help"])
+except SystemExit:
+    pass
+heavy = {"asyncio", "ssl", "uvloop", "ottla.broker", "ottla.storage", "ottla.records", "ottla.protocol", "dataclasses"}
+print(sorted(heavy & set(sys.modules)), file=sys.stderr)
+"""
+    assert run_python(code).stderr == "[]\n"
+
+
+def test_help_of_a_verb_imports_neither_a_loop_nor_the_broker():
+    code = """
+import sys
+from ottla.cli.main import main
+try:
+    main(["broker", "start", "--help"])
+except SystemExit:
+    pass
+print(sorted({"asyncio", "ottla.broker"} & set(sys.modules)), file=sys.stderr)
+"""
+    assert run_python(code).stderr == "[]\n"
+
+
+def test_python_m_ottla_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "ottla", "--version"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, f"ottla {__version__}\n")
