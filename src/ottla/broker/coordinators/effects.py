@@ -12,7 +12,7 @@ effects goes out, and the runtime carries them out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -87,10 +87,13 @@ class ClusterView(Protocol):
 
 
 class Shard(Protocol):
-    """What the runtime needs of every coordinator shard; the methods per API come on top."""
+    """What the runtime needs of every coordinator shard; the methods per API come on top.
+
+    Effects are those above, and whatever further kinds the coordinator of the shard carries out itself.
+    """
 
     def replay(self, record: StoredRecord, *, offset: int, producer_id: int = -1, producer_epoch: int = -1) -> None: ...
     def replay_end_of_transaction(self, *, producer_id: int, producer_epoch: int, committed: bool) -> None: ...
-    def loaded(self, now_ms: int) -> list[Effect]: ...
-    def timer_fired(self, key: Hashable, now_ms: int) -> list[Effect]: ...
-    def unload(self) -> list[Effect]: ...
+    def loaded(self, now_ms: int) -> Sequence[Any]: ...
+    def timer_fired(self, key: Hashable, now_ms: int) -> Sequence[Any]: ...
+    def unload(self) -> Sequence[Any]: ...

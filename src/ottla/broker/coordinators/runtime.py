@@ -5,8 +5,10 @@ broker leads.
 
 1. `call` names the waiting request by a token and asks the shard; the effects are carried out before anything else
    happens to the shard. So a shard always sees its newest state.
-2. A Write is appended as one batch and replayed at once; its replies wait until the partition's high watermark has
-   passed it. When the append is refused nothing is replayed, and the shard says what to reply instead.
+2. A Write is appended as one batch and replayed at once; its replies, and effects of other kinds that follow it in the
+   same list (markers), wait until the partition's high watermark has passed it. When the append is refused nothing is
+   replayed, the shard says what to reply instead, and what follows is dropped. A Write without records waits for what
+   was written before it.
 3. A shard that is being loaded answers COORDINATOR_LOAD_IN_PROGRESS, one that is not here NOT_COORDINATOR.
 4. Loading is a replay of the log from its start: the same `replay` as in daily work.
 """
@@ -14,13 +16,14 @@ broker leads.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import (
     CancelTimer,
-    Effect,
     Reply,
     SetTimer,
     Shard,
@@ -49,10 +52,12 @@ class InternalPartition(Protocol):
     def leader_epoch(self) -> int: ...
     @property
     def high_watermark(self) -> int: ...
+    @property
+    def log_end_offset(self) -> int: ...
     def append_internal(self, batch: bytearray, now_ms: int) -> int:
         """Append one batch as coordinator; gives the offset after it. Raises BrokerError."""
 
-    def read_batches(self, up_to_log_end: bool = True) -> Iterator[RecordBatch]:
+    def read_batches(self) -> Iterator[RecordBatch]:
         """Every batch from the start of the log."""
 
 
@@ -63,7 +68,8 @@ class _Place(Generic[S]):
         self.shard = shard
         self.partition = partition
         self.is_loaded = False
-        self.uncommitted: list[tuple[int, tuple[Reply, ...]]] = []  # (offset that must be committed, replies)
+        # (offset that must be committed, what to do then)
+        self.uncommitted: deque[tuple[int, Callable[[], None]]] = deque()
 
 
 class Runtime(Generic[S]):
@@ -75,13 +81,16 @@ class Runtime(Generic[S]):
         kinds: dict[type[Message], type[Message]],
         now_ms: Callable[[], int],
         other_effect: Callable[[int, Any], None] | None = None,
+        wake: Callable[[], None] | None = None,
     ) -> None:
-        """`kinds` maps the class of every stored key to the class of its value."""
+        """`kinds` maps the class of every stored key to the class of its value. `wake` is called when a timer is set
+        that comes before all others."""
         self._name = name
         self._make_shard = make_shard
         self._kinds = kinds
         self._now_ms = now_ms
         self._other_effect = other_effect
+        self._wake = wake
         self._places: dict[int, _Place[S]] = {}
         self._waiting: dict[Token, Later[Message]] = {}
         self._next_token = 0
@@ -89,7 +98,7 @@ class Runtime(Generic[S]):
 
     # -- asking ------------------------------------------------------------------------------------------------------
 
-    def call(self, index: int, ask: Callable[[S, Token, int], list[Effect]]) -> Later[Message]:
+    def call(self, index: int, ask: Callable[[S, Token, int], Sequence[Any]]) -> Later[Message]:
         """Ask the shard of partition `index`; raises when it is not here or not loaded yet."""
         place = self._place(index)
         self._next_token += 1
@@ -99,7 +108,7 @@ class Runtime(Generic[S]):
         self._carry_out(index, place, ask(place.shard, token, self._now_ms()))
         return later
 
-    def tell(self, index: int, tell: Callable[[S, int], list[Effect]]) -> None:
+    def tell(self, index: int, tell: Callable[[S, int], Sequence[Any]]) -> None:
         """Tell the shard something that nobody waits for; nothing happens when it is not here."""
         place = self._places.get(index)
         if place is not None and place.is_loaded:
@@ -129,19 +138,25 @@ class Runtime(Generic[S]):
     # -- effects -----------------------------------------------------------------------------------------------------
 
     def _carry_out(self, index: int, place: _Place[S], effects: Sequence[Any]) -> None:
+        is_dropped = False
+        waits_for = 0  # the offset that must be committed before an effect of another kind
         for effect in effects:
             if isinstance(effect, Reply):
                 self._reply(effect)
             elif isinstance(effect, Write):
-                self._write(index, place, effect)
+                written = self._write(place, effect)
+                is_dropped = is_dropped or written is None
+                waits_for = max(waits_for, written or 0)
             elif isinstance(effect, SetTimer):
-                self._timers.set((index, effect.key), effect.at_ms)
+                if self._timers.set((index, effect.key), effect.at_ms) and self._wake is not None:
+                    self._wake()
             elif isinstance(effect, CancelTimer):
                 self._timers.cancel((index, effect.key))
-            elif self._other_effect is not None:
-                self._other_effect(index, effect)
-            else:
+            elif self._other_effect is None:
                 raise TypeError(f"{self._name} does not know the effect {effect!r}")
+            elif not is_dropped:
+                place.uncommitted.append((waits_for, partial(self._other_effect, index, effect)))
+        self.committed(index)
 
     def _reply(self, reply: Reply) -> None:
         later = self._waiting.pop(reply.token, None)
@@ -149,34 +164,36 @@ class Runtime(Generic[S]):
             raise RuntimeError(f"{self._name}: request {reply.token} was answered twice or never asked")
         later.give(reply.response)
 
-    def _write(self, index: int, place: _Place[S], write: Write) -> None:
-        now_ms = self._now_ms()
-        try:
-            next_offset = place.partition.append_internal(_batch_of(write, now_ms), now_ms)
-        except BrokerError as error:
-            for reply in write.failure(error):
-                self._reply(reply)
-            return
-        first_offset = next_offset - len(write.records)
+    def _write(self, place: _Place[S], write: Write) -> int | None:
+        """Append and replay; gives the offset that must be committed, None when the append was refused."""
+        next_offset = place.partition.log_end_offset
+        if write.records:
+            now_ms = self._now_ms()
+            try:
+                next_offset = place.partition.append_internal(_batch_of(write, now_ms), now_ms)
+            except BrokerError as error:
+                for reply in write.failure(error):
+                    self._reply(reply)
+                return None
+            self._replay_written(place.shard, write, next_offset - len(write.records))
+        for reply in write.replies:
+            place.uncommitted.append((next_offset, partial(self._reply, reply)))
+        return next_offset
+
+    def _replay_written(self, shard: S, write: Write, first_offset: int) -> None:
         for delta, record in enumerate(write.records):
-            place.shard.replay(
+            shard.replay(
                 record,
                 offset=first_offset + delta,
                 producer_id=write.producer_id,
                 producer_epoch=write.producer_epoch,
             )
-        if write.replies:
-            place.uncommitted.append((next_offset, write.replies))
-            self.committed(index)
 
     def committed(self, index: int) -> None:
-        """The partition's high watermark may have moved: answer what waited for it."""
+        """The partition's high watermark may have moved: do what waited for it."""
         place = self._places.get(index)
-        if place is None:
-            return
-        while place.uncommitted and place.uncommitted[0][0] <= place.partition.high_watermark:
-            for reply in place.uncommitted.pop(0)[1]:
-                self._reply(reply)
+        while place is not None and place.uncommitted and place.uncommitted[0][0] <= place.partition.high_watermark:
+            place.uncommitted.popleft()[1]()
 
     # -- timers ------------------------------------------------------------------------------------------------------
 
@@ -205,14 +222,21 @@ class Runtime(Generic[S]):
         place = self._places.pop(index, None)
         if place is None:
             return
-        for _, replies in place.uncommitted:
-            for reply in replies:
-                # The records may or may not survive with the new leader; the client has to ask there.
-                later = self._waiting.pop(reply.token, None)
+        # What was appended may or may not survive with the new leader: those who wait are told to ask there.
+        for _, action in place.uncommitted:
+            if isinstance(action, partial) and action.args and isinstance(action.args[0], Reply):
+                later = self._waiting.pop(action.args[0].token, None)
                 if later is not None:
-                    later.give(reply.response)
+                    later.give(self._not_here(action.args[0].response))
+        place.uncommitted.clear()
         if place.is_loaded:
             self._carry_out(index, place, place.shard.unload())
+
+    def _not_here(self, response: Message) -> Message:
+        """The same answer, saying NOT_COORDINATOR where it said that all is well."""
+        if hasattr(response, "error_code"):
+            response.error_code = NotCoordinator.code
+        return response
 
     def replay_marker(self, index: int, *, producer_id: int, producer_epoch: int, committed: bool) -> None:
         """A transaction marker was written into this partition."""

@@ -10,7 +10,7 @@ operation under it is asked whether it can be answered now. At its deadline an o
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Protocol
 
 from ottla.broker.waiting.timer_wheel import TimerWheel
@@ -25,7 +25,9 @@ class Operation(Protocol):
 
 
 class Purgatory:
-    def __init__(self) -> None:
+    def __init__(self, wake: Callable[[], None] | None = None) -> None:
+        """`wake` is called when an operation waits whose deadline comes before all others."""
+        self._wake = wake
         self._watched: dict[Hashable, dict[int, Operation]] = {}
         self._keys_of: dict[int, tuple[Hashable, ...]] = {}
         self._timers: TimerWheel[int] = TimerWheel()
@@ -45,10 +47,12 @@ class Purgatory:
             self._watched.setdefault(key, {})[number] = operation
         self._keys_of[number] = kept
         self._waiting[number] = operation
-        self._timers.set(number, deadline_ms)
+        is_next = self._timers.set(number, deadline_ms)
         if operation.try_complete():
             self._forget(number)
             return True
+        if is_next and self._wake is not None:
+            self._wake()
         return False
 
     def check(self, key: Hashable) -> int:

@@ -33,17 +33,20 @@ class TimerWheel(Generic[K]):
     def __contains__(self, key: object) -> bool:
         return key in self._bucket_of
 
-    def set(self, key: K, at_ms: float) -> None:
+    def set(self, key: K, at_ms: float) -> bool:
+        """Set or replace a timer; True when it may be the next to fire."""
         tick = -int(-at_ms // self._tick_ms)  # rounded up
         if self._bucket_of.get(key) == tick:
-            return
+            return False
         self.cancel(key)
+        is_next = not self._heap or tick < self._heap[0]
         bucket = self._buckets.get(tick)
         if bucket is None:
             bucket = self._buckets[tick] = {}
             heapq.heappush(self._heap, tick)
         bucket[key] = None
         self._bucket_of[key] = tick
+        return is_next
 
     def cancel(self, key: K) -> bool:
         """Forget a timer; False when there was none. Its bucket stays until its time, empty or not."""

@@ -1,0 +1,386 @@
+"""The broker: the parts that handlers use, and what must happen between them when something changes.
+
+Three things move the parts, all of them on the loop:
+
+    a record is appended   `appended` has it flushed where durability asks for it, and tells who waits
+    an offset is committed `moved` completes waiting produces and fetches, and what coordinators promised
+    the image changes      `adopt` makes the partitions follow it, loads and unloads coordinators
+
+Nothing here knows sockets; server.py puts a network in front of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from random import Random
+from typing import Any
+
+from ottla.broker.answers import Later
+from ottla.broker.changes import ChangeQueue
+from ottla.broker.coordinators.groups import coordinator as groups
+from ottla.broker.coordinators.groups.coordinator import GroupCoordinator
+from ottla.broker.coordinators.groups.shard import GroupShard
+from ottla.broker.coordinators.home import Home
+from ottla.broker.coordinators.runtime import InternalPartition, Runtime
+from ottla.broker.coordinators.transactions import coordinator as transactions
+from ottla.broker.coordinators.transactions.coordinator import TransactionCoordinator
+from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock, ProducerIdBlocks
+from ottla.broker.coordinators.transactions.shard import TransactionShard
+from ottla.broker.internal_topics import internal_topic_request
+from ottla.broker.replication.commits import Commits
+from ottla.broker.replication.fetch_sessions import FetchSessions
+from ottla.broker.replication.manager import Logs, ReplicaManager
+from ottla.broker.replication.markers import write_marker
+from ottla.broker.replication.partition import Partition
+from ottla.broker.request_metrics import RequestMetrics, TopicMetrics
+from ottla.broker.settings import BrokerSettings
+from ottla.broker.waiting.purgatory import Purgatory
+from ottla.broker.workers import Flusher
+from ottla.clock import Clock
+from ottla.cluster.brokers import ProducerIds, allocate_producer_ids
+from ottla.cluster.changes import AlterConfig, Change, CreateTopic
+from ottla.cluster.config_layers import ConfigRules, topic_in_effect
+from ottla.cluster.features import SUPPORTED
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.model import ResourceType
+from ottla.cluster.plan import Plan
+from ottla.cluster.topic_names import INTERNAL_TOPICS, check_name
+from ottla.cluster.topics import TopicRules, create_topics
+from ottla.errors import BrokerError, KafkaStorageError, LeaderNotAvailable, error_for_code
+from ottla.metrics import Registry
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.schema import Message
+from ottla.settings import Settings
+from ottla.storage.settings import TopicSettings
+from ottla.values import random_uuid, uuid_to_text
+
+log = logging.getLogger(__name__)
+
+
+class LiveView:
+    """ClusterView of whatever image is the newest."""
+
+    def __init__(self, image: Callable[[], ClusterImage]) -> None:
+        self._image = image
+
+    def topic_id(self, name: str) -> bytes | None:
+        return self._image().topic_id(name)
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return self._image().topic_name(topic_id)
+
+    def partition_count(self, name: str) -> int | None:
+        return self._image().partition_count(name)
+
+    def topics(self) -> Iterable[str]:
+        return self._image().topics()
+
+
+class Broker:
+    """One broker without its network. `pool` runs blocking disk work; None runs it on the loop (memory only)."""
+
+    supported_features = SUPPORTED
+    internal_topics = INTERNAL_TOPICS
+
+    def __init__(
+        self,
+        broker_id: int,
+        settings: BrokerSettings,
+        *,
+        clock: Clock,
+        store: Any,
+        logs: Logs,
+        pool: Executor | None,
+        random: Random,
+        registry: Registry,
+        served_apis: frozenset[int],
+    ) -> None:
+        self.id = broker_id
+        self.settings = settings
+        self.clock = clock
+        self.random = random
+        self.served_apis = served_apis
+        self.image: ClusterImage = store.load()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_ms = 0.0
+        self.config_rules = ConfigRules(broker_id=broker_id, broker=settings, group=Settings)
+        self.request_metrics = RequestMetrics(registry, clock.monotonic_ms)
+        self.topic_metrics = TopicMetrics(registry)
+        self.changes = ChangeQueue(store, pool, self.adopt)
+        self.replicas = ReplicaManager(broker_id, logs, settings_of=self._topic_settings)
+        self.fetch_sessions = FetchSessions(
+            lambda: random.randint(1, (1 << 31) - 1), slots=settings.max_incremental_fetch_session_cache_slots
+        )
+        self.produce_purgatory = Purgatory(self.arm)
+        self.fetch_purgatory = Purgatory(self.arm)
+        self.commits = Commits()
+        self.offline: Callable[[Partition, KafkaStorageError], None] | None = None
+        self._flusher = Flusher(pool, now_ms=clock.now_ms, flushed=self.moved, failed=self._storage_failed)
+        self._producer_ids = ProducerIdBlocks()
+        self.groups = self._make_groups()
+        self.transactions = self._make_transactions()
+        self._runtimes: dict[str, Runtime[Any]] = {
+            groups.TOPIC: self.groups.runtime,
+            transactions.TOPIC: self.transactions.runtime,
+        }
+
+    # -- making ------------------------------------------------------------------------------------------------------
+
+    def _make_groups(self) -> GroupCoordinator:
+        def make_shard(index: int, partition: InternalPartition) -> GroupShard:
+            return GroupShard(self.settings, LiveView(lambda: self.image), self._new_uuid_text)
+
+        runtime = Runtime(
+            groups.TOPIC, make_shard=make_shard, kinds=groups.KINDS, now_ms=self.clock.now_ms, wake=self.arm
+        )
+        return GroupCoordinator(runtime, lambda: self.image.partition_count(groups.TOPIC))
+
+    def _make_transactions(self) -> TransactionCoordinator:
+        def make_shard(index: int, partition: InternalPartition) -> TransactionShard:
+            return TransactionShard(
+                self.settings,
+                coordinator_epoch=partition.leader_epoch,
+                next_producer_id=self.next_producer_id,
+                transaction_version=self.image.feature("transaction.version"),
+            )
+
+        made = TransactionCoordinator(
+            lambda: self.image.partition_count(transactions.TOPIC),
+            lambda markers, name, told: write_marker(self, markers, name, told),
+        )
+        made.runtime = Runtime(
+            transactions.TOPIC,
+            make_shard=make_shard,
+            kinds=transactions.KINDS,
+            now_ms=self.clock.now_ms,
+            other_effect=made.carry_out,
+            wake=self.arm,
+        )
+        return made
+
+    def start(self) -> None:
+        """Make the disk follow the image, load the coordinators, get producer ids."""
+        self._follow(self.image, None)
+        self._ask_for_producer_ids()
+
+    # -- what changes ------------------------------------------------------------------------------------------------
+
+    def appended(self, partition: Partition) -> None:
+        """Something was appended: have it flushed if it must be, or tell who waits."""
+        if partition.needs_flush:
+            self._flusher.mark(partition)
+        else:
+            self.moved(partition)
+
+    def moved(self, partition: Partition) -> None:
+        """Something was flushed or replicated: the high watermark may have moved."""
+        partition.advance()
+        name = partition.name
+        self.produce_purgatory.check(name)
+        self.fetch_purgatory.check(name)
+        self.commits.moved(partition)
+        runtime = self._runtimes.get(name.topic)
+        if runtime is not None:
+            runtime.committed(name.partition)
+
+    def adopt(self, image: ClusterImage, changes: Sequence[Change]) -> None:
+        """The cluster's truth changed."""
+        deleted = self._deleted_topics(image)
+        self.image = image
+        self._follow(image, _topics_of(image, changes))
+        for index, _ in list(self.groups.runtime.shards()):
+            if deleted:
+                self.groups.runtime.tell(index, lambda shard, now_ms: shard.topics_deleted(deleted, now_ms))
+
+    def _deleted_topics(self, image: ClusterImage) -> list[tuple[str, bytes]]:
+        gone = []
+        for name in self.image.topics():
+            topic_id = self.image.topic_id(name)
+            if topic_id is not None and image.topic_id(name) != topic_id:
+                gone.append((name, topic_id))
+        return gone
+
+    def _follow(self, image: ClusterImage, topics: set[str] | None) -> None:
+        moves = self.replicas.follow(image, topics, self.clock.now_ms())
+        for name in moves.removed:
+            self.commits.forget(name)
+            runtime = self._runtimes.get(name.topic)
+            if runtime is not None:
+                runtime.unload(name.partition)
+        for partition in moves.new_leaders:
+            runtime = self._runtimes.get(partition.name.topic)
+            if runtime is not None:
+                runtime.load(partition.name.partition, Home(partition, self.appended))
+        for partition in moves.new_leaders:
+            self.appended(partition)
+        self.arm()
+
+    def _storage_failed(self, partition: Partition, error: KafkaStorageError) -> None:
+        log.error("%s: the disk failed, the partition is offline: %s", partition.name, error)
+        partition.offline = error
+        self.moved(partition)
+        if self.offline is not None:
+            self.offline(partition, error)
+
+    # -- topics ------------------------------------------------------------------------------------------------------
+
+    @property
+    def topic_rules(self) -> TopicRules:
+        return TopicRules(
+            configs=self.config_rules,
+            default_partitions=self.settings.num_partitions,
+            default_replication_factor=self.settings.default_replication_factor,
+            deletion_enabled=self.settings.delete_topic_enable,
+        )
+
+    def _topic_settings(self, image: ClusterImage, name: str) -> TopicSettings:
+        return topic_in_effect(image, name, self.config_rules)
+
+    def is_legal_topic_name(self, name: str) -> bool:
+        try:
+            check_name(name)
+        except BrokerError:
+            return False
+        return True
+
+    def create_missing_topics(self, names: Sequence[str]) -> dict[str, BrokerError]:
+        """Begin to make topics that a client asked for; says why it is refused, or that it must ask again."""
+        if not self.settings.auto_create_topics_enable:
+            return {}
+        wanted = [name for name in names if self.is_legal_topic_name(name)]
+        for name in wanted:
+            if name in INTERNAL_TOPICS:
+                self.create_internal_topic(name)
+            else:
+                self._create(_with_defaults(name))
+        return {name: LeaderNotAvailable() for name in wanted if self.image.topic(name) is None}
+
+    def create_internal_topic(self, name: str) -> None:
+        self._create(internal_topic_request(name, self.settings))
+
+    def _create(self, topic: CreatableTopic) -> None:
+        def plan(image: ClusterImage) -> Plan[Any]:
+            if image.topic(topic.name) is not None:
+                return Plan((), [])
+            request = CreateTopicsRequest(topics=[topic], timeout_ms=0)
+            return create_topics(image, request, self.topic_rules, self.random)
+
+        def done(given: Any) -> None:
+            error = given if isinstance(given, BrokerError) else None
+            for answer in getattr(given, "answers", ()):
+                if answer.error_code:
+                    error = error_for_code(answer.error_code)(answer.error_message)
+            if error is not None:
+                log.warning("topic %s could not be made: %s", topic.name, error)
+
+        self.changes.submit(plan).when_given(done)
+
+    def change(self, make_plan: Callable[[ClusterImage], Any], answer: Callable[[Any], Message]) -> Later[Any]:
+        """Plan, store, then answer with what `answer` makes of the plan or of the error that stopped it."""
+        later: Later[Any] = Later()
+        self.changes.submit(make_plan).when_given(lambda given: later.give(answer(given)))
+        return later
+
+    # -- producer ids ------------------------------------------------------------------------------------------------
+
+    def next_producer_id(self) -> int:
+        try:
+            return self._producer_ids.next_id()
+        finally:
+            self._ask_for_producer_ids()
+
+    def _ask_for_producer_ids(self) -> None:
+        if self._producer_ids.wanted() is None:
+            return
+
+        def plan(image: ClusterImage) -> Plan[ProducerIds]:
+            broker = image.brokers.get(self.id)
+            change, block = allocate_producer_ids(image, self.id, broker.epoch if broker is not None else -1)
+            return Plan((change,), [block])
+
+        def stored(given: Any) -> None:
+            if isinstance(given, BrokerError):
+                log.warning("no block of producer ids: %s", given)
+                self._producer_ids.ask_failed()
+            else:
+                self._producer_ids.block_stored(ProducerIdBlock(*given.answers[0]))
+
+        self.changes.submit(plan).when_given(stored)
+
+    def _new_uuid_text(self) -> str:
+        return uuid_to_text(random_uuid(self.random.randbytes))
+
+    # -- time --------------------------------------------------------------------------------------------------------
+
+    def arm(self) -> None:
+        """Have `tick` called when the next deadline comes. Called whenever a new one may have been set."""
+        due_in_ms = self._due_in_ms()
+        if due_in_ms is None:
+            return
+        due_ms = self.clock.monotonic_ms() + due_in_ms
+        if self._alarm is not None:
+            if self._alarm_ms <= due_ms:
+                return
+            self._alarm.cancel()
+        self._alarm_ms = due_ms
+        self._alarm = asyncio.get_running_loop().call_later(max(due_in_ms, 0) / 1000, self.tick)
+
+    def _due_in_ms(self) -> float | None:
+        monotonic_ms, now_ms = self.clock.monotonic_ms(), self.clock.now_ms()
+        waits = [
+            due - monotonic_ms
+            for due in (self.produce_purgatory.next_due_ms(), self.fetch_purgatory.next_due_ms())
+            if due is not None
+        ]
+        waits += [
+            due - now_ms
+            for due in (self.groups.runtime.next_due_ms(), self.transactions.runtime.next_due_ms())
+            if due is not None
+        ]
+        return min(waits, default=None)
+
+    def tick(self) -> None:
+        """Deadlines that have come."""
+        self._alarm = None
+        monotonic_ms, now_ms = self.clock.monotonic_ms(), self.clock.now_ms()
+        self.produce_purgatory.expire_due(monotonic_ms)
+        self.fetch_purgatory.expire_due(monotonic_ms)
+        self.groups.runtime.fire_due(now_ms)
+        self.transactions.runtime.fire_due(now_ms)
+        self.arm()
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing is on its way to the disk."""
+        return self._flusher.is_idle and self.changes.is_idle
+
+    def stop(self) -> None:
+        """Answer everybody who waits; the owner then waits for `is_quiet` and closes the logs."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self.produce_purgatory.expire_all()
+        self.fetch_purgatory.expire_all()
+
+
+def _with_defaults(name: str) -> CreatableTopic:
+    return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=[], configs=[])
+
+
+def _topics_of(image: ClusterImage, changes: Sequence[Change]) -> set[str] | None:
+    """The topics that changes are about; None when it may be any."""
+    found: set[str] = set()
+    for change in changes:
+        if isinstance(change, CreateTopic):
+            found.add(change.topic.name)
+        elif isinstance(change, AlterConfig) and change.resource.type is ResourceType.TOPIC:
+            found.add(change.resource.name)
+        elif isinstance(change, AlterConfig) and change.resource.type is not ResourceType.BROKER:
+            continue
+        else:
+            return None
+    return found

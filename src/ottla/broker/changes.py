@@ -1,0 +1,85 @@
+"""Changes of the cluster's truth, one after another: plan on the newest image, store, then answer.
+
+A plan is made when its turn comes, on the image that is then the newest; so two requests never decide on the same old
+state. The store's write runs on a worker thread; the loop goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any
+
+from ottla.broker.answers import Later
+from ottla.cluster.image import ClusterImage
+from ottla.errors import BrokerError, KafkaStorageError
+
+log = logging.getLogger(__name__)
+
+MakePlan = Callable[[ClusterImage], Any]  # gives something with .changes; may raise BrokerError
+
+
+class ChangeQueue:
+    """`adopt(image, changes)` is called when a commit is true, before its Later is given."""
+
+    def __init__(self, store: Any, pool: Executor | None, adopt: Callable[[ClusterImage, Any], None]) -> None:
+        self._store = store
+        self._pool = pool
+        self._adopt = adopt
+        self._waiting: deque[tuple[MakePlan, Later[Any]]] = deque()
+        self._is_busy = False
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._is_busy and not self._waiting
+
+    def submit(self, make_plan: MakePlan) -> Later[Any]:
+        """Gives the plan once its changes are stored, or the BrokerError that stopped it."""
+        later: Later[Any] = Later()
+        self._waiting.append((make_plan, later))
+        self._next()
+        return later
+
+    def _next(self) -> None:
+        while self._waiting and not self._is_busy:
+            make_plan, later = self._waiting.popleft()
+            try:
+                plan = make_plan(self._store.load())
+            except BrokerError as error:
+                later.give(error)
+                continue
+            if plan.changes:
+                self._commit(plan, later)
+            else:
+                later.give(plan)
+
+    def _commit(self, plan: Any, later: Later[Any]) -> None:
+        try:
+            if self._pool is None or not hasattr(self._store, "begin"):
+                image = self._store.commit(plan.changes)
+                self._adopt(image, plan.changes)
+                later.give(plan)
+                return
+            pending = self._store.begin(plan.changes)
+        except BrokerError as error:
+            later.give(error)
+            return
+        self._is_busy = True
+        written = asyncio.get_running_loop().run_in_executor(self._pool, pending.write)
+        written.add_done_callback(lambda done: self._written(done, pending, plan, later))
+
+    def _written(self, done: asyncio.Future[None], pending: Any, plan: Any, later: Later[Any]) -> None:
+        self._is_busy = False
+        error = done.exception()
+        if error is None:
+            self._adopt(self._store.finish(pending), plan.changes)
+            later.give(plan)
+        elif isinstance(error, BrokerError):
+            later.give(error)
+        else:
+            log.error("a change of the metadata could not be written", exc_info=error)
+            later.give(KafkaStorageError(str(error)))
+        self._next()

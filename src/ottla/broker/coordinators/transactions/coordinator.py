@@ -1,0 +1,119 @@
+"""The transaction coordinator of this broker: whose shard an id is, markers, and what Produce must ask first."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from ottla.broker.answers import Later
+from ottla.broker.coordinators.effects import Effect, RequestContext
+from ottla.broker.coordinators.placement import partition_for_name
+from ottla.broker.coordinators.runtime import Runtime
+from ottla.broker.coordinators.transactions.markers import DropMarkers, WriteMarkers
+from ottla.broker.coordinators.transactions.shard import TransactionShard
+from ottla.errors import BrokerError, CoordinatorNotAvailable, error_for_code
+from ottla.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from ottla.protocol.schema import Message
+from ottla.protocol.stored.transactions import TransactionLogKey, TransactionLogValue
+from ottla.values import TopicPartition
+
+TOPIC: Final = "__transaction_state"
+KINDS: Final[dict[type[Message], type[Message]]] = {TransactionLogKey: TransactionLogValue}
+
+BATCHED_VERSION: Final = 5  # of AddPartitionsToTxn between brokers
+
+Method = Callable[[TransactionShard, int, Any, RequestContext, int], list[Any]]
+# Write one marker: (markers, partition, told what became of it).
+WriteMarker = Callable[[WriteMarkers, TopicPartition, Callable[[BrokerError | None], None]], None]
+
+
+class TransactionCoordinator:
+    def __init__(self, partition_count: Callable[[], int | None], write_marker: WriteMarker) -> None:
+        self.runtime: Runtime[TransactionShard]  # set by the broker, which makes both
+        self._partition_count = partition_count
+        self._write_marker = write_marker
+
+    def partition_of(self, transactional_id: str) -> int:
+        count = self._partition_count()
+        if count is None:
+            raise CoordinatorNotAvailable(f"{TOPIC} does not exist yet")
+        return partition_for_name(transactional_id, count)
+
+    def ask(self, transactional_id: str, method: Method, request: Message, context: RequestContext) -> Later[Any]:
+        return self.runtime.call(
+            self.partition_of(transactional_id),
+            lambda shard, token, now_ms: method(shard, token, request, context, now_ms),
+        )
+
+    # -- markers -----------------------------------------------------------------------------------------------------
+
+    def carry_out(self, index: int, effect: Effect | WriteMarkers | DropMarkers) -> None:
+        """Effects that only this coordinator has. An answer about dropped markers does no harm: nobody waits for it."""
+        if isinstance(effect, WriteMarkers):
+            for partition in effect.partitions:
+                self._one_marker(index, effect, partition)
+        elif not isinstance(effect, DropMarkers):
+            raise TypeError(f"no effect of a transaction coordinator: {effect!r}")
+
+    def _one_marker(self, index: int, markers: WriteMarkers, partition: TopicPartition) -> None:
+        def told(error: BrokerError | None) -> None:
+            self.runtime.tell(index, lambda shard, now_ms: shard.markers_written(markers, partition, error, now_ms))
+
+        self._write_marker(markers, partition, told)
+
+    # -- before a transactional produce ------------------------------------------------------------------------------
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[TopicPartition],
+        *,
+        verify_only: bool,
+        context: RequestContext,
+    ) -> Later[dict[TopicPartition, BrokerError]]:
+        """Add partitions to a transaction, or only ask whether they are part of it; gives those that are refused."""
+        wanted = list(partitions)
+        by_topic: dict[str, list[int]] = defaultdict(list)
+        for name in wanted:
+            by_topic[name.topic].append(name.partition)
+        transaction = AddPartitionsToTxnTransaction(
+            transactional_id=transactional_id,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            verify_only=verify_only,
+            topics=[AddPartitionsToTxnTopic(name=topic, partitions=found) for topic, found in by_topic.items()],
+        )
+        refused: Later[dict[TopicPartition, BrokerError]] = Later()
+        batched = RequestContext(
+            api_version=BATCHED_VERSION,
+            client_id=context.client_id,
+            client_host=context.client_host,
+            principal=context.principal,
+            listener=context.listener,
+        )
+        try:
+            request = AddPartitionsToTxnRequest(transactions=[transaction])
+            asked = self.ask(transactional_id, TransactionShard.add_partitions_to_txn, request, batched)
+        except BrokerError as error:
+            refused.give(dict.fromkeys(wanted, error))
+            return refused
+        asked.when_given(lambda answer: refused.give(_refused(answer)))
+        return refused
+
+
+def _refused(answer: AddPartitionsToTxnResponse) -> dict[TopicPartition, BrokerError]:
+    return {
+        TopicPartition(topic.name, partition.partition_index): error_for_code(partition.partition_error_code)()
+        for result in answer.results_by_transaction
+        for topic in result.topic_results
+        for partition in topic.results_by_partition
+        if partition.partition_error_code
+    }

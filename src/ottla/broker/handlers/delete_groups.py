@@ -1,0 +1,34 @@
+"""DeleteGroups: remove empty groups with their offsets, each asked at its own shard."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.answers import Later, gather
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.coordinators.groups.shard import GroupShard
+from ottla.errors import BrokerError
+from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+def handle(broker: Broker, request: DeleteGroupsRequest, context: RequestContext) -> Later[Any]:
+    together: Later[Any] = Later()
+
+    def answered(answers: list[DeleteGroupsResponse]) -> None:
+        together.give(DeleteGroupsResponse(results=[result for answer in answers for result in answer.results]))
+
+    gather([_one(broker, group_id, context) for group_id in dict.fromkeys(request.groups_names)], answered)
+    return together
+
+
+def _one(broker: Broker, group_id: str, context: RequestContext) -> Later[Any]:
+    try:
+        return broker.groups.ask(
+            group_id, GroupShard.delete_groups, DeleteGroupsRequest(groups_names=[group_id]), context
+        )
+    except BrokerError as error:
+        refused = DeletableGroupResult(group_id=group_id, error_code=error.code)
+        return Later.given(DeleteGroupsResponse(results=[refused]))

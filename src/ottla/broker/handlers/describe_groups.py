@@ -1,0 +1,41 @@
+"""DescribeGroups: state and members of classic groups, each asked at its own shard."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.answers import Later, gather
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.coordinators.groups.shard import GroupShard
+from ottla.broker.security.operations import GROUP_OPERATIONS
+from ottla.errors import BrokerError
+from ottla.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestContext) -> Later[Any]:
+    together: Later[Any] = Later()
+
+    def answered(answers: list[DescribeGroupsResponse]) -> None:
+        groups = [group for answer in answers for group in answer.groups]
+        if request.include_authorized_operations:
+            for group in groups:
+                group.authorized_operations = GROUP_OPERATIONS
+        together.give(DescribeGroupsResponse(groups=groups))
+
+    gather([_one(broker, group_id, context) for group_id in request.groups], answered)
+    return together
+
+
+def _one(broker: Broker, group_id: str, context: RequestContext) -> Later[Any]:
+    try:
+        return broker.groups.ask(
+            group_id, GroupShard.describe_groups, DescribeGroupsRequest(groups=[group_id]), context
+        )
+    except BrokerError as error:
+        refused = DescribedGroup(
+            error_code=error.code, group_id=group_id, group_state="", protocol_type="", protocol_data="", members=[]
+        )
+        return Later.given(DescribeGroupsResponse(groups=[refused]))

@@ -1,0 +1,17 @@
+"""Heartbeat: a member of a classic group is alive. The group's coordinator decides (coordinators/groups)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.answers import Later
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.coordinators.groups.shard import GroupShard
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+def handle(broker: Broker, request: HeartbeatRequest, context: RequestContext) -> Later[Any]:
+    return broker.groups.ask(request.group_id, GroupShard.heartbeat, request, context)

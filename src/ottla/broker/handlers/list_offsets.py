@@ -1,0 +1,75 @@
+"""ListOffsets: the first or last offset of a partition, or the first at or after a time.
+
+Special times: -1 the end (high watermark, or last stable offset for read_committed), -2 the start, -3 the record with
+the largest timestamp (7+), -4 the start of what is local (8+). -5 and -6 ask about tiered storage, which this broker
+does not have; like a Kafka without it, it answers that there is no such offset.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.errors import BrokerError, UnknownTopicOrPartition
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from ottla.values import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.replication.partition import Partition
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+READ_COMMITTED = 1
+
+
+def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[_one(broker, topic.name, asked, request.isolation_level) for asked in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _one(broker: Broker, topic: str, asked: ListOffsetsPartition, isolation: int) -> ListOffsetsPartitionResponse:
+    try:
+        partition = broker.replicas.get(TopicPartition(topic, asked.partition_index))
+        if partition is None:
+            raise UnknownTopicOrPartition(f"{topic}-{asked.partition_index}")
+        partition.check_leader(asked.current_leader_epoch)
+        timestamp, offset = _look_up(partition, asked.timestamp, isolation)
+    except BrokerError as error:
+        return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error.code)
+    epoch = partition.log.epochs.epoch_for_offset(offset) if offset >= 0 else None
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index,
+        error_code=0,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=-1 if epoch is None else epoch,
+    )
+
+
+def _look_up(partition: Partition, timestamp: int, isolation: int) -> tuple[int, int]:
+    """(timestamp, offset); -1 for both when there is no such record."""
+    log = partition.log
+    limit = log.last_stable_offset if isolation == READ_COMMITTED else log.high_watermark
+    if timestamp == LATEST:
+        return -1, limit
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return -1, log.log_start_offset
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return -1, -1
+    found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    if found is None or found.offset >= limit:
+        return -1, -1
+    return found.timestamp_ms, found.offset

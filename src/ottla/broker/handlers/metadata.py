@@ -1,0 +1,121 @@
+"""Metadata: who the brokers are and who leads which partition; the first thing every client asks.
+
+A null topic list (from version 1) or an empty one (version 0) asks for all topics. A topic that does not exist is made
+when auto.create.topics.enable says so and the request allows it (always before version 4); the answer is then
+LEADER_NOT_AVAILABLE until it is there, as clients expect. Topics can be asked for by id from version 12 on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.security.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from ottla.cluster import model
+from ottla.errors import (
+    BrokerError,
+    InvalidTopicException,
+    LeaderNotAvailable,
+    ListenerNotFound,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from ottla.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from ottla.protocol.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+NULL_IS_ALL_SINCE = 1
+AUTO_CREATE_FLAG_SINCE = 4
+
+
+def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+    image = broker.image
+    answer = MetadataResponse(
+        brokers=[_broker(one, context.listener) for one in image.brokers.values() if one.endpoint(context.listener)],
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        topics=_topics(broker, request, context),
+    )
+    if request.include_topic_authorized_operations:
+        for topic in answer.topics:
+            topic.topic_authorized_operations = TOPIC_OPERATIONS
+    if request.include_cluster_authorized_operations:
+        answer.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return answer
+
+
+def _broker(one: model.Broker, listener: str) -> MetadataResponseBroker:
+    endpoint = one.endpoint(listener)
+    assert endpoint is not None
+    return MetadataResponseBroker(node_id=one.id, host=endpoint.host, port=endpoint.port, rack=one.rack)
+
+
+def _topics(broker: Broker, request: MetadataRequest, context: RequestContext) -> list[MetadataResponseTopic]:
+    asked = request.topics
+    asks_all = asked is None if context.api_version >= NULL_IS_ALL_SINCE else not asked
+    if asks_all or asked is None:
+        return [_topic(broker, broker.image.topic(name), context.listener) for name in sorted(broker.image.topics())]
+    may_create = request.allow_auto_topic_creation or context.api_version < AUTO_CREATE_FLAG_SINCE
+    missing = [one.name for one in asked if one.name is not None and broker.image.topic(one.name) is None]
+    refused = broker.create_missing_topics(missing) if missing and may_create else {}
+    return [_asked_topic(broker, one, refused, context) for one in asked]
+
+
+def _asked_topic(
+    broker: Broker, asked: MetadataRequestTopic, refused: dict[str, BrokerError], context: RequestContext
+) -> MetadataResponseTopic:
+    if asked.name is None:
+        topic = broker.image.topic_by_id(asked.topic_id)
+        if topic is None:
+            return _missing(None, asked.topic_id, UnknownTopicId())
+        return _topic(broker, topic, context.listener)
+    topic = broker.image.topic(asked.name)
+    if topic is not None:
+        return _topic(broker, topic, context.listener)
+    error = refused.get(asked.name) or UnknownTopicOrPartition()
+    if not broker.is_legal_topic_name(asked.name):
+        error = InvalidTopicException()
+    return _missing(asked.name, ZERO_UUID, error)
+
+
+def _missing(name: str | None, topic_id: bytes, error: BrokerError) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=error.code, name=name, topic_id=topic_id, partitions=[])
+
+
+def _topic(broker: Broker, topic: model.Topic | None, listener: str) -> MetadataResponseTopic:
+    assert topic is not None
+    return MetadataResponseTopic(
+        error_code=0,
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.name in broker.internal_topics,
+        partitions=[_partition(broker, index, one, listener) for index, one in enumerate(topic.partitions)],
+    )
+
+
+def _partition(broker: Broker, index: int, state: model.Partition, listener: str) -> MetadataResponsePartition:
+    image = broker.image
+    leader = image.brokers.get(state.leader)
+    error = 0
+    if leader is None:
+        error = LeaderNotAvailable.code
+    elif leader.endpoint(listener) is None:
+        error = ListenerNotFound.code
+    return MetadataResponsePartition(
+        error_code=error,
+        partition_index=index,
+        leader_id=state.leader if leader is not None else model.NO_LEADER,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=list(state.replicas),
+        isr_nodes=list(state.isr),
+        offline_replicas=[replica for replica in state.replicas if not image.is_active(replica)],
+    )

@@ -1,0 +1,45 @@
+"""How the topics of the coordinators are made: their partitions, replicas and settings."""
+
+from __future__ import annotations
+
+from ottla.broker.settings import BrokerSettings
+from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
+
+
+def internal_topic_request(name: str, settings: BrokerSettings) -> CreatableTopic:
+    if name == "__consumer_offsets":
+        return _topic(
+            name,
+            settings.offsets_topic_num_partitions,
+            settings.offsets_topic_replication_factor,
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(settings.offsets_topic_segment_bytes),
+                "ottla.durability": "auto",
+            },
+        )
+    if name == "__transaction_state":
+        return _topic(
+            name,
+            settings.transaction_state_log_num_partitions,
+            settings.transaction_state_log_replication_factor,
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "unclean.leader.election.enable": "false",
+                "min.insync.replicas": str(settings.transaction_state_log_min_isr),
+                "segment.bytes": str(settings.transaction_state_log_segment_bytes),
+            },
+        )
+    raise ValueError(f"{name} is no internal topic that is made here")
+
+
+def _topic(name: str, partitions: int, replicas: int, configs: dict[str, str]) -> CreatableTopic:
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replicas,
+        assignments=[],
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+    )

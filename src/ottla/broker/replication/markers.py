@@ -1,0 +1,57 @@
+"""Writes the marker that ends a transaction into one partition that this broker leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.groups import coordinator as groups
+from ottla.broker.coordinators.transactions.markers import WriteMarkers
+from ottla.broker.replication.partition import ACKS_ALL
+from ottla.errors import BrokerError, NotLeaderOrFollower
+from ottla.records.control import EndTransactionMarker, end_transaction_batch
+from ottla.storage.origin import AppendOrigin
+from ottla.values import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+def write_marker(
+    broker: Broker, markers: WriteMarkers, name: TopicPartition, told: Callable[[BrokerError | None], None]
+) -> None:
+    """`told` is called when the marker is committed, or with what stopped it. A partition that is gone needs none."""
+    if broker.image.partition(name.topic, name.partition) is None:
+        told(None)
+        return
+    partition = broker.replicas.get(name)
+    if partition is None:
+        told(NotLeaderOrFollower(f"{name} is led elsewhere"))
+        return
+    now_ms = broker.clock.now_ms()
+    batch = end_transaction_batch(
+        EndTransactionMarker(markers.commit, markers.coordinator_epoch),
+        producer_id=markers.producer_id,
+        producer_epoch=markers.producer_epoch,
+        timestamp_ms=now_ms,
+    )
+    try:
+        result = partition.append(
+            bytearray(batch),
+            acks=ACKS_ALL,
+            now_ms=now_ms,
+            origin=AppendOrigin.COORDINATOR,
+            transaction_version=markers.transaction_version,
+        )
+    except BrokerError as error:
+        told(error)
+        return
+    if name.topic == groups.TOPIC:
+        broker.groups.runtime.replay_marker(
+            name.partition,
+            producer_id=markers.producer_id,
+            producer_epoch=markers.producer_epoch,
+            committed=markers.commit,
+        )
+    broker.commits.when_committed(partition, result.next_offset, lambda: told(None))
+    broker.appended(partition)

@@ -1,0 +1,168 @@
+"""One partition as this broker has it: its log, who leads it, and how far it is committed.
+
+1. Only the leader appends and serves consumers; anybody else raises NotLeaderOrFollower, and a request that names an
+   older or newer leader epoch raises FencedLeaderEpoch or UnknownLeaderEpoch.
+2. The high watermark is the smallest of: the log ends of the in-sync replicas, and, where durability is `durable`, what
+   this broker has synced to disk. So a consumer never reads what one crash could take away again.
+3. Nothing here waits: `append` says which offset must be committed, `advance` says whether the high watermark moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ottla.cluster import model
+from ottla.errors import (
+    FencedLeaderEpoch,
+    KafkaStorageError,
+    NotEnoughReplicas,
+    NotLeaderOrFollower,
+    UnknownLeaderEpoch,
+)
+from ottla.records import RecordBatch, RecordStream
+from ottla.storage.appending import AppendResult
+from ottla.storage.log import PartitionLog
+from ottla.storage.origin import AppendOrigin
+from ottla.storage.producer_append import VerificationGuard
+from ottla.storage.reading import ReadResult, UpTo
+from ottla.values import TopicPartition
+
+NO_EPOCH = -1
+ACKS_ALL = -1
+READ_BYTES = 1 << 20
+
+
+class Partition:
+    def __init__(self, name: TopicPartition, topic_id: bytes, log: PartitionLog, *, broker_id: int) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.log = log
+        self.offline: KafkaStorageError | None = None
+        self._broker_id = broker_id
+        self._state: model.Partition | None = None
+
+    # -- office ------------------------------------------------------------------------------------------------------
+
+    def take_state(self, state: model.Partition) -> bool:
+        """The cluster's newest word about this partition; True when this broker became its leader by it."""
+        was_leader = self.is_leader
+        self._state = state
+        if self.is_leader:
+            # So that a follower's question about this epoch has an answer before the first record is written in it.
+            self.log.change_epochs(lambda epochs: epochs.assign(state.leader_epoch, self.log.log_end_offset))
+        self.advance()
+        return self.is_leader and not was_leader
+
+    @property
+    def is_leader(self) -> bool:
+        return self._state is not None and self._state.leader == self._broker_id
+
+    @property
+    def leader_epoch(self) -> int:
+        return self._state.leader_epoch if self._state is not None else NO_EPOCH
+
+    @property
+    def leader_id(self) -> int:
+        return self._state.leader if self._state is not None else model.NO_LEADER
+
+    @property
+    def in_sync_count(self) -> int:
+        return len(self._state.isr) if self._state is not None else 0
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether what is acknowledged must be on this disk first."""
+        wish = self.log.settings.ottla_durability
+        if wish == "auto":
+            return self._state is None or len(self._state.replicas) == 1
+        return wish == "durable"
+
+    def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
+        if self.offline is not None:
+            raise self.offline
+        if not self.is_leader:
+            raise NotLeaderOrFollower(f"{self.name} is led by broker {self.leader_id}")
+        if current_leader_epoch == NO_EPOCH:
+            return
+        if current_leader_epoch < self.leader_epoch:
+            raise FencedLeaderEpoch(f"{self.name} is in epoch {self.leader_epoch}, not {current_leader_epoch}")
+        if current_leader_epoch > self.leader_epoch:
+            raise UnknownLeaderEpoch(f"{self.name} is in epoch {self.leader_epoch}, not {current_leader_epoch} yet")
+
+    # -- appending ---------------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        buffer: bytearray | memoryview,
+        *,
+        acks: int,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        zstd_allowed: bool = True,
+        guard: VerificationGuard | None = None,
+        transaction_version: int | None = None,
+    ) -> AppendResult:
+        self.check_leader()
+        if acks == ACKS_ALL and self.in_sync_count < self.log.settings.min_insync_replicas:
+            raise NotEnoughReplicas(
+                f"{self.name} has {self.in_sync_count} in sync, "
+                f"min.insync.replicas is {self.log.settings.min_insync_replicas}"
+            )
+        result = self.log.append_as_leader(
+            buffer,
+            leader_epoch=self.leader_epoch,
+            origin=origin,
+            now_ms=now_ms,
+            zstd_allowed=zstd_allowed,
+            guard=guard,
+            transaction_version=transaction_version,
+        )
+        self.advance()
+        return result
+
+    def advance(self) -> bool:
+        """Recompute the high watermark; True when it moved."""
+        if not self.is_leader:
+            return False
+        committed = self.log.log_end_offset
+        if self.is_durable:
+            committed = min(committed, self.log.flushed_offset)
+        before = self.log.high_watermark
+        if committed > before:
+            self.log.update_high_watermark(committed)
+            return True
+        return False
+
+    @property
+    def needs_flush(self) -> bool:
+        return self.is_durable and self.log.flushed_offset < self.log.log_end_offset
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, max_bytes: int, *, read_committed: bool, at_least_one_batch: bool) -> ReadResult:
+        up_to: UpTo = "last_stable" if read_committed else "high_watermark"
+        return self.log.read(offset, max_bytes, up_to=up_to, at_least_one_batch=at_least_one_batch)
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.high_watermark
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.log.log_end_offset
+
+    def read_batches(self) -> Iterator[RecordBatch]:
+        """Every batch of the log, for a coordinator that is being loaded."""
+        offset = self.log.log_start_offset
+        while offset < self.log.log_end_offset:
+            found = self.log.read(offset, READ_BYTES, up_to="log_end", at_least_one_batch=True)
+            next_offset = offset
+            for batch in RecordStream(found.slice.read()):
+                assert isinstance(batch, RecordBatch), "internal topics never held old message sets"
+                batch.check()
+                if batch.last_offset >= offset:
+                    yield batch
+                next_offset = batch.next_offset
+            if next_offset == offset:
+                raise KafkaStorageError(f"{self.name} gives no batch at offset {offset}")
+            offset = next_offset

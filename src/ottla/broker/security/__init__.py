@@ -1,0 +1,1 @@
+"""Who you are and what you may do."""

@@ -1,0 +1,59 @@
+"""Produce with acks=all waits until every partition has committed what it wrote, or its time is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.broker.replication.partition import Partition
+from ottla.errors import BrokerError, NotEnoughReplicasAfterAppend, RequestTimedOut
+from ottla.protocol.messages.produce import PartitionProduceResponse
+
+
+@dataclass(slots=True)
+class Pending:
+    """One partition's part of the request."""
+
+    partition: Partition
+    next_offset: int  # committed when the high watermark is here
+    leader_epoch: int
+    answer: PartitionProduceResponse
+
+
+class WaitingProduce:
+    """An operation of the purgatory, watched under its partitions."""
+
+    def __init__(self, pending: list[Pending], done: Callable[[], None]) -> None:
+        self._pending = pending
+        self._done = done
+
+    def try_complete(self) -> bool:
+        self._pending = [one for one in self._pending if not self._settled(one)]
+        if self._pending:
+            return False
+        self._done()
+        return True
+
+    def expire(self) -> None:
+        for one in self._pending:
+            _refuse(one.answer, RequestTimedOut())
+        self._done()
+
+    def _settled(self, one: Pending) -> bool:
+        partition = one.partition
+        try:
+            partition.check_leader(one.leader_epoch)
+        except BrokerError as error:
+            _refuse(one.answer, error)
+            return True
+        if partition.high_watermark < one.next_offset:
+            return False
+        if partition.in_sync_count < partition.log.settings.min_insync_replicas:
+            _refuse(one.answer, NotEnoughReplicasAfterAppend())
+        return True
+
+
+def _refuse(answer: PartitionProduceResponse, error: BrokerError) -> None:
+    answer.error_code = error.code
+    answer.error_message = str(error)
+    answer.base_offset = -1
