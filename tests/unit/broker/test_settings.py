@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ottla
 from ottla.broker.settings import BrokerSettings, Endpoint
 from ottla.broker.settings.endpoints import advertise, is_loopback, parse_address, parse_listeners, parse_protocol_map
+from ottla.broker.settings.listeners import parse_connection_overrides
 from ottla.broker.settings.without_effect import MEANINGLESS, NOT_YET, refuse_false_safety, warnings
 from ottla.errors import InvalidSetting, UnknownSetting
 from ottla.settings import Source
-from ottla.storage.settings import TopicSettings
+from ottla.storage.settings import BROKER_KEYS, TopicSettings
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "settings" / "broker.tsv"
 KAFKA = {line.split("\t")[1]: line.split("\t") for line in GOLDEN.read_text().splitlines() if not line.startswith("#")}
@@ -351,6 +353,14 @@ def test_an_endpoint_reads_back_what_it_prints(address):
     assert is_loopback(str(address)) == address.is_loopback
 
 
+def test_limits_of_single_addresses_are_read_or_refused():
+    assert parse_connection_overrides("10.0.0.1:5, my-host:0,[::1]:7") == {"10.0.0.1": 5, "my-host": 0, "::1": 7}
+    assert parse_connection_overrides("") == {}
+    for text in ("10.0.0.1", "a:b", ":5", "a:-1"):
+        with pytest.raises(InvalidSetting, match="is not name:count"):
+            BrokerSettings({"max.connections.per.ip.overrides": text})
+
+
 # --- what has no effect --------------------------------------------------------------------------------------------
 
 
@@ -381,3 +391,42 @@ def test_what_would_only_seem_to_protect_is_refused(values):
     with pytest.raises(InvalidSetting):
         refuse_false_safety(BrokerSettings(values))
     refuse_false_safety(BrokerSettings())
+
+
+# --- nothing is ignored in silence ---------------------------------------------------------------------------------
+
+SOURCE = Path(ottla.__file__).parent
+# Meant to be acted on, but read by nobody yet. It only gets shorter: read the setting, or put it into NOT_YET.
+NOT_READ_BY_ANYBODY = {
+    *("broker.rack", "connections.max.idle.ms", "fetch.max.bytes", "group.consumer.assignment.interval.ms"),
+    *("group.consumer.assignors", "group.consumer.heartbeat.interval.ms"),
+    *("group.consumer.max.assignment.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
+    *("group.consumer.max.session.timeout.ms", "group.consumer.max.size", "group.consumer.migration.policy"),
+    *("group.consumer.min.assignment.interval.ms", "group.consumer.min.heartbeat.interval.ms"),
+    *("group.consumer.min.session.timeout.ms", "group.consumer.regex.refresh.interval.ms"),
+    *("group.consumer.session.timeout.ms", "group.coordinator.rebalance.protocols", "log.cleaner.backoff.ms"),
+    *("log.cleaner.dedupe.buffer.size", "log.cleaner.enable", "log.cleaner.io.buffer.load.factor"),
+    *("log.cleaner.io.buffer.size", "log.cleaner.io.max.bytes.per.second"),
+    *("log.flush.offset.checkpoint.interval.ms", "log.flush.start.offset.checkpoint.interval.ms"),
+    *("log.initial.task.delay.ms", "log.retention.check.interval.ms", "max.connection.creation.rate"),
+    *("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides"),
+    *("max.request.partition.size.limit", "offsets.commit.timeout.ms", "offsets.load.buffer.size"),
+    *("offsets.topic.compression.codec", "ottla.cluster.id", "producer.id.expiration.check.interval.ms"),
+    *("producer.id.expiration.ms", "queued.max.requests", "replica.high.watermark.checkpoint.interval.ms"),
+    *("socket.listen.backlog.size", "socket.receive.buffer.bytes", "socket.request.max.bytes"),
+    *("socket.send.buffer.bytes", "transaction.partition.verification.enable"),
+    *("transaction.state.log.load.buffer.size",),
+}
+
+
+def _names_read_somewhere():
+    """The settings that some file outside the declarations reads as an attribute."""
+    files = [path for path in SOURCE.rglob("*.py") if not path.is_relative_to(SOURCE / "broker" / "settings")]
+    files.append(SOURCE / "broker" / "settings" / "__init__.py")
+    attributes = {word for path in files for word in re.findall(r"\.(\w+)", path.read_text())}
+    return {name for name, each in OURS.items() if each.attribute in attributes}
+
+
+def test_a_setting_is_read_or_said_to_have_no_effect():
+    unread = OURS.keys() - _names_read_somewhere() - NOT_YET - MEANINGLESS - BROKER_KEYS
+    assert unread <= NOT_READ_BY_ANYBODY

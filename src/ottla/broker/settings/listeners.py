@@ -13,6 +13,25 @@ from ottla.settings import LIST, LONG, Settings, setting
 INT_MAX: Final = 2**31 - 1
 
 
+def parse_connection_overrides(text: str) -> dict[str, int]:
+    """Limits by address or host name; ValueError when the text is not name:count with commas between."""
+    found: dict[str, int] = {}
+    for pair in (part.strip() for part in text.split(",") if part.strip()):
+        name, _, count = pair.rpartition(":")
+        if not name or not count.strip().isascii() or not count.strip().isdigit():
+            raise ValueError(pair)
+        found[name.strip().strip("[]")] = int(count)
+    return found
+
+
+def _overrides_problem(text: str) -> str | None:
+    try:
+        parse_connection_overrides(text)
+    except ValueError as pair:
+        return f"{str(pair)!r} is not name:count, like 127.0.0.1:100"
+    return None
+
+
 class ListenerSettings(Settings):
     listeners = setting(
         "listeners",
@@ -158,6 +177,7 @@ class ListenerSettings(Settings):
         str,
         default="",
         dynamic="cluster-wide",
+        check=_overrides_problem,
         doc="Other limits for some addresses or host names, as name:count with commas between.",
     )
     max_connection_creation_rate = setting(
