@@ -45,6 +45,7 @@ from ottla.cluster.changes import AlterConfig, Change, CreateTopic
 from ottla.cluster.config_layers import ConfigRules, topic_in_effect
 from ottla.cluster.features import SUPPORTED
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.loggers import LogLevel
 from ottla.cluster.model import ResourceType
 from ottla.cluster.plan import Plan
 from ottla.cluster.topic_names import INTERNAL_TOPICS, check_name
@@ -283,6 +284,12 @@ class Broker:
         later: Later[Any] = Later()
         self.changes.submit(make_plan).when_given(lambda given: later.give(answer(given)))
         return later
+
+    @staticmethod
+    def set_log_levels(levels: Sequence[LogLevel]) -> None:
+        """What BROKER_LOGGER settings ask for; they last until the broker stops."""
+        for each in levels:
+            logging.getLogger(each.logger).setLevel(each.level or logging.NOTSET)
 
     # -- producer ids ------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,44 @@
+"""OffsetForLeaderEpoch: where a leader epoch ended here; how others find out that logs went apart (KIP-320)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.errors import BrokerError, UnknownTopicOrPartition
+from ottla.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from ottla.values import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+def handle(
+    broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic, partitions=[_one(broker, topic.topic, asked) for asked in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _one(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        partition = broker.replicas.get(TopicPartition(topic, asked.partition))
+        if partition is None:
+            raise UnknownTopicOrPartition(f"{topic}-{asked.partition}")
+        partition.check_leader(asked.current_leader_epoch)
+        end = partition.log.end_offset_for_epoch(asked.leader_epoch)
+    except BrokerError as error:
+        return EpochEndOffset(error_code=error.code, partition=asked.partition)
+    return EpochEndOffset(error_code=0, partition=asked.partition, leader_epoch=end.epoch, end_offset=end.end_offset)

@@ -1,0 +1,170 @@
+"""Listens on the endpoints of a broker and keeps count of who is connected.
+
+1. Connections are limited: in total, per address, and in how fast new ones may come. Who is over a limit is turned away
+   at once; nobody else notices.
+2. A connection without a request for connections.max.idle.ms is closed.
+3. `close` stops listening; `drain` waits, bounded, until what is being answered has left, then closes the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Final
+
+from ottla.broker.network.processor import Connection, Dispatcher
+from ottla.clock import Clock
+from ottla.errors import ConnectionClosed, OttlaError
+from ottla.net.transport import Link, LinkSettings, Listener, Transport
+
+log = logging.getLogger(__name__)
+
+RATE_WINDOW_MS: Final = 1_000
+IDLE_LOOK_MS: Final = 10_000
+DRAIN_STEP_MS: Final = 5
+
+
+class ConnectionLimits:
+    """How many connections, from whom, how fast. Plain counting; time is told."""
+
+    def __init__(self, *, total: int, per_address: int, overrides: dict[str, int], per_second: int) -> None:
+        self._total = total
+        self._per_address = per_address
+        self._overrides = overrides
+        self._per_second = per_second
+        self._by_address: Counter[str] = Counter()
+        self._recent: deque[float] = deque()
+
+    @property
+    def count(self) -> int:
+        return self._by_address.total()
+
+    def refusal(self, address: str, now_ms: float) -> str | None:
+        """Why this address may not connect now; None counts it in."""
+        while self._recent and self._recent[0] <= now_ms - RATE_WINDOW_MS:
+            self._recent.popleft()
+        if self.count >= self._total:
+            return f"max.connections={self._total} are open"
+        limit = self._overrides.get(address, self._per_address)
+        if self._by_address[address] >= limit:
+            return f"{address} has {limit} connections, as many as max.connections.per.ip allows"
+        if len(self._recent) >= self._per_second:
+            return f"more than max.connection.creation.rate={self._per_second} new connections a second"
+        self._by_address[address] += 1
+        self._recent.append(now_ms)
+        return None
+
+    def left(self, address: str) -> None:
+        self._by_address[address] -= 1
+        if self._by_address[address] <= 0:
+            del self._by_address[address]
+
+
+class _Guarded(Connection):
+    """A connection that is counted from its first moment to its last."""
+
+    def __init__(self, acceptor: Acceptor, number: int, listener: str) -> None:
+        super().__init__(number, listener, acceptor.dispatcher, acceptor.gone)
+        self._acceptor = acceptor
+        self.counted_address: str | None = None
+
+    def opened(self, link: Link) -> None:
+        address = link.remote_address[0] if link.remote_address else "unknown"
+        refusal = self._acceptor.limits.refusal(address, self._acceptor.clock.monotonic_ms())
+        if refusal is not None:
+            log.warning("a connection from %s is turned away: %s", address, refusal)
+            link.abort(ConnectionClosed(refusal))
+            return
+        self.counted_address = address
+        self.last_active_ms = self._acceptor.clock.monotonic_ms()
+        super().opened(link)
+
+    def frame_received(self, frame: memoryview) -> None:
+        if self.counted_address is not None:
+            self.last_active_ms = self._acceptor.clock.monotonic_ms()
+            super().frame_received(frame)
+
+    def closed(self, error: OttlaError | None) -> None:
+        if self.counted_address is not None:
+            self._acceptor.limits.left(self.counted_address)
+        super().closed(error)
+
+
+class Acceptor:
+    def __init__(
+        self,
+        transport: Transport,
+        dispatcher: Dispatcher,
+        *,
+        clock: Clock,
+        limits: ConnectionLimits,
+        link_settings: LinkSettings,
+        idle_ms: int,
+    ) -> None:
+        self.dispatcher = dispatcher
+        self.clock = clock
+        self.limits = limits
+        self._transport = transport
+        self._link_settings = link_settings
+        self._idle_ms = idle_ms
+        self._listeners: list[Listener] = []
+        self._connections: dict[int, Connection] = {}
+        self._numbers = 0
+        self._idle_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def connections(self) -> list[Connection]:
+        return list(self._connections.values())
+
+    async def listen(self, name: str, host: str, port: int, *, backlog: int) -> int:
+        """Open one endpoint; gives the port, which is another one when 0 was asked for."""
+        listener = await self._transport.serve(
+            host, port, self._maker(name), settings=self._link_settings, backlog=backlog
+        )
+        self._listeners.append(listener)
+        if self._idle_timer is None:
+            self._look_for_idle_ones_later()
+        return listener.port
+
+    def close(self) -> None:
+        """Let nobody new in."""
+        for listener in self._listeners:
+            listener.close()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+
+    async def drain(self, limit_ms: float) -> None:
+        """Wait until every connection is quiet, at most so long, then close them all."""
+        end_ms = self.clock.monotonic_ms() + limit_ms
+        while any(not one.is_idle for one in self._connections.values()) and self.clock.monotonic_ms() < end_ms:
+            await self.clock.sleep(DRAIN_STEP_MS)
+        for connection in self.connections:
+            connection.close()
+        while self._connections and self.clock.monotonic_ms() < end_ms:
+            await self.clock.sleep(DRAIN_STEP_MS)
+
+    def gone(self, connection: Connection) -> None:
+        self._connections.pop(connection.number, None)
+
+    def _maker(self, name: str) -> Callable[[], Connection]:
+        def make() -> Connection:
+            self._numbers += 1
+            connection = _Guarded(self, self._numbers, name)
+            self._connections[self._numbers] = connection
+            return connection
+
+        return make
+
+    def _look_for_idle_ones_later(self) -> None:
+        wait_ms = min(IDLE_LOOK_MS, self._idle_ms)
+        self._idle_timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._close_idle_ones)
+
+    def _close_idle_ones(self) -> None:
+        border_ms = self.clock.monotonic_ms() - self._idle_ms
+        for connection in self.connections:
+            if connection.is_idle and connection.last_active_ms < border_ms:
+                log.debug("%s: closed after %d ms without a request", connection.name, self._idle_ms)
+                connection.close()
+        self._look_for_idle_ones_later()
