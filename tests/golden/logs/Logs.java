@@ -28,7 +28,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 /**
  * Fills the topics of the golden logs, and says what consumers read from them. Every flush makes one batch.
  *
- * <p>java -cp 'JARS/*' Logs.java BOOTSTRAP create SEGMENT_KEY | write | epochs ROUND | dump
+ * <p>java -cp 'JARS/*' Logs.java BOOTSTRAP create SEGMENT_KEY | write | epochs ROUND | read | dump
  */
 public class Logs {
     static final int BATCH_RECORDS = 10;
@@ -43,7 +43,8 @@ public class Logs {
             case "create" -> create(args[2]);
             case "write" -> write();
             case "epochs" -> epochs(Integer.parseInt(args[2]));
-            case "dump" -> dump();
+            case "read" -> dump(false);
+            case "dump" -> dump(true);
             default -> throw new IllegalArgumentException(args[1]);
         }
         System.exit(0); // the producer of the open transaction must not end it
@@ -286,16 +287,18 @@ public class Logs {
         Properties settings = settings();
         settings.put("enable.auto.commit", "false");
         settings.put("auto.offset.reset", "earliest");
+        settings.put("fetch.max.wait.ms", "20");
         settings.putAll(own);
         return new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
-    static void dump() throws Exception {
+    /** Every record at both isolation levels, and if wanted the answers to questions by time. */
+    static void dump(boolean withTimes) throws Exception {
         Collection<TopicPartition> partitions = partitions();
         for (String isolation : List.of("read_uncommitted", "read_committed")) {
             try (KafkaConsumer<byte[], byte[]> consumer = consumer(Map.of("isolation.level", isolation))) {
                 for (TopicPartition partition : partitions) {
-                    dump(consumer, partition, isolation);
+                    dump(consumer, partition, isolation, withTimes && isolation.equals("read_uncommitted"));
                 }
             }
         }
@@ -310,8 +313,8 @@ public class Logs {
         }
     }
 
-    static void dump(KafkaConsumer<byte[], byte[]> consumer, TopicPartition partition, String isolation)
-            throws Exception {
+    static void dump(KafkaConsumer<byte[], byte[]> consumer, TopicPartition partition, String isolation,
+            boolean withTimes) throws Exception {
         consumer.assign(List.of(partition));
         consumer.seekToBeginning(List.of(partition));
         long start = consumer.position(partition);
@@ -326,7 +329,7 @@ public class Logs {
                 }
             }
         }
-        if (isolation.equals("read_uncommitted")) {
+        if (withTimes) {
             for (long time : times) {
                 for (long asked = time - 1; asked <= time + 1; asked++) {
                     say(partition, isolation, "time", time(consumer, partition, asked));

@@ -19,7 +19,7 @@ Keys and values are text with one character per byte. `__cluster_metadata` has o
 
 import json
 import tarfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +36,14 @@ SETTINGS = TopicSettings(
         "retention.ms": -1,
     }
 )
+COMPACTED = {"cleanup.policy": "compact"}
+OWN_SETTINGS = {
+    "compacted": COMPACTED,
+    "forgotten": COMPACTED,
+    "__consumer_offsets": COMPACTED,
+    "__transaction_state": COMPACTED,
+    "times": {"message.timestamp.type": "LogAppendTime", "compression.type": "zstd"},
+}
 
 
 class Row(NamedTuple):
@@ -75,8 +83,22 @@ class ExpectedPartition:
         return [row for rows in self.rows_of(".log").values() for row in rows]
 
     @property
+    def settings(self) -> TopicSettings:
+        return SETTINGS.for_topic(OWN_SETTINGS.get(self.name.topic, {}))
+
+    @property
     def has_consumers(self) -> bool:
         return self.latest is not None
+
+    def first_at_or_after(self, timestamp_ms: int) -> tuple[int, int, int] | None:
+        """Timestamp, offset and leader epoch of the first record that is not older, by looking at all of them."""
+        found = (row for row in self.records if row.timestamp_ms >= timestamp_ms)
+        return next(((row.timestamp_ms, row.offset, row.leader_epoch) for row in found), None)
+
+    @property
+    def last_timestamp_ms(self) -> int:
+        """When the last batch was written, or a little before."""
+        return max(int(batch.get("LogAppendTime", batch.get("CreateTime", 0))) for batch in self.batches)
 
 
 @dataclass(frozen=True)
@@ -87,6 +109,15 @@ class GoldenLogs:
     is_clean: bool
     data: Path
     partitions: dict[str, ExpectedPartition]
+
+    def moved(self, data: Path) -> "GoldenLogs":
+        """The same, when the data directory was copied to another place."""
+        partitions = {name: replace(each, directory=data / name) for name, each in self.partitions.items()}
+        return replace(self, data=data, partitions=partitions)
+
+    def left(self, *, clean: bool) -> "GoldenLogs":
+        """The same, to be opened as if the last stop had been in order, or not."""
+        return replace(self, is_clean=clean)
 
 
 def unpack(archive: Path, directory: Path) -> GoldenLogs:
@@ -101,7 +132,7 @@ def unpack(archive: Path, directory: Path) -> GoldenLogs:
 
 def _partition(name: str, data: Path, facts: dict[str, Any]) -> ExpectedPartition:
     topic, _, number = name.rpartition("-")
-    records = [_row(*fields) for fields in facts.get("records", ())]
+    records = [row_of(*fields) for fields in facts.get("records", ())]
     committed = set(facts.get("committed", ()))
     end_offset = (
         max(row["lastOffset"] for name in facts["files"] if name.endswith(".log") for row in facts["files"][name]) + 1
@@ -121,7 +152,7 @@ def _partition(name: str, data: Path, facts: dict[str, Any]) -> ExpectedPartitio
     )
 
 
-def _row(
+def row_of(
     offset: int, timestamp_ms: int, key: str | None, value: str | None, headers: list[tuple[str, str]], epoch: int
 ) -> Row:
     pairs = tuple((name, _bytes(content)) for name, content in headers)
