@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from random import Random
 from typing import Any
@@ -41,7 +41,7 @@ from ottla.broker.waiting.purgatory import Purgatory
 from ottla.broker.workers import Flusher
 from ottla.clock import Clock
 from ottla.cluster.brokers import ProducerIds, allocate_producer_ids
-from ottla.cluster.changes import AlterConfig, Change, CreateTopic
+from ottla.cluster.changes import AlterConfig, Change, CreateTopic, RemoveTopic
 from ottla.cluster.config_layers import ConfigRules, topic_in_effect
 from ottla.cluster.features import SUPPORTED
 from ottla.cluster.image import ClusterImage
@@ -56,7 +56,7 @@ from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRe
 from ottla.protocol.schema import Message
 from ottla.settings import Settings
 from ottla.storage.settings import TopicSettings
-from ottla.values import random_uuid, uuid_to_text
+from ottla.values import TopicPartition, random_uuid, uuid_to_text
 
 log = logging.getLogger(__name__)
 
@@ -175,6 +175,10 @@ class Broker:
             self._flusher.mark(partition)
         else:
             self.moved(partition)
+
+    def flush(self, partition: Partition) -> None:
+        """Have this partition synced, whoever waits for it or nobody."""
+        self._flusher.mark(partition)
 
     def moved(self, partition: Partition) -> None:
         """Something was flushed or replicated: the high watermark may have moved."""
@@ -358,6 +362,25 @@ class Broker:
         self.groups.runtime.fire_due(now_ms)
         self.transactions.runtime.fire_due(now_ms)
         self.arm()
+
+    # -- for tests ---------------------------------------------------------------------------------------------------
+
+    def forget_since(self, end_offsets: Mapping[TopicPartition, int], topics: Collection[str]) -> None:
+        """Remove topics that are not among `topics`, cut logs back to these ends, load the coordinators anew."""
+        new = [topic.id for topic in map(self.image.topic, self.image.topics()) if topic and topic.name not in topics]
+        if new:
+            self.changes.submit(lambda image: Plan(tuple(map(RemoveTopic, new)), []))
+        now_ms = self.clock.now_ms()
+        for partition in list(self.replicas):
+            end = end_offsets.get(partition.name)
+            if end is None or end >= partition.log.log_end_offset:
+                continue
+            partition.log.truncate_to(end, now_ms)
+            runtime = self._runtimes.get(partition.name.topic)
+            if runtime is not None:
+                runtime.unload(partition.name.partition)
+                runtime.load(partition.name.partition, Home(partition, self.appended))
+            self.moved(partition)
 
     # -- the end -----------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,9 @@
 1. Connections are limited: in total, per address, and in how fast new ones may come. Who is over a limit is turned away
    at once; nobody else notices.
 2. A connection without a request for connections.max.idle.ms is closed.
-3. `close` stops listening; `drain` waits, bounded, until what is being answered has left, then closes the rest.
+3. Until `release` is called connections are let in and their requests wait: a port must be known before the cluster
+   can be told where this broker is.
+4. `close` stops listening; `drain` waits, bounded, until what is being answered has left, then closes the rest.
 """
 
 from __future__ import annotations
@@ -80,6 +82,8 @@ class _Guarded(Connection):
         self.counted_address = address
         self.last_active_ms = self._acceptor.clock.monotonic_ms()
         super().opened(link)
+        if self._acceptor.is_holding:
+            link.pause_reading()
 
     def frame_received(self, frame: memoryview) -> None:
         if self.counted_address is not None:
@@ -113,6 +117,13 @@ class Acceptor:
         self._connections: dict[int, Connection] = {}
         self._numbers = 0
         self._idle_timer: asyncio.TimerHandle | None = None
+        self.is_holding = True
+
+    def release(self) -> None:
+        """The broker is ready: answer those who came early, and everybody from now on."""
+        self.is_holding = False
+        for connection in self.connections:
+            connection.go_on()
 
     @property
     def connections(self) -> list[Connection]:

@@ -77,6 +77,10 @@ class Connection:
     def is_idle(self) -> bool:
         return not self._order.waiting_count and not self._outbox
 
+    def go_on(self) -> None:
+        """Read requests again, unless something else holds them back."""
+        self._read_or_rest()
+
     def close(self) -> None:
         """Write what waits, then close."""
         if self._link is not None:

@@ -1,0 +1,251 @@
+"""Start-up and shut-down order of a broker; the one place where the parts meet the machine.
+
+    directories → cluster id → metadata store → logs (recovery) → broker → listeners → registration → ready
+
+and back: stop listening, answer who waits, flush, mark the directories as closed cleanly. A start that fails undoes
+what it had begun, so that the next one finds no lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random, SystemRandom
+from typing import Final
+
+from ottla.broker.broker import Broker
+from ottla.broker.dispatch import Dispatch
+from ottla.broker.jobs import start_jobs
+from ottla.broker.network.acceptor import Acceptor, ConnectionLimits
+from ottla.broker.served import SERVED_APIS
+from ottla.broker.settings import BrokerSettings
+from ottla.broker.settings.endpoints import Endpoint, advertise
+from ottla.broker.settings.listeners import parse_connection_overrides
+from ottla.clock import Clock, SystemClock
+from ottla.cluster import model
+from ottla.cluster.features import SUPPORTED, first_features
+from ottla.cluster.store.embedded import EmbeddedStore, found_cluster_id
+from ottla.metrics import Registry
+from ottla.net.transport import LinkSettings, TcpTransport, Transport
+from ottla.storage.files import DiskFiles, Files
+from ottla.storage.manager import LogManager
+from ottla.values import random_uuid, uuid_to_text
+
+log = logging.getLogger(__name__)
+
+DEFAULT_BROKER_ID: Final = 0
+DRAIN_LIMIT_MS: Final = 5_000
+QUIET_LIMIT_MS: Final = 30_000
+QUIET_STEP_MS: Final = 2
+WORKERS: Final = 4
+UNLIMITED: Final = 1 << 31
+
+
+@dataclass(frozen=True)
+class ServerInfo:
+    """What a server tells when it is ready."""
+
+    broker_id: int
+    cluster_id: str
+    bootstrap_servers: str
+    endpoints: tuple[model.Endpoint, ...]
+    directories: tuple[Path, ...]
+
+
+@dataclass(frozen=True)
+class World:
+    """The doors: disk, network, time, chance. `workers` 0 does disk work on the loop, which only memory may."""
+
+    files: Files
+    transport: Transport
+    clock: Clock
+    random: Random
+    workers: int = WORKERS
+
+    @classmethod
+    def real(cls) -> World:
+        return cls(DiskFiles(), TcpTransport(), SystemClock(), SystemRandom())
+
+
+class Server:
+    """A broker with its network, directories and jobs."""
+
+    def __init__(self, settings: BrokerSettings, world: World | None = None) -> None:
+        self.settings = settings
+        self.registry = Registry()
+        self._world = world or World.real()
+        self._stack = AsyncExitStack()
+        self.broker: Broker
+        self.info: ServerInfo
+
+    # -- start and stop ----------------------------------------------------------------------------------------------
+
+    async def start(self) -> ServerInfo:
+        try:
+            self.info = await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self.info
+
+    async def stop(self) -> None:
+        """In the opposite order of the start; bounded in time."""
+        await self._stack.aclose()
+
+    async def _start(self) -> ServerInfo:
+        world, directories = self._world, self.settings.data_directories
+        pool = self._make_pool()
+        for directory in directories:
+            world.files.make_directory(directory)
+        cluster_id = self._cluster_id(directories)
+        broker_id = self.settings.wanted_id if self.settings.wanted_id is not None else DEFAULT_BROKER_ID
+        # The logs take the lock of their directories; nothing may be opened before that.
+        logs = self._open_logs(directories, cluster_id, broker_id, pool)
+        store = self._open_store(directories[0], cluster_id)
+        self.broker = Broker(
+            broker_id,
+            self.settings,
+            clock=world.clock,
+            store=store,
+            logs=logs,
+            pool=pool,
+            random=world.random,
+            registry=self.registry,
+            served_apis=SERVED_APIS,
+        )
+        self._stack.push_async_callback(self._quieten)
+        acceptor = self._make_acceptor()
+        self._stack.push_async_callback(acceptor.drain, DRAIN_LIMIT_MS)
+        self._stack.callback(acceptor.close)
+        endpoints = await self._listen(acceptor)
+        self._register(store, broker_id, endpoints)
+        self.broker.start()
+        self._stack.push_async_callback(start_jobs(self.broker, logs, world.clock, pool))
+        acceptor.release()
+        return ServerInfo(
+            broker_id=broker_id,
+            cluster_id=cluster_id,
+            bootstrap_servers=",".join(f"{each.host}:{each.port}" for each in endpoints),
+            endpoints=endpoints,
+            directories=directories,
+        )
+
+    async def _quieten(self) -> None:
+        """Everybody is answered, everything is on the disk."""
+        self.broker.stop()
+        clock = self._world.clock
+        end_ms = clock.monotonic_ms() + QUIET_LIMIT_MS
+        while not self.broker.is_quiet and clock.monotonic_ms() < end_ms:
+            await clock.sleep(QUIET_STEP_MS)
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    def _make_pool(self) -> ThreadPoolExecutor | None:
+        if not self._world.workers:
+            return None
+        pool = ThreadPoolExecutor(self._world.workers, thread_name_prefix="ottla-disk")
+        self._stack.callback(pool.shutdown, wait=True)
+        return pool
+
+    def _cluster_id(self, directories: Sequence[Path]) -> str:
+        """What the settings or the directory say; a new one where neither does."""
+        wanted = self.settings.ottla_cluster_id
+        found = found_cluster_id(self._world.files, directories[0])
+        return wanted or found or uuid_to_text(random_uuid(self._world.random.randbytes))
+
+    def _open_logs(
+        self, directories: Sequence[Path], cluster_id: str, broker_id: int, pool: ThreadPoolExecutor | None
+    ) -> LogManager:
+        logs = LogManager(
+            directories,
+            files=self._world.files,
+            default_settings=self.settings.topic_defaults(),
+            cluster_id=cluster_id,
+            broker_id=broker_id,
+            random_bytes=self._world.random.randbytes,
+        )
+        self._stack.callback(logs.close)
+        logs.open(self._world.clock.now_ms(), pool=pool)
+        return logs
+
+    def _open_store(self, directory: Path, cluster_id: str) -> EmbeddedStore:
+        store = EmbeddedStore(directory, cluster_id, files=self._world.files, first=first_features())
+        store.load()
+        self._stack.callback(store.close)
+        return store
+
+    def _make_acceptor(self) -> Acceptor:
+        settings = self.settings
+        limits = ConnectionLimits(
+            total=settings.max_connections,
+            per_address=settings.max_connections_per_ip,
+            overrides=parse_connection_overrides(settings.max_connections_per_ip_overrides),
+            per_second=settings.max_connection_creation_rate,
+        )
+        link_settings = LinkSettings(
+            frame_limit_bytes=settings.socket_request_max_bytes,
+            send_buffer_bytes=_or_system(settings.socket_send_buffer_bytes),
+            receive_buffer_bytes=_or_system(settings.socket_receive_buffer_bytes),
+        )
+        return Acceptor(
+            self._world.transport,
+            Dispatch(self.broker, SERVED_APIS),
+            clock=self._world.clock,
+            limits=limits,
+            link_settings=link_settings,
+            idle_ms=settings.connections_max_idle_ms,
+        )
+
+    async def _listen(self, acceptor: Acceptor) -> tuple[model.Endpoint, ...]:
+        bound: list[Endpoint] = []
+        for each in self.settings.endpoints:
+            port = await acceptor.listen(
+                each.name, each.host, each.port, backlog=self.settings.socket_listen_backlog_size
+            )
+            bound.append(each._replace(port=port))
+        told = advertise(self.settings.advertised_endpoints, bound, socket.gethostname())
+        return tuple(model.Endpoint(each.name, each.host, each.port, each.protocol) for each in told)
+
+    def _register(self, store: EmbeddedStore, broker_id: int, endpoints: tuple[model.Endpoint, ...]) -> None:
+        me = model.Broker(broker_id, endpoints, rack=self.settings.broker_rack, features=tuple(SUPPORTED))
+        store.membership.register(me)
+        store.election.stand(broker_id)
+        self.broker.image = store.load()
+
+
+def _or_system(size_bytes: int) -> int | None:
+    """-1 leaves the size of a buffer to the system."""
+    return None if size_bytes < 0 else size_bytes
+
+
+# -- for the command line and for tests ------------------------------------------------------------------------------
+
+
+async def serve(
+    settings: BrokerSettings, *, ready: Callable[[ServerInfo], None], stop: asyncio.Event, world: World | None = None
+) -> None:
+    """Run a broker until `stop` is set."""
+    server = Server(settings, world)
+    ready(await server.start())
+    try:
+        await stop.wait()
+    finally:
+        await server.stop()
+
+
+@contextlib.asynccontextmanager
+async def running(settings: BrokerSettings, world: World | None = None) -> AsyncIterator[Server]:
+    """`async with running(settings) as server:` a broker for as long as the block lasts."""
+    server = Server(settings, world)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
