@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 READ_COMMITTED = 1
+LEADER_EPOCH_SINCE = 4
 
 
 def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
@@ -33,14 +34,19 @@ def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext)
         topics=[
             ListOffsetsTopicResponse(
                 name=topic.name,
-                partitions=[_one(broker, topic.name, asked, request.isolation_level) for asked in topic.partitions],
+                partitions=[
+                    _one(broker, topic.name, asked, request.isolation_level, context.api_version)
+                    for asked in topic.partitions
+                ],
             )
             for topic in request.topics
         ]
     )
 
 
-def _one(broker: Broker, topic: str, asked: ListOffsetsPartition, isolation: int) -> ListOffsetsPartitionResponse:
+def _one(
+    broker: Broker, topic: str, asked: ListOffsetsPartition, isolation: int, version: int
+) -> ListOffsetsPartitionResponse:
     try:
         partition = broker.replicas.get(TopicPartition(topic, asked.partition_index))
         if partition is None:
@@ -49,7 +55,9 @@ def _one(broker: Broker, topic: str, asked: ListOffsetsPartition, isolation: int
         timestamp, offset = _look_up(partition, asked.timestamp, isolation)
     except BrokerError as error:
         return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error.code)
-    epoch = partition.log.epochs.epoch_for_offset(offset) if offset >= 0 else None
+    # Older clients have no field for the epoch, and the codec refuses to drop it in silence.
+    knows_epochs = version >= LEADER_EPOCH_SINCE and offset >= 0
+    epoch = partition.log.epochs.epoch_for_offset(offset) if knows_epochs else None
     return ListOffsetsPartitionResponse(
         partition_index=asked.partition_index,
         error_code=0,
