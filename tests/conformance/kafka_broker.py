@@ -103,7 +103,8 @@ class KafkaBroker:
     def complaints(self) -> list[str]:
         """What the broker logged as a warning or an error about logs on its disk."""
         lines = self.log.read_text(errors="replace").splitlines()
-        return [line for line in lines if re.search(r"\b(WARN|ERROR)\b", line) and re.search(ABOUT_LOGS, line)]
+        loud = [line for line in lines if re.search(r"\b(WARN|ERROR)\b", line) and "is deprecated" not in line]
+        return [line for line in loud if re.search(ABOUT_LOGS, line)]
 
     def __enter__(self) -> Self:
         self.start()
@@ -128,14 +129,12 @@ class KafkaBroker:
 ABOUT_LOGS = r"(?i)corrupt|log(segment|loader|manager|cleaner)|unifiedlog|index|snapshot|checkpoint|recover"
 
 
-def run_java(jars: Path, main_class: str, *arguments: str, limit_s: int = 300) -> str:
-    """What a program of the jars prints; AssertionError with all of it if it fails."""
+def run_java(jars: Path, main_class: str, *arguments: str, limit_s: int = 300, with_errors: bool = False) -> str:
+    """What a program of the jars prints, after what it prints as errors if wanted; AssertionError if it fails."""
     command = java_command(jars, main_class, *arguments)
     done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s)
-    assert done.returncode == 0, (
-        f"{main_class} ended with {done.returncode}:\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
-    )
-    return done.stdout
+    assert done.returncode == 0, f"{main_class} ended with {done.returncode}:\n{(done.stdout + done.stderr)[-8000:]}"
+    return done.stderr * with_errors + done.stdout
 
 
 def _free_ports(count: int) -> list[int]:

@@ -20,6 +20,7 @@ import tarfile
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ replica.high.watermark.checkpoint.interval.ms=1000
 """
 
 
-def make(line: str) -> None:
+def make(line: str, directory: Path = HERE) -> None:
     """Both archives of one release."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
@@ -52,10 +53,10 @@ def make(line: str) -> None:
         broker.format()
         try:
             write_all(broker, line)
-            keep(broker, line, "unclean", stop=broker.kill)
+            keep(broker, line, "unclean", broker.kill, directory)
             broker.start()
             drive(broker, "epochs", "3")
-            keep(broker, line, "clean", stop=broker.stop)
+            keep(broker, line, "clean", broker.stop, directory)
         finally:
             broker.kill()
 
@@ -96,7 +97,7 @@ def wait_until_quiet(data: Path) -> None:
     raise SystemExit("the broker does not come to rest")
 
 
-def keep(broker: KafkaBroker, line: str, name: str, stop: Any) -> None:
+def keep(broker: KafkaBroker, line: str, name: str, stop: Callable[[], None], directory: Path) -> None:
     """Ask consumers what is there, end the broker and put the directory away."""
     wait_until_quiet(broker.data)
     partitions = heard(drive(broker, "dump"))
@@ -105,11 +106,11 @@ def keep(broker: KafkaBroker, line: str, name: str, stop: Any) -> None:
     shutil.rmtree(copy.parent, ignore_errors=True)
     shutil.copytree(broker.data, copy, ignore=shutil.ignore_patterns(".lock"))
     leave_out_empty_internal(copy)
-    for directory in sorted(path for path in copy.iterdir() if path.is_dir()):
-        partitions[directory.name]["files"] = dump_files(broker.jars, sorted(directory.iterdir()))
+    for partition in sorted(path for path in copy.iterdir() if path.is_dir()):
+        partitions[partition.name]["files"] = dump_files(broker.jars, sorted(partition.iterdir()))
     facts = {"kafka": RELEASES[line], "made": datetime.date.today().isoformat(), "stop": name}
     kept = {each.name: partitions[each.name] for each in sorted(copy.iterdir()) if each.is_dir()}
-    archive(copy, {**facts, "partitions": kept}, HERE / f"kafka-{RELEASES[line]}-{name}.tar.xz")
+    archive(copy, {**facts, "partitions": kept}, directory / f"kafka-{RELEASES[line]}-{name}.tar.xz")
 
 
 def heard(lines: str) -> dict[str, dict[str, Any]]:

@@ -8,16 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.golden.logs.consuming import consume, open_golden
+from tests.golden.logs.consuming import FILES, consume, open_golden
 from tests.golden.logs.reading import ARCHIVES, ExpectedPartition, GoldenLogs, Row, unpack
 
-from ottla.records import BatchBuilder, Compression
+from ottla.records import BatchBuilder, Compression, scan
 from ottla.storage.checkpoints import RECOVERY_POINTS
 from ottla.storage.leader_epochs import LEADER_EPOCHS
-from ottla.storage.log import PartitionLog
+from ottla.storage.log import PartitionLog, open_log
+from ottla.storage.producer_entry import ProducerEntry
 from ottla.storage.producer_snapshot import decode_snapshot, encode_snapshot, snapshot_path
 
 SMALL_FETCH_BYTES = 1500
+CLEAN_ARCHIVES = [path for path in ARCHIVES if "-clean" in path.name]
 
 
 @pytest.fixture(scope="module", params=ARCHIVES, ids=lambda path: path.name.removesuffix(".tar.xz"))
@@ -193,3 +195,28 @@ def append_ours(log: PartitionLog, timestamp_ms: int) -> list[Row]:
             records = [(appended.log_append_time_ms, *record[1:]) for record in records]
         rows += [Row(appended.first_offset + i, *record, latest) for i, record in enumerate(records)]
     return rows
+
+
+@pytest.mark.parametrize("name", ["times-0", "transactions-0", "open-0"])
+@pytest.mark.parametrize("archive", CLEAN_ARCHIVES, ids=lambda path: path.name.removesuffix(".tar.xz"))
+def test_the_same_batches_give_the_same_files(archive: Path, name: str, tmp_path: Path) -> None:
+    """Of topics that Kafka wrote in one life of its broker; batches taken as a follower takes them."""
+    partition = unpack(archive, tmp_path).partitions[name]
+    directory = tmp_path / name
+    log = open_log(directory, partition.name, partition.settings, files=FILES, now_ms=0, is_clean=True)
+    for path in sorted(partition.directory.glob("*.log")):
+        content = path.read_bytes()
+        for batch in scan(content):
+            sent = bytearray(content[batch.position : batch.position + batch.size_bytes])
+            log.append_as_follower(sent, leader_epoch=9, now_ms=partition.last_timestamp_ms)
+    log.close()
+    assert files_of(directory) == files_of(partition.directory)
+
+
+def files_of(directory: Path) -> dict[str, bytes | list[ProducerEntry]]:
+    """Everything that belongs to segments; the order of the producers in a snapshot means nothing to Kafka."""
+    found: dict[str, bytes | list[ProducerEntry]] = {}
+    for path in directory.glob("0*"):
+        content = path.read_bytes()
+        found[path.name] = sorted(decode_snapshot(content)) if path.suffix == ".snapshot" else content
+    return found
