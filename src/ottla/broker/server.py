@@ -20,6 +20,7 @@ from pathlib import Path
 from random import Random, SystemRandom
 from typing import Final
 
+from ottla.broker.admin_http import AdminServer, Watch
 from ottla.broker.broker import Broker
 from ottla.broker.dispatch import Dispatch
 from ottla.broker.jobs import start_jobs
@@ -82,8 +83,10 @@ class Server:
         self.registry = Registry()
         self._world = world or World.real()
         self._stack = AsyncExitStack()
+        self._is_ready = False
         self.broker: Broker
         self.info: ServerInfo
+        self.admin_address: tuple[str, int] | None = None
 
     # -- start and stop ----------------------------------------------------------------------------------------------
 
@@ -97,6 +100,7 @@ class Server:
 
     async def stop(self) -> None:
         """In the opposite order of the start; bounded in time."""
+        self._is_ready = False
         await self._stack.aclose()
 
     async def _start(self) -> ServerInfo:
@@ -128,7 +132,9 @@ class Server:
         self._register(store, broker_id, endpoints)
         self.broker.start()
         self._stack.push_async_callback(start_jobs(self.broker, logs, world.clock, pool))
+        await self._start_admin()
         acceptor.release()
+        self._is_ready = True
         return ServerInfo(
             broker_id=broker_id,
             cluster_id=cluster_id,
@@ -212,6 +218,26 @@ class Server:
             bound.append(each._replace(port=port))
         told = advertise(self.settings.advertised_endpoints, bound, socket.gethostname())
         return tuple(model.Endpoint(each.name, each.host, each.port, each.protocol) for each in told)
+
+    async def _start_admin(self) -> None:
+        """Metrics and health. A default port that is taken is no reason not to serve; one that was asked for is."""
+        address = self.settings.admin_address
+        if address is None:
+            return
+        clock = self._world.clock
+        watch = Watch(
+            metrics=lambda: self.registry.text(clock.monotonic_ms()),
+            not_ready_because=lambda: None if self._is_ready else "starting or stopping",
+        )
+        admin = AdminServer(watch)
+        try:
+            self.admin_address = await admin.start(*address)
+        except OSError as error:
+            if "ottla.admin.listener" in self.settings.given_names():
+                raise
+            log.warning("no metrics and health: %s:%d cannot be opened: %s", *address, error)
+            return
+        self._stack.push_async_callback(admin.stop)
 
     def _register(self, store: EmbeddedStore, broker_id: int, endpoints: tuple[model.Endpoint, ...]) -> None:
         me = model.Broker(broker_id, endpoints, rack=self.settings.broker_rack, features=tuple(SUPPORTED))
