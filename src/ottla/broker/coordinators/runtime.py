@@ -281,6 +281,8 @@ def _batch_of(write: Write, now_ms: int) -> bytearray:
         size_limit_bytes=BATCH_LIMIT_BYTES,
         producer_id=write.producer_id,
         producer_epoch=write.producer_epoch,
+        # Always 0, as Kafka writes it: sequences of a coordinator are not checked.
+        base_sequence=0 if is_transactional else -1,
         transactional=is_transactional,
     )
     for record in write.records:
