@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from ottla.broker.replication.partition import ACKS_ALL, Partition
 from ottla.records import RecordBatch
 from ottla.storage.origin import AppendOrigin
+from ottla.storage.producer_append import VerificationGuard
 
 
 class Home:
@@ -28,8 +29,10 @@ class Home:
     def log_end_offset(self) -> int:
         return self._partition.log_end_offset
 
-    def append_internal(self, batch: bytearray, now_ms: int) -> int:
-        result = self._partition.append(batch, acks=ACKS_ALL, now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
+    def append_internal(self, batch: bytearray, now_ms: int, guard: VerificationGuard | None) -> int:
+        result = self._partition.append(
+            batch, acks=ACKS_ALL, now_ms=now_ms, origin=AppendOrigin.COORDINATOR, guard=guard
+        )
         self._appended(self._partition)
         return result.next_offset
 

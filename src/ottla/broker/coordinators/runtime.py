@@ -37,6 +37,7 @@ from ottla.protocol.schema import Message
 from ottla.protocol.stored import decode_key, decode_value, encode_key, encode_value, split_lead
 from ottla.records import BatchBuilder, RecordBatch
 from ottla.records.control import read_marker
+from ottla.storage.producer_append import VerificationGuard
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ class InternalPartition(Protocol):
     def high_watermark(self) -> int: ...
     @property
     def log_end_offset(self) -> int: ...
-    def append_internal(self, batch: bytearray, now_ms: int) -> int:
+    def append_internal(self, batch: bytearray, now_ms: int, guard: VerificationGuard | None) -> int:
         """Append one batch as coordinator; gives the offset after it. Raises BrokerError."""
 
     def read_batches(self) -> Iterator[RecordBatch]:
@@ -98,14 +99,19 @@ class Runtime(Generic[S]):
 
     # -- asking ------------------------------------------------------------------------------------------------------
 
-    def call(self, index: int, ask: Callable[[S, Token, int], Sequence[Any]]) -> Later[Message]:
-        """Ask the shard of partition `index`; raises when it is not here or not loaded yet."""
+    def call(
+        self, index: int, ask: Callable[[S, Token, int], Sequence[Any]], *, guard: VerificationGuard | None = None
+    ) -> Later[Message]:
+        """Ask the shard of partition `index`; raises when it is not here or not loaded yet.
+
+        `guard` shows that the transaction coordinator agreed to what will be written in a transaction.
+        """
         place = self._place(index)
         self._next_token += 1
         token = self._next_token
         later: Later[Message] = Later()
         self._waiting[token] = later
-        self._carry_out(index, place, ask(place.shard, token, self._now_ms()))
+        self._carry_out(index, place, ask(place.shard, token, self._now_ms()), guard)
         return later
 
     def tell(self, index: int, tell: Callable[[S, int], Sequence[Any]]) -> None:
@@ -137,14 +143,16 @@ class Runtime(Generic[S]):
 
     # -- effects -----------------------------------------------------------------------------------------------------
 
-    def _carry_out(self, index: int, place: _Place[S], effects: Sequence[Any]) -> None:
+    def _carry_out(
+        self, index: int, place: _Place[S], effects: Sequence[Any], guard: VerificationGuard | None = None
+    ) -> None:
         is_dropped = False
         waits_for = 0  # the offset that must be committed before an effect of another kind
         for effect in effects:
             if isinstance(effect, Reply):
                 self._reply(effect)
             elif isinstance(effect, Write):
-                written = self._write(place, effect)
+                written = self._write(place, effect, guard)
                 is_dropped = is_dropped or written is None
                 waits_for = max(waits_for, written or 0)
             elif isinstance(effect, SetTimer):
@@ -164,13 +172,13 @@ class Runtime(Generic[S]):
             raise RuntimeError(f"{self._name}: request {reply.token} was answered twice or never asked")
         later.give(reply.response)
 
-    def _write(self, place: _Place[S], write: Write) -> int | None:
+    def _write(self, place: _Place[S], write: Write, guard: VerificationGuard | None) -> int | None:
         """Append and replay; gives the offset that must be committed, None when the append was refused."""
         next_offset = place.partition.log_end_offset
         if write.records:
             now_ms = self._now_ms()
             try:
-                next_offset = place.partition.append_internal(_batch_of(write, now_ms), now_ms)
+                next_offset = place.partition.append_internal(_batch_of(write, now_ms), now_ms, guard)
             except BrokerError as error:
                 for reply in write.failure(error):
                     self._reply(reply)

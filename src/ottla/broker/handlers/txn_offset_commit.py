@@ -19,6 +19,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from ottla.protocol.schema import Message
+from ottla.storage.producer_append import VerificationGuard
 from ottla.values import TopicPartition
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def handle(broker: Broker, request: TxnOffsetCommitRequest, context: RequestCont
     except BrokerError as error:
         return _refusal(request, error)
     if guard is None:
-        return _commit(broker, request, context)
+        return _commit(broker, request, context, None)
     asked = broker.transactions.add_partitions(
         request.transactional_id,
         request.producer_id,
@@ -55,7 +56,7 @@ def handle(broker: Broker, request: TxnOffsetCommitRequest, context: RequestCont
     later: Later[Any] = Later()
 
     def verified(refused: dict[TopicPartition, BrokerError]) -> None:
-        given = _refusal(request, refused[home]) if home in refused else _commit(broker, request, context)
+        given = _refusal(request, refused[home]) if home in refused else _commit(broker, request, context, guard)
         if isinstance(given, Later):
             given.when_given(later.give)
         else:
@@ -65,9 +66,13 @@ def handle(broker: Broker, request: TxnOffsetCommitRequest, context: RequestCont
     return later
 
 
-def _commit(broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext) -> Message | Later[Any]:
+def _commit(
+    broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext, guard: VerificationGuard | None
+) -> Message | Later[Any]:
     try:
-        return broker.groups.ask(request.group_id, GroupShard.commit_offsets_in_transaction, request, context)
+        return broker.groups.ask(
+            request.group_id, GroupShard.commit_offsets_in_transaction, request, context, guard=guard
+        )
     except BrokerError as error:
         return _refusal(request, error)
 

@@ -14,6 +14,7 @@ from ottla.broker.coordinators.runtime import Runtime
 from ottla.errors import CoordinatorNotAvailable
 from ottla.protocol.schema import Message
 from ottla.protocol.stored import classic_groups, consumer_groups, offsets, share_groups, streams_groups
+from ottla.storage.producer_append import VerificationGuard
 
 TOPIC: Final = "__consumer_offsets"
 
@@ -42,10 +43,20 @@ class GroupCoordinator:
             raise CoordinatorNotAvailable(f"{TOPIC} does not exist yet")
         return partition_for_name(group_id, count)
 
-    def ask(self, group_id: str, method: Method, request: Message, context: RequestContext) -> Later[Any]:
+    def ask(
+        self,
+        group_id: str,
+        method: Method,
+        request: Message,
+        context: RequestContext,
+        *,
+        guard: VerificationGuard | None = None,
+    ) -> Later[Any]:
         """Raises NotCoordinator, CoordinatorLoadInProgress or CoordinatorNotAvailable when there is nobody to ask."""
         return self.runtime.call(
-            self.partition_of(group_id), lambda shard, token, now_ms: method(shard, token, request, context, now_ms)
+            self.partition_of(group_id),
+            lambda shard, token, now_ms: method(shard, token, request, context, now_ms),
+            guard=guard,
         )
 
     def ask_all(self, method: Method, request: Message, context: RequestContext) -> list[Later[Any]]:
