@@ -29,6 +29,7 @@ from ottla.broker.coordinators.transactions import coordinator as transactions
 from ottla.broker.coordinators.transactions.coordinator import TransactionCoordinator
 from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock, ProducerIdBlocks
 from ottla.broker.coordinators.transactions.shard import TransactionShard
+from ottla.broker.host_names import look_up
 from ottla.broker.internal_topics import internal_topic_request
 from ottla.broker.replication.commits import Commits
 from ottla.broker.replication.fetch_sessions import FetchSessions
@@ -85,6 +86,7 @@ class Broker:
 
     supported_features = SUPPORTED
     internal_topics = INTERNAL_TOPICS
+    look_up_hosts = staticmethod(look_up)
 
     def __init__(
         self,
@@ -196,6 +198,8 @@ class Broker:
         deleted = self._deleted_topics(image)
         self.image = image
         self._follow(image, _topics_of(image, changes))
+        for _, transaction_shard in self.transactions.runtime.shards():
+            transaction_shard.transaction_version = image.feature("transaction.version")
         for index, _ in list(self.groups.runtime.shards()):
             if deleted:
                 self.groups.runtime.tell(index, lambda shard, now_ms: shard.topics_deleted(deleted, now_ms))
@@ -211,6 +215,8 @@ class Broker:
     def _follow(self, image: ClusterImage, topics: set[str] | None) -> None:
         moves = self.replicas.follow(image, topics, self.clock.now_ms())
         for name in moves.removed:
+            self.produce_purgatory.check(name)
+            self.fetch_purgatory.check(name)
             self.commits.forget(name)
             runtime = self._runtimes.get(name.topic)
             if runtime is not None:
@@ -224,9 +230,14 @@ class Broker:
         self.arm()
 
     def _storage_failed(self, partition: Partition, error: KafkaStorageError) -> None:
+        if self.replicas.get(partition.name) is not partition:
+            return  # it was deleted while it was synced
         log.error("%s: the disk failed, the partition is offline: %s", partition.name, error)
         partition.offline = error
         self.moved(partition)
+        runtime = self._runtimes.get(partition.name.topic)
+        if runtime is not None:
+            runtime.unload(partition.name.partition)
         if self.offline is not None:
             self.offline(partition, error)
 

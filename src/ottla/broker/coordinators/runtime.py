@@ -65,10 +65,11 @@ class InternalPartition(Protocol):
 class _Place(Generic[S]):
     """A shard with its partition and what waits on it."""
 
-    def __init__(self, shard: S, partition: InternalPartition) -> None:
+    def __init__(self, shard: S, partition: InternalPartition, number: int) -> None:
         self.shard = shard
         self.partition = partition
         self.is_loaded = False
+        self.number = number
         # (offset that must be committed, what to do then)
         self.uncommitted: deque[tuple[int, Callable[[], None]]] = deque()
 
@@ -95,7 +96,9 @@ class Runtime(Generic[S]):
         self._places: dict[int, _Place[S]] = {}
         self._waiting: dict[Token, Later[Message]] = {}
         self._next_token = 0
-        self._timers: TimerWheel[tuple[int, Hashable]] = TimerWheel()
+        self._loads = 0
+        # With the number of the load, so that a shard never meets a timer of the one before it.
+        self._timers: TimerWheel[tuple[int, int, Hashable]] = TimerWheel()
 
     # -- asking ------------------------------------------------------------------------------------------------------
 
@@ -156,10 +159,10 @@ class Runtime(Generic[S]):
                 is_dropped = is_dropped or written is None
                 waits_for = max(waits_for, written or 0)
             elif isinstance(effect, SetTimer):
-                if self._timers.set((index, effect.key), effect.at_ms) and self._wake is not None:
+                if self._timers.set((index, place.number, effect.key), effect.at_ms) and self._wake is not None:
                     self._wake()
             elif isinstance(effect, CancelTimer):
-                self._timers.cancel((index, effect.key))
+                self._timers.cancel((index, place.number, effect.key))
             elif self._other_effect is None:
                 raise TypeError(f"{self._name} does not know the effect {effect!r}")
             elif not is_dropped:
@@ -209,16 +212,17 @@ class Runtime(Generic[S]):
         return self._timers.next_due_ms()
 
     def fire_due(self, now_ms: int) -> None:
-        for index, key in self._timers.take_due(now_ms):
+        for index, number, key in self._timers.take_due(now_ms):
             place = self._places.get(index)
-            if place is not None and place.is_loaded:
+            if place is not None and place.is_loaded and place.number == number:
                 self._carry_out(index, place, place.shard.timer_fired(key, now_ms))
 
     # -- coming and going --------------------------------------------------------------------------------------------
 
     def load(self, index: int, partition: InternalPartition) -> None:
         """This broker leads the partition now: replay its log, then serve."""
-        place = self._places[index] = _Place(self._make_shard(index, partition), partition)
+        self._loads += 1
+        place = self._places[index] = _Place(self._make_shard(index, partition), partition, self._loads)
         count = 0
         for batch in partition.read_batches():
             count += self._replay_batch(place.shard, batch)

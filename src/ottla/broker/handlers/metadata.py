@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.security.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from ottla.cluster import model
+from ottla.cluster.image import ClusterImage
 from ottla.errors import (
     BrokerError,
     InvalidTopicException,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 NULL_IS_ALL_SINCE = 1
 AUTO_CREATE_FLAG_SINCE = 4
+LISTENER_ERROR_SINCE = 6
 
 
 def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
@@ -63,7 +65,7 @@ def _topics(broker: Broker, request: MetadataRequest, context: RequestContext) -
     asked = request.topics
     asks_all = asked is None if context.api_version >= NULL_IS_ALL_SINCE else not asked
     if asks_all or asked is None:
-        return [_topic(broker, broker.image.topic(name), context.listener) for name in sorted(broker.image.topics())]
+        return [_topic(broker, broker.image.topic(name), context) for name in sorted(broker.image.topics())]
     may_create = request.allow_auto_topic_creation or context.api_version < AUTO_CREATE_FLAG_SINCE
     missing = [one.name for one in asked if one.name is not None and broker.image.topic(one.name) is None]
     refused = broker.create_missing_topics(missing) if missing and may_create else {}
@@ -77,10 +79,10 @@ def _asked_topic(
         topic = broker.image.topic_by_id(asked.topic_id)
         if topic is None:
             return _missing(None, asked.topic_id, UnknownTopicId())
-        return _topic(broker, topic, context.listener)
+        return _topic(broker, topic, context)
     topic = broker.image.topic(asked.name)
     if topic is not None:
-        return _topic(broker, topic, context.listener)
+        return _topic(broker, topic, context)
     error = refused.get(asked.name) or UnknownTopicOrPartition()
     if not broker.is_legal_topic_name(asked.name):
         error = InvalidTopicException()
@@ -91,31 +93,39 @@ def _missing(name: str | None, topic_id: bytes, error: BrokerError) -> MetadataR
     return MetadataResponseTopic(error_code=error.code, name=name, topic_id=topic_id, partitions=[])
 
 
-def _topic(broker: Broker, topic: model.Topic | None, listener: str) -> MetadataResponseTopic:
+def _topic(broker: Broker, topic: model.Topic | None, context: RequestContext) -> MetadataResponseTopic:
     assert topic is not None
     return MetadataResponseTopic(
         error_code=0,
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.name in broker.internal_topics,
-        partitions=[_partition(broker, index, one, listener) for index, one in enumerate(topic.partitions)],
+        partitions=[_partition(broker, index, one, context) for index, one in enumerate(topic.partitions)],
     )
 
 
-def _partition(broker: Broker, index: int, state: model.Partition, listener: str) -> MetadataResponsePartition:
-    image = broker.image
-    leader = image.brokers.get(state.leader)
-    error = 0
-    if leader is None:
-        error = LeaderNotAvailable.code
-    elif leader.endpoint(listener) is None:
-        error = ListenerNotFound.code
+def _partition(
+    broker: Broker, index: int, state: model.Partition, context: RequestContext
+) -> MetadataResponsePartition:
+    error_code, leader_id = leader_of(broker.image, state, context.listener)
+    if error_code == ListenerNotFound.code and context.api_version < LISTENER_ERROR_SINCE:
+        error_code = LeaderNotAvailable.code
     return MetadataResponsePartition(
-        error_code=error,
+        error_code=error_code,
         partition_index=index,
-        leader_id=state.leader if leader is not None else model.NO_LEADER,
+        leader_id=leader_id,
         leader_epoch=state.leader_epoch,
         replica_nodes=list(state.replicas),
         isr_nodes=list(state.isr),
-        offline_replicas=[replica for replica in state.replicas if not image.is_active(replica)],
+        offline_replicas=[replica for replica in state.replicas if not broker.image.is_active(replica)],
     )
+
+
+def leader_of(image: ClusterImage, state: model.Partition, listener: str) -> tuple[int, int]:
+    """Error code and id of the leader as clients of a listener see it; -1 when they cannot reach one."""
+    leader = image.brokers.get(state.leader)
+    if leader is None:
+        return LeaderNotAvailable.code, model.NO_LEADER
+    if leader.endpoint(listener) is None:
+        return ListenerNotFound.code, model.NO_LEADER
+    return 0, leader.id

@@ -7,12 +7,14 @@ loaded and unloaded by whoever knows them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from ottla.broker.replication.partition import Partition
 from ottla.cluster.image import ClusterImage
 from ottla.errors import KafkaStorageError
+from ottla.storage.files import Files
 from ottla.storage.log import PartitionLog
 from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition
@@ -20,9 +22,24 @@ from ottla.values import TopicPartition
 log = logging.getLogger(__name__)
 
 
+class Directory(Protocol):
+    """One of log.dirs, storage.directories.LogDirectory."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def files(self) -> Files: ...
+    @property
+    def failure(self) -> KafkaStorageError | None: ...
+
+
 class Logs(Protocol):
     """The logs of this broker, storage.manager.LogManager."""
 
+    @property
+    def directories(self) -> Sequence[Directory]: ...
+    @property
+    def cordoned(self) -> Collection[Path]: ...
     def log(self, name: TopicPartition) -> PartitionLog | None: ...
     def create(self, name: TopicPartition, topic_id: bytes, settings: TopicSettings, now_ms: int) -> PartitionLog: ...
     def delete(self, name: TopicPartition, now_ms: int) -> None: ...
@@ -50,6 +67,16 @@ class ReplicaManager:
 
     def __len__(self) -> int:
         return len(self._partitions)
+
+    @property
+    def directories(self) -> Sequence[Directory]:
+        """All log directories, the failed ones too."""
+        return self._logs.directories
+
+    @property
+    def cordoned(self) -> Collection[Path]:
+        """The directories that get no new logs."""
+        return self._logs.cordoned
 
     def follow(self, image: ClusterImage, topics: set[str] | None, now_ms: int) -> Moves:
         """Make what we have match the image; `topics` limits the look to those that changed, None is all."""
@@ -102,7 +129,7 @@ class ReplicaManager:
         return partition
 
     def _remove(self, name: TopicPartition, now_ms: int, moves: Moves) -> None:
-        del self._partitions[name]
+        self._partitions.pop(name).retire()
         moves.removed.append(name)
         try:
             self._logs.delete(name, now_ms)

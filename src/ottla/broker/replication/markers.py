@@ -53,5 +53,6 @@ def write_marker(
             producer_epoch=markers.producer_epoch,
             committed=markers.commit,
         )
-    broker.commits.when_committed(partition, result.next_offset, lambda: told(None))
+    broker.appended(partition)
+    broker.commits.when_committed(partition, result.next_offset, told)
     broker.appended(partition)

@@ -53,6 +53,10 @@ class Partition:
         self.advance()
         return self.is_leader and not was_leader
 
+    def retire(self) -> None:
+        """The partition is gone from this broker; who still waits on it finds nobody in office."""
+        self._state = None
+
     @property
     def is_leader(self) -> bool:
         return self._state is not None and self._state.leader == self._broker_id

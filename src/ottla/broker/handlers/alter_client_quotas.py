@@ -1,0 +1,54 @@
+"""AlterClientQuotas: set and remove quotas of users, client ids and addresses (cluster/quotas.py).
+
+The same in versions 0 and 1: one result per entity. An address may be a host name, which must have an address when the
+quota is set; it is looked up before the change takes its place in line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.answers import Later
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.host_names import is_address
+from ottla.cluster.quotas import IP, alter_client_quotas_plan
+from ottla.errors import BrokerError
+from ottla.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    ResponseEntryData,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+def handle(broker: Broker, request: AlterClientQuotasRequest, context: RequestContext) -> Later[Any]:
+    named = {part.entity_name for entry in request.entries for part in entry.entity if part.entity_type == IP}
+    host_names = {name for name in named if name and not is_address(name)}
+    if not host_names:
+        return _alter(broker, request, frozenset())
+    later: Later[Any] = Later()
+    broker.look_up_hosts(host_names).when_given(lambda known: _alter(broker, request, known).when_given(later.give))
+    return later
+
+
+def _alter(broker: Broker, request: AlterClientQuotasRequest, known_hosts: frozenset[str]) -> Later[Any]:
+    def answer(given: Any) -> AlterClientQuotasResponse:
+        if isinstance(given, BrokerError):
+            return AlterClientQuotasResponse(entries=_refusals(request, given))
+        return AlterClientQuotasResponse(entries=given.answers)
+
+    return broker.change(
+        lambda image: alter_client_quotas_plan(
+            image, request, is_address=lambda text: text in known_hosts or is_address(text)
+        ),
+        answer,
+    )
+
+
+def _refusals(request: AlterClientQuotasRequest, error: BrokerError) -> list[ResponseEntryData]:
+    return [
+        ResponseEntryData(error_code=error.code, error_message=str(error), entity=list(entry.entity))
+        for entry in request.entries
+    ]

@@ -1,0 +1,51 @@
+"""DescribeTransactions: state, partitions and producer of transactions, each asked at its own shard.
+
+Version 0 only. An id that this coordinator does not know is TRANSACTIONAL_ID_NOT_FOUND at that id; one that another
+coordinator looks after, or that is being loaded, has the coordinator's error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.answers import Later, gather
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.coordinators.transactions.shard import TransactionShard
+from ottla.errors import BrokerError
+from ottla.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+def handle(broker: Broker, request: DescribeTransactionsRequest, context: RequestContext) -> Later[Any]:
+    together: Later[Any] = Later()
+
+    def answered(answers: list[DescribeTransactionsResponse]) -> None:
+        states = [state for answer in answers for state in answer.transaction_states]
+        together.give(DescribeTransactionsResponse(transaction_states=states))
+
+    gather([_one(broker, name, context) for name in request.transactional_ids], answered)
+    return together
+
+
+def _one(broker: Broker, transactional_id: str, context: RequestContext) -> Later[Any]:
+    single = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+    try:
+        return broker.transactions.ask(transactional_id, TransactionShard.describe_transactions, single, context)
+    except BrokerError as error:
+        refused = TransactionState(
+            error_code=error.code,
+            transactional_id=transactional_id,
+            transaction_state="",
+            transaction_timeout_ms=0,
+            transaction_start_time_ms=0,
+            producer_id=0,
+            producer_epoch=0,
+            topics=[],
+        )
+        return Later.given(DescribeTransactionsResponse(transaction_states=[refused]))
