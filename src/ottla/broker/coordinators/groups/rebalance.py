@@ -73,7 +73,6 @@ def prepare(group: ClassicGroup, settings: GroupSettings, now_ms: int) -> list[E
     effects: list[Effect] = []
     if group.state.current is COMPLETING_REBALANCE:
         effects += _call_back_from_sync(group, now_ms)
-    group.pending_sync.clear()
     effects.append(CancelTimer(SyncTimer(group.group_id)))
     if group.is_empty:
         return effects + _prepare_first(group, settings, now_ms)

@@ -306,6 +306,7 @@ def test_when_the_new_id_cannot_be_written_the_old_one_stays(world, static):
     answer = world.answer(world.join(instance="i"))
     assert (answer.error_code, answer.member_id, answer.leader) == (CoordinatorNotAvailable.code, "", a)
     assert world.heartbeat(a, 1, instance="i") == 0
+    assert world.group().replacement is None
     world.append_error = None
     for _ in range(2):
         world.advance(9_000)
@@ -328,6 +329,14 @@ def test_a_static_member_that_comes_back_with_another_protocol_starts_a_rebalanc
     waiting = world.join(instance="i", protocols={"sticky": b"3"})
     answer = world.answer(waiting)
     assert (answer.generation_id, answer.protocol_name) == (2, "sticky")
+
+
+def test_a_static_leader_that_restarts_during_a_rebalance_still_leads(world):
+    first, second = world.join(instance="i"), world.join(instance="j")
+    again = world.join(instance="i")
+    world.until(again, second)
+    assert world.answer(first).error_code == FencedInstanceId.code
+    assert world.answer(again).leader == world.answer(again).member_id == world.answer(second).leader
 
 
 def test_a_static_member_that_restarts_while_it_waits_fences_itself(world):
