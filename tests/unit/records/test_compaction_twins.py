@@ -231,7 +231,11 @@ def test_what_the_table_does_not_cover_stays(twin):
 def test_a_batch_keeps_whose_it_was_and_where_it_ended(twin):
     content = batch(
         *((b"a", b"1", 100), (b"b", b"1", 300), (b"b", b"2", 200), (b"a", b"2", 150), (b"c", None, 120)),
-        **{"base_offset": 40, "producer_id": 5, "producer_epoch": 1, "base_sequence": 3, "leader_epoch": 9},
+        base_offset=40,
+        producer_id=5,
+        producer_epoch=1,
+        base_sequence=3,
+        leader_epoch=9,
     )
     table = known(twin, content)
     table.put(b"c", 99)
