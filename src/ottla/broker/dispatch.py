@@ -24,7 +24,7 @@ from ottla.errors import BrokerError, MalformedMessage, UnknownServerError, Unsu
 from ottla.protocol.api import APIS, Api
 from ottla.protocol.compiled import decode_prefix
 from ottla.protocol.header import API_VERSIONS_KEY, decode_request_header, encode_response, read_key_and_version
-from ottla.protocol.schema import Message
+from ottla.protocol.schema import ArrayOf, Message, Primitive
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -65,7 +65,7 @@ class Dispatch:
         correlation_id = header.correlation_id
         if isinstance(given, Later):
             later: Later[Answer | None] = Later()
-            given.when_given(lambda g: later.give(self._written(api, g, version, correlation_id, started_s)))
+            given.when_given(lambda g: later.give(self._written_later(api, g, context, correlation_id, started_s)))
             return later
         return self._written(api, given, version, correlation_id, started_s)
 
@@ -75,12 +75,12 @@ class Dispatch:
         except CloseConnection:
             raise
         except BrokerError as error:
-            return error_response(api, error)
+            return error_response(api, error, context.api_version)
         except MalformedMessage:
             raise
         except Exception:
             log.exception("%s from %s failed", api, context.client_id)
-            return error_response(api, UnknownServerError())
+            return error_response(api, UnknownServerError(), context.api_version)
 
     def _written(
         self, api: Api, response: Message | None, version: int, correlation_id: int, started_s: float
@@ -89,6 +89,17 @@ class Dispatch:
         if response is None:
             return None
         return encode_response(response, version=version, correlation_id=correlation_id)
+
+    def _written_later(
+        self, api: Api, response: Message | None, context: RequestContext, correlation_id: int, started_s: float
+    ) -> Answer | None:
+        """What goes wrong here must not reach whoever gave the answer: he has others to serve."""
+        try:
+            return self._written(api, response, context.api_version, correlation_id, started_s)
+        except Exception:
+            log.exception("the answer to %s of %s cannot be written, its connection is closed", api, context.client_id)
+            context.connection.close()
+            return None
 
     def _unknown_version(self, api: Api, correlation_id: int) -> Answer:
         if api.key != API_VERSIONS_KEY:
@@ -105,7 +116,7 @@ class Dispatch:
         return found
 
 
-def error_response(api: Api, error: BrokerError) -> Message:
+def error_response(api: Api, error: BrokerError, version: int) -> Message:
     """An answer that says nothing but the error; only for APIs with an error code for the whole answer."""
     values: dict[str, Any] = {}
     for field in api.response.fields:
@@ -114,11 +125,13 @@ def error_response(api: Api, error: BrokerError) -> Message:
         elif field.name == "error_message":
             values[field.name] = str(error)
         elif field.required:
-            values[field.name] = None if field.nullable else [] if hasattr(field.type, "element") else _zero(field.type)
+            values[field.name] = None if field.null_at(version) else _zero(field.type)
     if "error_code" not in values:
         raise CloseConnection(f"{api} cannot be answered: {error}")
     return api.response(**values)
 
 
 def _zero(kind: Any) -> Any:
-    return kind.zero if hasattr(kind, "zero") else kind()
+    if isinstance(kind, ArrayOf):
+        return []
+    return kind.zero if isinstance(kind, Primitive) else kind()

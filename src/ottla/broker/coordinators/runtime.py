@@ -19,7 +19,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import (
@@ -32,7 +32,13 @@ from ottla.broker.coordinators.effects import (
     Write,
 )
 from ottla.broker.waiting.timer_wheel import TimerWheel
-from ottla.errors import BrokerError, CoordinatorLoadInProgress, KafkaStorageError, NotCoordinator
+from ottla.errors import (
+    BrokerError,
+    CoordinatorLoadInProgress,
+    KafkaStorageError,
+    NotCoordinator,
+    NotLeaderOrFollower,
+)
 from ottla.protocol.schema import Message
 from ottla.protocol.stored import decode_key, decode_value, encode_key, encode_value, split_lead
 from ottla.records import BatchBuilder, RecordBatch
@@ -62,6 +68,14 @@ class InternalPartition(Protocol):
         """Every batch from the start of the log."""
 
 
+class _Waiting(NamedTuple):
+    """What waits for an offset to be committed; `refuse` is called instead when it never will be."""
+
+    next_offset: int
+    act: Callable[[], None]
+    refuse: Callable[[BrokerError], None] | None = None
+
+
 class _Place(Generic[S]):
     """A shard with its partition and what waits on it."""
 
@@ -70,8 +84,7 @@ class _Place(Generic[S]):
         self.partition = partition
         self.is_loaded = False
         self.number = number
-        # (offset that must be committed, what to do then)
-        self.uncommitted: deque[tuple[int, Callable[[], None]]] = deque()
+        self.uncommitted: deque[_Waiting] = deque()
 
 
 class Runtime(Generic[S]):
@@ -166,7 +179,7 @@ class Runtime(Generic[S]):
             elif self._other_effect is None:
                 raise TypeError(f"{self._name} does not know the effect {effect!r}")
             elif not is_dropped:
-                place.uncommitted.append((waits_for, partial(self._other_effect, index, effect)))
+                place.uncommitted.append(_Waiting(waits_for, partial(self._other_effect, index, effect)))
         self.committed(index)
 
     def _reply(self, reply: Reply) -> None:
@@ -183,13 +196,20 @@ class Runtime(Generic[S]):
             try:
                 next_offset = place.partition.append_internal(_batch_of(write, now_ms), now_ms, guard)
             except BrokerError as error:
-                for reply in write.failure(error):
-                    self._reply(reply)
+                self._refuse(write, error)
                 return None
             self._replay_written(place.shard, write, next_offset - len(write.records))
-        for reply in write.replies:
-            place.uncommitted.append((next_offset, partial(self._reply, reply)))
+        if write.replies:
+            told = partial(self._reply_all, write.replies)
+            place.uncommitted.append(_Waiting(next_offset, told, partial(self._refuse, write)))
         return next_offset
+
+    def _reply_all(self, replies: Sequence[Reply]) -> None:
+        for reply in replies:
+            self._reply(reply)
+
+    def _refuse(self, write: Write, error: BrokerError) -> None:
+        self._reply_all(write.failure(error))
 
     def _replay_written(self, shard: S, write: Write, first_offset: int) -> None:
         for delta, record in enumerate(write.records):
@@ -203,8 +223,12 @@ class Runtime(Generic[S]):
     def committed(self, index: int) -> None:
         """The partition's high watermark may have moved: do what waited for it."""
         place = self._places.get(index)
-        while place is not None and place.uncommitted and place.uncommitted[0][0] <= place.partition.high_watermark:
-            place.uncommitted.popleft()[1]()
+        while (
+            place is not None
+            and place.uncommitted
+            and place.uncommitted[0].next_offset <= place.partition.high_watermark
+        ):
+            place.uncommitted.popleft().act()
 
     # -- timers ------------------------------------------------------------------------------------------------------
 
@@ -235,20 +259,13 @@ class Runtime(Generic[S]):
         if place is None:
             return
         # What was appended may or may not survive with the new leader: those who wait are told to ask there.
-        for _, action in place.uncommitted:
-            if isinstance(action, partial) and action.args and isinstance(action.args[0], Reply):
-                later = self._waiting.pop(action.args[0].token, None)
-                if later is not None:
-                    later.give(self._not_here(action.args[0].response))
-        place.uncommitted.clear()
+        error = NotLeaderOrFollower(f"partition {index} of {self._name} is led elsewhere")
+        while place.uncommitted:
+            refuse = place.uncommitted.popleft().refuse
+            if refuse is not None:
+                refuse(error)
         if place.is_loaded:
             self._carry_out(index, place, place.shard.unload())
-
-    def _not_here(self, response: Message) -> Message:
-        """The same answer, saying NOT_COORDINATOR where it said that all is well."""
-        if hasattr(response, "error_code"):
-            response.error_code = NotCoordinator.code
-        return response
 
     def replay_marker(self, index: int, *, producer_id: int, producer_epoch: int, committed: bool) -> None:
         """A transaction marker was written into this partition."""

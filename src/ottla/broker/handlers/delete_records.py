@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.effects import RequestContext
-from ottla.errors import BrokerError, OffsetOutOfRange, PolicyViolation, UnknownTopicOrPartition
+from ottla.errors import (
+    BrokerError,
+    InvalidTopicException,
+    OffsetOutOfRange,
+    PolicyViolation,
+    UnknownTopicOrPartition,
+)
 from ottla.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -45,6 +51,8 @@ def _one(broker: Broker, name: TopicPartition, offset: int) -> DeleteRecordsPart
 
 
 def _delete(broker: Broker, name: TopicPartition, offset: int) -> int:
+    if name.topic in broker.internal_topics:
+        raise InvalidTopicException(f"{name.topic} is written and cut by the broker only")
     partition = broker.replicas.get(name)
     if partition is None:
         raise UnknownTopicOrPartition(str(name))

@@ -105,6 +105,8 @@ def _after_verification(
             given = _append(broker, request, context, {**fenced, **refused}, guards)
         except CloseConnection:
             given = None
+            if context.connection is not None:
+                context.connection.close()
         if isinstance(given, Later):
             given.when_given(later.give)
         else:
