@@ -25,6 +25,16 @@ cdef extern from "_crc32c.h" nogil:
 cdef extern from "_md5.h" nogil:
     void ottla_md5(const uint8_t* data, size_t length, uint8_t* digest)
 
+cdef extern from * nogil:
+    """
+    #if defined(__GNUC__)
+    #define ottla_prefetch(address) __builtin_prefetch(address)
+    #else
+    #define ottla_prefetch(address) ((void) (address))
+    #endif
+    """
+    void ottla_prefetch(const void* address)
+
 cdef enum:
     HEADER_BYTES = 61
     LOG_OVERHEAD_BYTES = 12
@@ -47,6 +57,7 @@ cdef enum:
     NO_TIMESTAMP = -1
     NOT_FOUND = -1
     HASH_BYTES = 16
+    WINDOW = 32
     WHOLE = -1
     BROKEN = -2
     NO_MEMORY = -3
@@ -172,11 +183,41 @@ cdef struct Table:
     int64_t count
 
 
-cdef Slot* find(const Table* table, const uint8_t* key, int64_t length, uint8_t* digest) noexcept nogil:
-    """Where the key is or would be; NULL if the table is full of others."""
-    cdef uint64_t slot, tried
+cdef struct Hashed:
+    Walked record
+    uint8_t digest[HASH_BYTES]
+    # Where the search for the key begins.
+    uint64_t slot
+
+
+cdef inline uint64_t hash_key(const Table* table, const uint8_t* key, int64_t length, uint8_t* digest) noexcept nogil:
+    """The digest of a key, and the slot where its search begins, which is asked for from memory already."""
+    cdef uint64_t slot
     ottla_md5(key, <size_t> length, digest)
     slot = <uint64_t> get64(digest) % table.size
+    ottla_prefetch(table.slots + slot)
+    return slot
+
+
+cdef const uint8_t* hash_window(const Table* table, const uint8_t* at, const uint8_t* end, int count,
+                                Hashed* window) noexcept nogil:
+    """Read and hash so many records; gives where they end, NULL when one is broken. The slots of a whole window are on
+    their way from memory while the last of its keys are hashed, which is most of the speed of a large table."""
+    cdef int index
+    cdef Walked* record
+    for index in range(count):
+        record = &window[index].record
+        if not walk_record(at, end, record):
+            return NULL
+        at = record.after
+        if record.key_length >= 0:
+            window[index].slot = hash_key(table, record.key, record.key_length, window[index].digest)
+    return at
+
+
+cdef inline Slot* find(const Table* table, const uint8_t* digest, uint64_t slot) noexcept nogil:
+    """Where the key is or would be; NULL if the table is full of others."""
+    cdef uint64_t tried
     for tried in range(table.size):
         if table.slots[slot].mark == 0 or memcmp(table.slots[slot].digest, digest, HASH_BYTES) == 0:
             return table.slots + slot
@@ -186,9 +227,8 @@ cdef Slot* find(const Table* table, const uint8_t* key, int64_t length, uint8_t*
     return NULL
 
 
-cdef bint put(Table* table, const uint8_t* key, int64_t length, int64_t offset) noexcept nogil:
-    cdef uint8_t digest[HASH_BYTES]
-    cdef Slot* slot = find(table, key, length, digest)
+cdef inline bint put(Table* table, const uint8_t* digest, uint64_t start, int64_t offset) noexcept nogil:
+    cdef Slot* slot = find(table, digest, start)
     if slot == NULL:
         return False
     if slot.mark == 0:
@@ -198,9 +238,8 @@ cdef bint put(Table* table, const uint8_t* key, int64_t length, int64_t offset) 
     return True
 
 
-cdef int64_t get(const Table* table, const uint8_t* key, int64_t length) noexcept nogil:
-    cdef uint8_t digest[HASH_BYTES]
-    cdef Slot* slot = find(table, key, length, digest)
+cdef inline int64_t get(const Table* table, const uint8_t* digest, uint64_t start) noexcept nogil:
+    cdef Slot* slot = find(table, digest, start)
     return NOT_FOUND if slot == NULL else <int64_t> (slot.mark - 1)
 
 
@@ -233,9 +272,10 @@ cdef class KeyTable:
     def put(self, key, int64_t offset):
         """Remember an offset for a key, in the place of the one it had."""
         cdef Py_buffer view
+        cdef uint8_t digest[HASH_BYTES]
         cdef bint done
         PyObject_GetBuffer(key, &view, PyBUF_SIMPLE)
-        done = put(&self.table, <const uint8_t*> view.buf, view.len, offset)
+        done = put(&self.table, digest, hash_key(&self.table, <const uint8_t*> view.buf, view.len, digest), offset)
         PyBuffer_Release(&view)
         if not done:
             raise ValueError(f"the table of {self.slots} keys is full")
@@ -243,9 +283,10 @@ cdef class KeyTable:
     def get(self, key):
         """The offset of a key; -1 if it has none."""
         cdef Py_buffer view
+        cdef uint8_t digest[HASH_BYTES]
         cdef int64_t offset
         PyObject_GetBuffer(key, &view, PyBUF_SIMPLE)
-        offset = get(&self.table, <const uint8_t*> view.buf, view.len)
+        offset = get(&self.table, digest, hash_key(&self.table, <const uint8_t*> view.buf, view.len, digest))
         PyBuffer_Release(&view)
         return offset
 
@@ -296,18 +337,24 @@ cdef bint is_plain(const uint8_t* at, const uint8_t* end, Batch* batch) noexcept
 cdef int64_t index_walk(Table* table, int64_t limit, const uint8_t* at, const uint8_t* end, int32_t count,
                         int64_t base_offset, int64_t start_offset, int64_t* latest) noexcept nogil:
     """WHOLE, BROKEN, or the index of the record that the table had no room for."""
-    cdef Walked record
+    cdef Hashed window[WINDOW]
+    cdef const Walked* record
     cdef int64_t offset
-    cdef int32_t index
-    for index in range(count):
-        if not walk_record(at, end, &record):
+    cdef int32_t index = 0
+    cdef int ahead, number
+    while index < count:
+        ahead = min(count - index, <int32_t> WINDOW)
+        at = hash_window(table, at, end, ahead, window)
+        if at == NULL:
             return BROKEN
-        at = record.after
-        offset = wrapped_sum(base_offset, record.offset_delta)
-        if record.key_length >= 0 and offset >= start_offset:
-            if table.count >= limit or not put(table, record.key, record.key_length, offset):
-                return index
-            latest[0] = offset
+        for number in range(ahead):
+            record = &window[number].record
+            offset = wrapped_sum(base_offset, record.offset_delta)
+            if record.key_length >= 0 and offset >= start_offset:
+                if table.count >= limit or not put(table, window[number].digest, window[number].slot, offset):
+                    return index + number
+                latest[0] = offset
+        index += ahead
     return WHOLE if at == end else BROKEN
 
 
@@ -417,15 +464,15 @@ cdef bint is_listed(const Rules* rules, int64_t offset) noexcept nogil:
     return low < rules.kept_count and rules.kept_offsets[low] == offset
 
 
-cdef inline bint stays(const Table* table, const Rules* rules, int64_t offset, const Walked* record,
+cdef inline bint stays(const Table* table, const Rules* rules, int64_t offset, const Hashed* hashed,
                        bint is_over) noexcept nogil:
     if offset > rules.latest_offset:
         return True
-    if record.key_length < 0:
+    if hashed.record.key_length < 0:
         return False
-    if record.value_length < 0 and is_over:
+    if hashed.record.value_length < 0 and is_over:
         return False
-    return offset >= get(table, record.key, record.key_length)
+    return offset >= get(table, hashed.digest, hashed.slot)
 
 
 cdef inline int64_t time_of(const Batch* batch, const Walked* record) noexcept nogil:
@@ -434,32 +481,40 @@ cdef inline int64_t time_of(const Batch* batch, const Walked* record) noexcept n
     return wrapped_sum(batch.base_timestamp_ms, record.timestamp_delta)
 
 
+cdef inline void note_kept(Kept* kept, const Batch* batch, const Walked* record) noexcept nogil:
+    cdef int64_t time_ms = time_of(batch, record)
+    if kept.count == 0:
+        kept.base_timestamp_ms = time_ms
+    if time_ms > kept.max_timestamp_ms:
+        kept.max_timestamp_ms = time_ms
+    kept.count += 1
+    if record.value_length < 0 and not batch.attributes & DELETE_HORIZON_BIT:
+        kept.needs_horizon = True
+
+
 cdef bint judge(const Table* table, const Rules* rules, const Batch* batch, const uint8_t* at, const uint8_t* end,
                 uint8_t* marks, Kept* kept) noexcept nogil:
     """Mark the records that stay; False when the records are broken."""
-    cdef Walked record
-    cdef int64_t time_ms
-    cdef int32_t index
+    cdef Hashed window[WINDOW]
+    cdef int32_t index = 0
+    cdef int ahead, number
     cdef bint had_horizon = (batch.attributes & DELETE_HORIZON_BIT) != 0
     cdef bint is_over = had_horizon and batch.base_timestamp_ms <= rules.now_ms
     kept.count = 0
     kept.needs_horizon = False
     kept.base_timestamp_ms = kept.max_timestamp_ms = NO_TIMESTAMP
-    for index in range(batch.record_count):
-        if not walk_record(at, end, &record):
+    while index < batch.record_count:
+        ahead = min(batch.record_count - index, <int32_t> WINDOW)
+        at = hash_window(table, at, end, ahead, window)
+        if at == NULL:
             return False
-        at = record.after
-        marks[index] = stays(table, rules, wrapped_sum(batch.base_offset, record.offset_delta), &record, is_over)
-        if not marks[index]:
-            continue
-        time_ms = time_of(batch, &record)
-        if kept.count == 0:
-            kept.base_timestamp_ms = time_ms
-        if time_ms > kept.max_timestamp_ms:
-            kept.max_timestamp_ms = time_ms
-        kept.count += 1
-        if record.value_length < 0 and not had_horizon:
-            kept.needs_horizon = True
+        for number in range(ahead):
+            marks[index + number] = stays(
+                table, rules, wrapped_sum(batch.base_offset, window[number].record.offset_delta), &window[number], is_over
+            )
+            if marks[index + number]:
+                note_kept(kept, batch, &window[number].record)
+        index += ahead
     if batch.attributes & LOG_APPEND_TIME_BIT:
         kept.max_timestamp_ms = batch.max_timestamp_ms
     if kept.needs_horizon:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+import time
 from array import array
 
 import pytest
@@ -346,3 +349,36 @@ def test_twins_refuse_the_same_records(seal_bytes, count):
         except CorruptMessage:
             answers.append("refused")
     assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("walk", ["learn", "keep"])
+def test_the_native_walks_let_other_threads_work(walk):
+    """The walk takes long; a thread that holds the lock for it would leave the other no chance to count."""
+    if native is None:
+        pytest.skip("ottla.records._compaction is not built here")
+    content = batch(*((b"%d" % number, b"x" * 10) for number in range(20_000))) * 10
+    table = native.KeyTable(30_000)
+    walking, ticks = threading.Event(), 0
+
+    def work():
+        walking.set()
+        for _ in range(3):
+            if walk == "learn":
+                native.index_batches(table, 30_000, content, 0, 0)
+            else:
+                native.filter_batches(table, rules(-1), content, 0)
+        walking.clear()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(60)  # nobody is asked to give the lock away
+    try:
+        worker = threading.Thread(target=work)
+        worker.start()
+        walking.wait()
+        while walking.is_set():
+            time.sleep(0)  # lets the lock go, and wants it back
+            ticks += 1
+        worker.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert ticks > 10
