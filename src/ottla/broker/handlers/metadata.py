@@ -2,7 +2,8 @@
 
 A null topic list (from version 1) or an empty one (version 0) asks for all topics. A topic that does not exist is made
 when auto.create.topics.enable says so and the request allows it (always before version 4); the answer is then
-LEADER_NOT_AVAILABLE until it is there, as clients expect. Topics can be asked for by id from version 12 on.
+LEADER_NOT_AVAILABLE until it is there, as clients expect. Topics can be asked for by id from version 12 on; as in Kafka
+one id is enough to make names count for nothing, because the Java admin client leaves an empty name beside each id.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ottla.cluster import model
 from ottla.cluster.image import ClusterImage
 from ottla.errors import (
     BrokerError,
+    InvalidRequest,
     InvalidTopicException,
     LeaderNotAvailable,
     ListenerNotFound,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 NULL_IS_ALL_SINCE = 1
 AUTO_CREATE_FLAG_SINCE = 4
 LISTENER_ERROR_SINCE = 6
+BY_ID_SINCE = 12
 
 
 def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
@@ -66,20 +69,26 @@ def _topics(broker: Broker, request: MetadataRequest, context: RequestContext) -
     asks_all = asked is None if context.api_version >= NULL_IS_ALL_SINCE else not asked
     if asks_all or asked is None:
         return [_topic(broker, broker.image.topic(name), context) for name in sorted(broker.image.topics())]
+    if context.api_version < BY_ID_SINCE and any(one.name is None or one.topic_id != ZERO_UUID for one in asked):
+        return [_missing(one.name or "", one.topic_id, InvalidRequest()) for one in asked]
+    if any(one.topic_id != ZERO_UUID for one in asked):
+        return [_topic_by_id(broker, one.topic_id, context) for one in asked if one.topic_id != ZERO_UUID]
     may_create = request.allow_auto_topic_creation or context.api_version < AUTO_CREATE_FLAG_SINCE
     missing = [one.name for one in asked if one.name is not None and broker.image.topic(one.name) is None]
     refused = broker.create_missing_topics(missing) if missing and may_create else {}
     return [_asked_topic(broker, one, refused, context) for one in asked]
 
 
+def _topic_by_id(broker: Broker, topic_id: bytes, context: RequestContext) -> MetadataResponseTopic:
+    topic = broker.image.topic_by_id(topic_id)
+    return _missing(None, topic_id, UnknownTopicId()) if topic is None else _topic(broker, topic, context)
+
+
 def _asked_topic(
     broker: Broker, asked: MetadataRequestTopic, refused: dict[str, BrokerError], context: RequestContext
 ) -> MetadataResponseTopic:
     if asked.name is None:
-        topic = broker.image.topic_by_id(asked.topic_id)
-        if topic is None:
-            return _missing(None, asked.topic_id, UnknownTopicId())
-        return _topic(broker, topic, context)
+        return _missing(None, asked.topic_id, UnknownTopicId())
     topic = broker.image.topic(asked.name)
     if topic is not None:
         return _topic(broker, topic, context)
