@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.network.processor import CloseConnection
+from ottla.broker.verification import refused_produce
 from ottla.broker.waiting.produce import Pending, WaitingProduce
 from ottla.errors import (
     BrokerError,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 ZSTD_SINCE = 7
 TOPIC_IDS_SINCE = 13
+ABORTABLE_SINCE = 11
 IMPLICIT_ADD_SINCE = 12
 
 
@@ -101,8 +103,9 @@ def _after_verification(
     later: Later[Message | None] = Later()
 
     def verified(refused: Refused) -> None:
+        told = {name: _told(error, context.api_version) for name, error in refused.items()}
         try:
-            given = _append(broker, request, context, {**fenced, **refused}, guards)
+            given = _append(broker, request, context, {**fenced, **told}, guards)
         except CloseConnection:
             given = None
             if context.connection is not None:
@@ -114,6 +117,12 @@ def _after_verification(
 
     asked.when_given(verified)
     return later
+
+
+def _told(error: BrokerError, version: int) -> BrokerError:
+    return refused_produce(
+        error, knows_abortable=version >= ABORTABLE_SINCE, adds_partitions=version >= IMPLICIT_ADD_SINCE
+    )
 
 
 def _unverified(

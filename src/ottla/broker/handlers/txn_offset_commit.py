@@ -11,6 +11,7 @@ from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.groups.coordinator import TOPIC
 from ottla.broker.coordinators.groups.shard import GroupShard
+from ottla.broker.verification import refused_partition
 from ottla.errors import BrokerError
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -25,6 +26,7 @@ from ottla.values import TopicPartition
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
+ABORTABLE_SINCE = 4
 IMPLICIT_ADD_SINCE = 5
 
 
@@ -56,7 +58,11 @@ def handle(broker: Broker, request: TxnOffsetCommitRequest, context: RequestCont
     later: Later[Any] = Later()
 
     def verified(refused: dict[TopicPartition, BrokerError]) -> None:
-        given = _refusal(request, refused[home]) if home in refused else _commit(broker, request, context, guard)
+        if home in refused:
+            told = refused_partition(refused[home], knows_abortable=context.api_version >= ABORTABLE_SINCE)
+            later.give(_refusal(request, told))
+            return
+        given = _commit(broker, request, context, guard)
         if isinstance(given, Later):
             given.when_given(later.give)
         else:
