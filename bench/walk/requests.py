@@ -1,0 +1,86 @@
+"""Canned requests and answers: made once, sent again and again, so that the load costs the machine next to nothing.
+
+Produce 11 and Fetch 12: flexible versions that name topics, as most clients in use speak them. A request here is a
+whole frame with its size; every answer to the same request has the same size, so a generator counts bytes.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from ottla.net.framing import frame_prefix
+from ottla.protocol.header import encode_request, encode_response
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from ottla.protocol.schema import Message
+from ottla.records import BatchBuilder
+
+TOPIC: Final = "walk"
+PRODUCE_VERSION: Final = 11
+FETCH_VERSION: Final = 12
+RECORD_BYTES: Final = 100
+TAGS_BEHIND_RECORDS: Final = 3  # empty tags of the partition, the topic and the request
+
+
+def framed(request: Message, version: int) -> bytes:
+    parts = encode_request(request, version=version, correlation_id=1, client_id="bench")
+    return b"".join((frame_prefix(parts), *parts))
+
+
+def batch_of(size_bytes: int) -> bytes:
+    """One batch of 100-byte records, as full as that size allows; of one record when the size is 0."""
+    builder = BatchBuilder(size_limit_bytes=max(size_bytes, 1_000))
+    now_ms = time.time_ns() // 1_000_000
+    while builder.append(now_ms, None, bytes(RECORD_BYTES)) and size_bytes:
+        pass
+    return bytes(builder.close())
+
+
+def produce(size_bytes: int, partition: int, acks: int, topic: str = TOPIC) -> bytes:
+    data = PartitionProduceData(index=partition, records=memoryview(batch_of(size_bytes)))
+    topics = [TopicProduceData(name=topic, partition_data=[data])]
+    return framed(ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=topics), PRODUCE_VERSION)
+
+
+def records_position(size_bytes: int) -> int:
+    """Where in the frame, behind its size, the batch begins."""
+    return len(produce(size_bytes, 0, 1)) - TAGS_BEHIND_RECORDS - len(batch_of(size_bytes)) - 4
+
+
+def produce_answer() -> bytes:
+    """What a broker would say; the bare server sends it whatever was asked."""
+    answer = PartitionProduceResponse(index=0, error_code=0, base_offset=0, log_start_offset=0)
+    topics = [TopicProduceResponse(name=TOPIC, partition_responses=[answer])]
+    parts = encode_response(ProduceResponse(responses=topics), version=PRODUCE_VERSION, correlation_id=1)
+    return b"".join((frame_prefix(parts), *parts))
+
+
+def fetch(size_bytes: int, partition: int, offset: int = 0) -> bytes:
+    wanted = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=size_bytes)
+    topics = [FetchTopic(topic=TOPIC, partitions=[wanted])]
+    request = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=size_bytes, topics=topics)
+    return framed(request, FETCH_VERSION)
+
+
+def create_topic(partitions: int, name: str = TOPIC) -> bytes:
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[])
+    return framed(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 5)
+
+
+def metadata() -> bytes:
+    return framed(MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]), 9)
+
+
+def api_versions() -> bytes:
+    return framed(ApiVersionsRequest(client_software_name="bench", client_software_version="1"), 3)
