@@ -41,7 +41,7 @@ from ottla.broker.coordinators.groups.rebalance import (
 )
 from ottla.broker.coordinators.groups.settings import GroupSettings
 from ottla.broker.coordinators.groups.state import COMPLETING_REBALANCE, PREPARING_REBALANCE, STABLE
-from ottla.broker.coordinators.groups.timers import JoinTimer, SessionTimer, SyncTimer
+from ottla.broker.coordinators.groups.timers import CallTimer, ConsumerTimer, JoinTimer, SessionTimer, SyncTimer
 from ottla.errors import (
     NONE,
     BrokerError,
@@ -136,6 +136,10 @@ class ClassicMembership(Membership[ClassicGroup]):
                 return join_time_is_over(group, self._settings, now_ms)
             case SyncTimer():
                 return sync_time_is_over(group, self._settings, now_ms)
+            case CallTimer():
+                return prepare(group, self._settings, now_ms) if group.state.current is STABLE else []
+            case ConsumerTimer():
+                return []  # of the consumer group that this one was
         raise TypeError(f"a classic group has no timer {key!r}")
 
     def _session_is_over(self, group: ClassicGroup, member_id: str, now_ms: int) -> list[Effect]:

@@ -114,6 +114,9 @@ class Membership(ABC, Generic[G]):
     @abstractmethod
     def timer_fired(self, group: G, key: Hashable, now_ms: int) -> list[Effect]: ...
 
+    def topics_changed(self, group: G, names: frozenset[str] | None) -> None:
+        """These topics were made, changed or deleted; None: it may be any. Only a kind that assigns cares."""
+
     def offsets_committed(self, group: G, member_id: str, now_ms: int) -> list[Effect]:
         """A member has committed offsets; a kind may take that as a sign of life."""
         return []

@@ -3,6 +3,7 @@
 It keeps the map of groups, checks what is asked of every kind of group alike, and passes the rest on:
 
     classic.py, joining.py, rebalance.py   members of classic groups
+    consumer/                              members of consumer groups (KIP-848)
     committing.py, fetching.py             offsets
     expiry.py                              what nobody needs any more
 
@@ -40,6 +41,8 @@ from ottla.broker.coordinators.groups.answers import (
 from ottla.broker.coordinators.groups.classic import ClassicMembership
 from ottla.broker.coordinators.groups.classic_group import ClassicGroup
 from ottla.broker.coordinators.groups.committing import Committing, txn_commit_error
+from ottla.broker.coordinators.groups.consumer.membership import ConsumerMembership
+from ottla.broker.coordinators.groups.consumer.records import KINDS as CONSUMER_KINDS
 from ottla.broker.coordinators.groups.describing import describe
 from ottla.broker.coordinators.groups.expiry import Expiry
 from ottla.broker.coordinators.groups.fetching import Fetching, delete_error
@@ -49,6 +52,8 @@ from ottla.broker.coordinators.groups.records import founding_record, offset_tom
 from ottla.broker.coordinators.groups.settings import GroupSettings
 from ottla.broker.coordinators.groups.timers import ExpiryTimer, GroupTimer
 from ottla.errors import NONE, BrokerError, GroupIdNotFound, InvalidGroupId, InvalidSessionTimeout, UnknownMemberId
+from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
@@ -73,6 +78,7 @@ KINDS: Final[Mapping[type[Message], type[Message]]] = {
     LegacyOffsetCommitKey: LegacyOffsetCommitValue,
     OffsetCommitKey: OffsetCommitValue,
     GroupMetadataKey: GroupMetadataValue,
+    **CONSUMER_KINDS,
 }
 """The records this shard reads: the class of the key, and of its value."""
 
@@ -101,6 +107,8 @@ class GroupShard:
             OffsetCommitKey: self._replay_offset,
             LegacyOffsetCommitKey: self._replay_legacy_offset,
         }
+        self._consumers = ConsumerMembership(self.groups, self._founding, settings, cluster, new_uuid)
+        self.add_kind(GroupKind.CONSUMER, self._consumers, self._consumers.replays)
 
     def add_kind(self, kind: GroupKind, membership: Membership[Any], replays: Mapping[type[Message], Replay]) -> None:
         """Take in another kind of group: the code behind it, and what each of its records does to `groups`."""
@@ -232,6 +240,25 @@ class GroupShard:
         if group is None:
             return [Reply(token, leave_unknown_members(request, context.api_version))]
         return self.membership_of(group).leave(group, token, request, context, now_ms)
+
+    # -- members of consumer groups ----------------------------------------------------------------------------------
+
+    def consumer_group_heartbeat(
+        self, token: Token, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now_ms: int
+    ) -> list[Effect]:
+        return self._consumers.consumer_heartbeat(token, request, context, now_ms)
+
+    def describe_consumer_groups(
+        self, token: Token, request: ConsumerGroupDescribeRequest, context: RequestContext, now_ms: int
+    ) -> list[Effect]:
+        return self._consumers.describe_groups(token, request, context, now_ms)
+
+    def topics_changed(self, names: Iterable[str] | None, now_ms: int) -> list[Effect]:
+        """These topics were made, changed or deleted; None: it may be any. Groups that read them look again."""
+        changed = None if names is None else frozenset(names)
+        for group in self.groups.values():
+            self.membership_of(group).topics_changed(group, changed)
+        return []
 
     # -- offsets -----------------------------------------------------------------------------------------------------
 

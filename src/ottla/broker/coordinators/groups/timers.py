@@ -33,5 +33,15 @@ class SyncTimer(GroupTimer):
 
 
 @dataclass(frozen=True, slots=True)
+class ConsumerTimer(GroupTimer):
+    """A timer of a consumer group; it means nothing to a group that has become classic."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallTimer(GroupTimer):
+    """Call the members of a group that has just become classic again."""
+
+
+@dataclass(frozen=True, slots=True)
 class ExpiryTimer:
     """Look for offsets and groups that are too old."""

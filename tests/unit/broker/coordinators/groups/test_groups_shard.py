@@ -16,6 +16,7 @@ from ottla.errors import (
 )
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.stored.consumer_groups import ConsumerGroupMetadataKey
+from ottla.protocol.stored.share_groups import ShareGroupMetadataKey
 
 
 class OtherGroup(Group):
@@ -195,7 +196,7 @@ def test_a_timer_that_nobody_set_is_a_fault(world):
         world.shard.timer_fired("what", 0)
     world.new_id()
     with pytest.raises(TypeError, match="is no record"):
-        world.shard.replay(StoredRecord(ConsumerGroupMetadataKey(group_id="g"), None), offset=0)
+        world.shard.replay(StoredRecord(ShareGroupMetadataKey(group_id="g"), None), offset=0)
 
 
 # -- other kinds ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,262 @@
+"""ConsumerGroupHeartbeat: join with epoch 0, stay with the epoch that was told, leave with -1 (-2: static, back soon).
+
+    the member       is found, made, or takes over from the static member whose place it has
+    what it told     is written when it changed
+    group epoch      moves when what the group reads changed
+    target           is made when the group epoch moved
+    the member       takes one step towards its target, and is told what it has
+
+1. A member is told its partitions when it joins, when it tells everything about itself (it may have lost an answer),
+   and when they changed.
+2. A member one epoch behind is let in if it claims no more than it was given: it did not get our answer. Any other
+   epoch but the current one and 0 is FENCED_MEMBER_EPOCH.
+3. All records of a heartbeat are one batch, and the answer goes out when they are committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from ottla.broker.coordinators.effects import (
+    Effect,
+    Reply,
+    RequestContext,
+    Token,
+    Write,
+)
+from ottla.broker.coordinators.groups.answers import failing
+from ottla.broker.coordinators.groups.consumer.draft import Draft
+from ottla.broker.coordinators.groups.consumer.group import ConsumerGroup
+from ottla.broker.coordinators.groups.consumer.member import (
+    NOTHING,
+    ConsumerMember,
+    Target,
+    target_of,
+    told_partitions,
+)
+from ottla.broker.coordinators.groups.consumer.records import (
+    current_record,
+)
+from ottla.broker.coordinators.groups.consumer.regex import refresh_if_due
+from ottla.broker.coordinators.groups.consumer.state import JOIN, LEAVE, STATIC_LEAVE
+from ottla.broker.coordinators.groups.consumer.steps import (
+    Ground,
+    check_room,
+    classic_timers_end,
+    revocation_timer,
+    session_begins,
+    step,
+    take_over,
+    tell,
+    update_group,
+)
+from ottla.broker.coordinators.groups.consumer.target import update_target
+from ottla.broker.settings.groups import GroupCoordinatorSettings
+from ottla.errors import (
+    NONE,
+    BrokerError,
+    FencedMemberEpoch,
+    InvalidRequest,
+    UnreleasedInstanceId,
+    UnsupportedAssignor,
+)
+from ottla.protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+CLIENT_MAKES_MEMBER_ID_SINCE = 1
+
+
+# -- is it a request at all -------------------------------------------------------------------------------------------
+
+
+def check_request(request: ConsumerGroupHeartbeatRequest, api_version: int, settings: GroupCoordinatorSettings) -> None:
+    epoch = request.member_epoch
+    if api_version >= CLIENT_MAKES_MEMBER_ID_SINCE or epoch > JOIN or epoch == LEAVE:
+        _refuse(not request.member_id, "MemberId can't be empty.")
+    _refuse(not request.group_id, "GroupId can't be empty.")
+    _refuse(request.instance_id == "", "InstanceId can't be empty.")
+    _refuse(request.rack_id == "", "RackId can't be empty.")
+    if epoch == JOIN:
+        _check_join(request)
+    elif epoch == STATIC_LEAVE:
+        _refuse(request.instance_id is None, "InstanceId can't be null.")
+    else:
+        _refuse(epoch < STATIC_LEAVE, "MemberEpoch is invalid.")
+    offered = settings.group_consumer_assignors
+    if request.server_assignor is not None and request.server_assignor not in offered:
+        raise UnsupportedAssignor(
+            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(offered)}."
+        )
+
+
+def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
+    _refuse(request.rebalance_timeout_ms == -1, "RebalanceTimeoutMs must be provided in first request.")
+    _refuse(request.topic_partitions != [], "TopicPartitions must be empty when (re-)joining.")
+    _refuse(
+        request.subscribed_topic_names is None and request.subscribed_topic_regex is None,
+        "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
+    )
+
+
+def _refuse(is_wrong: bool, why: str) -> None:
+    if is_wrong:
+        raise InvalidRequest(why)
+
+
+# -- joining and staying ----------------------------------------------------------------------------------------------
+
+
+class Heartbeat:
+    """One heartbeat that is no leave. `draft` may begin with records that make the group one of this kind."""
+
+    def __init__(
+        self,
+        draft: Draft,
+        request: ConsumerGroupHeartbeatRequest,
+        context: RequestContext,
+        ground: Ground,
+        new_uuid: Callable[[], str],
+    ) -> None:
+        self.draft = draft
+        self.request = request
+        self.context = context
+        self.ground = ground
+        self._new_uuid = new_uuid
+        self.owned: Target | None = None if request.topic_partitions is None else target_of(request.topic_partitions)
+
+    def effects(self, token: Token, live: ConsumerGroup | None) -> list[Effect]:
+        """`live` is the group in the shard, if there is one already. Raises what the client is to be told."""
+        check_room(self.draft.group, self.request.member_id, self.ground.settings)
+        before = self._find_member()
+        after = self._told(before)
+        changes = tell(self.draft, before, after)
+        update_group(self.draft, changes, self.ground, live)
+        update_target(self.draft, self.ground.cluster, self.ground.settings, self.ground.now_ms)
+        reconciled = step(self.draft, after, self.owned, self.ground, subscription_changed=changes.any)
+        answer = self._answer(before, reconciled)
+        return [
+            *_written(self.draft, token, answer),
+            session_begins(self.draft.group, reconciled, self.ground),
+            *revocation_timer(self.draft.group, before, reconciled, self.ground),
+            *([] if before.classic is None else classic_timers_end(self.draft.group.group_id, before.member_id)),
+            *refresh_if_due(self.draft.group, self.ground.settings, self.ground.now_ms),
+        ]
+
+    def _find_member(self) -> ConsumerMember:
+        request, group = self.request, self.draft.group
+        # Clients of version 0 let the coordinator make their id.
+        member_id = request.member_id or self._new_uuid()
+        if request.instance_id is not None:
+            return self._find_static(request.instance_id, member_id)
+        if request.member_epoch == JOIN:
+            return group.members.get(member_id) or ConsumerMember(member_id)
+        member = group.member(member_id)
+        self._check_epoch(member)
+        return member
+
+    def _find_static(self, instance_id: str, member_id: str) -> ConsumerMember:
+        group = self.draft.group
+        if self.request.member_epoch != JOIN:
+            member = group.static_member(instance_id, member_id)
+            self._check_epoch(member)
+            return member
+        known_id = group.static_ids.get(instance_id)
+        if known_id is None:
+            return group.members.get(member_id) or ConsumerMember(member_id)
+        known = group.member(known_id)
+        if not known.speaks_classic and not group.is_away(known):
+            raise UnreleasedInstanceId(
+                f"Static member {member_id} with instance id {instance_id} cannot join the group because the "
+                f"instance id is owned by {known_id} member."
+            )
+        return take_over(self.draft, known, member_id)
+
+    def _check_epoch(self, member: ConsumerMember) -> None:
+        told = self.request.member_epoch
+        if told == member.epoch:
+            return
+        is_behind = told < member.epoch
+        if is_behind and told == member.previous_epoch and _is_part_of(self.owned, member.assigned):
+            return
+        raise FencedMemberEpoch(
+            f"The consumer group member has a {'smaller' if is_behind else 'greater'} member epoch ({told}) than the "
+            f"one known by the group coordinator ({member.epoch}). The member must abandon all its partitions and "
+            "rejoin."
+        )
+
+    def _told(self, member: ConsumerMember) -> ConsumerMember:
+        """The member with what this request says; what it does not say stays."""
+        request = self.request
+        said: dict[str, Any] = {
+            "instance_id": request.instance_id,
+            "rack_id": request.rack_id,
+            "rebalance_timeout_ms": None if request.rebalance_timeout_ms == -1 else request.rebalance_timeout_ms,
+            "server_assignor": request.server_assignor,
+            "topics": None if request.subscribed_topic_names is None else frozenset(request.subscribed_topic_names),
+            "regex": request.subscribed_topic_regex,
+            "client_id": self.context.client_id,
+            "client_host": self.context.client_host,
+        }
+        news = {name: value for name, value in said.items() if value is not None}
+        return replace(member, classic=None, **news)
+
+    def _answer(self, before: ConsumerMember, after: ConsumerMember) -> ConsumerGroupHeartbeatResponse:
+        request = self.request
+        is_full = (
+            request.rebalance_timeout_ms != -1
+            and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
+            and request.topic_partitions is not None
+        )
+        answer = ConsumerGroupHeartbeatResponse(
+            error_code=NONE,
+            member_id=after.member_id,
+            member_epoch=after.epoch,
+            heartbeat_interval_ms=self.ground.settings.group_consumer_heartbeat_interval_ms,
+        )
+        if request.member_epoch == JOIN or is_full or after.assigned != before.assigned:
+            answer.assignment = Assignment(topic_partitions=told_partitions(after.assigned))
+        return answer
+
+
+def _is_part_of(owned: Target | None, assigned: Any) -> bool:
+    return owned is not None and all(
+        partitions <= assigned.get(topic, NOTHING).keys() for topic, partitions in owned.items()
+    )
+
+
+def _written(draft: Draft, token: Token, answer: ConsumerGroupHeartbeatResponse) -> list[Effect]:
+    return [Write(tuple(draft.records), (Reply(token, answer),), failing(token, heartbeat_error))]
+
+
+def heartbeat_error(error: BrokerError) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(
+        error_code=error.code, error_message=str(error.detail or error), member_epoch=0, heartbeat_interval_ms=0
+    )
+
+
+# -- leaving ----------------------------------------------------------------------------------------------------------
+
+
+def leave(
+    group: ConsumerGroup, token: Token, request: ConsumerGroupHeartbeatRequest
+) -> tuple[ConsumerMember | None, list[Effect]]:
+    """A static member goes for a while: done here. Anybody who is to be put out for good is given back instead."""
+    if request.instance_id is None:
+        return group.member(request.member_id), []
+    member = group.static_member(request.instance_id, request.member_id)
+    if request.member_epoch != STATIC_LEAVE:
+        return member, []
+    draft = Draft(group)
+    draft.write(current_record(group.group_id, replace(member, epoch=STATIC_LEAVE, revoking=NOTHING)))
+    return None, _written(draft, token, left_answer(request))
+
+
+def left_answer(request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(
+        error_code=NONE, member_id=request.member_id, member_epoch=request.member_epoch, heartbeat_interval_ms=0
+    )

@@ -1,0 +1,277 @@
+"""Consumer groups as the shard sees them: their requests, timers, records, coming and going.
+
+1. A group becomes known with the first record that is replayed for it, and goes with the tombstone of its epoch.
+   A classic group without members gives way to the first heartbeat; one with members is taken over if
+   group.consumer.migration.policy allows it (migration.py).
+2. A member that is silent for its session, or does not give up partitions within its rebalance time-out, is put out.
+   When the last member that speaks the new protocol goes and classic ones stay, the group becomes classic again.
+3. Nothing waits here: every heartbeat is answered as soon as its records are committed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Iterable, Mapping, MutableMapping
+from typing import Any
+
+from ottla.broker.coordinators.effects import (
+    ClusterView,
+    Effect,
+    Reply,
+    RequestContext,
+    SetTimer,
+    Token,
+    Write,
+)
+from ottla.broker.coordinators.groups.answers import after_commit, failing
+from ottla.broker.coordinators.groups.classic_group import ClassicGroup
+from ottla.broker.coordinators.groups.consumer import regex
+from ottla.broker.coordinators.groups.consumer.classic_members import ClassicMembers
+from ottla.broker.coordinators.groups.consumer.describe import describe, describe_error
+from ottla.broker.coordinators.groups.consumer.draft import Draft
+from ottla.broker.coordinators.groups.consumer.group import NOT_CHECKED, ConsumerGroup
+from ottla.broker.coordinators.groups.consumer.heartbeat import (
+    Heartbeat,
+    check_request,
+    heartbeat_error,
+    leave,
+    left_answer,
+)
+from ottla.broker.coordinators.groups.consumer.member import ConsumerMember
+from ottla.broker.coordinators.groups.consumer.migration import Migration
+from ottla.broker.coordinators.groups.consumer.records import KINDS
+from ottla.broker.coordinators.groups.consumer.state import JOIN, LEAVE, STATIC_LEAVE, UNREVOKED
+from ottla.broker.coordinators.groups.consumer.steps import Ground, remove_members, session_begins
+from ottla.broker.coordinators.groups.consumer.timers import (
+    ClassicJoinTimer,
+    ClassicSyncTimer,
+    RegexTimer,
+    RevocationTimer,
+)
+from ottla.broker.coordinators.groups.group import Group, Membership
+from ottla.broker.coordinators.groups.settings import GroupSettings
+from ottla.broker.coordinators.groups.timers import CallTimer, JoinTimer, SessionTimer, SyncTimer
+from ottla.broker.settings.groups import GroupCoordinatorSettings
+from ottla.errors import BrokerError, GroupIdNotFound
+from ottla.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
+from ottla.protocol.messages.join_group import JoinGroupRequest
+from ottla.protocol.messages.leave_group import LeaveGroupRequest
+from ottla.protocol.messages.sync_group import SyncGroupRequest
+from ottla.protocol.schema import Message
+from ottla.protocol.stored.consumer_groups import ConsumerGroupMetadataKey
+
+log = logging.getLogger(__name__)
+
+
+class ConsumerMembership(Membership[ConsumerGroup]):
+    def __init__(
+        self,
+        groups: MutableMapping[str, Group],
+        founding: MutableMapping[str, ClassicGroup],
+        settings: GroupSettings,
+        cluster: ClusterView,
+        new_uuid: Callable[[], str],
+    ) -> None:
+        """`groups` and `founding` are the shard's own: groups of all kinds, and classic ones that are being made."""
+        self._groups = groups
+        self._cluster = cluster
+        self._new_uuid = new_uuid
+        self._classic_settings = settings
+        # A shard that was made with the settings of classic groups alone has the defaults for these.
+        self._defaults = None if isinstance(settings, GroupCoordinatorSettings) else GroupCoordinatorSettings()
+        self._migration = Migration(founding, settings, cluster)
+        self._classic = ClassicMembers(self._migration, new_uuid)
+
+    @property
+    def _settings(self) -> GroupCoordinatorSettings:
+        settings: Any = self._classic_settings if self._defaults is None else self._defaults
+        assert isinstance(settings, GroupCoordinatorSettings)
+        return settings
+
+    def _ground(self, now_ms: int) -> Ground:
+        return Ground(self._cluster, self._settings, now_ms)
+
+    # -- the log -----------------------------------------------------------------------------------------------------
+
+    @property
+    def replays(self) -> Mapping[type[Message], Callable[[Any, Any, int, int], None]]:
+        return dict.fromkeys(KINDS, self._replay)
+
+    def _replay(self, key: Any, value: Message | None, offset: int, producer_id: int) -> None:
+        group = self._groups.get(key.group_id)
+        if not isinstance(group, ConsumerGroup):
+            if value is None:
+                return  # the tombstone of a group that is gone
+            # A classic group here is one of nothing but offsets, or its tombstone was compacted away.
+            group = self._groups[key.group_id] = ConsumerGroup(key.group_id)
+        group.replay(key, value)
+        if value is None and isinstance(key, ConsumerGroupMetadataKey):
+            del self._groups[key.group_id]
+
+    # -- ConsumerGroupHeartbeat --------------------------------------------------------------------------------------
+
+    def consumer_heartbeat(
+        self, token: Token, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now_ms: int
+    ) -> list[Effect]:
+        try:
+            check_request(request, context.api_version, self._settings)
+            if request.member_epoch in (LEAVE, STATIC_LEAVE):
+                return self._leave(token, request, now_ms)
+            return self._heartbeat(token, request, context, now_ms)
+        except BrokerError as error:
+            return [Reply(token, heartbeat_error(error))]
+
+    def _heartbeat(
+        self, token: Token, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now_ms: int
+    ) -> list[Effect]:
+        ground = self._ground(now_ms)
+        known = self._groups.get(request.group_id)
+        live = known if isinstance(known, ConsumerGroup) else None
+        before: list[Effect] = []
+        if live is not None:
+            draft = Draft(live)
+        elif request.member_epoch != JOIN:
+            raise _not_here(request.group_id, known)
+        elif known is None:
+            draft = Draft(ConsumerGroup(request.group_id))
+        elif isinstance(known, ClassicGroup) and known.is_empty:
+            draft = Draft(ConsumerGroup(request.group_id), known.tombstones())
+        elif isinstance(known, ClassicGroup) and self._migration.may_upgrade(known, ground.settings):
+            draft, before = self._migration.upgrade(known, ground)
+        else:
+            raise _not_here(request.group_id, known)
+        return [*before, *Heartbeat(draft, request, context, ground, self._new_uuid).effects(token, live)]
+
+    def _leave(self, token: Token, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> list[Effect]:
+        group = self._groups.get(request.group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise _not_here(request.group_id, group)
+        member, effects = leave(group, token, request)
+        if member is None:
+            return effects
+        return self._put_out(group, [member], now_ms, (Reply(token, left_answer(request)),), heartbeat_error)
+
+    # -- putting out -------------------------------------------------------------------------------------------------
+
+    def _put_out(
+        self,
+        group: ConsumerGroup,
+        members: list[ConsumerMember],
+        now_ms: int,
+        replies: tuple[Reply, ...] = (),
+        on_failure: Callable[[BrokerError], Message] | None = None,
+    ) -> list[Effect]:
+        def failure(error: BrokerError) -> tuple[Reply, ...]:
+            if on_failure is None:
+                log.warning("group %s: a member could not be put out: %s", group.group_id, error)
+                return ()
+            return failing(replies[0].token, on_failure)(error)
+
+        ground = self._ground(now_ms)
+        if self._migration.may_downgrade(group, members, ground.settings):
+            records, after = self._migration.downgrade(group, members, ground)
+            return [Write(tuple(records), replies, self._migration.undo(group.group_id, failure)), *after]
+        draft = Draft(group)
+        timers = remove_members(draft, members, ground)
+        return [
+            Write(tuple(draft.records), replies, failure),
+            *timers,
+            *self._retry(members, group, on_failure, ground),
+        ]
+
+    def _retry(
+        self, members: Iterable[ConsumerMember], group: ConsumerGroup, on_failure: object, ground: Ground
+    ) -> list[Effect]:
+        """Nobody asks again for a member whose time is over: if it could not be written, its session decides again."""
+        return [] if on_failure is not None else [session_begins(group, member, ground) for member in members]
+
+    def timer_fired(self, group: ConsumerGroup, key: Hashable, now_ms: int) -> list[Effect]:
+        match key:
+            case RegexTimer():
+                return regex.resolve(group, self._cluster, now_ms)
+            case JoinTimer() | SyncTimer() | CallTimer():
+                return []  # of the classic group that this one was, or was to become
+            case SessionTimer(member_id=member_id) | ClassicJoinTimer(member_id=member_id):
+                member = group.members.get(member_id)
+            case ClassicSyncTimer(member_id=member_id):
+                member = group.members.get(member_id)
+            case RevocationTimer(member_id=member_id):
+                member = group.members.get(member_id)
+                if member is not None and member.state is not UNREVOKED:
+                    return []
+            case _:
+                raise TypeError(f"a consumer group has no timer {key!r}")
+        if member is None:
+            return []
+        log.info("group %s: member %s is put out: %s", group.group_id, member.member_id, type(key).__name__)
+        return self._put_out(group, [member], now_ms)
+
+    # -- coming and going --------------------------------------------------------------------------------------------
+
+    def loaded(self, group: ConsumerGroup, now_ms: int) -> list[Effect]:
+        effects: list[Effect] = []
+        ground = self._ground(now_ms)
+        group.has_new_topics = True  # topics may have been made while nobody looked
+        for member in group.members.values():
+            effects.append(session_begins(group, member, ground))
+            if member.state is UNREVOKED and not member.speaks_classic:
+                key = RevocationTimer(group.group_id, member.member_id)
+                effects.append(SetTimer(key, now_ms + member.rebalance_timeout_ms))
+        return effects
+
+    def unload(self, group: ConsumerGroup) -> list[Effect]:
+        return []  # nobody waits
+
+    def topics_changed(self, group: ConsumerGroup, names: frozenset[str] | None) -> None:
+        """These topics were made, changed or deleted (None: it may be any); the next heartbeat looks at them."""
+        group.has_new_topics = True
+        if names is None or any(group.is_subscribed_to(name) for name in names):
+            group.checked_epoch = NOT_CHECKED
+
+    # -- ConsumerGroupDescribe ---------------------------------------------------------------------------------------
+
+    def describe_groups(
+        self, token: Token, request: ConsumerGroupDescribeRequest, context: RequestContext, now_ms: int
+    ) -> list[Effect]:
+        found = [self._described(group_id) for group_id in request.group_ids]
+
+        def failure(error: BrokerError) -> Message:
+            return ConsumerGroupDescribeResponse(groups=[describe_error(each, error) for each in request.group_ids])
+
+        return [after_commit(token, ConsumerGroupDescribeResponse(groups=found), failure)]
+
+    def _described(self, group_id: str) -> DescribedGroup:
+        return describe(group_id, self._groups.get(group_id), self._cluster, self._settings)
+
+    # -- members of the classic protocol -----------------------------------------------------------------------------
+
+    def join(
+        self, group: ConsumerGroup, token: Token, request: JoinGroupRequest, context: RequestContext, now_ms: int
+    ) -> list[Effect]:
+        return self._classic.join(group, token, request, context, self._ground(now_ms))
+
+    def sync(
+        self, group: ConsumerGroup, token: Token, request: SyncGroupRequest, context: RequestContext, now_ms: int
+    ) -> list[Effect]:
+        return self._classic.sync(group, token, request, self._ground(now_ms))
+
+    def heartbeat(
+        self, group: ConsumerGroup, token: Token, request: HeartbeatRequest, context: RequestContext, now_ms: int
+    ) -> list[Effect]:
+        return self._classic.heartbeat(group, token, request, self._ground(now_ms))
+
+    def leave(
+        self, group: ConsumerGroup, token: Token, request: LeaveGroupRequest, context: RequestContext, now_ms: int
+    ) -> list[Effect]:
+        return self._classic.leave(group, token, request, context, self._ground(now_ms))
+
+
+def _not_here(group_id: str, group: Group | None) -> GroupIdNotFound:
+    why = f"Consumer group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
+    return GroupIdNotFound(why)

@@ -1,0 +1,107 @@
+"""Subscriptions by regular expression: which topics they mean now.
+
+Kafka matches them beside the heartbeats, and so do we: a heartbeat that needs it sets a RegexTimer for right now, whose
+slice matches all expressions of the group with all topics and writes what they mean. So a member that comes with a new
+expression is told its topics with its next heartbeat.
+
+Matched again: when an expression is new, when topics were made, and every group.consumer.regex.refresh.interval.ms; but
+at most every BATCH_INTERVAL_MS per group, because it costs the number of all topics.
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum
+from typing import Final
+
+from ottla.broker.coordinators.effects import ClusterView, Effect, Reply, SetTimer, Write
+from ottla.broker.coordinators.groups.consumer.draft import Draft
+from ottla.broker.coordinators.groups.consumer.group import ConsumerGroup
+from ottla.broker.coordinators.groups.consumer.member import ConsumerMember
+from ottla.broker.coordinators.groups.consumer.pattern import Pattern, PatternError
+from ottla.broker.coordinators.groups.consumer.records import epoch_record, regex_record, regex_tombstone
+from ottla.broker.coordinators.groups.consumer.subscriptions import metadata_hash
+from ottla.broker.coordinators.groups.consumer.timers import RegexTimer
+from ottla.broker.settings.groups import GroupCoordinatorSettings
+from ottla.errors import BrokerError, InvalidRegularExpression
+
+log = logging.getLogger(__name__)
+
+BATCH_INTERVAL_MS: Final = 10_000
+
+
+class RegexChange(Enum):
+    NONE = 0
+    NOT_RESOLVED = 1  # nobody knows yet what the new expression means
+    RESOLVED = 2
+
+
+def check_regex(regex: str) -> None:
+    try:
+        Pattern(regex)
+    except PatternError as error:
+        raise InvalidRegularExpression(
+            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}."
+        ) from error
+
+
+def update_regex(draft: Draft, before: ConsumerMember, after: ConsumerMember) -> RegexChange:
+    """The member may have another expression now (it is written already): the old one may go, the new one must be
+    one."""
+    if before.regex == after.regex:
+        return RegexChange.NONE
+    group = draft.group
+    if before.regex and not group.regex_members[before.regex] and before.regex in group.regexes:
+        draft.write(regex_tombstone(group.group_id, before.regex))
+    if not after.regex:
+        return RegexChange.RESOLVED
+    if group.regex_members[after.regex] == 1:
+        check_regex(after.regex)
+    return RegexChange.RESOLVED if after.regex in group.regexes else RegexChange.NOT_RESOLVED
+
+
+def refresh_if_due(group: ConsumerGroup, settings: GroupCoordinatorSettings, now_ms: int) -> list[Effect]:
+    """Have the expressions matched, if one of them is new or what they mean may have changed."""
+    if not group.regex_members:
+        return []
+    last_ms = max((each.timestamp_ms for each in group.regexes.values()), default=None)
+    if last_ms is not None and now_ms <= last_ms + BATCH_INTERVAL_MS:
+        return []
+    is_old = last_ms is None or now_ms > last_ms + settings.group_consumer_regex_refresh_interval_ms
+    if is_old or group.has_new_topics or group.regexes.keys() != group.regex_members.keys():
+        return [SetTimer(RegexTimer(group.group_id), now_ms)]
+    return []
+
+
+def resolve(group: ConsumerGroup, cluster: ClusterView, now_ms: int) -> list[Effect]:
+    """Match every expression with every topic; the group epoch is bumped when that changes what the group reads."""
+    if not group.regex_members:
+        return []
+    draft = Draft(group)
+    is_changed = False
+    for regex in sorted(group.regex_members):
+        topics = _matching(regex, cluster)
+        known = group.regexes.get(regex)
+        is_changed = is_changed or topics != (frozenset() if known is None else known.topics)
+        draft.write(regex_record(group.group_id, regex, topics, version=0, now_ms=now_ms))
+    found_hash = metadata_hash(cluster, draft.group.subscribed_topics())
+    if is_changed or found_hash != group.metadata_hash:
+        draft.write(epoch_record(group.group_id, group.epoch + 1, found_hash))
+        group.checked_epoch = group.epoch + 1
+    group.has_new_topics = False
+
+    def failure(error: BrokerError) -> tuple[Reply, ...]:
+        log.warning("group %s: what its regular expressions mean could not be written: %s", group.group_id, error)
+        group.has_new_topics = True  # so that it is tried again
+        return ()
+
+    return [Write(tuple(draft.records), (), failure)]
+
+
+def _matching(regex: str, cluster: ClusterView) -> frozenset[str]:
+    try:
+        pattern = Pattern(regex)
+    except PatternError as error:
+        log.error("regular expression %r cannot be read and matches nothing: %s", regex, error)
+        return frozenset()
+    return frozenset(name for name in cluster.topics() if pattern.matches(name))
