@@ -1,0 +1,229 @@
+"""One client's connection: order, limits, slices of files; and who may connect at all."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.broker.answers import Later, gather
+from ottla.broker.network.acceptor import ConnectionLimits
+from ottla.broker.network.processor import PORTION_BYTES, CloseConnection, Connection
+from ottla.errors import OttlaError
+from ottla.storage.files import DiskFiles
+from ottla.storage.records_file import FileSlice
+
+
+class FakeLink:
+    """What a connection does to its link."""
+
+    def __init__(self) -> None:
+        self.writable = True
+        self.written: list[bytes] = []
+        self.is_reading = True
+        self.end: str | None = None
+        self.remote_address = ("10.0.0.1", 1234)
+        self.local_address = None
+        self.frame_limit_bytes = 1 << 20
+
+    def write(self, buffers: Sequence[Any]) -> None:
+        self.written.append(b"".join(bytes(buffer) for buffer in buffers))
+
+    def pause_reading(self) -> None:
+        self.is_reading = False
+
+    def resume_reading(self) -> None:
+        self.is_reading = True
+
+    def close(self) -> None:
+        self.end = "closed"
+
+    def abort(self, reason: OttlaError | None = None) -> None:
+        self.end = f"aborted: {reason}"
+
+
+class Script:
+    """A dispatcher that answers from a list."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+
+    def dispatch(self, frame: memoryview, connection: Connection) -> Any:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def connect(*answers: Any) -> tuple[Connection, FakeLink]:
+    link = FakeLink()
+    connection = Connection(1, "PLAINTEXT", Script(*answers), lambda _: None)
+    connection.opened(link)
+    return connection, link
+
+
+def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(test())
+
+
+def framed(content: bytes) -> bytes:
+    return len(content).to_bytes(4, "big") + content
+
+
+REQUEST = memoryview(b"request")
+
+
+def test_answers_leave_in_the_order_of_their_requests() -> None:
+    first: Later[Any] = Later()
+
+    async def test() -> None:
+        connection, link = connect(first, [b"second"])
+        connection.frame_received(REQUEST)
+        connection.frame_received(REQUEST)
+        assert link.written == []
+        first.give([b"fir", b"st"])
+        assert b"".join(link.written) == framed(b"first") + framed(b"second")
+
+    run(test)
+
+
+def test_no_answer_is_an_answer_too() -> None:
+    async def test() -> None:
+        connection, link = connect(None, [b"x"])
+        connection.frame_received(REQUEST)
+        connection.frame_received(REQUEST)
+        assert b"".join(link.written) == framed(b"x")
+
+    run(test)
+
+
+def test_a_request_that_cannot_be_understood_ends_the_connection() -> None:
+    async def test() -> None:
+        connection, link = connect(CloseConnection("nonsense"))
+        connection.frame_received(REQUEST)
+        assert link.end == "closed"
+
+    run(test)
+
+
+def test_reading_stops_while_too_many_requests_wait() -> None:
+    waiting: list[Later[Any]] = [Later() for _ in range(64)]
+
+    async def test() -> None:
+        connection, link = connect(*waiting)
+        for _ in range(63):
+            connection.frame_received(REQUEST)
+        assert link.is_reading
+        connection.frame_received(REQUEST)
+        assert not link.is_reading
+        for later in waiting[:40]:
+            later.give([b""])
+        assert link.is_reading
+
+    run(test)
+
+
+def test_a_file_slice_is_sent_in_portions_and_only_as_the_socket_takes_them(tmp_path: Path) -> None:
+    content = bytes(range(256)) * 2000  # four portions
+    (tmp_path / "records").write_bytes(b"before" + content)
+    file = DiskFiles().open(tmp_path / "records", read_only=True)
+
+    async def test() -> None:
+        connection, link = connect([b"head", FileSlice(file, 6, len(content)), b"tail"])
+        connection.frame_received(REQUEST)
+        assert len(link.written) == 1
+        assert len(link.written[0]) <= PORTION_BYTES
+        link.writable = False
+        for _ in range(5):
+            await asyncio.sleep(0)
+        stopped_at = len(link.written)
+        link.writable = True
+        connection.writable_changed(True)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert connection.is_idle
+        assert len(link.written) > stopped_at
+        assert b"".join(link.written) == framed(b"head" + content + b"tail")
+
+    run(test)
+    file.close()
+
+
+def test_a_slice_that_was_truncated_meanwhile_aborts_the_connection(tmp_path: Path) -> None:
+    (tmp_path / "records").write_bytes(b"short")
+    file = DiskFiles().open(tmp_path / "records", read_only=True)
+
+    async def test() -> None:
+        connection, link = connect([FileSlice(file, 0, 100)])
+        connection.frame_received(REQUEST)
+        assert link.end is not None
+        assert "truncated" in link.end
+
+    run(test)
+    file.close()
+
+
+def test_a_throttled_connection_is_not_read_until_its_time_is_over() -> None:
+    async def test() -> None:
+        connection, link = connect([b"x"])
+        connection.throttle(5)
+        assert not link.is_reading
+        connection.frame_received(REQUEST)
+        assert not link.is_reading
+        await asyncio.sleep(0.02)
+        assert link.is_reading
+
+    run(test)
+
+
+def test_an_answer_for_a_connection_that_is_gone_is_forgotten() -> None:
+    later: Later[Any] = Later()
+
+    async def test() -> None:
+        connection, link = connect(later)
+        connection.frame_received(REQUEST)
+        connection.closed(None)
+        later.give([b"too late"])
+        assert link.written == []
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("limits", "addresses", "refused"),
+    [
+        ({"total": 2}, ["a", "b", "c"], [None, None, "max.connections=2"]),
+        ({"per_address": 1}, ["a", "b", "a"], [None, None, "a has 1 connections"]),
+        ({"per_address": 1, "overrides": {"a": 2}}, ["a", "a", "a"], [None, None, "a has 2 connections"]),
+        ({"per_second": 1}, ["a", "b"], [None, "max.connection.creation.rate=1"]),
+    ],
+)
+def test_connections_over_a_limit_are_refused(
+    limits: dict[str, Any], addresses: list[str], refused: list[str | None]
+) -> None:
+    guard = ConnectionLimits(**{"total": 100, "per_address": 100, "overrides": {}, "per_second": 100, **limits})
+    for address, expected in zip(addresses, refused, strict=True):
+        found = guard.refusal(address, now_ms=0)
+        assert found is None if expected is None else expected in (found or "")
+
+
+def test_a_place_is_free_again_when_its_connection_left() -> None:
+    guard = ConnectionLimits(total=1, per_address=1, overrides={}, per_second=1)
+    assert guard.refusal("a", 0) is None
+    assert guard.refusal("b", 5000) is not None
+    guard.left("a")
+    assert guard.refusal("b", 5000) is None
+    assert guard.count == 1
+
+
+def test_gathered_answers_come_in_order_when_the_last_is_there() -> None:
+    asked: list[Later[int]] = [Later(), Later.given(2), Later()]
+    taken: list[list[int]] = []
+    gather(asked, taken.append)
+    asked[2].give(3)
+    assert taken == []
+    asked[0].give(1)
+    assert taken == [[1, 2, 3]]
+    gather([], taken.append)
+    assert taken[-1] == []
