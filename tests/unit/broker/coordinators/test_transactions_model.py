@@ -144,6 +144,12 @@ class World(RuleBasedStateMachine):
         slot = sorted(self.producers)[pick % len(self.producers)]
         return slot, self.producers[slot]
 
+    def becomes(self, slot, answer):
+        """The producer in this slot was told who it is now; nobody else may be that."""
+        new = Producer(answer.producer_id, answer.producer_epoch)
+        assert not any(new.tag == each.tag for other, each in self.producers.items() if other != slot)
+        self.producers[slot] = new
+
     def take_over(self):
         self.coordinator_epoch += 1
         self.waiting, self.takers, self.timers = [], {}, {}
@@ -253,20 +259,25 @@ class World(RuleBasedStateMachine):
 
         def take(answer):
             if answer.error_code == 0:
-                new = Producer(answer.producer_id, answer.producer_epoch)
-                assert new.tag in map(_tag, filter(None, self.history(self.committed)))
-                self.producers[slot] = new
+                assert (answer.producer_id, answer.producer_epoch) in map(
+                    _tag, filter(None, self.history(self.committed))
+                )
+                self.becomes(slot, answer)
             elif answer.error_code != ConcurrentTransactions.code:
                 self.producers.pop(slot, None)
 
         self.ask("init_producer_id", request, 5, take)
 
     @precondition(lambda self: self.producers)
-    @rule(pick=PICK, partition=st.sampled_from(PARTITIONS))
-    def add(self, pick, partition):
+    @rule(pick=PICK, partition=st.sampled_from(PARTITIONS), twice=st.booleans())
+    def add(self, pick, partition, twice):
         _, producer = self.chosen(pick)
         if producer.deciding is not None:
             return
+        for _ in range(1 + twice):
+            self.send_add(producer, partition)
+
+    def send_add(self, producer, partition):
         topic = AddPartitionsToTxnTopic(name=partition.topic, partitions=[partition.partition])
         part = AddPartitionsToTxnTransaction(
             transactional_id=NAME, producer_id=producer.producer_id, producer_epoch=producer.epoch, topics=[topic]
@@ -315,7 +326,7 @@ class World(RuleBasedStateMachine):
             if slot is None or self.producers.get(slot) is not producer or producer.tag != tag:
                 return
             if answer.error_code == 0:
-                self.producers[slot] = Producer(answer.producer_id, answer.producer_epoch)
+                self.becomes(slot, answer)
             elif answer.error_code not in (ConcurrentTransactions.code, 15):
                 self.producers.pop(slot)
 
@@ -332,7 +343,7 @@ class World(RuleBasedStateMachine):
             self.new_producer(pick % 3)
         for partition in sorted(partitions):
             if self.producers:
-                self.add(pick, partition)
+                self.add(pick, partition, False)
                 self.commit(len(self.log))
         for place in range(len(partitions)):
             if any(each.may_write for each in self.producers.values()):
@@ -382,6 +393,12 @@ class World(RuleBasedStateMachine):
         order, partition = self.in_flight[place] if stays else self.in_flight.pop(place)
         error = self.partitions[partition].mark(order)
         self.answers.append((order, partition, RequestTimedOut() if answer_is_lost else error))
+
+    @precondition(lambda self: self.in_flight)
+    @rule(pick=PICK)
+    def a_marker_is_lost(self, pick):
+        order, partition = self.in_flight.pop(pick % len(self.in_flight))
+        self.answers.append((order, partition, RequestTimedOut()))
 
     @precondition(lambda self: self.answers)
     @rule(pick=PICK, stays=SELDOM)
