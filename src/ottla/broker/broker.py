@@ -31,6 +31,7 @@ from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock,
 from ottla.broker.coordinators.transactions.shard import TransactionShard
 from ottla.broker.host_names import look_up
 from ottla.broker.internal_topics import internal_topic_request
+from ottla.broker.log_levels import LogLevels, set_levels
 from ottla.broker.replication.commits import Commits
 from ottla.broker.replication.fetch_sessions import FetchSessions
 from ottla.broker.replication.manager import Logs, ReplicaManager
@@ -46,7 +47,6 @@ from ottla.cluster.changes import AlterConfig, Change, CreateTopic, RemoveTopic
 from ottla.cluster.config_layers import ConfigRules, topic_in_effect
 from ottla.cluster.features import SUPPORTED
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.loggers import LogLevel
 from ottla.cluster.model import ResourceType
 from ottla.cluster.plan import Plan
 from ottla.cluster.topic_names import INTERNAL_TOPICS, check_name
@@ -87,6 +87,7 @@ class Broker:
     supported_features = SUPPORTED
     internal_topics = INTERNAL_TOPICS
     look_up_hosts = staticmethod(look_up)
+    set_log_levels = staticmethod(set_levels)
 
     def __init__(
         self,
@@ -109,7 +110,7 @@ class Broker:
         self.image: ClusterImage = store.load()
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms = 0.0
-        self.config_rules = ConfigRules(broker_id=broker_id, broker=settings, group=Settings)
+        self.config_rules = ConfigRules(broker_id=broker_id, broker=settings, group=Settings, loggers=LogLevels())
         self.request_metrics = RequestMetrics(registry, clock.monotonic_ms)
         self.topic_metrics = TopicMetrics(registry)
         self.changes = ChangeQueue(store, pool, self.adopt)
@@ -299,12 +300,6 @@ class Broker:
         later: Later[Any] = Later()
         self.changes.submit(make_plan).when_given(lambda given: later.give(answer(given)))
         return later
-
-    @staticmethod
-    def set_log_levels(levels: Sequence[LogLevel]) -> None:
-        """What BROKER_LOGGER settings ask for; they last until the broker stops."""
-        for each in levels:
-            logging.getLogger(each.logger).setLevel(each.level or logging.NOTSET)
 
     # -- producer ids ------------------------------------------------------------------------------------------------
 
