@@ -1,0 +1,303 @@
+"""kill -9 under load, then a start on the same data: nothing acknowledged is lost, nothing comes twice or back.
+
+Each test keeps clients of confluent-kafka at work in threads, kills the broker process at moments chosen by a seeded
+Random, starts it again on the same port, lets the clients find it again, and after the last round reads everything:
+
+1. Idempotent producer, acks=all: every acknowledged record is there, none twice, in the order it was sent.
+2. Transactions: what commit_transaction promised is read once by read_committed, what was aborted is never read; a
+   transaction whose commit was cut off is there completely or not at all.
+3. Commits of a group: the offset that is read back after a restart is the last one confirmed, or a later one that was
+   on its way, and never goes back.
+
+kill -9 takes the process, not the machine: what the kernel has been given is kept, so this holds for every durability
+mode. `make test` plays ROUNDS; OTTLA_KILL_ROUNDS sets another number, and the marked test plays LONG_ROUNDS.
+"""
+
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import confluent_kafka
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from tests.conformance.our_broker import BrokerProcess
+
+ROUNDS = int(os.environ.get("OTTLA_KILL_ROUNDS", "2"))
+LONG_ROUNDS = 15
+WAIT_S = 30
+PARTITIONS = 2
+BURST_S = (0.05, 0.7)  # how long the load runs before a kill
+PER_TRANSACTION = 5
+DIGITS = 400  # makes a number a record of a usual size
+FAST = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100, "retry.backoff.ms": 20}
+# A client is loud about a broker that goes away; here that is the point.
+QUIET = {"log_level": 0, "error_cb": lambda _: None}
+
+
+class Load:
+    """Something that works against the broker until it is told to end; what went wrong in it fails the test."""
+
+    def __init__(self, servers: str) -> None:
+        self.servers = servers
+        self.over = threading.Event()
+        self.problem: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            while not self.over.is_set():
+                self.work()
+            self.finish()
+        except BaseException as problem:
+            self.problem = problem
+
+    def work(self) -> None: ...
+
+    def finish(self) -> None: ...
+
+    def settings(self, **more: Any) -> dict[str, Any]:
+        return {"bootstrap.servers": self.servers, **FAST, **QUIET, **more}
+
+
+class IdempotentLoad(Load):
+    """Numbers to both partitions; `acknowledged` holds those whose delivery was confirmed."""
+
+    def __init__(self, servers: str, topic: str) -> None:
+        super().__init__(servers)
+        self.topic = topic
+        self.sent = 0
+        self.acknowledged: list[int] = []
+        self.refused: list[str] = []
+        settings = {"enable.idempotence": True, "linger.ms": 1, "delivery.timeout.ms": WAIT_S * 1000}
+        self.producer = Producer(self.settings(**settings))
+
+    def work(self) -> None:
+        try:
+            number = self.sent
+            self.producer.produce(
+                self.topic, b"%0*d" % (DIGITS, number), partition=number % PARTITIONS, on_delivery=self._told
+            )
+            self.sent += 1
+        except BufferError:
+            self.producer.poll(0.05)
+        self.producer.poll(0)
+        if self.sent % 50 == 0:
+            self.over.wait(0.002)  # some thousand records a second are load enough for two cores
+
+    def _told(self, error: Any, message: Any) -> None:
+        if error is None:
+            self.acknowledged.append(int(message.value()))
+        else:
+            self.refused.append(str(error))
+
+    def finish(self) -> None:
+        assert self.producer.flush(WAIT_S) == 0, "records are still waiting for a broker that is back"
+
+
+class TransactionalLoad(Load):
+    """Transactions of PER_TRANSACTION numbers in both partitions, every third one aborted."""
+
+    def __init__(self, servers: str, topic: str) -> None:
+        super().__init__(servers)
+        self.topic = topic
+        self.number = 0
+        self.committed: set[int] = set()
+        self.aborted: set[int] = set()
+        self.unknown: set[int] = set()
+        self.producer = self._new_producer()
+
+    def _new_producer(self) -> Producer:
+        settings = {"transactional.id": f"{self.topic}-writer", "linger.ms": 0, "transaction.timeout.ms": 20_000}
+        producer = Producer(self.settings(**settings))
+        end_s = time.monotonic() + WAIT_S
+        while True:
+            try:
+                producer.init_transactions(5)
+                return producer
+            except KafkaException:
+                if time.monotonic() > end_s:
+                    raise
+
+    def work(self) -> None:
+        number, self.number = self.number, self.number + 1
+        try:
+            self.producer.begin_transaction()
+            for index in range(PER_TRANSACTION):
+                value = b"%d:%d" % (number, index)
+                self.producer.produce(self.topic, value, partition=index % PARTITIONS)
+            if number % 3 == 2:
+                self.aborted.add(number)
+                retried(lambda: self.producer.abort_transaction(5))
+            else:
+                self.unknown.add(number)
+                retried(lambda: self.producer.commit_transaction(5))
+                self.unknown.discard(number)
+                self.committed.add(number)
+        except KafkaException as problem:
+            self._recover(problem)
+
+    def _recover(self, problem: KafkaException) -> None:
+        """As the documentation asks: abort what can be aborted, begin anew with another producer otherwise."""
+        if problem.args[0].txn_requires_abort():
+            retried(lambda: self.producer.abort_transaction(5))
+        else:
+            self.producer = self._new_producer()
+
+
+class CommittingLoad(Load):
+    """Commits rising offsets for one partition, waiting for each; `confirmed` is the last one it was promised."""
+
+    def __init__(self, servers: str, topic: str) -> None:
+        super().__init__(servers)
+        self.partition = topic, 0
+        self.tried = 0
+        self.confirmed = 0
+        self.consumer = Consumer(self.settings(**{"group.id": f"{topic}-group", "enable.auto.commit": False}))
+        self.consumer.assign([TopicPartition(topic, 0, 0)])
+
+    def work(self) -> None:
+        self.tried += 1
+        try:
+            self.consumer.commit(offsets=[TopicPartition(*self.partition, self.tried)], asynchronous=False)
+        except KafkaException:
+            self.over.wait(0.02)
+            return
+        self.confirmed = self.tried
+
+    def finish(self) -> None:
+        self.consumer.close()
+
+
+def retried(call: Callable[[], object]) -> None:
+    """Again for as long as librdkafka says that again is right."""
+    end_s = time.monotonic() + WAIT_S
+    while True:
+        try:
+            call()
+            return
+        except KafkaException as problem:
+            if not problem.args[0].retriable() or time.monotonic() > end_s:
+                raise
+
+
+@contextmanager
+def working(load: Load):
+    thread = threading.Thread(target=load.run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        load.over.set()
+        thread.join(2 * WAIT_S)
+    assert not thread.is_alive(), "the load did not come to an end"
+    if load.problem is not None:
+        raise load.problem
+
+
+@pytest.fixture
+def broker(tmp_path: Path):
+    process = BrokerProcess(tmp_path, {"log.segment.bytes": "1048576"})  # several segments in a run
+    process.start()
+    yield process
+    process.kill()
+
+
+@pytest.fixture(params=[ROUNDS, pytest.param(LONG_ROUNDS, marks=pytest.mark.long)])
+def rounds(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
+def create(broker: BrokerProcess, topic: str) -> str:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(WAIT_S)
+    return topic
+
+
+def kill_and_restart(
+    broker: BrokerProcess, random: Random, rounds: int, look: Callable[[], None] | None = None
+) -> None:
+    for _ in range(rounds):
+        time.sleep(random.uniform(*BURST_S))
+        broker.kill()
+        broker.start()
+        if look is not None:
+            look()
+    time.sleep(BURST_S[1])  # the clients find it again and go on
+
+
+def read_all(broker: BrokerProcess, topic: str, isolation: str) -> list[list[bytes]]:
+    """Everything in a topic, by partition, from the start to the end there is now."""
+    settings = {"group.id": "reader", "isolation.level": isolation, "enable.partition.eof": True}
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "enable.auto.commit": False, **settings})
+    found: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
+    open_partitions = set(range(PARTITIONS))
+    consumer.assign([TopicPartition(topic, index, 0) for index in open_partitions])
+    end_s = time.monotonic() + WAIT_S
+    while open_partitions:
+        assert time.monotonic() < end_s, f"partitions {open_partitions} have no end"
+        message = consumer.poll(0.2)
+        if message is None:
+            continue
+        error = message.error()
+        if error is None:
+            found[message.partition()].append(message.value())
+        else:
+            assert error.code() == confluent_kafka.KafkaError._PARTITION_EOF, error
+            open_partitions.discard(message.partition())
+    consumer.close()
+    return found
+
+
+def test_acknowledged_records_are_kept_once_and_in_order(broker, rounds):
+    load = IdempotentLoad(broker.bootstrap_servers, create(broker, "numbers"))
+    with working(load):
+        kill_and_restart(broker, Random(1), rounds)
+    read = [[int(value) for value in values] for values in read_all(broker, "numbers", "read_uncommitted")]
+    everything = Counter(number for values in read for number in values)
+    assert load.refused == []
+    assert len(load.acknowledged) == load.sent > 100 * rounds
+    assert set(load.acknowledged) - everything.keys() == set(), "acknowledged and lost"
+    assert [number for number, times in everything.items() if times > 1] == [], "there twice"
+    assert all(values == sorted(values) for values in read)
+
+
+def test_transactions_are_read_whole_or_not_at_all(broker, rounds):
+    load = TransactionalLoad(broker.bootstrap_servers, create(broker, "pairs"))
+    with working(load):
+        kill_and_restart(broker, Random(2), rounds)
+    times: Counter[tuple[int, int]] = Counter()
+    for values in read_all(broker, "pairs", "read_committed"):
+        times.update(tuple(map(int, value.split(b":"))) for value in values)
+    seen = {number for number, _ in times}
+    assert load.committed
+    assert load.aborted
+    assert load.committed - seen == set(), "committed and lost"
+    assert load.aborted & seen == set(), "aborted and read"
+    assert seen - load.committed <= load.unknown
+    assert set(times.values()) == {1}
+    assert all(sum(times[number, index] for index in range(PER_TRANSACTION)) == PER_TRANSACTION for number in seen)
+
+
+def test_committed_offsets_do_not_go_back(broker, rounds):
+    load = CommittingLoad(broker.bootstrap_servers, create(broker, "bookmarks"))
+    reader = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "bookmarks-group", **FAST, **QUIET})
+    read_back: list[int] = []
+
+    def look() -> None:
+        promised = load.confirmed
+        found = max(0, reader.committed([TopicPartition("bookmarks", 0)], WAIT_S)[0].offset)  # below 0: there is none yet
+        assert promised <= found <= load.tried
+        read_back.append(found)
+
+    with working(load):
+        kill_and_restart(broker, Random(3), rounds, look)
+    look()
+    reader.close()
+    assert read_back == sorted(read_back)
+    assert load.confirmed > 10 * rounds
