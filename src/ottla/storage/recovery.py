@@ -239,6 +239,7 @@ class LogLoader:
             self.truncated_bytes += segment.size_bytes
             self.segments.remove(segment.base_offset)
             segment.delete()
+            self.recovered = [each for each in self.recovered if each is not segment]
             remove_snapshot(self._files, self.directory, segment.base_offset)
         if segments:
             self._files.sync_directory(self.directory)
@@ -294,8 +295,8 @@ class LogLoader:
                 self._epochs_changed = True
 
     def _settle_epochs(self) -> None:
-        changed = self.epochs.truncate_from_end(self.log_end_offset)
-        changed = self.epochs.truncate_from_start(self.log_start_offset) or changed
+        changed = self.epochs.truncate_from_start(self.log_start_offset)
+        changed = self.epochs.truncate_from_end(self.log_end_offset) or changed
         if changed or self._epochs_changed:
             self.epochs.save(self._files, self.directory)
 

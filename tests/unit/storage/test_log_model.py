@@ -258,6 +258,8 @@ class LogMachine(RuleBasedStateMachine):
         self.log = self.opened(is_clean=False)
         end = self.log.log_end_offset
         assert flushed_offset <= end <= max(self.model.log_end, self.model.log_start)
+        if end == self.model.log_start and not self.log.producers.entries:
+            self.model.batches.clear()  # everything was lost but the knowledge where the log starts
         assert all(each.next_offset <= end or each.base_offset >= end for each in self.model.batches)
         self.model.cut(end)
         self.model.forget_epochs_at_the_end()

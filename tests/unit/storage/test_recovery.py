@@ -429,3 +429,12 @@ def test_strange_files_are_left_alone() -> None:
     files = on_disk({**small_log(), "notes.txt": b"mine", "123.log": b"not twenty digits"})
     opened(files)
     assert {"notes.txt", "123.log"} <= set(files.list_directory(DIRECTORY))
+
+
+def test_a_log_that_was_begun_anew_can_be_flushed() -> None:
+    log = opened(on_disk(small_log()), log_start_offset=100)
+    log.append_as_leader(batch(b"new"), leader_epoch=3, now_ms=NOW_MS)
+    job = log.flush_job()
+    job.run()
+    log.flushed(job, NOW_MS)
+    assert log.flushed_offset == 101
