@@ -410,9 +410,9 @@ class World(RuleBasedStateMachine):
     @rule(passed_ms=st.sampled_from([1, 50, 700, 10_001, 200_000]))
     def time_passes(self, passed_ms):
         self.now_ms += passed_ms
-        for key in [key for key, at_ms in self.timers.items() if at_ms <= self.now_ms]:
-            del self.timers[key]
-            self.carry_out(self.shard.timer_fired(key, self.now_ms))
+        while due := [key for key, at_ms in self.timers.items() if at_ms <= self.now_ms]:
+            del self.timers[due[0]]
+            self.carry_out(self.shard.timer_fired(due[0], self.now_ms))
 
     # --- what must hold ----------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ import pytest
 from ottla.broker.coordinators.effects import CancelTimer, Reply, RequestContext, SetTimer, StoredRecord, Write
 from ottla.broker.coordinators.transactions.markers import RETRY_FIRST_MS, DropMarkers, WriteMarkers
 from ottla.broker.coordinators.transactions.settings import TransactionSettings
-from ottla.broker.coordinators.transactions.shard import EXPIRY, MARKERS, SCAN_LIMIT, TIME_OUTS, TransactionShard
+from ottla.broker.coordinators.transactions.shard import ABORT, EXPIRY, MARKERS, SCAN_LIMIT, TIME_OUTS, TransactionShard
 from ottla.broker.coordinators.transactions.state import LAST_CLIENT_EPOCH, LAST_EPOCH, TransactionState
 from ottla.errors import (
     ConcurrentTransactions,
@@ -171,6 +171,13 @@ class Coordinator:
         self.timers.pop(key, None)
         return self.carry_out(self.shard.timer_fired(key, self.now_ms))
 
+    def look_for_time_outs(self):
+        """Fire the look, and every abort it asks for."""
+        effects = list(self.fire(TIME_OUTS))
+        for key in [key for key, at_ms in self.timers.items() if at_ms <= self.now_ms]:
+            effects += self.fire(key)
+        return effects
+
     def known(self, name="tx"):
         return self.shard.transactions[name]
 
@@ -285,7 +292,7 @@ def test_two_phases_may_take_for_ever():
     _, producer_id, epoch = coordinator.init(enable2pc=True, transaction_timeout_ms=0, version=6)
     coordinator.add(producer_id, epoch, A)
     coordinator.now_ms = 10**12
-    coordinator.fire(TIME_OUTS)
+    coordinator.look_for_time_outs()
     assert coordinator.known().state is TransactionState.ONGOING
 
 
@@ -531,7 +538,7 @@ def test_a_completion_that_could_not_be_written_is_tried_again(coordinator):
     coordinator.write_markers()
     assert coordinator.known().state is TransactionState.PREPARE_COMMIT
     coordinator.refuse_appends = None
-    coordinator.fire(TIME_OUTS)
+    coordinator.look_for_time_outs()
     assert coordinator.known().state is TransactionState.COMPLETE_COMMIT
 
 
@@ -570,7 +577,7 @@ def test_a_fenced_coordinator_stops(coordinator):
         DropMarkers("tx", order.generation),
     ]
     assert coordinator.shard.markers_written(order, B, None, 5) == []
-    coordinator.fire(TIME_OUTS)
+    coordinator.look_for_time_outs()
     assert coordinator.known().state is TransactionState.PREPARE_COMMIT
 
 
@@ -631,12 +638,13 @@ def test_a_decision_without_partitions_in_the_log_is_completed_when_loaded(coord
 def test_a_transaction_that_timed_out_is_aborted_and_its_producer_fenced(coordinator):
     producer_id, epoch = coordinator.begun(A)
     coordinator.now_ms += 60_000
-    coordinator.fire(TIME_OUTS)
+    coordinator.look_for_time_outs()
     assert coordinator.known().state is TransactionState.ONGOING
     coordinator.now_ms += 1
-    effects = coordinator.fire(TIME_OUTS)
-    assert effects[1] == WriteMarkers("tx", producer_id, epoch + 1, 1, False, (A,), 2, 1)
-    assert effects[-1] == SetTimer(TIME_OUTS, coordinator.now_ms + 10_000)
+    effects = coordinator.look_for_time_outs()
+    assert effects[0] == SetTimer((ABORT, "tx"), coordinator.now_ms)
+    assert effects[1] == SetTimer(TIME_OUTS, coordinator.now_ms + 10_000)
+    assert effects[3] == WriteMarkers("tx", producer_id, epoch + 1, 1, False, (A,), 2, 1)
     coordinator.write_markers()
     assert coordinator.add(producer_id, epoch, A) == {ProducerFenced.code}
     assert coordinator.end(producer_id, epoch, commit=True)[0] == InvalidTxnState.code
@@ -647,7 +655,7 @@ def test_a_transaction_that_timed_out_is_aborted_and_its_producer_fenced(coordin
 def test_a_producer_that_timed_out_may_go_on_with_the_raised_epoch(coordinator):
     producer_id, epoch = coordinator.begun(A)
     coordinator.now_ms += 60_001
-    coordinator.fire(TIME_OUTS)
+    coordinator.look_for_time_outs()
     coordinator.write_markers()
     assert coordinator.init(producer_id=producer_id, epoch=epoch) == (0, producer_id, epoch + 1)
 
@@ -657,11 +665,35 @@ def test_before_version_2_a_time_out_fences_too(version):
     coordinator = Coordinator(version=version)
     producer_id, epoch = coordinator.begun(A, version=1)
     coordinator.now_ms += 60_001
-    coordinator.fire(TIME_OUTS)
+    coordinator.look_for_time_outs()
     assert coordinator.markers == [WriteMarkers("tx", producer_id, epoch + 1, 1, False, (A,), 0, 1)]
     coordinator.write_markers()
     assert coordinator.init(producer_id=producer_id, epoch=epoch)[0] == ProducerFenced.code
     assert coordinator.init() == (0, producer_id, epoch + 2)
+
+
+def test_an_abort_that_came_too_late_does_nothing(coordinator):
+    producer_id, epoch = coordinator.begun(A)
+    coordinator.now_ms += 60_001
+    coordinator.fire(TIME_OUTS)
+    coordinator.end(producer_id, epoch, commit=True)
+    assert coordinator.fire((ABORT, "tx")) == []
+    assert coordinator.fire((ABORT, "other")) == []
+
+
+def test_an_abort_that_could_not_be_written_is_tried_again_and_holds_back_no_other(coordinator):
+    for name in ("a", "b"):
+        _, producer_id, _ = coordinator.init(name)
+        coordinator.add(producer_id, 0, A, name=name)
+    coordinator.now_ms += 60_001
+    coordinator.fire(TIME_OUTS)
+    coordinator.refuse_appends = NotEnoughReplicas()
+    coordinator.fire((ABORT, "a"))
+    coordinator.refuse_appends = None
+    coordinator.fire((ABORT, "b"))
+    assert [each.transactional_id for each in coordinator.markers] == ["b"]
+    coordinator.look_for_time_outs()
+    assert [each.transactional_id for each in coordinator.markers] == ["b", "a"]
 
 
 def test_many_time_outs_are_done_in_portions(coordinator):
@@ -669,10 +701,10 @@ def test_many_time_outs_are_done_in_portions(coordinator):
         _, producer_id, _ = coordinator.init(f"tx-{index}")
         coordinator.add(producer_id, 0, A, name=f"tx-{index}")
     coordinator.now_ms += 60_001
-    effects = coordinator.fire(TIME_OUTS)
+    effects = coordinator.look_for_time_outs()
     assert sum(isinstance(each, WriteMarkers) for each in effects) == SCAN_LIMIT
     assert coordinator.timers[TIME_OUTS] == coordinator.now_ms + 100
-    effects = coordinator.fire(TIME_OUTS)
+    effects = coordinator.look_for_time_outs()
     assert sum(isinstance(each, WriteMarkers) for each in effects) == 1
     assert coordinator.timers[TIME_OUTS] == coordinator.now_ms + 10_000
     assert {each.generation for each in coordinator.markers} == set(range(1, SCAN_LIMIT + 2))

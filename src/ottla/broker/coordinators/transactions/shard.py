@@ -14,7 +14,8 @@ may name.
 6. Limits: ottla.transactional.ids.max ids, ottla.transaction.partitions.max partitions per transaction, SCAN_LIMIT
    aborts or tombstones per timer; what is left over is done SCAN_PAUSE_MS later, when other work had its turn.
 
-Timers: TIME_OUTS and EXPIRY look through all ids at Kafka's intervals, (MARKERS, id) asks again for failed markers.
+Timers: TIME_OUTS and EXPIRY look through all ids at Kafka's intervals, (ABORT, id) aborts one that timed out, (MARKERS,
+id) asks again for markers that failed.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ from ottla.values import TopicPartition
 TIME_OUTS: Final = "time-outs"
 EXPIRY: Final = "expiry"
 MARKERS: Final = "markers"
+ABORT: Final = "abort"
 SCAN_LIMIT: Final = 500
 SCAN_PAUSE_MS: Final = 100
 
@@ -375,25 +377,34 @@ class TransactionShard:
 
     def timer_fired(self, key: Hashable, now_ms: int) -> Effects:
         if key == TIME_OUTS:
-            return [*self._complete_finished(now_ms), *self._abort_timed_out(now_ms)]
+            return [*self._complete_finished(now_ms), *self._find_timed_out(now_ms)]
         if key == EXPIRY:
             return self._forget_expired(now_ms)
-        if not isinstance(key, tuple) or key[0] != MARKERS:
+        if not isinstance(key, tuple) or key[0] not in (MARKERS, ABORT):
             raise ValueError(f"no timer of a transaction coordinator: {key!r}")
+        if key[0] == ABORT:
+            return self._abort_timed_out(key[1], now_ms)
         progress = self._markers.get(key[1])
         return [] if progress is None else [*self._markers.order_again(progress, progress.take_failed())]
 
-    def _abort_timed_out(self, now_ms: int) -> Effects:
-        timed_out = (each for each in self._transactions.values() if each.is_timed_out(now_ms))
+    def _find_timed_out(self, now_ms: int) -> Effects:
+        # Each is aborted in a call of its own: markers count only when every Write before them in their list is
+        # committed, and the abort of one must not hang on the abort of another.
+        timed_out = (name for name, each in self._transactions.items() if each.is_timed_out(now_ms))
         chosen = list(islice(timed_out, SCAN_LIMIT))
-        effects: Effects = []
-        for metadata in chosen:
-            log.info("%r timed out after %d ms and is aborted", metadata.transactional_id, metadata.timeout_ms)
-            try:
-                effects += self._abort_and_fence(metadata, (), _nobody_waits, now_ms)
-            except BrokerError as error:
-                log.info("the abort of %r waits for the next look: %s", metadata.transactional_id, error)
+        effects: Effects = [SetTimer((ABORT, name), now_ms) for name in chosen]
         return [*effects, *self._next_scan(TIME_OUTS, now_ms, is_full=len(chosen) == SCAN_LIMIT)]
+
+    def _abort_timed_out(self, name: str, now_ms: int) -> Effects:
+        metadata = self._transactions.get(name)
+        if metadata is None or not metadata.is_timed_out(now_ms):
+            return []
+        log.info("%r timed out after %d ms and is aborted", name, metadata.timeout_ms)
+        try:
+            return self._abort_and_fence(metadata, (), _nobody_waits, now_ms)
+        except BrokerError as error:
+            log.info("the abort of %r waits for the next look: %s", name, error)
+            return []
 
     def _forget_expired(self, now_ms: int) -> Effects:
         border_ms = now_ms - self._settings.transactional_id_expiration_ms
