@@ -61,9 +61,11 @@ class OffsetIndex(SparseIndex):
 
     def append(self, offset: int, position: int) -> None:
         """Add an entry after the last one. See `make_ready`."""
-        if self.is_full:
-            raise ValueError(f"{self.path} is full with {len(self._keys)} entries; roll the segment first")
+        if not self._loaded:
+            self.load()
         keys, relative = self._keys, offset - self.base_offset
+        if len(keys) >= self._full_at:
+            raise ValueError(f"{self.path} is full with {len(self._keys)} entries; roll the segment first")
         if not 0 <= relative <= INT32_MAX or not 0 <= position <= INT32_MAX:
             raise ValueError(f"{self.path} has no room for offset {offset} at position {position} in 31 bits")
         if keys and (relative <= keys[-1] or position <= self._values[-1]):

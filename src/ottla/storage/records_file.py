@@ -145,8 +145,8 @@ class SoundBatches:
         while self.damage is None and self.valid_bytes < self._records.size_bytes:
             position = self.valid_bytes
             batches = self._in_order(self._next_batches(position))
-            self.valid_bytes += sum(batch.size_bytes for batch in batches)
             if batches:
+                self.valid_bytes += batches[-1].position + batches[-1].size_bytes
                 yield batches
 
     def _next_batches(self, position: int) -> list[BatchInfo]:
@@ -201,12 +201,15 @@ class SoundBatches:
 
     def _in_order(self, batches: list[BatchInfo]) -> list[BatchInfo]:
         """The batches before the first whose offsets go back or leave the segment: the CRC does not cover them."""
+        next_offset, offset_max = self.next_offset, self._offset_max
         for number, batch in enumerate(batches):
-            last_offset = batch.last_offset
-            if batch.base_offset < self.next_offset or not batch.base_offset <= last_offset <= self._offset_max:
-                self.damage = f"offsets {batch.base_offset} to {last_offset} cannot follow {self.next_offset - 1} here"
-                return batches[:number]
-            self.next_offset = last_offset + 1
+            base_offset, last_offset = batch.base_offset, batch.last_offset
+            if not next_offset <= base_offset <= last_offset <= offset_max:
+                self.damage = f"offsets {base_offset} to {last_offset} cannot follow {next_offset - 1} here"
+                batches = batches[:number]
+                break
+            next_offset = last_offset + 1
+        self.next_offset = next_offset
         return batches
 
     def _stop_at(self, position: int, said: str) -> list[BatchInfo]:

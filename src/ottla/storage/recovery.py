@@ -26,7 +26,7 @@ from ottla.errors import CorruptMessage
 from ottla.records import BatchInfo
 from ottla.storage.checkpoints import MalformedCheckpoint, read_topic_id
 from ottla.storage.files import Files
-from ottla.storage.leader_epochs import LeaderEpochs
+from ottla.storage.leader_epochs import EpochEntry, LeaderEpochs
 from ottla.storage.log_state import create_segment, jitter_ms, limits_of, logger, remove_segment_files
 from ottla.storage.producer_snapshot import (
     SUFFIX,
@@ -85,7 +85,7 @@ class LogLoader:
         self._is_clean = is_clean
         self._compacted_up_to = END_OF_OFFSETS if settings.is_compacted else compacted_up_to
         self._expected_offset = 0
-        self._epochs_changed = False
+        self._epochs_on_disk: tuple[EpochEntry, ...] | None = ()
         self._is_damaged = False
 
     def steps(self) -> Iterator[int]:
@@ -175,7 +175,7 @@ class LogLoader:
         doubtful = self.segments.values(self.recovery_point)
         first = doubtful[0]
         self._expected_offset = first.base_offset
-        self._epochs_changed = self.epochs.truncate_from_end(first.base_offset) or self._epochs_changed
+        self.epochs.truncate_from_end(first.base_offset)
         yield from self._producers_at(first.base_offset)
         for number, segment in enumerate(doubtful):
             if not self._follows(segment, is_first=number == 0):
@@ -219,10 +219,11 @@ class LogLoader:
 
     def _in_row(self, batches: list[BatchInfo]) -> list[BatchInfo]:
         """The batches before the first gap."""
+        expected_offset = self._expected_offset
         for number, batch in enumerate(batches):
-            if not self._is_next(batch.base_offset):
+            if batch.base_offset != expected_offset and not self._is_next(batch.base_offset):
                 return batches[:number]
-            self._expected_offset = batch.next_offset
+            self._expected_offset = expected_offset = batch.next_offset
         return batches
 
     def _is_next(self, offset: int) -> bool:
@@ -254,7 +255,7 @@ class LogLoader:
                 *(self.topic_partition, self.log_end_offset, self.log_start_offset),
             )
             self._drop(list(self.segments))
-            self._epochs_changed = self.epochs.clear() or self._epochs_changed
+            self.epochs.clear()
             truncate_fully(self.producers, self._files, self.directory, self.log_start_offset)
             first = None
         if first is None:
@@ -279,25 +280,28 @@ class LogLoader:
     def _load_epochs(self) -> Iterator[int]:
         try:
             self.epochs = LeaderEpochs.load(self._files, self.directory)
+            self._epochs_on_disk = self.epochs.entries
         except MalformedCheckpoint as error:
             logger.warning("the leader epochs of %s are read from its records: %s", self.topic_partition, error)
-            self._epochs_changed = True
+            self._epochs_on_disk = None
             for segment in self.segments if self._is_clean else self._trusted():
                 for batches in found_batches(segment, segment.base_offset, END_OF_OFFSETS):
                     self._assign_epochs(batches)
                     yield batches[-1].next_offset
 
     def _assign_epochs(self, batches: list[BatchInfo]) -> None:
+        known = -1 if self.epochs.latest is None else self.epochs.latest.epoch
         for batch in batches:
-            latest = self.epochs.latest
-            if batch.leader_epoch >= 0 and (latest is None or batch.leader_epoch > latest.epoch):
-                self.epochs.assign(batch.leader_epoch, batch.base_offset)
-                self._epochs_changed = True
+            epoch = batch.leader_epoch
+            if epoch > known:
+                self.epochs.assign(epoch, batch.base_offset)
+                known = epoch
 
     def _settle_epochs(self) -> None:
-        changed = self.epochs.truncate_from_start(self.log_start_offset)
-        changed = self.epochs.truncate_from_end(self.log_end_offset) or changed
-        if changed or self._epochs_changed:
+        self.epochs.truncate_from_start(self.log_start_offset)
+        self.epochs.truncate_from_end(self.log_end_offset)
+        # Most recoveries find again what is there; two syncs for each of a thousand logs would be felt.
+        if self.epochs.entries != self._epochs_on_disk:
             self.epochs.save(self._files, self.directory)
 
     # --- producers ----------------------------------------------------------------------------------------------------

@@ -201,10 +201,8 @@ class Segment:
         if size_bytes:
             raise ValueError(f"the batches for {self.path} and their buffers differ by {size_bytes} bytes")
         self.indexes.make_ready()
-        position = start = self.records.append(buffers)
-        for batch in batches:
-            self.indexes.note(batch, position)
-            position += batch.size_bytes
+        start = self.records.append(buffers)
+        self.indexes.note(batches, start)
         return start
 
     def _check_append(self, largest_offset: int, size_bytes: int) -> None:

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -66,18 +66,28 @@ class SegmentIndexes:
             self._max_timestamp = self.max_timestamp
             self._is_complete, self._is_ready = False, True
 
-    def note(self, batch: AppendedBatch, position: int) -> None:
-        """Take note of a batch, and give it an entry if it is far enough from the last one."""
-        latest, timestamp_ms = self._max_timestamp, batch.max_timestamp_ms
-        if latest is None or timestamp_ms > latest.timestamp_ms:
-            self._max_timestamp = latest = TimestampOffset(timestamp_ms, batch.last_offset)
-        if self._bytes_since_entry > self._interval_bytes:
-            if not self.is_full:
-                self.offsets.append(batch.last_offset, position)
-                self.times.maybe_append(latest.timestamp_ms, latest.offset)
-                self._is_ready = False  # there may be entries enough to be written now
-            self._bytes_since_entry = 0
-        self._bytes_since_entry += batch.size_bytes
+    def note(self, batches: Iterable[AppendedBatch], position: int) -> int:
+        """Take note of batches that stand one after the other, and give those an entry that are far enough from the
+        last one; gives the position after them."""
+        latest, since_bytes = self.max_timestamp, self._bytes_since_entry
+        for batch in batches:
+            if batch.max_timestamp_ms > latest[0]:
+                latest = TimestampOffset(batch.max_timestamp_ms, batch.last_offset)
+            if since_bytes > self._interval_bytes:
+                self._enter(batch.last_offset, position, latest)
+                since_bytes = 0
+            size_bytes = batch.size_bytes
+            since_bytes += size_bytes
+            position += size_bytes
+        self._max_timestamp, self._bytes_since_entry = latest, since_bytes
+        return position
+
+    def _enter(self, last_offset: int, position: int, latest: TimestampOffset) -> None:
+        offsets, times = self.offsets, self.times
+        if not (offsets.is_full or times.is_full):
+            offsets.append(last_offset, position)
+            times.maybe_append(latest[0], latest[1])
+            self._is_ready = False  # there may be entries enough to be written now
 
     def complete(self) -> None:
         """Add the latest timestamp and cut the files to their entries; nothing to do if nothing was noted."""

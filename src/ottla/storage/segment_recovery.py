@@ -44,9 +44,7 @@ class SegmentRecovery:
         sound = SoundBatches(self._records, self._base_offset)
         position = 0
         for batches in sound:
-            for batch in batches:
-                self._indexes.note(batch, position)
-                position += batch.size_bytes
+            position = self._indexes.note(batches, position)
             self._indexes.write_pending()
             self.next_offset = sound.next_offset
             yield batches
@@ -60,7 +58,7 @@ def rebuild_indexes(records: RecordsFile, indexes: SegmentIndexes) -> Iterator[i
     """Build both sparse indexes anew from the headers; gives the position reached after every step."""
     indexes.forget()
     for number, (position, batch) in enumerate(records.headers(), start=1):
-        indexes.note(batch, position)
+        indexes.note((batch,), position)
         if number % REBUILD_STEP_BATCHES == 0:
             indexes.write_pending()
             yield position

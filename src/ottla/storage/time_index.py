@@ -59,9 +59,11 @@ class TimeIndex(SparseIndex):
 
     def maybe_append(self, timestamp_ms: int, offset: int, *, at_roll: bool = False) -> None:
         """Add an entry if it is later than the last one. Only `at_roll` may take the entry kept free."""
-        if self.is_full and not at_roll:
-            raise ValueError(f"{self.path} is full with {len(self._keys)} entries; roll the segment first")
+        if not self._loaded:
+            self.load()
         keys, relative = self._keys, offset - self.base_offset
+        if len(keys) >= self._full_at and not at_roll:
+            raise ValueError(f"{self.path} is full with {len(self._keys)} entries; roll the segment first")
         last_timestamp_ms = keys[-1] if keys else NO_TIMESTAMP
         if timestamp_ms == last_timestamp_ms:
             return
