@@ -16,9 +16,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from ottla.errors import OffsetOutOfRange
+from ottla.errors import DiskFull, OffsetOutOfRange
 from ottla.storage import producer_snapshot
 from ottla.storage.files import Files
+from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.log_state import LogState, logger
 from ottla.storage.lookups import sound
 from ottla.storage.replaying import replay, run
@@ -134,11 +135,20 @@ def advance_log_start(log: LogState, offset: int) -> bool:
         )
     if offset <= log.log_start_offset:
         return False
-    log.change_epochs(lambda epochs: epochs.truncate_from_start(offset))
+    _forget_epochs_before(log, offset)
     log.log_start_offset = offset
     snapshots = producer_snapshot.list_snapshots(log.files, log.directory)
     log.producers.move_log_start(offset, snapshots[-1] if snapshots else None)
     return True
+
+
+def _forget_epochs_before(log: LogState, offset: int) -> None:
+    try:
+        log.change_epochs(lambda epochs: epochs.truncate_from_start(offset))
+    except DiskFull:
+        # Deleting is what makes room. The file keeps epochs that have ended, and the next start forgets them again.
+        log.epochs = LeaderEpochs(log.epochs.entries)
+        log.epochs.truncate_from_start(offset)
 
 
 def segments_below_log_start(log: LogState) -> list[Segment]:

@@ -307,14 +307,12 @@ class LogManager:
         done: list[CleanedUp] = []
         for log in self._next(self._clean_up_turn, log_limit):
             try:
-                found = retention.clean_up(log, now_ms)
+                for each in retention.clean_up(log, now_ms):
+                    self.remove_later(log, each.removed, now_ms)
+                    count = len(each.removed.segments)
+                    done.append(CleanedUp(log.topic_partition, each.reason, count, each.size_bytes))
             except KafkaStorageError as error:
                 done.append(CleanedUp(log.topic_partition, str(error), error=error))
-                continue
-            for each in found:
-                self.remove_later(log, each.removed, now_ms)
-                count = len(each.removed.segments)
-                done.append(CleanedUp(log.topic_partition, each.reason, count, each.size_bytes))
         return done
 
     def flush_due(self, now_ms: int, *, log_limit: int = LOGS_PER_CALL) -> list[DueFlush]:

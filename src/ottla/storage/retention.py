@@ -7,12 +7,13 @@
    that would not have been deleted before.
 3. By size only what is too much goes: a segment that is needed to reach retention.bytes stays.
 4. A topic that is only compacted loses only what is below its start. So does one with no cleanup.policy at all.
-5. `decide` decides and touches nothing; `clean_up` does it and says what is out.
+5. `decide` decides and touches nothing; `clean_up` does it and says what is out. Neither needs room on the disk, except
+   to take out the active segment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ottla.storage.cutting import Removed
@@ -49,16 +50,16 @@ def decide(log: LogState, now_ms: int) -> Expired | None:
     return None
 
 
-def clean_up(log: PartitionLog, now_ms: int) -> list[CleanUp]:
-    """Take out what may go."""
-    done: list[CleanUp] = []
+def clean_up(log: PartitionLog, now_ms: int) -> Iterator[CleanUp]:
+    """Take out what may go, in steps."""
     while (expired := decide(log, now_ms)) is not None:
-        size_bytes = sum(segment.size_bytes for segment in expired.segments)
-        removed = log.delete_segments(expired.segments, expired.reason, now_ms)
+        # The active one goes alone and last: a new one must be begun for it, and a full disk may have no room for that.
+        chosen = [segment for segment in expired.segments if segment is not log.active] or expired.segments
+        size_bytes = sum(segment.size_bytes for segment in chosen)
+        removed = log.delete_segments(chosen, expired.reason, now_ms)
         if not removed.segments:
             break
-        done.append(CleanUp(removed, expired.reason, size_bytes))
-    return done
+        yield CleanUp(removed, expired.reason, size_bytes)
 
 
 def _below_log_start(log: LogState) -> list[Segment]:
