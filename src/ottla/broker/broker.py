@@ -43,7 +43,7 @@ from ottla.broker.waiting.purgatory import Purgatory
 from ottla.broker.workers import Flusher
 from ottla.clock import Clock
 from ottla.cluster.brokers import ProducerIds, allocate_producer_ids
-from ottla.cluster.changes import AlterConfig, Change, CreateTopic, RemoveTopic
+from ottla.cluster.changes import AddPartitions, AlterConfig, Change, ChangePartition, CreateTopic, RemoveTopic
 from ottla.cluster.config_layers import ConfigRules, topic_in_effect
 from ottla.cluster.features import SUPPORTED
 from ottla.cluster.image import ClusterImage
@@ -111,7 +111,7 @@ class Broker:
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms = 0.0
         self.config_rules = ConfigRules(broker_id=broker_id, broker=settings, group=Settings, loggers=LogLevels())
-        self.request_metrics = RequestMetrics(registry, clock.monotonic_ms)
+        self.request_metrics = RequestMetrics(registry)
         self.topic_metrics = TopicMetrics(registry)
         self.changes = ChangeQueue(store, pool, self.adopt)
         self.replicas = ReplicaManager(broker_id, logs, settings_of=self._topic_settings)
@@ -177,7 +177,7 @@ class Broker:
         if partition.needs_flush:
             self._flusher.mark(partition)
         else:
-            self.moved(partition)
+            self._tell(partition)
 
     def flush(self, partition: Partition) -> None:
         """Have this partition synced, whoever waits for it or nobody."""
@@ -186,6 +186,9 @@ class Broker:
     def moved(self, partition: Partition) -> None:
         """Something was flushed or replicated: the high watermark may have moved."""
         partition.advance()
+        self._tell(partition)
+
+    def _tell(self, partition: Partition) -> None:
         name = partition.name
         self.produce_purgatory.check(name)
         self.fetch_purgatory.check(name)
@@ -196,22 +199,16 @@ class Broker:
 
     def adopt(self, image: ClusterImage, changes: Sequence[Change]) -> None:
         """The cluster's truth changed."""
-        deleted = self._deleted_topics(image)
-        self.image = image
-        self._follow(image, _topics_of(image, changes))
+        before, self.image = self.image, image
+        deleted = [
+            (before.topic_name(each.topic_id) or "", each.topic_id) for each in changes if isinstance(each, RemoveTopic)
+        ]
+        self._follow(image, _topics_of(before, image, changes))
         for _, transaction_shard in self.transactions.runtime.shards():
             transaction_shard.transaction_version = image.feature("transaction.version")
         for index, _ in list(self.groups.runtime.shards()):
             if deleted:
                 self.groups.runtime.tell(index, lambda shard, now_ms: shard.topics_deleted(deleted, now_ms))
-
-    def _deleted_topics(self, image: ClusterImage) -> list[tuple[str, bytes]]:
-        gone = []
-        for name in self.image.topics():
-            topic_id = self.image.topic_id(name)
-            if topic_id is not None and image.topic_id(name) != topic_id:
-                gone.append((name, topic_id))
-        return gone
 
     def _follow(self, image: ClusterImage, topics: set[str] | None) -> None:
         moves = self.replicas.follow(image, topics, self.clock.now_ms())
@@ -407,16 +404,18 @@ def _with_defaults(name: str) -> CreatableTopic:
     return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=[], configs=[])
 
 
-def _topics_of(image: ClusterImage, changes: Sequence[Change]) -> set[str] | None:
-    """The topics that changes are about; None when it may be any."""
+def _topics_of(before: ClusterImage, after: ClusterImage, changes: Sequence[Change]) -> set[str] | None:
+    """The topics that changes are about; None when it may be any of them."""
     found: set[str] = set()
     for change in changes:
         if isinstance(change, CreateTopic):
             found.add(change.topic.name)
-        elif isinstance(change, AlterConfig) and change.resource.type is ResourceType.TOPIC:
-            found.add(change.resource.name)
-        elif isinstance(change, AlterConfig) and change.resource.type is not ResourceType.BROKER:
-            continue
-        else:
-            return None
+        elif isinstance(change, RemoveTopic | AddPartitions | ChangePartition):
+            # A removed topic has its name only in the image before, a new one only in the image after.
+            found.add(before.topic_name(change.topic_id) or after.topic_name(change.topic_id) or "")
+        elif isinstance(change, AlterConfig):
+            if change.resource.type is ResourceType.BROKER:
+                return None  # defaults of every topic
+            if change.resource.type is ResourceType.TOPIC:
+                found.add(change.resource.name)
     return found
