@@ -77,6 +77,20 @@ _POSIX: Final = {
     "word": _WORD,
     "xdigit": frozenset(string.hexdigits),
 }
+# Letters and their second letters, as Unicode names its general categories.
+_CATEGORIES: Final = frozenset(
+    major + minor
+    for major, minors in {
+        "C": "cfnos",
+        "L": "lmotu",
+        "M": "cen",
+        "N": "dlo",
+        "P": "cdefios",
+        "S": "ckmo",
+        "Z": "lps",
+    }.items()
+    for minor in ("", *minors)
+) | {"Any"}
 _EDGES: Final = {"A": Edge.BEGIN, "z": Edge.END, "b": Edge.WORD, "B": Edge.NO_WORD}
 _CONTROLS: Final = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
@@ -129,9 +143,16 @@ class Parser:
         nodes: list[Node] = []
         while self._at < len(self._text) and self._text[self._at] not in "|)":
             if self._takes("\\Q"):
-                nodes += [self._literal(each) for each in self._quoted()]
+                nodes += [self._literal(each) for each in self._quoted()] or [Sequence(())]
+                nodes.append(self._repeated(nodes.pop()))
                 continue
-            nodes.append(self._repeated(self._atom()))
+            node = self._atom()
+            # Flags are not there for what follows them: a repetition means what stands before them.
+            before = node or (nodes.pop() if nodes else None)
+            if before is not None:
+                nodes.append(self._repeated(before))
+            elif self._bounds() is not None:
+                raise PatternError("missing argument to repetition operator")
         return Sequence(tuple(nodes))
 
     def _quoted(self) -> str:
@@ -169,7 +190,11 @@ class Parser:
 
     # -- atoms -------------------------------------------------------------------------------------------------------
 
-    def _atom(self) -> Node:
+    def _atom(self) -> Node | None:
+        """None when it was nothing but flags."""
+        start = self._at
+        if self._bounds() is not None:
+            raise PatternError(f"missing argument to repetition operator: `{self._text[start : self._at]}`")
         sign = self._next("missing argument")
         match sign:
             case "(":
@@ -184,8 +209,6 @@ class Parser:
                 return Assertion(Edge.END)
             case "\\":
                 return self._escaped()
-            case "*" | "+" | "?":
-                raise PatternError(f"missing argument to repetition operator: `{sign}`")
         return self._literal(sign)
 
     def _literal(self, character: str) -> Characters:
@@ -196,12 +219,12 @@ class Parser:
             return characters
         return characters | {each.swapcase() for each in characters}
 
-    def _group(self) -> Node:
+    def _group(self) -> Node | None:
         self._depth += 1
         if self._depth > DEPTH_LIMIT:
             raise PatternError("expression nests too deeply")
         folds_case = self._folds_case
-        tree: Node = Sequence(())
+        tree: Node | None = None
         if not self._takes("?") or self._named() or self._flags():
             tree = self._alternatives()
             if not self._takes(")"):
@@ -272,12 +295,11 @@ class Parser:
         name = self._until("}", "invalid character class range") if self._takes("{") else self._next("missing argument")
         if name.startswith("^"):
             name, negated = name[1:], not negated
-        if len(name) > 2 and name != "Any":
+        if name not in _CATEGORIES:
             raise PatternError(f"invalid character class range: `\\p{{{name}}}`")
-        found = (
-            ALPHABET if name == "Any" else {each for each in ALPHABET if unicodedata.category(each).startswith(name)}
-        )
-        return frozenset(ALPHABET - found if negated else found)
+        known = (each for each in ALPHABET if name == "Any" or unicodedata.category(each).startswith(name))
+        found = self._folded(frozenset(known)) & ALPHABET
+        return ALPHABET - found if negated else found
 
     # -- classes -----------------------------------------------------------------------------------------------------
 

@@ -113,7 +113,8 @@ def test_the_first_member_gets_everything_at_once(consumers):
 
 def test_version_0_clients_get_an_id_from_us(consumers):
     answer = consumers.beat("", version=0)
-    assert answer.error_code == 0 and answer.member_id
+    assert answer.error_code == 0
+    assert answer.member_id
     assert list(consumers.consumer_group().members) == [answer.member_id]
 
 
@@ -152,7 +153,8 @@ def test_partitions_are_given_up_before_another_gets_them(consumers):
     a.beat()  # says that it has
     assert a.epoch == 2
     b.beat()
-    assert a.owned | b.owned == all_of("t") and len(b.owned) == 2
+    assert a.owned | b.owned == all_of("t")
+    assert len(b.owned) == 2
     assert {each.state for each in consumers.consumer_group().members.values()} == {STABLE}
     assert consumers.consumer_group().state_name == "Stable"
     consumers.check_replay()
@@ -225,7 +227,8 @@ def test_an_answer_waits_until_its_records_are_committed(consumers):
     consumers.commits_at_once = False
     token = consumers.beat_token("a")
     second = consumers.beat_token("a", 1, topics=None)
-    assert consumers.is_waiting(token) and consumers.is_waiting(second)
+    assert consumers.is_waiting(token)
+    assert consumers.is_waiting(second)
     consumers.commit_log()
     assert consumers.answer(token).member_epoch == 1
 
@@ -391,7 +394,8 @@ def test_groups_are_listed_and_described(consumers):
         "Stable",
         "consumer",
     )
-    assert not consumers.listed(types=["classic"]) and consumers.listed(states=["stable"])
+    assert not consumers.listed(types=["classic"])
+    assert consumers.listed(states=["stable"])
     described = consumers.consumer_described()
     assert (described.error_code, described.group_state, described.group_epoch, described.assignment_epoch) == (
         0,
@@ -402,7 +406,8 @@ def test_groups_are_listed_and_described(consumers):
     assert described.assignor_name == "uniform"
     (member,) = described.members
     assert (member.member_id, member.member_epoch, member.member_type) == ("a", 1, 1)
-    assert member.subscribed_topic_names == ["t", "u"] and member.subscribed_topic_regex is None
+    assert member.subscribed_topic_names == ["t", "u"]
+    assert member.subscribed_topic_regex is None
     assert {each.topic_name: each.partitions for each in member.assignment.topic_partitions} == {
         "t": [0, 1, 2, 3],
         "u": [0, 1, 2, 3],
@@ -475,5 +480,6 @@ def test_an_empty_consumer_group_gives_way(consumers):
     consumers.beat("a")
     consumers.leave_consumer("a")
     generation = consumers.settle(consumers.new_id())
-    assert generation == 1 and consumers.group().state_name == "Stable"
+    assert generation == 1
+    assert consumers.group().state_name == "Stable"
     consumers.check_replay()
