@@ -1,4 +1,4 @@
-"""What a broker does by itself, again and again: retention, flushes, checkpoints, deletions.
+"""What a broker does by itself, again and again: retention, flushes, checkpoints, deletions, compaction.
 
 Each job decides on the loop and is bounded; what blocks runs on a worker (6b: no other thread computes in Python).
 """
@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Final
 
+from ottla.broker.compacting import keep_compact
 from ottla.clock import Clock
 from ottla.tasks import Schedule, TaskRunner
 
@@ -48,10 +49,13 @@ def start_jobs(broker: Broker, logs: LogManager, clock: Clock, pool: Executor | 
     ]
     for name, action, period_ms in periods_ms:
         runner.every(name, action, period_ms=period_ms, delay_ms=period_ms)
-    task = asyncio.get_running_loop().create_task(runner.run())
+    tasks = [asyncio.get_running_loop().create_task(runner.run())]
+    if settings.log_cleaner_enable:
+        tasks.append(asyncio.get_running_loop().create_task(keep_compact(broker, logs, clock, pool)))
 
     async def end() -> None:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     return end
