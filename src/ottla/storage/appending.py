@@ -29,8 +29,8 @@ from ottla.storage.producer_append import Accepted, Duplicate, VerificationGuard
 from ottla.storage.producer_entry import BatchMetadata, read_producer_batches
 from ottla.storage.replaying import book
 from ottla.storage.rolling import roll
-from ottla.storage.segment import Segment
-from ottla.storage.sparse_index import INT32_MAX
+from ottla.storage.segment import Segment, should_roll
+from ottla.storage.sparse_index import INT32_MAX, CorruptIndex
 from ottla.storage.validation import ValidatedAppend, prepare_leader_append
 
 
@@ -57,10 +57,10 @@ def append_as_leader(
     *,
     leader_epoch: int,
     now_ms: int,
-    origin: AppendOrigin,
-    guard: VerificationGuard | None,
-    transaction_version: int | None,
-    zstd_allowed: bool,
+    origin: AppendOrigin = AppendOrigin.CLIENT,
+    guard: VerificationGuard | None = None,
+    transaction_version: int | None = None,
+    zstd_allowed: bool = True,
 ) -> AppendResult:
     """Check one batch, give it the next offsets and write it; the buffer itself is changed where it is writable."""
     ready = prepare_leader_append(
@@ -172,15 +172,18 @@ def _segment_for(
 ) -> Segment:
     """The segment to write to: the active one, or a new one if that must end."""
     active = log.active
-    must_roll = sound(
-        log,
-        active,
-        lambda segment: segment.should_roll(
-            log.limits,
-            now_ms=now_ms,
-            incoming_bytes=size_bytes,
-            incoming_timestamp_ms=ready.max_timestamp_ms,
-            incoming_last_offset=last_offset,
-        ),
+    try:
+        is_full = active.indexes.is_full
+    except CorruptIndex:  # a lambda for every append would cost more than all other questions here
+        is_full = sound(log, active, lambda segment: segment.indexes.is_full)
+    waits_ms = active.waited_ms(now_ms, ready.max_timestamp_ms)
+    must_roll = should_roll(
+        log.limits,
+        size_bytes=active.records.size_bytes,
+        incoming_bytes=size_bytes,
+        waited_ms=waits_ms,
+        jitter_ms=active.jitter_ms,
+        index_is_full=is_full,
+        offset_fits=last_offset - active.base_offset <= INT32_MAX,
     )
     return roll(log, now_ms, first_offset) if must_roll else active

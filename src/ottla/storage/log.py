@@ -16,27 +16,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from ottla.errors import InconsistentTopicId
 from ottla.storage import appending, cutting, flushing, lookups, reading, recovery, rolling, swapping
-from ottla.storage.aborted_index import AbortedTransaction
 from ottla.storage.appending import AppendResult
 from ottla.storage.checkpoints import write_topic_id
 from ottla.storage.cutting import Removed
-from ottla.storage.files import Buffer, Files
+from ottla.storage.files import Files
 from ottla.storage.flushing import FlushJob, flush_is_due
-from ottla.storage.leader_epochs import EpochEnd
 from ottla.storage.log_state import LogState
-from ottla.storage.lookups import OffsetAndEpoch
-from ottla.storage.origin import AppendOrigin
-from ottla.storage.producer_append import VerificationGuard
 from ottla.storage.producer_state import ID_EXPIRATION_MS, ID_LIMIT, ProducerState
-from ottla.storage.reading import ReadResult, UpTo
+from ottla.storage.reading import ReadResult
 from ottla.storage.replaying import run
-from ottla.storage.segment import FoundOffset, Segment
 from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition, uuid_to_text
 
@@ -58,106 +51,30 @@ NAME_LIMIT: Final = 255
 class PartitionLog(LogState):
     """The log of one partition."""
 
-    # --- append and read ----------------------------------------------------------------------------------------------
+    # Each is told, with its promises, in the module it comes from.
 
-    def append_as_leader(
-        self,
-        buffer: Buffer,
-        *,
-        leader_epoch: int,
-        now_ms: int,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
-        guard: VerificationGuard | None = None,
-        transaction_version: int | None = None,
-        zstd_allowed: bool = True,
-    ) -> AppendResult:
-        """Check one batch, give it the next offsets and write it; the buffer itself is changed where it is writable."""
-        return appending.append_as_leader(
-            self,
-            buffer,
-            leader_epoch=leader_epoch,
-            now_ms=now_ms,
-            origin=origin,
-            guard=guard,
-            transaction_version=transaction_version,
-            zstd_allowed=zstd_allowed,
-        )
+    append_as_leader = appending.append_as_leader
+    append_as_follower = appending.append_as_follower
+    read = reading.read
+    aborted_transactions = reading.aborted_transactions
 
-    def append_as_follower(self, buffer: Buffer, *, leader_epoch: int, now_ms: int) -> AppendResult | None:
-        """Write what the leader of that epoch sent, as it is; None when there is no whole batch in it."""
-        return appending.append_as_follower(self, buffer, leader_epoch=leader_epoch, now_ms=now_ms)
+    offset_for_timestamp = lookups.offset_for_timestamp
+    offset_of_max_timestamp = lookups.offset_of_max_timestamp
+    earliest_offset = lookups.earliest_offset
+    latest_offset = lookups.latest_offset
+    end_offset_for_epoch = lookups.end_offset_for_epoch
 
-    def read(
-        self, offset: int, max_bytes: int, *, up_to: UpTo = "high_watermark", at_least_one_batch: bool = True
-    ) -> ReadResult:
-        """The batches from the one that holds `offset` on, as a slice of a file."""
-        return reading.read(self, offset, max_bytes, up_to=up_to, at_least_one_batch=at_least_one_batch)
+    truncate_to = cutting.truncate_to
+    truncate_fully = cutting.truncate_fully
+    advance_log_start = cutting.advance_log_start
+    segments_below_log_start = cutting.segments_below_log_start
+    delete_segments = cutting.delete_segments
+    replace_segments = swapping.replace_segments
+    roll = rolling.roll
 
-    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions that reach into [start_offset, end_offset)."""
-        return reading.aborted_transactions(self, start_offset, end_offset)
-
-    # --- look up ------------------------------------------------------------------------------------------------------
-
-    def offset_for_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
-        """The first record at or after a time; None when all are older."""
-        return lookups.offset_for_timestamp(self, timestamp_ms)
-
-    def offset_of_max_timestamp(self) -> FoundOffset | None:
-        """The first record with the latest timestamp; None when no record has one."""
-        return lookups.offset_of_max_timestamp(self)
-
-    def earliest_offset(self) -> OffsetAndEpoch:
-        """Where the log starts."""
-        return lookups.earliest_offset(self)
-
-    def latest_offset(self) -> OffsetAndEpoch:
-        """Where the log ends."""
-        return lookups.latest_offset(self)
-
-    def end_offset_for_epoch(self, leader_epoch: int) -> EpochEnd:
-        """The largest epoch up to the one asked for, and where it ends here."""
-        return lookups.end_offset_for_epoch(self, leader_epoch)
-
-    # --- cut ----------------------------------------------------------------------------------------------------------
-
-    def truncate_to(self, offset: int, now_ms: int) -> Removed:
-        """Let the log end at `offset`; on the disk when it returns."""
-        return cutting.truncate_to(self, offset, now_ms)
-
-    def truncate_fully(self, offset: int, now_ms: int) -> Removed:
-        """Forget all records; the log starts and ends at `offset`."""
-        return cutting.truncate_fully(self, offset, now_ms)
-
-    def advance_log_start(self, offset: int) -> bool:
-        """Let the log start at `offset`, at most at the high watermark; says whether it moved."""
-        return cutting.advance_log_start(self, offset)
-
-    def segments_below_log_start(self) -> list[Segment]:
-        """The segments that hold nothing from the log start on."""
-        return cutting.segments_below_log_start(self)
-
-    def delete_segments(self, segments: Iterable[Segment], reason: str, now_ms: int) -> Removed:
-        """Delete the oldest segments, which these must be."""
-        return cutting.delete_segments(self, segments, reason, now_ms)
-
-    def replace_segments(self, new: Iterable[Segment], old: Iterable[Segment]) -> Removed:
-        """Put compacted segments (`.cleaned`) in the place of those they were made from."""
-        return swapping.replace_segments(self, new, old)
-
-    def roll(self, now_ms: int) -> Segment:
-        """Let the next append begin a new segment; gives it."""
-        return rolling.roll(self, now_ms)
-
-    # --- flush and close ----------------------------------------------------------------------------------------------
-
-    def flush_job(self) -> FlushJob:
-        """What must be synced so that everything up to the end of the log is on the disk."""
-        return flushing.flush_job(self)
-
-    def flushed(self, job: FlushJob, now_ms: int) -> None:
-        """The job was run."""
-        flushing.flushed(self, job, now_ms)
+    flush_job = flushing.flush_job
+    flushed = flushing.flushed
+    closing_job = flushing.closing_job
 
     def flush_is_due(self, now_ms: int) -> bool:
         """What flush.messages and flush.ms ask for."""
@@ -165,10 +82,6 @@ class PartitionLog(LogState):
         return flush_is_due(
             self.settings, unflushed_records=unflushed_records, last_flush_ms=self.last_flush_ms, now_ms=now_ms
         )
-
-    def closing_job(self) -> FlushJob:
-        """What a clean stop must sync; `close` does it itself if nobody did before."""
-        return flushing.closing_job(self)
 
     def close(self, *, is_clean: bool = True) -> None:
         """Let all files go. Unless the directory has failed, the log can be opened as clean after it."""

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal, NamedTuple, TypeAlias
 
 from ottla.errors import OffsetOutOfRange
@@ -32,7 +33,14 @@ class ReadResult(NamedTuple):
     aborted: list[AbortedTransaction] | None = None
 
 
-def read(log: LogState, offset: int, max_bytes: int, *, up_to: UpTo, at_least_one_batch: bool) -> ReadResult:
+def read(
+    log: LogState,
+    offset: int,
+    max_bytes: int,
+    *,
+    up_to: UpTo = "high_watermark",
+    at_least_one_batch: bool = True,
+) -> ReadResult:
     """The batches from the one that holds `offset` on, `max_bytes` at most; the last one may be cut off."""
     if not log.log_start_offset <= offset <= log.log_end_offset:
         raise OffsetOutOfRange(
@@ -56,13 +64,16 @@ def _find(
     log: LogState, offset: int, max_bytes: int, limit: int, *, at_least_one_batch: bool
 ) -> tuple[Segment, FileSlice] | None:
     segment = log.segments.floor(offset) or log.segments.first
-    while segment is not None and segment.base_offset < max(limit, offset + 1):
+    while segment is not None and segment.base_offset < limit:
         max_position = _max_position(log, segment, limit)
-        piece = sound(
-            log,
-            segment,
-            lambda each, end=max_position: each.read(offset, max_bytes, end, at_least_one_batch=at_least_one_batch),
+        ask = partial(
+            Segment.read,
+            start_offset=offset,
+            max_bytes=max_bytes,
+            max_position=max_position,
+            at_least_one_batch=at_least_one_batch,
         )
+        piece = sound(log, segment, ask)
         if piece is not None:
             return segment, piece
         segment = log.segments.higher(segment.base_offset)
