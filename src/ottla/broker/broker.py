@@ -29,6 +29,7 @@ from ottla.broker.coordinators.transactions import coordinator as transactions
 from ottla.broker.coordinators.transactions.coordinator import TransactionCoordinator
 from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock, ProducerIdBlocks
 from ottla.broker.coordinators.transactions.shard import TransactionShard
+from ottla.broker.dynamic_settings import DynamicSettings
 from ottla.broker.host_names import look_up
 from ottla.broker.internal_topics import internal_topic_request
 from ottla.broker.log_levels import LogLevels, set_levels
@@ -47,7 +48,7 @@ from ottla.cluster.changes import AddPartitions, AlterConfig, Change, ChangePart
 from ottla.cluster.config_layers import ConfigRules, topic_in_effect
 from ottla.cluster.features import SUPPORTED
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.model import ResourceType
+from ottla.cluster.model import ALL_BROKERS, ConfigResource, ResourceType
 from ottla.cluster.plan import Plan
 from ottla.cluster.topic_names import INTERNAL_TOPICS, check_name
 from ottla.cluster.topics import TopicRules, create_topics
@@ -103,11 +104,12 @@ class Broker:
         served_apis: frozenset[int],
     ) -> None:
         self.id = broker_id
-        self.settings = settings
+        self.dynamic = DynamicSettings(settings)
         self.clock = clock
         self.random = random
         self.served_apis = served_apis
         self.image: ClusterImage = store.load()
+        self._apply_broker_settings()
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms = 0.0
         self.config_rules = ConfigRules(broker_id=broker_id, broker=settings, group=Settings, loggers=LogLevels())
@@ -130,6 +132,15 @@ class Broker:
             groups.TOPIC: self.groups.runtime,
             transactions.TOPIC: self.transactions.runtime,
         }
+
+    @property
+    def settings(self) -> BrokerSettings:
+        """What holds now: what the broker was started with, and what was changed since."""
+        return self.dynamic.current
+
+    def _apply_broker_settings(self) -> None:
+        own = self.image.config(ConfigResource(ResourceType.BROKER, str(self.id)))
+        self.dynamic.load(self.image.config(ALL_BROKERS), own)
 
     # -- making ------------------------------------------------------------------------------------------------------
 
@@ -203,6 +214,8 @@ class Broker:
         deleted = [
             (before.topic_name(each.topic_id) or "", each.topic_id) for each in changes if isinstance(each, RemoveTopic)
         ]
+        if any(isinstance(each, AlterConfig) and each.resource.type is ResourceType.BROKER for each in changes):
+            self._apply_broker_settings()
         self._follow(image, _topics_of(before, image, changes))
         for _, transaction_shard in self.transactions.runtime.shards():
             transaction_shard.transaction_version = image.feature("transaction.version")

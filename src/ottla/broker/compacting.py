@@ -63,6 +63,7 @@ async def keep_compact(broker: Broker, logs: LogManager, clock: Clock, pool: Exe
     offsets = {name: offset for name, offset in known.items() if offset is not None}
     cleaner = Cleaner(cleaner_settings(broker.settings), open_logs, offsets)
     while True:
+        cleaner.settings = cleaner_settings(broker.settings)
         progress = await _step(cleaner, clock, pool)
         _carry_out(progress, broker, logs, clock.now_ms())
         await clock.sleep(progress.wait_ms)

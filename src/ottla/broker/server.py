@@ -18,7 +18,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random, SystemRandom
-from typing import Final
+from typing import Any, Final
 
 from ottla.broker.admin_http import AdminServer, Watch
 from ottla.broker.broker import Broker
@@ -46,7 +46,12 @@ DRAIN_LIMIT_MS: Final = 5_000
 QUIET_LIMIT_MS: Final = 30_000
 QUIET_STEP_MS: Final = 2
 WORKERS: Final = 4
-UNLIMITED: Final = 1 << 31
+CONNECTION_LIMITS: Final = (
+    "max.connections",
+    "max.connections.per.ip",
+    "max.connections.per.ip.overrides",
+    "max.connection.creation.rate",
+)
 
 
 @dataclass(frozen=True)
@@ -189,12 +194,8 @@ class Server:
 
     def _make_acceptor(self) -> Acceptor:
         settings = self.settings
-        limits = ConnectionLimits(
-            total=settings.max_connections,
-            per_address=settings.max_connections_per_ip,
-            overrides=parse_connection_overrides(settings.max_connections_per_ip_overrides),
-            per_second=settings.max_connection_creation_rate,
-        )
+        limits = ConnectionLimits(**_limits(self.broker.settings))
+        self.broker.dynamic.tell(CONNECTION_LIMITS, lambda _, new: limits.change(**_limits(new)))
         link_settings = LinkSettings(
             frame_limit_bytes=settings.socket_request_max_bytes,
             send_buffer_bytes=_or_system(settings.socket_send_buffer_bytes),
@@ -244,6 +245,15 @@ class Server:
         store.membership.register(me)
         store.election.stand(broker_id)
         self.broker.image = store.load()
+
+
+def _limits(settings: BrokerSettings) -> dict[str, Any]:
+    return {
+        "total": settings.max_connections,
+        "per_address": settings.max_connections_per_ip,
+        "overrides": parse_connection_overrides(settings.max_connections_per_ip_overrides),
+        "per_second": settings.max_connection_creation_rate,
+    }
 
 
 def _or_system(size_bytes: int) -> int | None:

@@ -43,6 +43,13 @@ class ConnectionLimits:
     def count(self) -> int:
         return self._by_address.total()
 
+    def change(self, *, total: int, per_address: int, overrides: dict[str, int], per_second: int) -> None:
+        """New limits for those who come; who is connected stays."""
+        self._total = total
+        self._per_address = per_address
+        self._overrides = overrides
+        self._per_second = per_second
+
     def refusal(self, address: str, now_ms: float) -> str | None:
         """Why this address may not connect now; None counts it in."""
         while self._recent and self._recent[0] <= now_ms - RATE_WINDOW_MS:
