@@ -291,7 +291,8 @@ def test_committed_offsets_do_not_go_back(broker, rounds):
 
     def look() -> None:
         promised = load.confirmed
-        found = max(0, reader.committed([TopicPartition("bookmarks", 0)], WAIT_S)[0].offset)  # below 0: there is none yet
+        found = reader.committed([TopicPartition("bookmarks", 0)], WAIT_S)[0].offset
+        found = max(found, 0)  # below 0: nothing is committed yet
         assert promised <= found <= load.tried
         read_back.append(found)
 
