@@ -1,7 +1,8 @@
 """What is counted per request and per topic, under the names that Kafka's dashboards already have.
 
-    metrics = RequestMetrics(registry, clock.monotonic_ms)
-    metrics.answered(api, version, seconds, error_code)            # once per request: two additions and one bucket
+    requests, times = RequestMetrics(registry).of(api, version)    # once per API and version
+    requests.value += 1                                            # once per request: an addition and a bucket
+    times.record(took_ms, now_ms)
 
     topics = TopicMetrics(registry)
     topics.produced("orders", size_bytes=4096, record_count=10)
@@ -15,7 +16,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from ottla.errors import name_of_code
@@ -28,10 +28,9 @@ TOPICS_LIMIT: Final = 2_000
 class RequestMetrics:
     """How many requests of which kind, how long they took, what went wrong."""
 
-    def __init__(self, registry: Registry, monotonic_ms: Callable[[], float]) -> None:
+    def __init__(self, registry: Registry) -> None:
         group = "kafka.network:RequestMetrics"
         exposed = "kafka_network_requestmetrics_"
-        self._monotonic_ms = monotonic_ms
         self._requests = registry.counter(
             group, "RequestsPerSec", "Requests answered.", ["request", "version"], exposed=exposed + "requests_total"
         )
@@ -45,26 +44,19 @@ class RequestMetrics:
             ["request"],
             exposed=exposed + "totaltimems",
         )
-        self._known: dict[tuple[int, int], tuple[Counter, Histogram]] = {}
         self._known_errors: dict[tuple[int, int], Counter] = {}
 
-    def answered(self, api: Api, version: int, seconds: float, error_code: int = 0) -> None:
-        """One request was answered, after so many seconds, with that error for the whole of it (0 is none)."""
-        key = (api.key, version)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = (self._requests.of(api.name, str(version)), self._times.of(api.name))
-        known[0].value += 1
-        known[1].record(seconds * 1000, self._monotonic_ms())
-        if error_code:
-            self._error(api, error_code).value += 1
+    def of(self, api: Api, version: int) -> tuple[Counter, Histogram]:
+        """Where requests of this API and version are counted and timed; kept by whoever counts many."""
+        return self._requests.of(api.name, str(version)), self._times.of(api.name)
 
-    def _error(self, api: Api, code: int) -> Counter:
+    def failed(self, api: Api, code: int) -> None:
+        """A request was answered with that error for the whole of it."""
         key = (api.key, code)
         known = self._known_errors.get(key)
         if known is None:
             known = self._known_errors[key] = self._errors.of(api.name, name_of_code(code))
-        return known
+        known.value += 1
 
 
 class TopicCounters:

@@ -8,11 +8,14 @@
 2. A size that is negative or above the limit is refused before a byte is allocated for it. Frames that stood
    before it are still handed out, and nothing after it is read: there is no way to find the next frame.
 3. Memory follows the bytes that arrived, never the size that was claimed: a reader holds at most its chunk plus
-   twice what it received of the unfinished frame plus GROWTH_BYTES.
+   twice what it received of the unfinished frame plus GROWTH_BYTES. A chunk is small until a frame was cut by its
+   end, so a connection that has little to say takes little.
 4. A frame stays valid for as long as somebody holds it. Small frames are slices of a chunk, and a chunk is used
    again only when no slice of it is held; otherwise a new chunk is taken and the old one lives on in its slices.
    A frame that would fill half a chunk gets memory of its own, exactly as large as itself, and the socket is read
-   straight into it: these are the bytes that are written to the file later.
+   straight into it: these are the bytes that are written to the file later. Memory of that kind is used again by
+   whoever needs some next (SPARES_LIMIT pieces are kept, for all readers), because fresh memory costs more than the
+   bytes that go into it.
 
 Made for asyncio.BufferedProtocol: `get_buffer` lends memory, `received` takes it back. The lender of the memory may
 not resize it before the loop let go of it, and uvloop lets go only after `buffer_updated` has returned; so memory
@@ -22,6 +25,7 @@ grows and changes hands in `get_buffer`, never in `received`.
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
@@ -35,7 +39,14 @@ REQUEST_SIZE_LIMIT_BYTES: Final = 104_857_600
 UNAUTHENTICATED_SIZE_LIMIT_BYTES: Final = 524_288
 """What a peer may send before we know who it is."""
 CHUNK_BYTES: Final = 65_536
+FIRST_CHUNK_BYTES: Final = 4_096
 GROWTH_BYTES: Final = 262_144
+SPARES_LIMIT: Final = 8
+SPARE_LIMIT_BYTES: Final = 1_114_112
+"""One megabyte and what a request has around it."""
+
+# Big frames that were handed out; each may still be held by somebody, which is seen when it is taken.
+_spares: Final[deque[bytearray]] = deque(maxlen=SPARES_LIMIT)
 
 # What strangers send first, read as a size. Naming them saves the user an hour.
 _STRANGERS: Final = {
@@ -63,14 +74,26 @@ def stranger_of(size: int) -> str | None:
 class FrameReader:
     """Cuts one stream of bytes into frames. One reader per connection; not shared between threads."""
 
-    __slots__ = ("_big", "_big_filled", "_big_size", "_broken", "_chunk", "_end", "_start", "_view", "size_limit_bytes")
+    __slots__ = (
+        "_big",
+        "_big_filled",
+        "_big_size",
+        "_broken",
+        "_chunk",
+        "_chunk_bytes",
+        "_end",
+        "_start",
+        "_view",
+        "size_limit_bytes",
+    )
 
     def __init__(self, *, size_limit_bytes: int = REQUEST_SIZE_LIMIT_BYTES, chunk_bytes: int = CHUNK_BYTES) -> None:
         if size_limit_bytes < 0 or chunk_bytes < 16:
             raise ValueError("the size limit must not be negative and a chunk needs at least 16 bytes")
         self.size_limit_bytes = size_limit_bytes  # may change between frames, when a peer has authenticated
+        self._chunk_bytes = chunk_bytes
         # One byte more than is used: giving it back and taking it again is how `_is_lent` asks.
-        self._chunk = bytearray(chunk_bytes + 1)
+        self._chunk = bytearray(min(chunk_bytes, FIRST_CHUNK_BYTES) + 1)
         self._view = memoryview(self._chunk)
         self._start = 0  # first byte that is not part of a frame handed out
         self._end = 0  # behind the last byte received
@@ -121,7 +144,7 @@ class FrameReader:
                 break
             stop = start + SIZE.size + size
             if stop > end:
-                if size > (len(view) - 1) // 2:
+                if size > self._chunk_bytes // 2:
                     self._begin_big(size, start + SIZE.size)
                     return frames
                 break
@@ -151,28 +174,20 @@ class FrameReader:
         """Move the unfinished frame to the front: of this chunk if nobody holds a slice, else of a new one."""
         unfinished = bytes(self._view[self._start : self._end])
         self._view.release()
-        if self._is_lent():
-            self._chunk = bytearray(len(self._chunk))
+        wanted_bytes = self._chunk_bytes + 1 if unfinished else len(self._chunk)
+        if len(self._chunk) < wanted_bytes or _is_lent(self._chunk):
+            self._chunk = bytearray(wanted_bytes)
         self._view = memoryview(self._chunk)
         self._view[: len(unfinished)] = unfinished
         self._start, self._end = 0, len(unfinished)
-
-    def _is_lent(self) -> bool:
-        # Python refuses to resize a bytearray while any view of it exists; nothing else tells us about slices
-        # of slices. Neither step copies: shrinking by a byte keeps the memory, growing again fits into it.
-        try:
-            self._chunk.pop()
-        except BufferError:
-            return True
-        self._chunk.append(0)
-        return False
 
     # --- memory of its own, for big frames ---
 
     def _begin_big(self, size: int, position: int) -> None:
         here = self._end - position
-        self._big = bytearray(self._view[position : self._end])
-        self._big_filled, self._big_size = here, size
+        big = _take_spare(size) or bytearray(min(size, here * 2 + GROWTH_BYTES))
+        memoryview(big)[:here] = self._view[position : self._end]
+        self._big, self._big_filled, self._big_size = big, here, size
         self._start = self._end
 
     def _big_room(self, big: bytearray) -> memoryview:
@@ -186,4 +201,35 @@ class FrameReader:
         if self._big_filled < self._big_size:
             return []
         self._big, self._big_filled = None, 0
+        if len(big) <= SPARE_LIMIT_BYTES:
+            _spares.append(big)
         return [memoryview(big)]
+
+
+def _is_lent(memory: bytearray) -> bool:
+    # Python refuses to resize a bytearray while any view of it exists; nothing else tells us about slices
+    # of slices. Neither step copies: shrinking by a byte keeps the memory, growing again fits into it.
+    try:
+        memory.pop()
+    except BufferError:
+        return True
+    memory.append(0)
+    return False
+
+
+def _take_spare(size: int) -> bytearray | None:
+    """Memory of exactly that size which nobody holds any more, if the oldest spare is such."""
+    try:
+        spare = _spares.popleft() if size <= SPARE_LIMIT_BYTES else None
+    except IndexError:
+        return None
+    if spare is None:
+        return None
+    if _is_lent(spare):
+        _spares.append(spare)
+        return None
+    if len(spare) < size:
+        spare.extend(bytes(size - len(spare)))
+    else:
+        del spare[size:]
+    return spare

@@ -120,6 +120,8 @@ class Transport(Protocol):
 
 def gathered(buffers: Sequence[Buffer]) -> list[Buffer]:
     """The same bytes in few pieces: runs of small buffers joined, big ones untouched."""
+    if len(buffers) == 1:
+        return list(buffers)
     pieces: list[Buffer] = []
     small: list[Buffer] = []
     for buffer in buffers:

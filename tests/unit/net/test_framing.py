@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.errors import FrameTooLarge, MalformedMessage
-from ottla.net.framing import GROWTH_BYTES, SIZE, FrameReader, frame_prefix, stranger_of
+from ottla.net.framing import (
+    FIRST_CHUNK_BYTES,
+    GROWTH_BYTES,
+    SIZE,
+    FrameReader,
+    _spares,
+    frame_prefix,
+    stranger_of,
+)
 
 
 def wire(*bodies: bytes) -> bytes:
@@ -207,3 +215,24 @@ def test_the_prefix_counts_bytes_and_not_items() -> None:
 def test_a_reader_without_room_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="at least 16"):
         FrameReader(**wrong)
+
+
+def test_a_chunk_is_small_until_a_frame_was_cut_by_its_end() -> None:
+    reader = FrameReader()
+    for _ in range(100):
+        feed(reader, wire(b"little" * 20))
+    assert len(reader.get_buffer()) <= FIRST_CHUNK_BYTES
+    feed(reader, SIZE.pack(20_000) + bytes(1_000))
+    assert len(reader.get_buffer()) > 20_000
+
+
+def test_the_memory_of_a_big_frame_is_used_again_once_nobody_holds_it() -> None:
+    _spares.clear()
+    (first,) = feed(FrameReader(chunk_bytes=64), wire(b"a" * 500))
+    memory = first.obj
+    (second,) = feed(FrameReader(chunk_bytes=64), wire(b"b" * 400))
+    assert second.obj is not memory
+    del first
+    (third,) = feed(FrameReader(chunk_bytes=64), wire(b"c" * 600))
+    assert third.obj is memory
+    assert (second, third) == (b"b" * 400, b"c" * 600)

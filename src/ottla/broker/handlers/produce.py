@@ -15,7 +15,7 @@ from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.network.processor import CloseConnection
 from ottla.broker.verification import refused_produce
-from ottla.broker.waiting.produce import Pending, WaitingProduce
+from ottla.broker.waiting.produce import Pending, WaitingProduce, is_settled
 from ottla.errors import (
     BrokerError,
     InvalidRequiredAcks,
@@ -223,9 +223,12 @@ def _refusal(index: int, error: BrokerError) -> PartitionProduceResponse:
 def _when_committed(
     broker: Broker, response: ProduceResponse, pending: list[Pending], timeout_ms: int
 ) -> Message | Later[Message | None]:
+    waiting = [one for one in pending if not is_settled(one)]
+    if not waiting:
+        return response
     later: Later[Any] = Later()
-    operation = WaitingProduce(pending, lambda: later.give(response))
-    keys = [one.partition.name for one in pending]
+    operation = WaitingProduce(waiting, lambda: later.give(response))
+    keys = [one.partition.name for one in waiting]
     if broker.produce_purgatory.wait(operation, keys, broker.clock.monotonic_ms() + timeout_ms):
         return response
     return later

@@ -1,6 +1,7 @@
 """One client's connection on the broker's side: frames in, answers out, in order and within limits.
 
-1. Answers leave in the order of their requests, whoever is ready first.
+1. Answers leave in the order of their requests, whoever is ready first. One that is ready at once, while nothing
+   waits before it, goes straight to the link; that is nearly every answer to a producer.
 2. When too many requests wait for their answers, or the client does not read what it asked for, we stop reading its
    requests; TCP tells the client.
 3. An answer may hold slices of files. They are read in portions of PORTION_BYTES, one portion per turn of the loop, so
@@ -21,7 +22,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from ottla.broker.answers import Later
 from ottla.errors import BrokerError, ConnectionClosed, MalformedMessage, OttlaError
 from ottla.net.connection import AnswerOrder
-from ottla.net.framing import frame_prefix
+from ottla.net.framing import SIZE, frame_prefix
 from ottla.net.transport import Link
 from ottla.storage.records_file import FileSlice
 
@@ -62,6 +63,8 @@ class Connection:
         self._turn_is_planned = False
         self._throttled = False
         self._throttle_timer: asyncio.TimerHandle | None = None
+        # The dispatcher's memory of who asks by this connection, per kind of request.
+        self.contexts: dict[Any, tuple[Any, bytes]] = {}
 
     @property
     def host(self) -> str:
@@ -102,14 +105,17 @@ class Connection:
         self._link = link
 
     def frame_received(self, frame: memoryview) -> None:
-        place = self._order.arrived(len(frame))
+        place = None if self.is_idle else self._order.arrived(len(frame))
         try:
             answer = self._dispatcher.dispatch(frame, self)
         except (CloseConnection, MalformedMessage, BrokerError) as reason:
             self._end(reason)
             return
         if isinstance(answer, Later):
-            answer.when_given(lambda given: self._answered(place, given))
+            waits_at = self._order.arrived(len(frame)) if place is None else place
+            answer.when_given(lambda given: self._answered(waits_at, given))
+        elif place is None:
+            self._write_at_once(answer)
         else:
             self._answered(place, answer)
         self._read_or_rest()
@@ -123,21 +129,35 @@ class Connection:
             log.debug("%s: closed: %s", self.name, error)
         self._link = None
         self._outbox.clear()
+        self.contexts.clear()
         if self._throttle_timer is not None:
             self._throttle_timer.cancel()
         self._gone(self)
 
     # -- answers -----------------------------------------------------------------------------------------------------
 
+    def _write_at_once(self, answer: Answer | None) -> None:
+        """Nothing waits before this answer."""
+        if answer is None or self._link is None:
+            return
+        if len(answer) == 1 and isinstance(answer[0], bytes) and self._link.writable:
+            self._link.write((SIZE.pack(len(answer[0])) + answer[0],))
+        else:
+            self._post(answer)
+            self._write()
+
     def _answered(self, place: int, answer: Answer | None) -> None:
         if self._link is None:
             return
         for ready in self._order.answered(place, answer):
-            self._outbox.append(frame_prefix(ready))
-            self._outbox.extend(ready)
-            self._outbox_bytes += sum(map(len, ready)) + 4
+            self._post(ready)
         self._write()
         self._read_or_rest()
+
+    def _post(self, answer: Answer) -> None:
+        self._outbox.append(frame_prefix(answer))
+        self._outbox.extend(answer)
+        self._outbox_bytes += sum(map(len, answer)) + SIZE.size
 
     def _write(self) -> None:
         """As much as the link takes: all buffers up to a file slice, or one portion of the slice."""

@@ -40,13 +40,17 @@ class Partition:
         self.offline: KafkaStorageError | None = None
         self._broker_id = broker_id
         self._state: model.Partition | None = None
+        # What the state says, spelled out: every append and every read asks for it.
+        self.is_leader = False
+        self.leader_epoch = NO_EPOCH
+        self.in_sync_count = 0
 
     # -- office ------------------------------------------------------------------------------------------------------
 
     def take_state(self, state: model.Partition) -> bool:
         """The cluster's newest word about this partition; True when this broker became its leader by it."""
         was_leader = self.is_leader
-        self._state = state
+        self._hold(state)
         if self.is_leader:
             # So that a follower's question about this epoch has an answer before the first record is written in it.
             self.log.change_epochs(lambda epochs: epochs.assign(state.leader_epoch, self.log.log_end_offset))
@@ -55,23 +59,17 @@ class Partition:
 
     def retire(self) -> None:
         """The partition is gone from this broker; who still waits on it finds nobody in office."""
-        self._state = None
+        self._hold(None)
 
-    @property
-    def is_leader(self) -> bool:
-        return self._state is not None and self._state.leader == self._broker_id
-
-    @property
-    def leader_epoch(self) -> int:
-        return self._state.leader_epoch if self._state is not None else NO_EPOCH
+    def _hold(self, state: model.Partition | None) -> None:
+        self._state = state
+        self.is_leader = state is not None and state.leader == self._broker_id
+        self.leader_epoch = state.leader_epoch if state is not None else NO_EPOCH
+        self.in_sync_count = len(state.isr) if state is not None else 0
 
     @property
     def leader_id(self) -> int:
         return self._state.leader if self._state is not None else model.NO_LEADER
-
-    @property
-    def in_sync_count(self) -> int:
-        return len(self._state.isr) if self._state is not None else 0
 
     @property
     def is_durable(self) -> bool:
@@ -128,14 +126,12 @@ class Partition:
         """Recompute the high watermark; True when it moved."""
         if not self.is_leader:
             return False
-        committed = self.log.log_end_offset
-        if self.is_durable:
-            committed = min(committed, self.log.flushed_offset)
-        before = self.log.high_watermark
-        if committed > before:
-            self.log.update_high_watermark(committed)
-            return True
-        return False
+        log = self.log
+        committed = min(log.log_end_offset, log.flushed_offset) if self.is_durable else log.log_end_offset
+        if committed <= log.high_watermark:
+            return False
+        log.update_high_watermark(committed)
+        return True
 
     @property
     def needs_flush(self) -> bool:

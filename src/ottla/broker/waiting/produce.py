@@ -28,7 +28,7 @@ class WaitingProduce:
         self._done = done
 
     def try_complete(self) -> bool:
-        self._pending = [one for one in self._pending if not self._settled(one)]
+        self._pending = [one for one in self._pending if not is_settled(one)]
         if self._pending:
             return False
         self._done()
@@ -39,18 +39,20 @@ class WaitingProduce:
             _refuse(one.answer, RequestTimedOut())
         self._done()
 
-    def _settled(self, one: Pending) -> bool:
-        partition = one.partition
-        try:
-            partition.check_leader(one.leader_epoch)
-        except BrokerError as error:
-            _refuse(one.answer, error)
-            return True
-        if partition.high_watermark < one.next_offset:
-            return False
-        if partition.in_sync_count < partition.log.settings.min_insync_replicas:
-            _refuse(one.answer, NotEnoughReplicasAfterAppend())
+
+def is_settled(one: Pending) -> bool:
+    """Whether one partition's part is committed, or cannot be any more, which its answer then says."""
+    partition = one.partition
+    try:
+        partition.check_leader(one.leader_epoch)
+    except BrokerError as error:
+        _refuse(one.answer, error)
         return True
+    if partition.high_watermark < one.next_offset:
+        return False
+    if partition.in_sync_count < partition.log.settings.min_insync_replicas:
+        _refuse(one.answer, NotEnoughReplicasAfterAppend())
+    return True
 
 
 def _refuse(answer: PartitionProduceResponse, error: BrokerError) -> None:

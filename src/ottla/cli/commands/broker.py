@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# The threads that sync files want the interpreter lock for a moment only, and so does the loop after them. Python's own
+# 5 ms would be the longest part of a request.
+SWITCH_INTERVAL_S: Final = 0.000_05
+
 START_HELP: Final = """\
 Start a broker and serve until SIGTERM or Ctrl-C.
 
@@ -133,6 +137,7 @@ def _serve_until_stopped(settings: BrokerSettings, serve: Serve) -> int:
 
     from ottla.errors import OttlaError
 
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_serve(settings, serve))
