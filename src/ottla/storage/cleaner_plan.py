@@ -150,7 +150,7 @@ def group_segments(
     """Neighbours that fit into one segment each; `end_offset` is where the last of them ends at most."""
     ends = [each.base_offset for each in segments[1:]] + [end_offset]
     groups: list[list[Measured]] = []
-    for each, end in zip(segments, ends, strict=True):
+    for each, end in zip(segments, ends, strict=False):
         if groups and _fits(groups[-1], each, end, segment_bytes, index_bytes):
             groups[-1].append(each)
         else:

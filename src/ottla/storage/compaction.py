@@ -175,7 +175,7 @@ class Compaction:
         transactions = CleanedTransactions()
         transactions.add(log.aborted_transactions(start, end))
         ends = [segment.base_offset for segment in dirty[1:]] + [end]
-        for segment, next_offset in zip(dirty, ends, strict=True):
+        for segment, next_offset in zip(dirty, ends, strict=False):
             reading = _Reading(segment, _position_of(log, segment, start))
             while not reading.is_over:
                 yield Slice(partial(self._learn_slice, reading, transactions))
