@@ -29,7 +29,7 @@ from ottla.storage.producer_append import Accepted, Duplicate, VerificationGuard
 from ottla.storage.producer_entry import BatchMetadata, read_producer_batches
 from ottla.storage.replaying import book
 from ottla.storage.rolling import roll
-from ottla.storage.segment import Segment, should_roll
+from ottla.storage.segment import Segment
 from ottla.storage.sparse_index import INT32_MAX, CorruptIndex
 from ottla.storage.validation import ValidatedAppend, prepare_leader_append
 
@@ -154,7 +154,11 @@ def _write(
     segment = _segment_for(log, ready, len(buffer), batches[0].base_offset, last_offset, now_ms)
     end_before, log_end_before = segment.records.size_bytes, log.log_end_offset
     try:
-        segment.append(last_offset, batches, (buffer,))
+        try:
+            segment.append(last_offset, batches, (buffer,))
+        except CorruptIndex:
+            sound(log, segment, lambda doubtful: doubtful.indexes.make_ready())
+            segment.append(last_offset, batches, (buffer,))
         log.log_end_offset = last_offset + 1
         if accepted is None:
             log.producers.move_end(last_offset + 1)
@@ -172,18 +176,26 @@ def _segment_for(
 ) -> Segment:
     """The segment to write to: the active one, or a new one if that must end."""
     active = log.active
-    try:
-        is_full = active.indexes.is_full
-    except CorruptIndex:  # a lambda for every append would cost more than all other questions here
-        is_full = sound(log, active, lambda segment: segment.indexes.is_full)
-    waits_ms = active.waited_ms(now_ms, ready.max_timestamp_ms)
-    must_roll = should_roll(
-        log.limits,
-        size_bytes=active.records.size_bytes,
-        incoming_bytes=size_bytes,
-        waited_ms=waits_ms,
-        jitter_ms=active.jitter_ms,
-        index_is_full=is_full,
-        offset_fits=last_offset - active.base_offset <= INT32_MAX,
+    end, first_ms = active.records.size_bytes + size_bytes, active.first_timestamp_ms
+    limits = log.limits
+    # What nearly every append finds, in few steps; whoever fails it is asked in full.
+    if (
+        end <= limits.segment_bytes
+        and end <= log.bytes_before_full_index
+        and last_offset - active.base_offset <= INT32_MAX
+        and first_ms >= 0
+        and ready.max_timestamp_ms - first_ms <= limits.segment_ms - active.jitter_ms
+    ):
+        return active
+    must_roll = sound(
+        log,
+        active,
+        lambda segment: segment.should_roll(
+            limits,
+            now_ms=now_ms,
+            incoming_bytes=size_bytes,
+            incoming_timestamp_ms=ready.max_timestamp_ms,
+            incoming_last_offset=last_offset,
+        ),
     )
     return roll(log, now_ms, first_offset) if must_roll else active

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.records import Compression, TimestampType, crc32c
 from ottla.storage.files import Files
@@ -33,10 +33,13 @@ from ottla.storage.segment_names import (
 )
 from ottla.storage.segments import Segments
 from ottla.storage.settings import LOG_APPEND_TIME, TopicSettings
+from ottla.storage.time_index import TimeIndex
 from ottla.storage.validation import AppendRules
 from ottla.values import TopicPartition
 
 logger = logging.getLogger(__name__)
+
+NO_LIMIT: Final = 2**63 - 1
 
 
 class SegmentLimits(NamedTuple):
@@ -56,6 +59,12 @@ def limits_of(settings: TopicSettings) -> SegmentLimits:
     return SegmentLimits(
         settings.segment_limit_bytes, segment_ms, settings.segment_index_bytes, settings.index_interval_bytes
     )
+
+
+def bytes_before_full_index(limits: SegmentLimits) -> int:
+    """A segment up to this size cannot have a full index: every entry stands for more than the interval."""
+    entries = limits.segment_index_bytes // TimeIndex.entry_bytes - TimeIndex.reserved_entries
+    return max(0, entries) * limits.index_interval_bytes
 
 
 _CODECS = {
@@ -115,6 +124,7 @@ class LogState:
     ) -> None:
         self.directory = directory
         self.topic_partition = topic_partition
+        self.bytes_before_full_index = NO_LIMIT
         self.settings = settings
         self.files = files
         self.segments: Segments[Segment] = Segments(segments)
@@ -142,6 +152,8 @@ class LogState:
     def settings(self, settings: TopicSettings) -> None:
         self._settings = settings
         self.limits = limits_of(settings)
+        # The active segment has the settings it was made with: the smallest of all since then is true for it too.
+        self.bytes_before_full_index = min(self.bytes_before_full_index, bytes_before_full_index(self.limits))
         self.rules = rules_of(settings)
 
     @property

@@ -781,3 +781,28 @@ def test_rolling_where_a_segment_begins_is_a_fault(log: PartitionLog) -> None:
     log.log_end_offset = 0
     with pytest.raises(IllegalMove):
         log.roll(NOW_MS)
+
+
+@pytest.mark.parametrize("kind", ["index", "timeindex"])
+def test_the_first_append_after_a_start_builds_a_damaged_index_anew(files: MemoryFiles, kind: str) -> None:
+    log = opened(files)
+    for number in range(20):
+        append(log, b"%d" % number, timestamp_ms=number)
+    log.close()
+    index = files.open(DIRECTORY / f"00000000000000000000.{kind}")
+    index.truncate(index.size() - 1)
+    index.close()
+    log = opened(files, is_clean=True, recovery_point=20)
+    assert append(log, b"20", timestamp_ms=20) == 20
+    assert [value for _, value in everything(log)] == [b"%d" % number for number in range(21)]
+    found = log.offset_for_timestamp(20)
+    assert found is not None
+    assert found.offset == 20
+
+
+def test_a_segment_rolls_by_the_index_it_was_made_with(files: MemoryFiles) -> None:
+    log = opened(files, settings(segment_index_bytes=60, index_interval_bytes=0))
+    log.settings = settings(segment_index_bytes=10 << 20, index_interval_bytes=4096)
+    for _ in range(12):
+        append(log, b"a")
+    assert len(log.segments) == 2
