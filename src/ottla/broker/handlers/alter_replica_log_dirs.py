@@ -2,9 +2,9 @@
 
 This broker does not move logs between its directories. What it can say truly, it says as Kafka does, the same in all
 versions: LOG_DIR_NOT_FOUND for a directory that it does not have, KAFKA_STORAGE_ERROR for one that is offline,
-REPLICA_NOT_AVAILABLE for a partition that is not here, INVALID_TOPIC_EXCEPTION for a topic whose name leaves no room
-for a copy's suffix, and no error where the replica lies in that directory already. Any other move is
-OPERATION_NOT_ATTEMPTED: nothing was begun, and asking again does not help.
+UNKNOWN_TOPIC_OR_PARTITION for a partition that is nowhere, NOT_LEADER_OR_FOLLOWER for one that others have,
+INVALID_TOPIC_EXCEPTION for a topic whose name leaves no room for a copy's suffix, and no error where the replica lies
+in that directory already. Any other move is OPERATION_NOT_ATTEMPTED: nothing was begun, and asking again does not help.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from ottla.errors import (
     BrokerError,
     InvalidTopicException,
     LogDirNotFound,
+    NotLeaderOrFollower,
     OperationNotAttempted,
-    ReplicaNotAvailable,
+    UnknownTopicOrPartition,
 )
 from ottla.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -78,7 +79,9 @@ def _check(broker: Broker, name: TopicPartition, path: str) -> None:
         raise directory.failure
     partition = broker.replicas.get(name)
     if partition is None:
-        raise ReplicaNotAvailable(f"{name} is not on this broker")
+        if broker.image.partition(name.topic, name.partition) is None:
+            raise UnknownTopicOrPartition(str(name))
+        raise NotLeaderOrFollower(f"{name} is not on this broker")
     if partition.offline is not None:
         raise partition.offline
     if partition.log.directory.parent != directory.path:

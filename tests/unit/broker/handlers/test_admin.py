@@ -19,7 +19,6 @@ from ottla.errors import (
     LogDirNotFound,
     NoReassignmentInProgress,
     OperationNotAttempted,
-    ReplicaNotAvailable,
     ResourceNotFound,
     SecurityDisabled,
     UnknownTopicOrPartition,
@@ -239,7 +238,7 @@ def test_replicas_stay_where_they_are_and_that_is_said(make_broker):
     assert move(home) == 0
     assert move(other) == OperationNotAttempted.code
     assert move("/elsewhere") == LogDirNotFound.code
-    assert move(home, index=7) == ReplicaNotAvailable.code
+    assert move(home, index=7) == UnknownTopicOrPartition.code
     assert move(home, "t" * 249) == InvalidTopicException.code
     broker.logs.take_offline(broker.logs.directories[0].path, KafkaStorageError("broken"))
     assert move("/data/0") == KafkaStorageError.code
