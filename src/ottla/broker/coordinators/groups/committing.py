@@ -2,7 +2,8 @@
 
 1. Topics come by name or, from OffsetCommit 10 on, by id; what the cluster does not have is refused partition by
    partition, the rest is committed.
-2. The group decides once for the whole request. A group that does not exist may be committed to without a generation:
+2. The group decides for the whole request, and then for each partition (a member that is behind may still commit what
+   it has had all the time). A group that does not exist may be committed to without a generation:
    that makes a simple group, which is nothing but its offsets.
 3. All offsets of a request are one batch: they are kept together or not at all.
 4. A client before version 5 may ask for a retention of its own; it is kept with the offset.
@@ -86,6 +87,7 @@ class Committing:
             _check_commit(group, request, context.api_version)
         except BrokerError as error:
             return [Reply(token, _commit_answer(request, asked, error))]
+        asked = _refuse_others(group, asked, request.member_id, request.generation_id_or_member_epoch)
         retention_ms = request.retention_time_ms
         expire_ms = NO_EXPIRY if retention_ms == DEFAULT_RETENTION else now_ms + retention_ms
         asked = self._refuse_long_metadata(asked)
@@ -107,6 +109,7 @@ class Committing:
             _check_txn_commit(group, request, context.api_version)
         except BrokerError as error:
             return [Reply(token, _txn_answer(request, asked, error))]
+        asked = _refuse_others(group, asked, request.member_id, request.generation_id, known_to_producers=True)
         # Kafka writes no topic id inside a transaction, so a name may be deleted and made anew before the marker.
         asked = [each._replace(topic_id=ZERO_UUID) for each in self._refuse_long_metadata(asked)]
         records = _records(request.group_id, asked, now_ms, NO_EXPIRY)
@@ -172,6 +175,23 @@ def _check_txn_commit(group: Group | None, request: TxnOffsetCommitRequest, api_
         )
     except StaleMemberEpoch as error:
         raise IllegalGeneration(error.detail) from error  # producers do not know the word of the new protocol
+
+
+def _refuse_others(
+    group: Group | None, asked: list[_Asked], member_id: str, generation: int, *, known_to_producers: bool = False
+) -> list[_Asked]:
+    """A member that is behind may commit what it has had since then, and nothing else."""
+    if group is None:
+        return asked
+    found = []
+    for each in asked:
+        if each.error_code == NONE:
+            error = group.why_not_commit(member_id, generation, each.topic_id, each.partition.partition_index)
+            if isinstance(error, StaleMemberEpoch) and known_to_producers:
+                error = IllegalGeneration(error.detail)
+            each = each._replace(error_code=NONE if error is None else error.code)
+        found.append(each)
+    return found
 
 
 def _records(group_id: str, asked: list[_Asked], now_ms: int, expire_ms: int) -> tuple[StoredRecord, ...]:

@@ -20,7 +20,7 @@ from typing import Generic, TypeVar
 
 from ottla.broker.coordinators.effects import Effect, Reply, RequestContext, StoredRecord, Token
 from ottla.broker.coordinators.groups.answers import heartbeat_error, join_error, leave_unknown_members, sync_error
-from ottla.errors import InconsistentGroupProtocol, UnknownMemberId
+from ottla.errors import BrokerError, InconsistentGroupProtocol, UnknownMemberId
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.messages.leave_group import LeaveGroupRequest
@@ -61,6 +61,10 @@ class Group(ABC):
     def check_offset_commit(
         self, member_id: str, instance_id: str | None, generation: int, *, transactional: bool, api_version: int
     ) -> None: ...
+
+    def why_not_commit(self, member_id: str, generation: int, topic_id: bytes, partition: int) -> BrokerError | None:
+        """Why this partition may not be committed by a request that check_offset_commit let in; None: it may."""
+        return None
 
     @abstractmethod
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None: ...

@@ -45,7 +45,7 @@ from ottla.broker.coordinators.groups.consumer.steps import (
     update_group,
 )
 from ottla.broker.coordinators.groups.consumer.target import update_target
-from ottla.broker.coordinators.groups.consumer.timers import ClassicJoinTimer, ClassicSyncTimer, RevocationTimer
+from ottla.broker.coordinators.groups.consumer.timers import ClassicJoinTimer, ClassicSyncTimer
 from ottla.errors import (
     NONE,
     BrokerError,
@@ -152,7 +152,6 @@ class ClassicMembers:
             Write(tuple(draft.records), (reply,), failure),
             session_begins(draft.group, joined, ground),
             CancelTimer(ClassicJoinTimer(group_id, member_id)),
-            CancelTimer(RevocationTimer(group_id, member_id)),
             SetTimer(ClassicSyncTimer(group_id, member_id), ground.now_ms + joined.rebalance_timeout_ms),
         ]
 
@@ -228,8 +227,8 @@ class ClassicMembers:
                 *after,
             ]
         draft = Draft(group)
-        timers = remove_members(draft, gone, ground)
-        return [Write(tuple(draft.records), (Reply(token, answer),), failure), *timers]
+        remove_members(draft, gone, ground)
+        return [Write(tuple(draft.records), (Reply(token, answer),), failure)]
 
 
 def _check_join(group: ConsumerGroup, request: JoinGroupRequest, member_id: str, ground: Ground) -> None:

@@ -35,6 +35,7 @@ from ottla.broker.coordinators.groups.consumer.records import (
 from ottla.broker.coordinators.groups.consumer.state import LEAVE, STATIC_LEAVE, ConsumerGroupState
 from ottla.broker.coordinators.groups.group import Group, GroupKind
 from ottla.errors import (
+    BrokerError,
     FencedInstanceId,
     IllegalGeneration,
     NonEmptyGroup,
@@ -231,17 +232,23 @@ class ConsumerGroup(Group):
             raise UnsupportedVersion(
                 "OffsetCommit version 9 or above must be used by members using the consumer group protocol"
             )
-        self._check_epoch(member, generation)
+        if generation > member.epoch:
+            raise _wrong_epoch(member, generation)
+
+    def why_not_commit(self, member_id: str, generation: int, topic_id: bytes, partition: int) -> BrokerError | None:
+        """A member that has not heard of its new epoch yet may commit what it has had since the old one (KIP-1251)."""
+        member = self.members.get(member_id)
+        if member is None or generation == member.epoch:
+            return None
+        owned = {**(member.assigned.get(topic_id) or {}), **(member.revoking.get(topic_id) or {})}
+        return None if owned.get(partition, generation + 1) <= generation else _wrong_epoch(member, generation)
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         if member_id is None and member_epoch < 0:
             return
-        self._check_epoch(self.member(member_id or ""), member_epoch)
-
-    def _check_epoch(self, member: ConsumerMember, told: int) -> None:
-        if told != member.epoch:
-            error = IllegalGeneration if member.speaks_classic else StaleMemberEpoch
-            raise error(f"The received epoch {told} does not match the expected member epoch {member.epoch}.")
+        member = self.member(member_id or "")
+        if member_epoch != member.epoch:
+            raise _wrong_epoch(member, member_epoch)
 
     def check_offset_delete(self) -> None:
         """Topics that nobody subscribes to may always be forgotten; `is_subscribed_to` says which."""
@@ -267,6 +274,11 @@ class ConsumerGroup(Group):
     def is_away(self, member: ConsumerMember) -> bool:
         """A static member that said it comes back."""
         return member.epoch == STATIC_LEAVE
+
+
+def _wrong_epoch(member: ConsumerMember, told: int) -> BrokerError:
+    error = IllegalGeneration if member.speaks_classic else StaleMemberEpoch
+    return error(f"The received epoch {told} does not match the expected member epoch {member.epoch}.")
 
 
 _REPLAYS: Final[dict[type[Message], Callable[[ConsumerGroup, Any, Any], None]]] = {

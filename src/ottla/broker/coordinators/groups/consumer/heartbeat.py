@@ -44,7 +44,6 @@ from ottla.broker.coordinators.groups.consumer.state import JOIN, LEAVE, STATIC_
 from ottla.broker.coordinators.groups.consumer.steps import (
     Ground,
     check_room,
-    classic_timers_end,
     revocation_timer,
     session_begins,
     step,
@@ -143,7 +142,6 @@ class Heartbeat:
             *_written(self.draft, token, answer),
             session_begins(self.draft.group, reconciled, self.ground),
             *revocation_timer(self.draft.group, before, reconciled, self.ground),
-            *([] if before.classic is None else classic_timers_end(self.draft.group.group_id, before.member_id)),
             *refresh_if_due(self.draft.group, self.ground.settings, self.ground.now_ms),
         ]
 

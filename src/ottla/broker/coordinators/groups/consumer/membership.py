@@ -11,8 +11,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Mapping, MutableMapping
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, MutableMapping
+from typing import Any, TypeAlias
 
 from ottla.broker.coordinators.effects import (
     ClusterView,
@@ -67,6 +67,9 @@ from ottla.protocol.schema import Message
 from ottla.protocol.stored.consumer_groups import ConsumerGroupMetadataKey
 
 log = logging.getLogger(__name__)
+
+Failure: TypeAlias = Callable[[BrokerError], tuple[Reply, ...]]
+MemberTimer: TypeAlias = SessionTimer | RevocationTimer | ClassicJoinTimer | ClassicSyncTimer
 
 
 class ConsumerMembership(Membership[ConsumerGroup]):
@@ -155,41 +158,21 @@ class ConsumerMembership(Membership[ConsumerGroup]):
         member, effects = leave(group, token, request)
         if member is None:
             return effects
-        return self._put_out(group, [member], now_ms, (Reply(token, left_answer(request)),), heartbeat_error)
+        reply = Reply(token, left_answer(request))
+        return self._put_out(group, member, now_ms, (reply,), failing(token, heartbeat_error))
 
     # -- putting out -------------------------------------------------------------------------------------------------
 
     def _put_out(
-        self,
-        group: ConsumerGroup,
-        members: list[ConsumerMember],
-        now_ms: int,
-        replies: tuple[Reply, ...] = (),
-        on_failure: Callable[[BrokerError], Message] | None = None,
+        self, group: ConsumerGroup, member: ConsumerMember, now_ms: int, replies: tuple[Reply, ...], failure: Failure
     ) -> list[Effect]:
-        def failure(error: BrokerError) -> tuple[Reply, ...]:
-            if on_failure is None:
-                log.warning("group %s: a member could not be put out: %s", group.group_id, error)
-                return ()
-            return failing(replies[0].token, on_failure)(error)
-
         ground = self._ground(now_ms)
-        if self._migration.may_downgrade(group, members, ground.settings):
-            records, after = self._migration.downgrade(group, members, ground)
+        if self._migration.may_downgrade(group, [member], ground.settings):
+            records, after = self._migration.downgrade(group, [member], ground)
             return [Write(tuple(records), replies, self._migration.undo(group.group_id, failure)), *after]
         draft = Draft(group)
-        timers = remove_members(draft, members, ground)
-        return [
-            Write(tuple(draft.records), replies, failure),
-            *timers,
-            *self._retry(members, group, on_failure, ground),
-        ]
-
-    def _retry(
-        self, members: Iterable[ConsumerMember], group: ConsumerGroup, on_failure: object, ground: Ground
-    ) -> list[Effect]:
-        """Nobody asks again for a member whose time is over: if it could not be written, its session decides again."""
-        return [] if on_failure is not None else [session_begins(group, member, ground) for member in members]
+        remove_members(draft, [member], ground)
+        return [Write(tuple(draft.records), replies, failure)]
 
     def timer_fired(self, group: ConsumerGroup, key: Hashable, now_ms: int) -> list[Effect]:
         match key:
@@ -197,20 +180,23 @@ class ConsumerMembership(Membership[ConsumerGroup]):
                 return regex.resolve(group, self._cluster, now_ms)
             case JoinTimer() | SyncTimer() | CallTimer():
                 return []  # of the classic group that this one was, or was to become
-            case SessionTimer(member_id=member_id) | ClassicJoinTimer(member_id=member_id):
-                member = group.members.get(member_id)
-            case ClassicSyncTimer(member_id=member_id):
-                member = group.members.get(member_id)
-            case RevocationTimer(member_id=member_id):
-                member = group.members.get(member_id)
-                if member is not None and member.state is not UNREVOKED:
-                    return []
-            case _:
-                raise TypeError(f"a consumer group has no timer {key!r}")
-        if member is None:
+            case SessionTimer() | RevocationTimer() | ClassicJoinTimer() | ClassicSyncTimer():
+                return self._time_is_over(group, key, now_ms)
+        raise TypeError(f"a consumer group has no timer {key!r}")
+
+    def _time_is_over(self, group: ConsumerGroup, key: MemberTimer, now_ms: int) -> list[Effect]:
+        member = group.members.get(key.member_id)
+        if member is None or not _is_meant(key, member):
             return []
-        log.info("group %s: member %s is put out: %s", group.group_id, member.member_id, type(key).__name__)
-        return self._put_out(group, [member], now_ms)
+
+        def failure(error: BrokerError) -> tuple[Reply, ...]:
+            log.warning("group %s: a member could not be put out: %s", group.group_id, error)
+            return ()
+
+        log.info("group %s: member %s is put out by its %s", group.group_id, key.member_id, type(key).__name__)
+        # Nobody asks again for this member, so the timer does; when it is gone the timer finds nobody.
+        again = SetTimer(key, now_ms + self._settings.group_consumer_heartbeat_interval_ms)
+        return [*self._put_out(group, member, now_ms, (), failure), again]
 
     # -- coming and going --------------------------------------------------------------------------------------------
 
@@ -270,6 +256,16 @@ class ConsumerMembership(Membership[ConsumerGroup]):
         self, group: ConsumerGroup, token: Token, request: LeaveGroupRequest, context: RequestContext, now_ms: int
     ) -> list[Effect]:
         return self._classic.leave(group, token, request, context, self._ground(now_ms))
+
+
+def _is_meant(key: MemberTimer, member: ConsumerMember) -> bool:
+    """Whether the member is still in what the timer watches; timers are not cancelled, they ask."""
+    match key:
+        case RevocationTimer():
+            return member.state is UNREVOKED and not member.speaks_classic
+        case ClassicJoinTimer() | ClassicSyncTimer():
+            return member.speaks_classic
+    return True
 
 
 def _not_here(group_id: str, group: Group | None) -> GroupIdNotFound:

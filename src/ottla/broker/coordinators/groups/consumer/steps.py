@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ottla.broker.coordinators.effects import (
-    CancelTimer,
     ClusterView,
     Effect,
     SetTimer,
@@ -35,7 +34,7 @@ from ottla.broker.coordinators.groups.consumer.records import (
 from ottla.broker.coordinators.groups.consumer.regex import RegexChange, update_regex
 from ottla.broker.coordinators.groups.consumer.state import UNREVOKED
 from ottla.broker.coordinators.groups.consumer.subscriptions import metadata_hash, topic_ids
-from ottla.broker.coordinators.groups.consumer.timers import ClassicJoinTimer, ClassicSyncTimer, RevocationTimer
+from ottla.broker.coordinators.groups.consumer.timers import RevocationTimer
 from ottla.broker.coordinators.groups.timers import SessionTimer
 from ottla.broker.settings.groups import GroupCoordinatorSettings
 from ottla.errors import (
@@ -144,30 +143,26 @@ def session_begins(group: ConsumerGroup, member: ConsumerMember, ground: Ground)
 def revocation_timer(
     group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, ground: Ground
 ) -> list[Effect]:
-    """A member has its rebalance time-out to give up what it must; members of the classic protocol have others."""
-    key = RevocationTimer(group.group_id, after.member_id)
-    if after.speaks_classic:
+    """A member has its rebalance time-out to give up what it must; members of the classic protocol have others.
+
+    It is never cancelled: when it fires it is asked whether there is still something to give up, and until then a
+    member that could not be written as reconciled is still watched.
+    """
+    if after.state is not UNREVOKED or after.speaks_classic:
         return []
-    if after.state is not UNREVOKED:
-        return [CancelTimer(key)] if before.state is UNREVOKED else []
     if (before.state, before.epoch, before.revoking) == (after.state, after.epoch, after.revoking):
         return []
-    return [SetTimer(key, ground.now_ms + after.rebalance_timeout_ms)]
+    return [SetTimer(RevocationTimer(group.group_id, after.member_id), ground.now_ms + after.rebalance_timeout_ms)]
 
 
-def classic_timers_end(group_id: str, member_id: str) -> list[Effect]:
-    return [CancelTimer(ClassicJoinTimer(group_id, member_id)), CancelTimer(ClassicSyncTimer(group_id, member_id))]
+def remove_members(draft: Draft, members: Iterable[ConsumerMember], ground: Ground) -> None:
+    """Put members out: their records go, expressions that only they had, and the group moves on.
 
-
-def remove_members(draft: Draft, members: Iterable[ConsumerMember], ground: Ground) -> list[Effect]:
-    """Put members out: their records go, expressions that only they had, and the group moves on. Gives the timers."""
-    timers: list[Effect] = []
+    Their timers run on: they find nobody, or, if this cannot be written, the member that is still there.
+    """
     group_id = draft.group.group_id
     for member in members:
         draft.write(*member_tombstones(group_id, member.member_id))
-        timers += [CancelTimer(kind(group_id, member.member_id)) for kind in (SessionTimer, RevocationTimer)]
-        timers += classic_timers_end(group_id, member.member_id)
     for regex in sorted(draft.group.regexes.keys() - draft.group.regex_members.keys()):
         draft.write(regex_tombstone(group_id, regex))
     move_epoch(draft, ground, must_move=True)
-    return timers

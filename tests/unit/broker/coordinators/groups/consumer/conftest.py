@@ -11,6 +11,8 @@ from ottla.broker.settings.groups import GroupCoordinatorSettings
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 
+SESSION_MS = 45_000  # group.consumer.session.timeout.ms
+
 
 class AllSettings(GroupCoordinatorSettings, GroupSettings):
     pass
@@ -38,9 +40,17 @@ class Client:
         self.owned: set[tuple[str, int]] = set()
         self.code = 0
         self.is_told = False  # something changed that the coordinator must hear
+        self.last_ms = world.now_ms
+
+    def stop_if_silent(self):
+        """A consumer that could not send a heartbeat for its session stops reading and begins anew."""
+        if self.world.now_ms - self.last_ms >= SESSION_MS:
+            self.epoch, self.owned = 0, set()
 
     def beat(self):
         """One heartbeat; takes over what the answer says."""
+        self.stop_if_silent()
+        self.last_ms = self.world.now_ms
         full = self.epoch == 0 or self.is_told
         answer = self.world.beat(
             self.member_id,

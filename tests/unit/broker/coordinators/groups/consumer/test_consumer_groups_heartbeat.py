@@ -126,6 +126,21 @@ def test_a_heartbeat_without_news_writes_nothing_and_tells_no_partitions(consume
     assert len(consumers.log) == length
 
 
+def test_topics_are_compared_once_and_not_with_every_heartbeat(consumers):
+    a = consumers.client("a")
+    a.beat()
+    a.beat()
+    assert consumers.consumer_group().is_metadata_checked
+    consumers.grow_topic("t", 5)
+    assert not consumers.consumer_group().is_metadata_checked
+    consumers.append_error = NotEnoughReplicas()
+    a.beat()
+    assert not consumers.consumer_group().is_metadata_checked
+    consumers.append_error = None
+    a.beat()
+    assert consumers.consumer_group().is_metadata_checked
+
+
 def test_who_tells_everything_is_told_everything(consumers):
     consumers.beat("a")
     answer = consumers.beat("a", 1, owned=all_of("t"), rebalance_ms=60_000)
@@ -256,7 +271,7 @@ def test_a_silent_member_is_put_out(consumers):
         b.beat()
     consumers.settle_consumers(b)
     assert b.owned == all_of("t")
-    assert a.beat().error_code == UnknownMemberId.code
+    assert consumers.beat("a", a.epoch, topics=None).error_code == UnknownMemberId.code
 
 
 def test_a_member_that_gives_nothing_up_is_put_out(consumers):
@@ -446,6 +461,20 @@ def test_offsets_need_the_current_epoch(consumers):
     assert consumers.txn_commit(7, {("t", 0): 5}, member_id="a", generation=2) == [22]
     consumers.leave_consumer("a")
     assert commit({("t", 0): 7}) == [0]
+
+
+def test_a_member_behind_may_commit_what_it_has_had_all_the_time(consumers):
+    a, b = consumers.client("a"), consumers.client("b")
+    consumers.settle_consumers(a, b)
+    behind = a.epoch
+    consumers.leave_consumer("b")
+    consumers.settle_consumers(a)
+    had, got = sorted(a.owned - b.owned)[0], sorted(b.owned)[0]
+    assert a.epoch > behind
+    assert consumers.commit_codes({had: 5, got: 5}, member_id="a", generation=behind) == [0, 113]
+    assert consumers.commit_codes({had: 5}, member_id="a", generation=behind - 2) == [113]
+    assert consumers.txn_commit(7, {had: 5, got: 5}, member_id="a", generation=behind) == [0, 22]
+    assert consumers.commit_codes({had: 5, got: 5}, member_id="a", generation=a.epoch) == [0, 0]
 
 
 def test_offsets_of_read_topics_are_kept(consumers):

@@ -1,7 +1,8 @@
 """Random members, topics, silences, restarts and failing disks; and what must hold after every step.
 
-The clients are honest: they have what they were last told, give up what is not in it, and say so with the next
-heartbeat. So `owned` is what a client really reads, and nobody else may read the same at any time.
+The clients are honest: they have what they were last told, give up what is not in it and say so with the next
+heartbeat, and stop when they are silent for too long. So `owned` is what a client really reads, and nobody else may
+read the same at any time.
 """
 
 from __future__ import annotations
@@ -73,12 +74,12 @@ class Consumers(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from([0, 1, 400, 500, 3_000, 11_000, 20_000, 45_000, 61_000]))
     def time_passes(self, ms):
+        self.advance(ms)
+
+    def advance(self, ms):
         self.world.advance(ms)
-        if ms >= 45_000:
-            # Consumers that could not send a heartbeat for that long have stopped reading.
-            for client in self.clients.values():
-                client.owned = set()
-                client.epoch = 0
+        for client in self.clients.values():
+            client.stop_if_silent()
 
     @rule(topic=st.sampled_from(["t", "u"]), count=st.integers(1, 6))
     def a_topic_grows(self, topic, count):
@@ -153,7 +154,7 @@ class Consumers(RuleBasedStateMachine):
         for client in live:
             client.is_told = True
         for _ in range(40):
-            self.world.advance(3_000)
+            self.advance(3_000)
             for client in live:
                 client.beat()
                 if client.code == 81:  # full, because dead members still have their session

@@ -303,3 +303,17 @@ def test_a_classic_member_that_is_called_must_come(consumers):
         other.beat()
         consumers.advance(5_000)
     assert set(consumers.consumer_group().members) == {"new", "other"}
+
+
+def test_timers_of_the_classic_protocol_do_not_follow_a_member_that_left_it(consumers):
+    a = consumers.client("a", instance="i")
+    b = consumers.client("b")
+    consumers.settle_consumers(a, b)
+    one = ClassicConsumer(consumers, "", instance="i")
+    one.join()  # the time to sync runs
+    back = consumers.client(one.member_id, instance="i")
+    for _ in range(14):
+        back.beat()
+        b.beat()
+        consumers.advance(5_000)
+    assert set(consumers.consumer_group().members) == {one.member_id, "b"}
