@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from bench.micro.measure import Comparison, Row
@@ -36,11 +37,13 @@ from ottla.values import TopicPartition
 NOW_MS = 1_700_000_000_000
 NAME = TopicPartition("bench", 0)
 MEASURED_BYTES = 64 << 20
+TURN_BYTES = 4 << 20
 RECOVERED_BYTES = 256 << 20
 WARM_BYTES = 512 << 20
 LOOKUP_BYTES = int(os.environ.get("OTTLA_BENCH_LOOKUP_BYTES", 1 << 30))
 LOOKUPS = 20_000
 APPENDERS = 100
+TOGETHER = 10  # requests that a turn of a broker's loop finds
 CHUNK_BYTES = 1 << 20
 NO_OFFSET = bytes(8)
 
@@ -70,38 +73,46 @@ def append(log: PartitionLog, batch: bytearray) -> int:
 # -- append ----------------------------------------------------------------------------------------------------------
 
 
-def append_bare(directory: Path, batch: bytearray, count: int) -> float:
-    number = os.open(directory / "bare", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
-    checked, position = memoryview(batch)[ATTRIBUTES_AT:], 0
-    started = time.perf_counter()
-    for _ in range(count):
-        crc32c(checked)
-        position += os.pwritev(number, (batch,), position)
-    took = time.perf_counter() - started
-    os.close(number)
-    return took
+class BareFile:
+    """What an append costs at least: the sum of the batch and one write at the end of a file."""
 
+    def __init__(self, path: Path) -> None:
+        self._number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+        self._position = 0
 
-def append_ours(directory: Path, batch: bytearray, count: int) -> float:
-    log = open_new(directory / str(NAME))
-    append(log, batch)  # the first one of a leader writes its epoch down, with two syncs
-    started = time.perf_counter()
-    for _ in range(count):
-        append(log, batch)
-    took = time.perf_counter() - started
-    log.close(is_clean=False)
-    return took
+    def append(self, batch: bytearray) -> None:
+        crc32c(memoryview(batch)[ATTRIBUTES_AT:])
+        self._position += os.pwritev(self._number, (batch,), self._position)
+
+    def close(self) -> None:
+        os.close(self._number)
 
 
 def append_row(root: Path, rounds: int, size_bytes: int, label: str) -> Row:
+    """The sides take turns after every few megabytes, because a neighbour stays longer than that."""
     batch = batch_of(size_bytes)
-    count = MEASURED_BYTES // len(batch)
-    sides = {
-        "ours": lambda at: append_ours(at, batch, count),
-        "theirs": lambda at: append_bare(at, batch, count),
-    }
-    name = f"append {label} as leader, rate: ours / (CRC32C + pwritev)"
-    return _rate_row(root, rounds, name, 0.6, sides, count * len(batch) / 1e6, "MB/s")
+    count = TURN_BYTES // len(batch)
+    rates: dict[str, list[float]] = {"ours": [], "theirs": []}
+    for number in range(rounds + 1):
+        with tempfile.TemporaryDirectory(dir=root) as directory:
+            log, bare = open_new(Path(directory, "log", str(NAME))), BareFile(Path(directory, "bare"))
+            append(log, batch)  # the first one of a leader writes its epoch down, with two syncs
+            for _ in range(MEASURED_BYTES // TURN_BYTES):
+                ours = _seconds(partial(append, log, batch), count)
+                theirs = _seconds(partial(bare.append, batch), count)
+                if number:  # the first round only warms
+                    rates["ours"].append(count * len(batch) / 1e6 / ours)
+                    rates["theirs"].append(count * len(batch) / 1e6 / theirs)
+            bare.close()
+            log.close(is_clean=False)
+    return _row(f"append {label} as leader, rate: ours / (CRC32C + pwritev)", 0.6, rates, "MB/s")
+
+
+def _seconds(work: Callable[[], object], count: int) -> float:
+    started = time.perf_counter()
+    for _ in range(count):
+        work()
+    return time.perf_counter() - started
 
 
 # -- recovery --------------------------------------------------------------------------------------------------------
@@ -167,6 +178,8 @@ def commit_ours(directory: Path, batch: bytearray, rounds: int) -> float:
             while len(waiting) < APPENDERS:
                 waiting.append(append(log, batch))
                 commit.mark(log)
+                if len(waiting) % TOGETHER == 0:
+                    commit.step(NOW_MS)  # begins a round if none is running
             for each in commit.step(NOW_MS, wait_for_round=True):
                 still = [offset for offset in waiting if offset > log.flushed_offset]
                 acknowledged += len(waiting) - len(still)
@@ -233,6 +246,10 @@ def _rate_row(
                 took = work(Path(directory))
             if number:  # the first round only warms
                 rates[side].append(amount / took)
+    return _row(name, at_least, rates, unit)
+
+
+def _row(name: str, at_least: float, rates: dict[str, list[float]], unit: str) -> Row:
     ratio = statistics.median(a / b for a, b in zip(rates["ours"], rates["theirs"], strict=True))
     comparison = Comparison(name, "ours", "theirs", at_least=at_least)
     return Row(comparison, ratio, statistics.median(rates["ours"]), statistics.median(rates["theirs"]), unit)

@@ -237,11 +237,15 @@ class DiskFile:
         return b"".join(parts)
 
     def write_at(self, position: int, buffers: Sequence[Buffer]) -> int:
-        size_bytes = sum(map(len, buffers))
         try:
             if position < 0:  # for Linux -1 is a place: wherever the cursor is
                 raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
-            written = os.pwritev(self._number, buffers[:BUFFERS_PER_CALL], position)
+            if len(buffers) == 1:  # nearly always, and cheaper
+                size_bytes = len(buffers[0])
+                written = os.pwrite(self._number, buffers[0], position)
+            else:
+                size_bytes = sum(map(len, buffers))
+                written = os.pwritev(self._number, buffers[:BUFFERS_PER_CALL], position)
             if written != size_bytes:
                 self._write_rest(position, written, buffers)
         except OSError as error:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from ottla.records.layout import HEADER_BYTES
 from ottla.storage.aborted_index import AbortedIndex
@@ -195,7 +195,10 @@ class Segment:
     def append(self, largest_offset: int, batches: Sequence[AppendedBatch], buffers: Sequence[Buffer]) -> int:
         """Write the batches, whose bytes are the buffers; gives the position of the first."""
         size_bytes = sum(map(len, buffers))
-        self._check_append(largest_offset, size_bytes)
+        if not (
+            0 <= largest_offset - self.base_offset <= INT32_MAX and self.records.size_bytes + size_bytes <= INT32_MAX
+        ):
+            self._refuse_append(largest_offset, size_bytes)
         for batch in batches:
             size_bytes -= batch.size_bytes
         if size_bytes:
@@ -205,11 +208,10 @@ class Segment:
         self.indexes.note(batches, start)
         return start
 
-    def _check_append(self, largest_offset: int, size_bytes: int) -> None:
+    def _refuse_append(self, largest_offset: int, size_bytes: int) -> NoReturn:
         if not 0 <= largest_offset - self.base_offset <= INT32_MAX:
             raise ValueError(f"offset {largest_offset} does not fit {self.path}; roll the segment first")
-        if self.records.size_bytes + size_bytes > INT32_MAX:
-            raise ValueError(f"{size_bytes} bytes more do not fit {self.path}; roll the segment first")
+        raise ValueError(f"{size_bytes} bytes more do not fit {self.path}; roll the segment first")
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Cut every batch that holds `offset` or a later one; gives how many bytes are gone."""

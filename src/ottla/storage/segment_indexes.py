@@ -17,6 +17,7 @@ from typing import Protocol
 from ottla.storage.files import Files
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.segment_names import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
+from ottla.storage.sparse_index import WRITE_BEHIND_ENTRIES
 from ottla.storage.time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset
 
 
@@ -46,6 +47,7 @@ class SegmentIndexes:
         self._max_timestamp: TimestampOffset | None = None
         self._is_complete = True
         self._is_ready = False
+        self._entered = 0
 
     @property
     def max_timestamp(self) -> TimestampOffset:
@@ -87,7 +89,9 @@ class SegmentIndexes:
         if not (offsets.is_full or times.is_full):
             offsets.append(last_offset, position)
             times.maybe_append(latest[0], latest[1])
-            self._is_ready = False  # there may be entries enough to be written now
+            self._entered += 1
+            if self._entered % WRITE_BEHIND_ENTRIES == 0:
+                self._is_ready = False  # there are entries enough to be written now
 
     def complete(self) -> None:
         """Add the latest timestamp and cut the files to their entries; nothing to do if nothing was noted."""
