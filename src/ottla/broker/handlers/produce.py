@@ -9,6 +9,7 @@ added by AddPartitionsToTxn, which is verified once per transaction (KIP-890).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.answers import Later
@@ -16,6 +17,7 @@ from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.network.processor import CloseConnection
 from ottla.broker.verification import refused_produce
 from ottla.broker.waiting.produce import Pending, WaitingProduce, is_settled
+from ottla.broker.waiting.transaction import ask_patiently
 from ottla.errors import (
     BrokerError,
     InvalidRequiredAcks,
@@ -93,7 +95,8 @@ def _after_verification(
     guards, fenced, producer = _unverified(broker, request, context)
     if not guards or producer is None:
         return _append(broker, request, context, fenced, guards)
-    asked = broker.transactions.add_partitions(
+    add = partial(
+        broker.transactions.add_partitions,
         request.transactional_id or "",
         *producer,
         guards,
@@ -115,7 +118,7 @@ def _after_verification(
         else:
             later.give(given)
 
-    asked.when_given(verified)
+    ask_patiently(broker, add).when_given(verified)
     return later
 
 

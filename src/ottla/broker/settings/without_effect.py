@@ -49,7 +49,6 @@ _REPLICATION: Final = {
     *("socket.connection.setup.timeout.max.ms", "inter.broker.protocol.version", "security.inter.broker.protocol"),
     *("broker.id.generation.enable", "reserved.broker.max.id", "controlled.shutdown.enable"),
     *("controlled.shutdown.max.retries", "controlled.shutdown.retry.backoff.ms", "cordoned.log.dirs"),
-    *("add.partitions.to.txn.retry.backoff.ms", "add.partitions.to.txn.retry.backoff.max.ms"),
 }
 _ZOOKEEPER: Final = {each.name for each in BrokerSettings.declared() if each.name.startswith("zookeeper.")}
 _QUOTAS: Final = {each.name for each in BrokerSettings.declared() if ".quota." in f".{each.name}"}

@@ -1,0 +1,82 @@
+"""A produce that meets its own transaction before, still being ended, waits a moment instead of being sent away."""
+
+import pytest
+
+from ottla.errors import ConcurrentTransactions
+from ottla.protocol.messages.end_txn import EndTxnRequest
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+BACKOFF_MS, LONGEST_MS = 20, 100
+
+
+class Ending:
+    """A producer whose first transaction is decided, and whose markers are written when `write_markers` says so."""
+
+    def __init__(self, broker, batch):
+        self.broker, self.batch = broker, batch
+        broker.create_topic("orders")
+        broker.ask(FindCoordinatorRequest(coordinator_keys=["x"], key_type=1))
+        made = broker.ask(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=60_000))
+        self.producer = made.producer_id, made.producer_epoch
+        assert self.given(self.send()).error_code == 0
+        self.markers = []
+        self._write = broker.broker.transactions._write_marker
+        broker.broker.transactions._write_marker = lambda *marker: self.markers.append(marker)
+        producer_id, epoch = self.producer
+        ended = broker.ask(
+            EndTxnRequest(transactional_id="tx", producer_id=producer_id, producer_epoch=epoch, committed=True)
+        )
+        self.producer = ended.producer_id, ended.producer_epoch
+
+    def send(self, sequence=0):
+        producer_id, epoch = self.producer
+        records = self.batch(
+            "a", producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=True
+        )
+        data = TopicProduceData(name="orders", partition_data=[PartitionProduceData(index=0, records=records)])
+        return self.broker.begin(
+            ProduceRequest(transactional_id="tx", acks=1, timeout_ms=1000, topic_data=[data]), version=12
+        )
+
+    def given(self, later):
+        values = []
+        later.when_given(values.append)
+        return values[0].responses[0].partition_responses[0]
+
+    def write_markers(self):
+        self.broker.do(lambda: [self._write(*marker) for marker in self.markers])
+
+
+@pytest.fixture
+def ending(broker, batch):
+    return Ending(broker, batch)
+
+
+def test_the_next_transaction_begins_when_the_last_is_complete(ending):
+    sent = ending.send()
+    assert not sent.is_given
+    ending.write_markers()
+    ending.broker.later(BACKOFF_MS)
+    assert ending.given(sent).error_code == 0
+
+
+def test_patience_ends_and_the_client_is_told_to_come_again(ending):
+    sent = ending.send()
+    for _ in range(LONGEST_MS // BACKOFF_MS - 1):
+        ending.broker.later(BACKOFF_MS)
+        assert not sent.is_given
+    ending.broker.later(BACKOFF_MS)
+    assert ending.given(sent).error_code == ConcurrentTransactions.code
+
+
+def test_a_broker_that_stops_does_not_keep_anybody_waiting(ending):
+    sent = ending.send()
+    ending.broker.do(ending.broker.broker.produce_purgatory.expire_all)
+    assert ending.given(sent).error_code == ConcurrentTransactions.code
+
+
+def test_no_patience_is_possible_too(make_broker, batch):
+    ending = Ending(make_broker(**{"add.partitions.to.txn.retry.backoff.max.ms": "0"}), batch)
+    assert ending.given(ending.send()).error_code == ConcurrentTransactions.code
