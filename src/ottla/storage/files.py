@@ -237,15 +237,12 @@ class DiskFile:
         return b"".join(parts)
 
     def write_at(self, position: int, buffers: Sequence[Buffer]) -> int:
+        size_bytes = len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
         try:
             if position < 0:  # for Linux -1 is a place: wherever the cursor is
                 raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
-            if len(buffers) == 1:  # nearly always, and cheaper
-                size_bytes = len(buffers[0])
-                written = os.pwrite(self._number, buffers[0], position)
-            else:
-                size_bytes = sum(map(len, buffers))
-                written = os.pwritev(self._number, buffers[:BUFFERS_PER_CALL], position)
+            first = buffers if len(buffers) <= BUFFERS_PER_CALL else buffers[:BUFFERS_PER_CALL]
+            written = os.pwritev(self._number, first, position)
             if written != size_bytes:
                 self._write_rest(position, written, buffers)
         except OSError as error:
