@@ -81,6 +81,13 @@ class LiveView:
     def topics(self) -> Iterable[str]:
         return self._image().topics()
 
+    def partition_racks(self, name: str, partition: int) -> Sequence[str]:
+        """The racks of a partition's replicas, those that have one."""
+        image = self._image()
+        state = image.partition(name, partition)
+        brokers = [image.brokers.get(each) for each in state.replicas] if state is not None else []
+        return [each.rack for each in brokers if each is not None and each.rack is not None]
+
 
 class Broker:
     """One broker without its network. `pool` runs blocking disk work; None runs it on the loop (memory only)."""
@@ -216,12 +223,19 @@ class Broker:
         ]
         if any(isinstance(each, AlterConfig) and each.resource.type is ResourceType.BROKER for each in changes):
             self._apply_broker_settings()
-        self._follow(image, _topics_of(before, image, changes))
+        changed = _topics_of(before, image, changes)
+        self._follow(image, changed)
         for _, transaction_shard in self.transactions.runtime.shards():
             transaction_shard.transaction_version = image.feature("transaction.version")
+        self._tell_groups(deleted, changed)
+
+    def _tell_groups(self, deleted: list[tuple[str, bytes]], changed: set[str] | None) -> None:
+        """Groups forget the offsets of topics that are gone, and share out partitions that are new."""
         for index, _ in list(self.groups.runtime.shards()):
             if deleted:
                 self.groups.runtime.tell(index, lambda shard, now_ms: shard.topics_deleted(deleted, now_ms))
+            if changed is None or changed:
+                self.groups.runtime.tell(index, lambda shard, now_ms: shard.topics_changed(changed, now_ms))
 
     def _follow(self, image: ClusterImage, topics: set[str] | None) -> None:
         moves = self.replicas.follow(image, topics, self.clock.now_ms())
