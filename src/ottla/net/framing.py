@@ -38,7 +38,7 @@ REQUEST_SIZE_LIMIT_BYTES: Final = 104_857_600
 """Kafka's socket.request.max.bytes; also what a client accepts as an answer unless told otherwise."""
 UNAUTHENTICATED_SIZE_LIMIT_BYTES: Final = 524_288
 """What a peer may send before we know who it is."""
-CHUNK_BYTES: Final = 65_536
+CHUNK_BYTES: Final = 131_072
 FIRST_CHUNK_BYTES: Final = 4_096
 GROWTH_BYTES: Final = 262_144
 SPARES_LIMIT: Final = 8
@@ -92,7 +92,7 @@ class FrameReader:
             raise ValueError("the size limit must not be negative and a chunk needs at least 16 bytes")
         self.size_limit_bytes = size_limit_bytes  # may change between frames, when a peer has authenticated
         self._chunk_bytes = chunk_bytes
-        # One byte more than is used: giving it back and taking it again is how `_is_lent` asks.
+        # One byte more than is used: giving it back and taking it again is how `is_lent` asks.
         self._chunk = bytearray(min(chunk_bytes, FIRST_CHUNK_BYTES) + 1)
         self._view = memoryview(self._chunk)
         self._start = 0  # first byte that is not part of a frame handed out
@@ -175,7 +175,7 @@ class FrameReader:
         unfinished = bytes(self._view[self._start : self._end])
         self._view.release()
         wanted_bytes = self._chunk_bytes + 1 if unfinished else len(self._chunk)
-        if len(self._chunk) < wanted_bytes or _is_lent(self._chunk):
+        if len(self._chunk) < wanted_bytes or is_lent(self._chunk):
             self._chunk = bytearray(wanted_bytes)
         self._view = memoryview(self._chunk)
         self._view[: len(unfinished)] = unfinished
@@ -206,7 +206,8 @@ class FrameReader:
         return [memoryview(big)]
 
 
-def _is_lent(memory: bytearray) -> bool:
+def is_lent(memory: bytearray) -> bool:
+    """Whether somebody holds a view of it."""
     # Python refuses to resize a bytearray while any view of it exists; nothing else tells us about slices
     # of slices. Neither step copies: shrinking by a byte keeps the memory, growing again fits into it.
     try:
@@ -225,7 +226,7 @@ def _take_spare(size: int) -> bytearray | None:
         return None
     if spare is None:
         return None
-    if _is_lent(spare):
+    if is_lent(spare):
         _spares.append(spare)
         return None
     if len(spare) < size:

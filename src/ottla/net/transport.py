@@ -5,9 +5,11 @@ A link is one open connection. It calls four methods of its LinkEvents, always o
 2. After `pause_reading` no frame is delivered until `resume_reading`; what was already read is kept back, and TCP
    tells the other side to stop.
 3. `write` takes buffers and returns at once. They must not change before they are written. Small neighbours are
-   joined, big ones go to the socket as they are. `writable_changed` says when to stop and when to go on: above
-   `write_pause_bytes` it turns False. Whoever goes on all the same loses the link at `write_limit_bytes`, because
-   the other side does not read and memory is not endless. Writing to a link that is closing does nothing.
+   joined, big ones go to the socket as they are. What is written while frames are delivered leaves when all that came
+   together have been, or when it is HOLD_LIMIT_BYTES: one call for five answers costs as much as one for each.
+   `writable_changed` says when to stop and when to go on: above `write_pause_bytes` it turns False. Whoever goes on
+   all the same loses the link at `write_limit_bytes`, because the other side does not read and memory is not endless.
+   Writing to a link that is closing does nothing.
 4. `close` writes what waits, at most for `close_limit_ms`, and then closes; `abort` closes now.
 5. Nothing leaks into the loop: an exception in one of the four methods is logged and ends this link, no other.
 6. Errors are declared ones: `connect` says in words whether the name, the port, TLS or the network was wrong.
@@ -34,6 +36,7 @@ log = logging.getLogger(__name__)
 Address: TypeAlias = tuple[str, int]
 
 JOIN_LIMIT_BYTES: Final = 16_384
+HOLD_LIMIT_BYTES: Final = 2_048
 SCRATCH_BYTES: Final = 4_096
 
 # asyncio's writelines copied everything into one buffer up to 3.11, and forgot flow control until 3.13.2
@@ -171,6 +174,8 @@ class FramedLink(abc.ABC):
         self._kept_back: deque[memoryview] = deque()
         self._paused = False
         self._delivering = False
+        self._held: list[Buffer] = []
+        self._held_bytes = 0
         self._ending = False
         self._finished = False
         self._reason: OttlaError | None = None
@@ -187,6 +192,20 @@ class FramedLink(abc.ABC):
     def write(self, buffers: Sequence[Buffer]) -> None:
         if self._ending:
             return
+        if self._delivering:
+            self._held.extend(buffers)
+            self._held_bytes += sum(map(len, buffers))
+            if self._held_bytes >= HOLD_LIMIT_BYTES:
+                self._write_held()
+            return
+        self._write_now(buffers)
+
+    def _write_held(self) -> None:
+        if self._held:
+            buffers, self._held, self._held_bytes = self._held, [], 0
+            self._write_now(buffers)
+
+    def _write_now(self, buffers: Sequence[Buffer]) -> None:
         waiting_bytes = self._waiting_bytes()
         if waiting_bytes >= self._settings.write_limit_bytes:
             self.abort(ConnectionClosed(f"the other side does not read: {waiting_bytes} bytes wait to be written"))
@@ -252,6 +271,8 @@ class FramedLink(abc.ABC):
         while self._kept_back and not self._paused and not self._ending:
             self._tell(self._events.frame_received, self._kept_back.popleft())
         self._delivering = False
+        if not self._ending:
+            self._write_held()
 
     def _writable_is(self, writable: bool) -> None:
         if self.writable != writable and not self._ending:
@@ -326,6 +347,7 @@ class StreamLink(FramedLink, asyncio.BufferedProtocol):
     def close(self) -> None:
         if self._ending:
             return
+        self._write_held()
         self._ending = True
         self._stream.close()
         if self._waiting_bytes():

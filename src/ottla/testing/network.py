@@ -216,6 +216,7 @@ class MemoryLink(FramedLink):
     def close(self) -> None:
         if self._ending:
             return
+        self._write_held()
         self._ending = True
         self._start_pump()
         if self._on_the_way:

@@ -229,6 +229,24 @@ def test_close_delivers_what_was_written_and_both_sides_hear_it_once(run: Run) -
     run(test)
 
 
+def test_what_a_handler_writes_leaves_in_order_and_before_its_close(run: Run) -> None:
+    class LastWords(Echo):
+        def frame_received(self, frame: memoryview) -> None:
+            super().frame_received(frame)
+            if frame == b"end":
+                assert self.link is not None
+                self.link.close()
+
+    async def test(world: World) -> None:
+        client, link = await world.pair(LastWords())
+        bodies = [b"small", b"x" * 50_000, b"small again", b"end"]
+        link.write(framed(*bodies))
+        await client.until(lambda: client.endings)
+        assert client.frames == bodies
+
+    run(test)
+
+
 def test_abort_ends_both_sides_once_and_keeps_its_reason(run: Run) -> None:
     async def test(world: World) -> None:
         server = Recorder()

@@ -20,15 +20,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 from ottla.broker.answers import Later
+from ottla.broker.network.portions import PORTION_BYTES, read_portion
 from ottla.errors import BrokerError, ConnectionClosed, MalformedMessage, OttlaError
 from ottla.net.connection import AnswerOrder
-from ottla.net.framing import SIZE, frame_prefix
+from ottla.net.framing import SIZE, Buffer, frame_prefix
 from ottla.net.transport import Link
 from ottla.storage.records_file import FileSlice
 
 log = logging.getLogger(__name__)
 
-PORTION_BYTES: Final = 131_072
 OUTBOX_LIMIT_BYTES: Final = 8 * 1024 * 1024
 
 Piece: TypeAlias = Any  # bytes-like, or a FileSlice
@@ -183,9 +183,9 @@ class Connection:
             self._turn_is_planned = True
             asyncio.get_running_loop().call_soon(self._next_turn)
 
-    def _portion_of(self, piece: FileSlice, budget: int) -> bytes:
+    def _portion_of(self, piece: FileSlice, budget: int) -> Buffer:
         wanted = min(budget, len(piece) - self._offset)
-        portion = piece.file.read_at(piece.position + self._offset, wanted)
+        portion = read_portion(piece, self._offset, wanted)
         if len(portion) < wanted:
             # The log was truncated under an answer whose size is already told: the frame cannot be made whole.
             raise ConnectionClosed("the records were truncated while they were being sent")
