@@ -1,6 +1,7 @@
 """Servers and loads as processes: started, asked how much CPU and memory they took, ended.
 
-A broker gets a directory of its own and an address that is known before it starts, so that the time to its first answer
+Every process finds compiled modules, as one that was installed does: a checkout whose environment forbids bytecode files
+would be measured compiling itself. A broker gets a directory of its own and an address that is known before it starts, so that the time to its first answer
 can be taken from outside. Whoever opens a `Child` ends it with `with`.
 """
 
@@ -12,6 +13,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +26,11 @@ STOP_LIMIT_S: Final = 20.0
 POLL_S: Final = 0.001
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 ROOT: Final = Path(__file__).parents[2]
+_BYTECODE: Final = tempfile.TemporaryDirectory(prefix="ottla-walk-bytecode-")
+ENVIRONMENT: Final = {
+    **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
+    "PYTHONPYCACHEPREFIX": _BYTECODE.name,
+}
 
 
 class Child:
@@ -34,6 +41,7 @@ class Child:
         self._process = subprocess.Popen(
             [sys.executable, "-m", *arguments],
             cwd=ROOT,
+            env=ENVIRONMENT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=None if os.environ.get("WALK_VERBOSE") else subprocess.DEVNULL,

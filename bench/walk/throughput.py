@@ -50,7 +50,7 @@ class Samples:
 def produce(root: Path, rounds: int) -> list[Figure]:
     samples: dict[str, Samples] = defaultdict(Samples)
     for number in range(rounds):
-        with _directory(root) as directory, BrokerProcess(directory) as broker:
+        with new_directory(root) as directory, BrokerProcess(directory) as broker:
             broker.create_topic(CONNECTIONS)
             for name, batch_bytes, acks, _ in CELLS:
                 sides = [True, False] if number % 2 else [False, True]
@@ -66,9 +66,11 @@ def _produce_once(root: Path, broker: BrokerProcess | None, batch_bytes: int, ac
         samples.cpu_ours.append(cpu_us)
         return
     position = requests.records_position(batch_bytes)
-    with _directory(root) as directory:
-        with BareServer("sink", str(directory), str(position), requests.produce_answer().hex()) as bare:
-            rate, cpu_us = _produce(bare, bare.port, batch_bytes, acks)
+    with (
+        new_directory(root) as directory,
+        BareServer("sink", str(directory), str(position), requests.produce_answer().hex()) as bare,
+    ):
+        rate, cpu_us = _produce(bare, bare.port, batch_bytes, acks)
     samples.theirs.append(rate)
     samples.cpu_theirs.append(cpu_us)
 
@@ -96,7 +98,7 @@ def produce_task(batch_bytes: int, acks: int, seconds: float = SECONDS) -> dict[
 
 def fetch(root: Path, rounds: int) -> list[Figure]:
     samples = Samples()
-    with _directory(root) as directory, BrokerProcess(directory) as broker:
+    with new_directory(root) as directory, BrokerProcess(directory) as broker:
         broker.create_topic(CONNECTIONS)
         load("produce", broker.port, **produce_task(16_384, 1))
         segment = next(directory.glob(f"{requests.TOPIC}-0/*.log"))
@@ -116,7 +118,7 @@ def _fetch(server: Child, port: int, rates: list[float], cpus: list[float]) -> N
 
 
 @contextmanager
-def _directory(root: Path) -> Iterator[Path]:
+def new_directory(root: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir=root) as found:
         yield Path(found)
 
