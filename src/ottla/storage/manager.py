@@ -8,8 +8,8 @@
     manager.close()
 
 1. One owner makes all calls. Jobs (`FlushJob`, `CheckpointJob`, `Removal`) are values whose `run` any thread may call.
-2. The chores are called by whoever has a clock, answer with what they did, and do a bounded piece each time: the next
-   call goes on where the last one stopped.
+2. The chores are called by whoever has a clock and answer with what they did. With a limit they do a piece, and the
+   next call goes on where the last one stopped.
 3. A new log goes to the directory that has the fewest. While a directory is offline only logs that are new for sure
    (`is_new`) are made: the records of the others may be there.
 4. A directory that fails is told once by `failures`, with the partitions that are gone with it; if it was the last one
@@ -26,24 +26,23 @@ import logging
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from ottla.errors import KafkaStorageError, OttlaError, UnknownTopicOrPartition
 from ottla.storage import retention
 from ottla.storage.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from ottla.storage.chores import Checkpointed, CleanedUp, Deleted, DueFlush, Turn, error_of
 from ottla.storage.cutting import Removed
 from ottla.storage.directories import DELETE, FUTURE, STRAY, CheckpointJob, FoundLog, LogDirectory
 from ottla.storage.files import Files
-from ottla.storage.flushing import FlushJob
 from ottla.storage.loading import DEFAULT_PRODUCER_LIMITS, LoadedLog, ProducerLimits, load_all, prepare
 from ottla.storage.log import PartitionLog, deleted_directory_name, open_log
 from ottla.storage.removals import Removal, Removals
 from ottla.storage.settings import TopicSettings
+from ottla.storage.stopping import close_cleanly
 from ottla.values import TopicPartition
 
-LOGS_PER_CALL: Final = 100
 REMOVALS_PER_CALL: Final = 10
 
 logger = logging.getLogger(__name__)
@@ -62,37 +61,6 @@ class DirectoryFailure(NamedTuple):
     error: KafkaStorageError
     partitions: tuple[TopicPartition, ...]
     is_last: bool
-
-
-class CleanedUp(NamedTuple):
-    """What retention took out of one log; or the error that kept it from doing so."""
-
-    topic_partition: TopicPartition
-    reason: str
-    segment_count: int = 0
-    size_bytes: int = 0
-    error: KafkaStorageError | None = None
-
-
-class DueFlush(NamedTuple):
-    """A log that flush.messages or flush.ms wants on the disk: run the job, then call `log.flushed`."""
-
-    log: PartitionLog
-    job: FlushJob
-
-
-class Checkpointed(NamedTuple):
-    """A table that was written, or the error that kept it from being written."""
-
-    job: CheckpointJob
-    error: KafkaStorageError | None = None
-
-
-class Deleted(NamedTuple):
-    """Files or a log that left the disk, or the error that kept them there."""
-
-    removal: Removal
-    error: KafkaStorageError | None = None
 
 
 class LogManager:
@@ -127,8 +95,8 @@ class LogManager:
         self._abandoned: list[PartitionLog] = []
         self._told: set[Path] = set()
         self._removals = Removals()
-        self._clean_up_turn: list[TopicPartition] = []
-        self._flush_turn: list[TopicPartition] = []
+        self._clean_up_turn = Turn()
+        self._flush_turn = Turn()
 
     # --- start --------------------------------------------------------------------------------------------------------
 
@@ -302,8 +270,8 @@ class LogManager:
 
     # --- chores -------------------------------------------------------------------------------------------------------
 
-    def clean_up(self, now_ms: int, *, log_limit: int = LOGS_PER_CALL) -> list[CleanedUp]:
-        """Retention, for the next `log_limit` logs."""
+    def clean_up(self, now_ms: int, *, log_limit: int | None = None) -> list[CleanedUp]:
+        """Retention, for the next `log_limit` logs of a round, or for the rest of it."""
         done: list[CleanedUp] = []
         for log in self._next(self._clean_up_turn, log_limit):
             try:
@@ -315,19 +283,22 @@ class LogManager:
                 done.append(CleanedUp(log.topic_partition, str(error), error=error))
         return done
 
-    def flush_due(self, now_ms: int, *, log_limit: int = LOGS_PER_CALL) -> list[DueFlush]:
-        """What flush.messages and flush.ms ask for, of the next `log_limit` logs."""
+    @property
+    def is_cleaning_up(self) -> bool:
+        """Whether a round of retention that was begun with a limit is still under way."""
+        return self._clean_up_turn.is_under_way
+
+    def flush_due(self, now_ms: int, *, log_limit: int | None = None) -> list[DueFlush]:
+        """What flush.messages and flush.ms ask for, of the next `log_limit` logs of a round, or of the rest of it."""
         due = [log for log in self._next(self._flush_turn, log_limit) if log.flush_is_due(now_ms)]
         return [DueFlush(log, log.flush_job()) for log in due]
 
-    def _next(self, turn: list[TopicPartition], limit: int) -> Iterator[PartitionLog]:
-        """The next logs in turn, each once in a round; a new round begins when the last one has ended."""
+    def _next(self, turn: Turn, limit: int | None) -> Iterator[PartitionLog]:
+        """The next logs in turn."""
         self._see_failures()
-        if not turn:
-            turn.extend(sorted(self._logs, reverse=True))
-        for _ in range(min(limit, len(turn))):
-            log = self._logs.get(turn.pop())
-            if log is not None and self._homes[log.topic_partition].is_online:
+        for name in turn.take(self._logs, limit):
+            log = self._logs.get(name)
+            if log is not None and self._homes[name].is_online:
                 yield log
 
     def checkpoint_jobs(self) -> list[CheckpointJob]:
@@ -349,7 +320,7 @@ class LogManager:
 
     def checkpoint(self, now_ms: int) -> list[Checkpointed]:
         """Write those tables now."""
-        return [Checkpointed(job, _error_of(job.run)) for job in self.checkpoint_jobs()]
+        return [Checkpointed(job, error_of(job.run)) for job in self.checkpoint_jobs()]
 
     def removals_due(self, now_ms: int, *, limit: int = REMOVALS_PER_CALL) -> list[Removal]:
         """What may leave the disk now; each is given once, and must be run."""
@@ -357,7 +328,7 @@ class LogManager:
 
     def delete_due(self, now_ms: int, *, limit: int = REMOVALS_PER_CALL) -> list[Deleted]:
         """Remove what may leave the disk now."""
-        return [Deleted(removal, _error_of(removal.run)) for removal in self.removals_due(now_ms, limit=limit)]
+        return [Deleted(removal, error_of(removal.run)) for removal in self.removals_due(now_ms, limit=limit)]
 
     def cleaner_offset(self, name: TopicPartition) -> int | None:
         """Up to where compaction has come, as it is written down."""
@@ -413,7 +384,7 @@ class LogManager:
             logs = [log for name, log in self._logs.items() if self._homes[name] is directory]
             try:
                 if is_clean and directory.is_online:
-                    self._close_cleanly(directory, logs, pool, broker_epoch)
+                    close_cleanly(directory, logs, self._tables(directory), pool=pool, broker_epoch=broker_epoch)
             finally:
                 for log in logs:
                     log.close(is_clean=False)
@@ -422,44 +393,6 @@ class LogManager:
         self._logs.clear()
         self._homes.clear()
         self._futures.clear()
-
-    def _close_cleanly(
-        self, directory: LogDirectory, logs: list[PartitionLog], pool: Executor | None, broker_epoch: int
-    ) -> None:
-        tables = self._tables(directory)
-        errors = [error for error in _flush_to_close(logs, pool) if error is not None]
-        errors += [error for error in (_error_of(log.close) for log in logs) if error is not None]
-        tables[RECOVERY_POINTS] = {log.topic_partition: log.recovery_point for log in logs}
-        jobs = directory.checkpoint_jobs(tables)
-        errors += [error for error in (_error_of(job.run) for job in jobs) if error is not None]
-        if not errors:
-            errors += [error for error in [_error_of(lambda: directory.mark_clean(broker_epoch))] if error is not None]
-        for error in errors[:1]:
-            logger.error("%s was not closed in order and will be recovered: %s", directory.path, error)
-
-
-def _flush_to_close(logs: list[PartitionLog], pool: Executor | None) -> list[KafkaStorageError | None]:
-    """Sync everything of logs that are about to be closed, many at a time; a log that cannot be prepared is skipped,
-    because closing it will raise again."""
-    jobs: list[tuple[PartitionLog, FlushJob]] = []
-    for log in logs:
-        with suppress(KafkaStorageError):
-            jobs.append((log, log.closing_job()))
-    runs = [job.run for _, job in jobs]
-    errors = list(map(_error_of, runs) if pool is None else pool.map(_error_of, runs))
-    for (log, job), error in zip(jobs, errors, strict=True):
-        if error is None:
-            log.flushed(job, log.last_flush_ms)
-    return errors
-
-
-def _error_of(call: Callable[[], None]) -> KafkaStorageError | None:
-    """What kept a call from being done; everything else goes up."""
-    try:
-        call()
-    except KafkaStorageError as error:
-        return error
-    return None
 
 
 def _starts_within_segment(log: PartitionLog) -> bool:
