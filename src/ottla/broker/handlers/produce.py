@@ -18,6 +18,7 @@ from ottla.broker.network.processor import CloseConnection
 from ottla.broker.verification import refused_produce
 from ottla.broker.waiting.produce import Pending, WaitingProduce, is_settled
 from ottla.broker.waiting.transaction import ask_patiently
+from ottla.broker.waiting.turns import Done
 from ottla.errors import (
     BrokerError,
     InvalidRequiredAcks,
@@ -91,19 +92,27 @@ def _append(
 def _after_verification(
     broker: Broker, request: ProduceRequest, context: RequestContext
 ) -> Message | Later[Message | None] | None:
-    """Ask the coordinator about partitions that have no open transaction of this producer yet, then append."""
-    guards, fenced, producer = _unverified(broker, request, context)
-    if not guards or producer is None:
-        return _append(broker, request, context, fenced, guards)
-    add = partial(
-        broker.transactions.add_partitions,
-        request.transactional_id or "",
-        *producer,
-        guards,
-        verify_only=context.api_version < IMPLICIT_ADD_SINCE,
-        context=context,
-    )
+    """Append when the coordinator knows of every partition, and never before what the same producer sent before."""
+    turns = broker.transactions.turns
+    if not turns.is_taken(request.transactional_id):
+        guards, fenced, producer = _unverified(broker, request, context)
+        if not guards or producer is None:
+            return _append(broker, request, context, fenced, guards)
     later: Later[Message | None] = Later()
+    turns.take(request.transactional_id, lambda done: _verify(broker, request, context, later, done))
+    return later
+
+
+def _verify(
+    broker: Broker, request: ProduceRequest, context: RequestContext, later: Later[Message | None], done: Done
+) -> None:
+    """Ask the coordinator about partitions that have no open transaction of this producer yet, then append."""
+    try:
+        guards, fenced, producer = _unverified(broker, request, context)
+    except BrokerError as error:
+        done()
+        later.give(_refuse_all(request, error))
+        return
 
     def verified(refused: Refused) -> None:
         told = {name: _told(error, context.api_version) for name, error in refused.items()}
@@ -113,13 +122,25 @@ def _after_verification(
             given = None
             if context.connection is not None:
                 context.connection.close()
+        finally:
+            done()
         if isinstance(given, Later):
             given.when_given(later.give)
         else:
             later.give(given)
 
+    if not guards or producer is None:
+        verified({})
+        return
+    add = partial(
+        broker.transactions.add_partitions,
+        request.transactional_id or "",
+        *producer,
+        guards,
+        verify_only=context.api_version < IMPLICIT_ADD_SINCE,
+        context=context,
+    )
     ask_patiently(broker, add).when_given(verified)
-    return later
 
 
 def _told(error: BrokerError, version: int) -> BrokerError:

@@ -80,3 +80,21 @@ def test_a_broker_that_stops_does_not_keep_anybody_waiting(ending):
 def test_no_patience_is_possible_too(make_broker, batch):
     ending = Ending(make_broker(**{"add.partitions.to.txn.retry.backoff.max.ms": "0"}), batch)
     assert ending.given(ending.send()).error_code == ConcurrentTransactions.code
+
+
+def test_who_comes_later_does_not_overtake_who_waits(ending):
+    first = ending.send(sequence=0)
+    ending.write_markers()
+    second = ending.send(sequence=1)
+    third = ending.send(sequence=2)
+    ending.broker.later(BACKOFF_MS)
+    answers = [ending.given(each) for each in (first, second, third)]
+    assert [answer.error_code for answer in answers] == [0, 0, 0]
+    assert [answer.base_offset for answer in answers] == sorted(answer.base_offset for answer in answers)
+
+
+def test_a_turn_ends_with_a_refusal_too(ending):
+    sent = [ending.send(sequence=number) for number in range(2)]
+    for _ in range(2 * LONGEST_MS // BACKOFF_MS):
+        ending.broker.later(BACKOFF_MS)
+    assert [ending.given(each).error_code for each in sent] == [ConcurrentTransactions.code] * 2

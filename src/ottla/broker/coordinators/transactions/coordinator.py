@@ -12,6 +12,7 @@ from ottla.broker.coordinators.placement import partition_for_name
 from ottla.broker.coordinators.runtime import Runtime
 from ottla.broker.coordinators.transactions.markers import DropMarkers, WriteMarkers
 from ottla.broker.coordinators.transactions.shard import TransactionShard
+from ottla.broker.waiting.turns import Turns
 from ottla.errors import BrokerError, CoordinatorNotAvailable, error_for_code
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -38,6 +39,7 @@ class TransactionCoordinator:
         self.runtime: Runtime[TransactionShard]  # set by the broker, which makes both
         self._partition_count = partition_count
         self._write_marker = write_marker
+        self.turns = Turns()  # of produce requests that ask before they append, by transactional id
 
     def partition_of(self, transactional_id: str) -> int:
         count = self._partition_count()
