@@ -1,10 +1,12 @@
 """Apache Kafka itself, for tests in which it is the judge: its jars, fetched once with Maven and kept.
 
     jars = find_jars("4.3")              # a directory of jars; JarsMissing says why there is none
+    find_jars("4.3", "streams")          # those of Kafka Streams with its own test programs
     java_command(jars, "kafka.Kafka", "server.properties")
 
-1. The releases are pinned in RELEASES, so a test means the same tomorrow. pom.xml beside this file names the parts.
-2. Jars are kept in <the user's cache>/ottla/kafka/<release>, never in the repository. A directory of that name is
+1. The releases are pinned in RELEASES, so a test means the same tomorrow. pom.xml beside this file names the parts of
+   a broker and its tools, streams_pom.xml those of Kafka Streams.
+2. Jars are kept in <the user's cache>/ottla/kafka/<release>[-streams], never in the repository. Such a directory is
    complete: it is filled under another name and renamed, so that tests running side by side can all ask for it.
 3. Where there is no Java, no Maven or no way to the jars, JarsMissing says which; a test skips itself with that
    sentence. A download that failed once is not tried again in the same run.
@@ -20,7 +22,7 @@ from pathlib import Path
 RELEASES = {"3.9": "3.9.2", "4.3": "4.3.1"}
 DOWNLOAD_LIMIT_S = 600
 HEAP_MB = 256
-POM = Path(__file__).with_name("pom.xml")
+POMS = {"broker": Path(__file__).with_name("pom.xml"), "streams": Path(__file__).with_name("streams_pom.xml")}
 
 
 class JarsMissing(Exception):
@@ -32,22 +34,22 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ottla" / "kafka"
 
 
-def find_jars(line: str) -> Path:
+def find_jars(line: str, part: str = "broker") -> Path:
     """The jars of a release line ("3.9", "4.3"), from the cache or with Maven."""
-    found = _find_once(line)
+    found = _find_once(line, part)
     if isinstance(found, JarsMissing):
         raise found
     return found
 
 
 @functools.cache
-def _find_once(line: str) -> Path | JarsMissing:
+def _find_once(line: str, part: str) -> Path | JarsMissing:
     if shutil.which("java") is None:
         return JarsMissing("needs Apache Kafka, and there is no java on this machine")
-    wanted = cache_directory() / RELEASES[line]
+    wanted = cache_directory() / (RELEASES[line] + ("" if part == "broker" else f"-{part}"))
     try:
         if not wanted.is_dir():
-            _download(RELEASES[line], wanted)
+            _download(RELEASES[line], wanted, POMS[part])
     except JarsMissing as reason:
         return reason
     return wanted
@@ -58,19 +60,19 @@ def java_command(jars: Path, main_class: str, *arguments: str) -> list[str]:
     return ["java", f"-Xmx{HEAP_MB}m", "-XX:+UseSerialGC", "-cp", f"{jars}/*", main_class, *arguments]
 
 
-def _download(release: str, wanted: Path) -> None:
+def _download(release: str, wanted: Path, pom: Path) -> None:
     if shutil.which("mvn") is None:
         raise JarsMissing(f"needs the jars of Apache Kafka {release} in {wanted}, and there is no mvn to fetch them")
     wanted.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=wanted.parent) as scratch:
         filled = Path(scratch) / "jars"
-        _run_maven(release, filled)
+        _run_maven(release, filled, pom)
         if not wanted.is_dir():
             filled.rename(wanted)
 
 
-def _run_maven(release: str, directory: Path) -> None:
-    command = ["mvn", "--batch-mode", "--quiet", "--file", str(POM), "dependency:copy-dependencies"]
+def _run_maven(release: str, directory: Path, pom: Path) -> None:
+    command = ["mvn", "--batch-mode", "--quiet", "--file", str(pom), "dependency:copy-dependencies"]
     # Kafka 3 brings a second logger, and two of them complain about each other.
     parts = ["-DincludeScope=runtime", "-DexcludeArtifactIds=slf4j-reload4j"]
     options = [f"-Dkafka.version={release}", f"-DoutputDirectory={directory}", *parts]
