@@ -1,8 +1,8 @@
 """Servers and loads as processes: started, asked how much CPU and memory they took, ended.
 
-Every process finds compiled modules, as one that was installed does: a checkout whose environment forbids bytecode files
-would be measured compiling itself. A broker gets a directory of its own and an address that is known before it starts, so that the time to its first answer
-can be taken from outside. Whoever opens a `Child` ends it with `with`.
+Every process finds compiled modules, as one that was installed does: a checkout whose environment forbids bytecode
+files would be measured compiling itself. A broker gets a directory of its own and an address that is known before it
+starts, so that the time to its first answer can be taken from outside. Whoever opens a `Child` ends it with `with`.
 """
 
 from __future__ import annotations
@@ -100,6 +100,7 @@ class BrokerProcess(Child):
         address = f"127.0.0.1:{self.port}"
         super().__init__("ottla", "broker", "start", "--data", str(directory), "--listen", address, *pairs)
         self.answered_s = self._first_answer() - self.begun_s
+        self.start_cpu_s = self.cpu_s
 
     def _first_answer(self) -> float:
         end_s = self.begun_s + START_LIMIT_S

@@ -24,7 +24,9 @@ from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.network.processor import Answer, CloseConnection, Connection
 from ottla.errors import BrokerError, MalformedMessage, UnknownServerError, UnsupportedVersion
 from ottla.protocol.api import APIS, Api
-from ottla.protocol.compiled import decode_prefix, encode
+from ottla.protocol.compile_decode import FAILURES as DECODE_FAILURES
+from ottla.protocol.compile_encode import FAILURES as ENCODE_FAILURES
+from ottla.protocol.compiled import decode_prefix, decoder, encode, encoder
 from ottla.protocol.header import API_VERSIONS_KEY, decode_request_header, encode_response, response_header_version
 from ottla.protocol.schema import ArrayOf, Message, Primitive
 
@@ -46,12 +48,24 @@ _ANSWER_HEADERS: Final = (struct.Struct(">i"), struct.Struct(">ix"))
 class Lane:
     """What all requests of one API and version have in common."""
 
-    __slots__ = ("answer_header", "api", "handler", "has_error_code", "requests", "times", "version")
+    __slots__ = (
+        "answer_header",
+        "api",
+        "decode",
+        "encode",
+        "handler",
+        "has_error_code",
+        "requests",
+        "times",
+        "version",
+    )
 
     def __init__(self, broker: Broker, api: Api, version: int) -> None:
         self.api = api
         self.version = version
         self.handler: Handler = import_module(f"ottla.broker.handlers.{api.module}").handle
+        self.decode = decoder(api.request, version)
+        self.encode: Callable[[Any], list[Any]] = encoder(api.response, version)
         self.answer_header = _ANSWER_HEADERS[response_header_version(api.key, version)]
         self.has_error_code = any(field.name == "error_code" for field in api.response.fields)
         self.requests, self.times = broker.request_metrics.of(api, version)
@@ -75,7 +89,10 @@ class Dispatch:
         if lane is None:
             return self._unknown_version(frame)
         context, position = _context(lane, frame, connection)
-        request, _ = decode_prefix(lane.api.request, version, frame, position)
+        try:
+            request, _ = lane.decode(frame, position)
+        except DECODE_FAILURES:
+            request, _ = decode_prefix(lane.api.request, version, frame, position)  # says what is wrong with it
         given = self._answer(lane, request, context)
         if isinstance(given, Later):
             later: Later[Answer | None] = Later()
@@ -104,7 +121,10 @@ class Dispatch:
             return None
         if lane.has_error_code and response.error_code:
             self._broker.request_metrics.failed(lane.api, response.error_code)
-        parts = encode(response, lane.version)
+        try:
+            parts = lane.encode(response)
+        except ENCODE_FAILURES:
+            parts = encode(response, lane.version)  # says what is wrong with it
         parts[0] = b"".join((lane.answer_header.pack(correlation_id), parts[0]))
         return parts
 

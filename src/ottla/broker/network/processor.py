@@ -116,6 +116,7 @@ class Connection:
             answer.when_given(lambda given: self._answered(waits_at, given))
         elif place is None:
             self._write_at_once(answer)
+            return
         else:
             self._answered(place, answer)
         self._read_or_rest()
@@ -145,6 +146,7 @@ class Connection:
         else:
             self._post(answer)
             self._write()
+            self._read_or_rest()
 
     def _answered(self, place: int, answer: Answer | None) -> None:
         if self._link is None:

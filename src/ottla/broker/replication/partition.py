@@ -44,6 +44,7 @@ class Partition:
         self.is_leader = False
         self.leader_epoch = NO_EPOCH
         self.in_sync_count = 0
+        self.is_durable = True  # whether what is acknowledged must be on this disk first
 
     # -- office ------------------------------------------------------------------------------------------------------
 
@@ -66,18 +67,13 @@ class Partition:
         self.is_leader = state is not None and state.leader == self._broker_id
         self.leader_epoch = state.leader_epoch if state is not None else NO_EPOCH
         self.in_sync_count = len(state.isr) if state is not None else 0
+        wish = self.log.settings.ottla_durability  # whoever changes the settings gives us the state again
+        is_alone = state is None or len(state.replicas) == 1
+        self.is_durable = is_alone if wish == "auto" else wish == "durable"
 
     @property
     def leader_id(self) -> int:
         return self._state.leader if self._state is not None else model.NO_LEADER
-
-    @property
-    def is_durable(self) -> bool:
-        """Whether what is acknowledged must be on this disk first."""
-        wish = self.log.settings.ottla_durability
-        if wish == "auto":
-            return self._state is None or len(self._state.replicas) == 1
-        return wish == "durable"
 
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
         if self.offline is not None:

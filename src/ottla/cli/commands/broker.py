@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import gc
 import logging
 import os
 import sys
@@ -156,7 +157,12 @@ async def _serve(settings: BrokerSettings, serve: Serve) -> None:
 
     stop = asyncio.Event()
     _stop_on_signals(stop)
-    await serve(settings, ready=lambda info: print(ready_line(info, settings), flush=True), stop=stop)
+
+    def ready(info: Any) -> None:
+        print(ready_line(info, settings), flush=True)
+        gc.freeze()  # what is there now stays; looking through it again and again would only make requests wait
+
+    await serve(settings, ready=ready, stop=stop)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
