@@ -130,7 +130,7 @@ class Broker:
         self.produce_purgatory = Purgatory(self.arm)
         self.fetch_purgatory = Purgatory(self.arm)
         self.commits = Commits()
-        self.offline: Callable[[Partition, KafkaStorageError], None] | None = None
+        self.offline: Callable[[], None] | None = None  # told when a sync failed
         self._flusher = Flusher(pool, now_ms=clock.now_ms, flushed=self.moved, failed=self._storage_failed)
         self._producer_ids = ProducerIdBlocks()
         self.groups = self._make_groups()
@@ -257,14 +257,20 @@ class Broker:
     def _storage_failed(self, partition: Partition, error: KafkaStorageError) -> None:
         if self.replicas.get(partition.name) is not partition:
             return  # it was deleted while it was synced
+        self.take_offline(partition, error)
+        if self.offline is not None:
+            self.offline()
+
+    def take_offline(self, partition: Partition, error: KafkaStorageError) -> None:
+        """The disk under a partition failed: whoever waits for it is told, and nobody is served from it any more."""
+        if partition.offline is not None:
+            return
         log.error("%s: the disk failed, the partition is offline: %s", partition.name, error)
         partition.offline = error
         self.moved(partition)
         runtime = self._runtimes.get(partition.name.topic)
         if runtime is not None:
             runtime.unload(partition.name.partition)
-        if self.offline is not None:
-            self.offline(partition, error)
 
     # -- topics ------------------------------------------------------------------------------------------------------
 

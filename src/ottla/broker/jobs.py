@@ -6,24 +6,36 @@ Each job decides on the loop and is bounded; what blocks runs on a worker (6b: n
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.compacting import keep_compact
 from ottla.clock import Clock
+from ottla.errors import KafkaStorageError
 from ottla.tasks import Schedule, TaskRunner
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.storage.manager import LogManager
 
+log = logging.getLogger(__name__)
+
 DELETE_LOOK_MS: Final = 1_000
 FLUSH_LOOK_MS: Final = 1_000  # flush.ms is rounded up to this
+DISK_LOOK_MS: Final = 1_000
 
 
-def start_jobs(broker: Broker, logs: LogManager, clock: Clock, pool: Executor | None) -> Callable[[], Awaitable[None]]:
-    """Begin; gives the call that ends them."""
+def start_jobs(
+    broker: Broker,
+    logs: LogManager,
+    clock: Clock,
+    pool: Executor | None,
+    last_disk_failed: Callable[[KafkaStorageError], None],
+) -> Callable[[], Awaitable[None]]:
+    """Begin; gives the call that ends them. `last_disk_failed` is told when no directory is left."""
+    broker.offline = lambda: see_failures(broker, logs, last_disk_failed)
     settings = broker.settings
     runner = TaskRunner(Schedule(broker.random.random), clock)
 
@@ -31,10 +43,15 @@ def start_jobs(broker: Broker, logs: LogManager, clock: Clock, pool: Executor | 
         logs.clean_up(clock.now_ms())
 
     async def checkpoint() -> None:
-        logs.checkpoint(clock.now_ms())
+        for job in logs.checkpoint_jobs():
+            await off_loop(pool, job.run)
 
     async def delete_due() -> None:
-        logs.delete_due(clock.now_ms())
+        for removal in logs.removals_due(clock.now_ms()):
+            await off_loop(pool, removal.run)
+
+    async def look_at_disks() -> None:
+        see_failures(broker, logs, last_disk_failed)
 
     async def flush_due() -> None:
         for partition in broker.replicas:
@@ -46,6 +63,7 @@ def start_jobs(broker: Broker, logs: LogManager, clock: Clock, pool: Executor | 
         ("checkpoints", checkpoint, settings.log_flush_offset_checkpoint_interval_ms),
         ("deletion", delete_due, DELETE_LOOK_MS),
         ("flush", flush_due, FLUSH_LOOK_MS),
+        ("disks", look_at_disks, DISK_LOOK_MS),
     ]
     for name, action, period_ms in periods_ms:
         runner.every(name, action, period_ms=period_ms, delay_ms=period_ms)
@@ -59,3 +77,26 @@ def start_jobs(broker: Broker, logs: LogManager, clock: Clock, pool: Executor | 
         await asyncio.gather(*tasks, return_exceptions=True)
 
     return end
+
+
+async def off_loop(pool: Executor | None, work: Callable[[], None]) -> None:
+    """Run blocking work on a worker, or here where there are none. What fails is seen by `see_failures`."""
+    try:
+        if pool is None:
+            work()
+        else:
+            await asyncio.get_running_loop().run_in_executor(pool, work)
+    except KafkaStorageError as error:
+        log.error("work on the disk failed: %s", error)
+
+
+def see_failures(broker: Broker, logs: LogManager, last_disk_failed: Callable[[KafkaStorageError], None]) -> None:
+    """Directories that failed since the last look: their partitions go offline; without any directory we stop."""
+    for failure in logs.failures():
+        log.error("the log directory %s is offline: %s", failure.directory, failure.error)
+        for name in failure.partitions:
+            partition = broker.replicas.get(name)
+            if partition is not None:
+                broker.take_offline(partition, failure.error)
+        if failure.is_last:
+            last_disk_failed(failure.error)

@@ -31,12 +31,16 @@ from ottla.broker.settings.endpoints import Endpoint, advertise
 from ottla.broker.settings.listeners import parse_connection_overrides
 from ottla.clock import Clock, SystemClock
 from ottla.cluster import model
+from ottla.cluster.config_layers import ConfigRules, topic_in_effect
 from ottla.cluster.features import SUPPORTED, first_features
 from ottla.cluster.store.embedded import EmbeddedStore, found_cluster_id
+from ottla.errors import KafkaStorageError
 from ottla.metrics import Registry
 from ottla.net.transport import LinkSettings, TcpTransport, Transport
+from ottla.settings import Settings
 from ottla.storage.files import DiskFiles, Files
 from ottla.storage.manager import LogManager
+from ottla.storage.settings import TopicSettings
 from ottla.values import random_uuid, uuid_to_text
 
 log = logging.getLogger(__name__)
@@ -92,6 +96,8 @@ class Server:
         self.broker: Broker
         self.info: ServerInfo
         self.admin_address: tuple[str, int] | None = None
+        self.failed = asyncio.Event()  # no log directory is left; `failure` says why
+        self.failure: KafkaStorageError | None = None
 
     # -- start and stop ----------------------------------------------------------------------------------------------
 
@@ -115,9 +121,9 @@ class Server:
             world.files.make_directory(directory)
         cluster_id = self._cluster_id(directories)
         broker_id = self.settings.wanted_id if self.settings.wanted_id is not None else DEFAULT_BROKER_ID
-        # The logs take the lock of their directories; nothing may be opened before that.
-        logs = self._open_logs(directories, cluster_id, broker_id, pool)
-        store = self._open_store(directories[0], cluster_id)
+        store = EmbeddedStore(directories[0], cluster_id, files=world.files, first=first_features())
+        logs = self._open_logs(directories, cluster_id, broker_id, pool, store)
+        self._stack.callback(store.close)
         self.broker = Broker(
             broker_id,
             self.settings,
@@ -136,7 +142,7 @@ class Server:
         endpoints = await self._listen(acceptor)
         self._register(store, broker_id, endpoints)
         self.broker.start()
-        self._stack.push_async_callback(start_jobs(self.broker, logs, world.clock, pool))
+        self._stack.push_async_callback(start_jobs(self.broker, logs, world.clock, pool, self._last_disk_failed))
         await self._start_admin()
         acceptor.release()
         self._is_ready = True
@@ -147,6 +153,10 @@ class Server:
             endpoints=endpoints,
             directories=directories,
         )
+
+    def _last_disk_failed(self, error: KafkaStorageError) -> None:
+        self.failure = error
+        self.failed.set()
 
     async def _quieten(self) -> None:
         """Everybody is answered, everything is on the disk."""
@@ -172,12 +182,28 @@ class Server:
         return wanted or found or uuid_to_text(random_uuid(self._world.random.randbytes))
 
     def _open_logs(
-        self, directories: Sequence[Path], cluster_id: str, broker_id: int, pool: ThreadPoolExecutor | None
+        self,
+        directories: Sequence[Path],
+        cluster_id: str,
+        broker_id: int,
+        pool: ThreadPoolExecutor | None,
+        store: EmbeddedStore,
     ) -> LogManager:
+        """Take the locks of the directories, then open every log with the settings of its topic.
+
+        The store is read when the first log asks for its settings: by then its directory is locked. Recovery must know
+        which topics are compacted, because only there a gap between offsets is no damage.
+        """
+        rules = ConfigRules(broker_id=broker_id, broker=self.settings, group=Settings)
+
+        def settings_of(topic: str) -> TopicSettings:
+            return topic_in_effect(store.load(), topic, rules)
+
         logs = LogManager(
             directories,
             files=self._world.files,
             default_settings=self.settings.topic_defaults(),
+            settings_of=settings_of,
             cluster_id=cluster_id,
             broker_id=broker_id,
             random_bytes=self._world.random.randbytes,
@@ -185,12 +211,6 @@ class Server:
         self._stack.callback(logs.close)
         logs.open(self._world.clock.now_ms(), pool=pool)
         return logs
-
-    def _open_store(self, directory: Path, cluster_id: str) -> EmbeddedStore:
-        store = EmbeddedStore(directory, cluster_id, files=self._world.files, first=first_features())
-        store.load()
-        self._stack.callback(store.close)
-        return store
 
     def _make_acceptor(self) -> Acceptor:
         settings = self.settings
@@ -267,13 +287,18 @@ def _or_system(size_bytes: int) -> int | None:
 async def serve(
     settings: BrokerSettings, *, ready: Callable[[ServerInfo], None], stop: asyncio.Event, world: World | None = None
 ) -> None:
-    """Run a broker until `stop` is set."""
+    """Run a broker until `stop` is set; raises when its last log directory failed."""
     server = Server(settings, world)
     ready(await server.start())
+    waits = [asyncio.ensure_future(event.wait()) for event in (stop, server.failed)]
     try:
-        await stop.wait()
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
+        for each in waits:
+            each.cancel()
         await server.stop()
+    if server.failure is not None:
+        raise server.failure
 
 
 @contextlib.asynccontextmanager
