@@ -154,6 +154,11 @@ class Server:
             directories=directories,
         )
 
+    @property
+    def broker_files(self) -> Files:
+        """The door to the disk; tests make it fail."""
+        return self._world.files
+
     def _last_disk_failed(self, error: KafkaStorageError) -> None:
         self.failure = error
         self.failed.set()
