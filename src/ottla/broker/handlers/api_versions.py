@@ -8,6 +8,7 @@ Features with a minimum of 0 are left out below version 4, because older Java cl
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.effects import RequestContext
@@ -52,6 +53,7 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext)
     )
 
 
+@cache  # anybody may ask, as often as he likes; the answer is the same for as long as the broker runs
 def advertised(keys: frozenset[int]) -> list[ApiVersion]:
     found = []
     for key in sorted(keys):

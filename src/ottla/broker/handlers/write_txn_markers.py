@@ -5,7 +5,8 @@ Asked by transaction coordinators, and by the tool that ends hanging transaction
 The answer comes when every marker is committed or refused. A partition that is not here is UNKNOWN_TOPIC_OR_PARTITION;
 an old producer epoch is INVALID_PRODUCER_EPOCH and an old coordinator epoch TRANSACTION_COORDINATOR_FENCED, because the
 log knows newer ones. From version 2 on the transaction's version comes with the marker: in version 2 of transactions an
-end raises the epoch, so a marker with the epoch that is known already is refused, too.
+end raises the epoch, so a marker with the epoch that is known already is refused, too. A marker of a producer that
+cannot be (a negative id or epoch) is INVALID_REQUEST for its partitions and keeps no other marker from being written.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ottla.broker.answers import Later, gather
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.transactions.markers import WriteMarkers
 from ottla.broker.replication.markers import write_marker
-from ottla.errors import NONE, BrokerError, UnknownTopicOrPartition
+from ottla.errors import NONE, BrokerError, InvalidRequest, UnknownTopicOrPartition
 from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -56,6 +57,9 @@ def _write(broker: Broker, marker: WritableTxnMarker, name: TopicPartition) -> L
     def told(error: BrokerError | None) -> None:
         later.give(_Outcome(marker.producer_id, name, NONE if error is None else error.code))
 
+    if marker.producer_id < 0 or marker.producer_epoch < 0:
+        told(InvalidRequest(f"no producer has id {marker.producer_id} and epoch {marker.producer_epoch}"))
+        return later
     partition = broker.replicas.get(name)
     if partition is None or partition.offline is not None:
         told(UnknownTopicOrPartition(str(name)))

@@ -1,0 +1,560 @@
+"""Hostile bytes against a live broker over real sockets: an error or a closed connection, and nothing else.
+
+1. Frames that no decoder accepts (random bytes, mutated requests of every API and version, unknown keys and versions,
+   sizes that lie, other protocols) leave everything as it was: topics, log end offsets, groups, the whole image.
+2. Frames that still mean something may do what they say, but what they do not name stays as it was.
+3. A good client works all the time and never waits longer than GOOD_LIMIT_S for an answer.
+4. Nothing is left behind: no connection, no waiting request; and no logger of ours says ERROR.
+5. Memory of a broker process stays within a budget: against clients that claim much, that never read, and against
+   batches that decompress to much more than they are (one for each codec).
+
+`make test` sends FRAMES of each of the two kinds; OTTLA_HOSTILE_FRAMES sets another number, and the marked test sends
+LONG_FRAMES. A frame that breaks something is printed in hex by the failure, or found by its seed, the test's name.
+"""
+
+import contextlib
+import logging
+import os
+import random
+import select
+import socket
+import struct
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from tests.conformance.our_broker import BrokerProcess
+from tests.fuzz.mutate import ABSURD, mutate
+from tests.fuzz.targets import message_seeds, request_frames
+
+from ottla.broker.served import SERVED_APIS
+from ottla.errors import InvalidRecord, InvalidRequest, OttlaError
+from ottla.protocol import compiled
+from ottla.protocol.api import APIS
+from ottla.protocol.header import decode_request, decode_response, encode_request
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from ottla.records.builder import BatchBuilder
+from ottla.records.checksum import crc32c
+from ottla.records.compression import Compression, compress
+from ottla.records.layout import DECOMPRESSED_LIMIT_BYTES, HEADER_BYTES
+from ottla.testing.broker import KafkaBroker
+
+FRAMES = int(os.environ.get("OTTLA_HOSTILE_FRAMES", "3000"))
+LONG_FRAMES = 250_000
+PER_CONNECTION = 12
+WAIT_S = 10
+GOOD_LIMIT_S = 3.0
+PATIENCE_S = 0.03  # a frame may be a request that waits; then its connection is left
+LEDGER, GOOD = "ledger", "good-client"
+MIB = 1 << 20
+CODECS = [each for each in Compression if each]
+BOMB_LIMIT_BYTES = 2 * DECOMPRESSED_LIMIT_BYTES + 16 * MIB  # pieces, and the whole that is made of them
+ASK_ID = 0x7EADBEEF
+ASK = b"".join(encode_request(ApiVersionsRequest(), version=0, correlation_id=ASK_ID, client_id="asks"))
+OPEN_FILES_SLACK = 12  # what the good client and its threads may hold
+HELLOS = [
+    b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n",
+    b"POST /topics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc",
+    b"SSH-2.0-OpenSSH_9.6\r\n",
+    bytes.fromhex("16030100f8010000f40303") + bytes(240),
+    bytes.fromhex("15030300020228"),
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+]
+
+
+# -- a client without manners ------------------------------------------------------------------------------------------
+
+
+def framed(frame: bytes) -> bytes:
+    return struct.pack(">i", len(frame)) + frame
+
+
+def connect(servers: str) -> socket.socket:
+    host, port = servers.split(":")
+    opened = socket.create_connection((host, int(port)), timeout=WAIT_S)
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return opened
+
+
+def is_closed_after(servers: str, data: bytes) -> bool:
+    """Whether the broker ends the connection that these bytes came by."""
+    with connect(servers) as link:
+        return drained(send(link, data), WAIT_S) == "closed"
+
+
+def send(link: socket.socket, data: bytes) -> socket.socket:
+    with contextlib.suppress(ConnectionError):
+        link.sendall(data)
+    return link
+
+
+def drained(link: socket.socket, patience_s: float) -> str:
+    """Read until the broker answers ASK ("answered"), closes ("closed") or says nothing for a while ("waits")."""
+    seen = b""
+    while select.select([link], [], [], patience_s)[0]:
+        try:
+            more = link.recv(1 << 16)
+        except ConnectionError:
+            return "closed"
+        if not more:
+            return "closed"
+        seen = seen[-8:] + more
+        if struct.pack(">i", ASK_ID) in seen:
+            return "answered"
+    return "waits"
+
+
+def answers(servers: str) -> bool:
+    with connect(servers) as link:
+        return drained(send(link, framed(ASK)), WAIT_S) == "answered"
+
+
+def asked(link: socket.socket, request: Any, version: int) -> Any:
+    send(link, framed(b"".join(encode_request(request, version=version, correlation_id=5, client_id="hostile"))))
+    stream = link.makefile("rb")
+    (size,) = struct.unpack(">i", stream.read(4))
+    api = next(api for api in APIS.values() if api.request is type(request))
+    return decode_response(api, version, stream.read(size))[1]
+
+
+# -- what it sends -----------------------------------------------------------------------------------------------------
+
+
+def seeds() -> list[bytes]:
+    """A valid request of every API and version that is served, and all that were captured from clients."""
+    made = []
+    for api in (APIS[key] for key in sorted(SERVED_APIS)):
+        for version in range(api.versions.min, api.versions.max + 1):
+            request = compiled.decode(api.request, version, message_seeds(api.request, version, 1)[0])
+            made.append(b"".join(encode_request(request, version=version, correlation_id=1, client_id="fuzz")))
+    return made + request_frames()
+
+
+def is_request(frame: bytes) -> bool:
+    try:
+        header, _ = decode_request(frame)
+    except OttlaError:
+        return False
+    return header.request_api_key in SERVED_APIS
+
+
+def frames_that_mean_nothing(source: random.Random, count: int) -> Iterator[bytes]:
+    known = seeds()
+    for number in range(count):
+        frame = known[number % len(known)]
+        kind = source.randrange(8)
+        if kind == 0:
+            yield from _unless_request(source.randbytes(source.choice((0, 1, 7, 8, 30, 400))))
+        elif kind == 1:
+            unknown = (source.choice((-1, 62, 999, 32767)), source.randrange(20)), (source.randrange(80), 99)
+            yield from _unless_request(struct.pack(">hh", *source.choice(unknown)) + frame[4:])
+        else:
+            yield _broken(frame, source)
+
+
+def _broken(frame: bytes, source: random.Random) -> bytes:
+    while is_request(made := mutate(frame, source)):
+        pass
+    return made
+
+
+def _unless_request(frame: bytes) -> list[bytes]:
+    # ApiVersions of an unknown version is answered by design, and changes nothing.
+    return [] if is_request(frame) else [frame]
+
+
+def frames_that_mean_something(source: random.Random, count: int) -> Iterator[bytes]:
+    known = [frame for frame in seeds() if is_request(frame)]
+    for number in range(count):
+        made = mutate(known[number % len(known)], source)
+        yield made if is_request(made) else known[number % len(known)]
+
+
+def play(servers: str, frames: Iterator[bytes], *, alone: bool) -> Counter[str]:
+    """Send the frames, each on a connection that still lives, ASK behind each; gives how they ended."""
+    ended: Counter[str] = Counter()
+    link: socket.socket | None = None
+    for number, frame in enumerate(frames):
+        if link is None or alone or number % PER_CONNECTION == 0:
+            link = _again(link, servers)
+        outcome = drained(send(link, framed(frame) + framed(ASK)), WAIT_S if alone else PATIENCE_S)
+        ended[outcome] += 1
+        if outcome != "answered":
+            link = _again(link, None)
+    _again(link, None)
+    return ended
+
+
+def _again(link: socket.socket | None, servers: str | None) -> Any:
+    if link is not None:
+        link.close()
+    return connect(servers) if servers is not None else None
+
+
+# -- what must not change ----------------------------------------------------------------------------------------------
+
+
+def state(broker: KafkaBroker) -> Any:
+    """All that is kept, but for what the good client writes."""
+    snapshot = broker.snapshot()
+    ends = {name: end for name, end in snapshot.end_offsets.items() if name.topic != GOOD}
+    return ends, snapshot.topics, broker.call(lambda server: id(server.broker.image))
+
+
+def ledger(broker: KafkaBroker) -> Any:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": LEDGER})
+    committed = consumer.committed([TopicPartition(LEDGER, 0)], WAIT_S)[0].offset
+    low_high = consumer.get_watermark_offsets(TopicPartition(LEDGER, 0), WAIT_S)
+    consumer.close()
+    return committed, low_high
+
+
+def eventually(condition: Callable[[], bool], wait_s: float = WAIT_S) -> bool:
+    end_s = time.monotonic() + wait_s
+    while not condition() and time.monotonic() < end_s:
+        time.sleep(0.02)
+    return condition()
+
+
+def open_files(process: int | str) -> int:
+    return sum(1 for _ in Path(f"/proc/{process}/fd").iterdir())
+
+
+def fill(servers: str, topic: str, records: int = 10, size_bytes: int = 100) -> None:
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(WAIT_S)
+    producer = Producer({"bootstrap.servers": servers, "message.max.bytes": 2 * MIB})
+    for _ in range(records):
+        producer.produce(topic, os.urandom(size_bytes), partition=0)
+    assert producer.flush(WAIT_S) == 0
+
+
+class GoodClient:
+    """Produces one record after the other while the others misbehave; remembers the longest wait."""
+
+    def __init__(self, servers: str) -> None:
+        self._producer = Producer({"bootstrap.servers": servers, "acks": "all", "linger.ms": 0})
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._work)
+        self.delivered, self.longest_s, self.problems = 0, 0.0, list[Any]()
+
+    def _work(self) -> None:
+        while not self._over.is_set():
+            started_s = time.monotonic()
+            self._producer.produce(GOOD, b"still here", partition=0, on_delivery=self._told)
+            self._producer.flush(WAIT_S)
+            self.longest_s = max(self.longest_s, time.monotonic() - started_s)
+            self._over.wait(0.02)
+
+    def _told(self, error: Any, _: Any) -> None:
+        self.delivered += error is None
+        self.problems += [error] * (error is not None)
+
+    def __enter__(self) -> "GoodClient":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join(WAIT_S)
+        assert self.problems == []
+        assert self.delivered > 0
+        assert self.longest_s < GOOD_LIMIT_S
+
+
+class Heard(logging.Handler):
+    """What loggers of ours say; caplog forgets the test when its fixtures end."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.said: list[str] = []
+        self.wrong: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said = [record.getMessage()]
+        if record.levelno >= logging.ERROR:
+            self.wrong.append(self.format(record))
+
+
+@pytest.fixture
+def heard() -> Iterator[Heard]:
+    handler, loggers = Heard(), [logging.getLogger(name) for name in ("ottla", "asyncio")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+    yield handler
+    for logger, level in zip(loggers, before, strict=True):
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+@pytest.fixture
+def broker(heard: Heard) -> Iterator[KafkaBroker]:
+    """A broker with a ledger, a group that has read it, and a good client at work; checked when the test is over."""
+    with KafkaBroker(seed=1) as broker:
+        fill(broker.bootstrap_servers, LEDGER)
+        fill(broker.bootstrap_servers, GOOD, 1)
+        reader = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": LEDGER})
+        reader.commit(offsets=[TopicPartition(LEDGER, 0, 7)], asynchronous=False)
+        reader.close()
+        before, open_before = ledger(broker), open_files("self")
+        with GoodClient(broker.bootstrap_servers):
+            yield broker
+        assert ledger(broker) == before == (7, (0, 10))
+        assert eventually(lambda: open_files("self") <= open_before + OPEN_FILES_SLACK)
+        assert is_closed_after(broker.bootstrap_servers, framed(b""))
+        assert "closing the connection" in heard.said[0], "the log is not heard"
+    assert heard.wrong == []
+
+
+# -- frames ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_frames_that_mean_nothing_change_nothing(broker: KafkaBroker, part: int) -> None:
+    refuse_all(broker, f"nothing {part}", FRAMES // 2)
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_frames_that_mean_something_touch_only_what_they_name(broker: KafkaBroker, part: int) -> None:
+    survive_all(broker, f"something {part}", FRAMES // 2)
+
+
+@pytest.mark.long
+def test_half_a_million_hostile_frames(broker: KafkaBroker) -> None:
+    refuse_all(broker, "long nothing", LONG_FRAMES)
+    survive_all(broker, "long something", LONG_FRAMES)
+
+
+def refuse_all(broker: KafkaBroker, seed: str, count: int) -> None:
+    before = state(broker)
+    ended = play(broker.bootstrap_servers, frames_that_mean_nothing(random.Random(seed), count), alone=True)
+    assert ended["waits"] == 0
+    assert ended["closed"] > count * 0.8
+    assert state(broker) == before
+
+
+def survive_all(broker: KafkaBroker, seed: str, count: int) -> None:
+    ended = play(broker.bootstrap_servers, frames_that_mean_something(random.Random(seed), count), alone=False)
+    assert ended["answered"] > count * 0.5, ended
+    assert answers(broker.bootstrap_servers)
+
+
+def test_batches_that_were_changed_on_their_way_are_refused(broker: KafkaBroker) -> None:
+    source, before, refused = random.Random("batches"), state(broker), 0
+    with connect(broker.bootstrap_servers) as link:
+        for number in range(500):
+            batch = made_batch(Compression(number % 5), [b"value"] * 3)
+            changed = mutate(batch, source)
+            if changed[8:12] + changed[16:] == batch[8:12] + batch[16:]:
+                continue  # base offset and leader epoch are the broker's to write and not under the checksum
+            answer = asked(link, produce(LEDGER, changed), 9)
+            assert answer.responses[0].partition_responses[0].error_code != 0, changed.hex()
+            refused += 1
+    assert refused > 400
+    assert state(broker) == before
+
+
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (-(1 << 63), 0), (5, -1)])
+def test_a_marker_of_a_producer_that_cannot_be_is_refused(broker: KafkaBroker, producer_id: int, epoch: int) -> None:
+    marker = WritableTxnMarker(
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        transaction_result=True,
+        topics=[WritableTxnMarkerTopic(name=LEDGER, partition_indexes=[0])],
+        coordinator_epoch=0,
+    )
+    with connect(broker.bootstrap_servers) as link:
+        answer = asked(link, WriteTxnMarkersRequest(markers=[marker]), 1)
+    assert answer.markers[0].topics[0].partitions[0].error_code == InvalidRequest.code
+
+
+def made_batch(compression: Compression, values: list[bytes]) -> bytes:
+    builder = BatchBuilder(compression=compression, size_limit_bytes=MIB)
+    for value in values:
+        assert builder.append(int(time.time() * 1000), b"key", value)
+    return bytes(builder.close())
+
+
+def produce(topic: str, records: bytes) -> ProduceRequest:
+    data = PartitionProduceData(index=0, records=memoryview(records))
+    topics = [TopicProduceData(name=topic, partition_data=[data])]
+    return ProduceRequest(transactional_id=None, acks=-1, timeout_ms=1000, topic_data=topics)
+
+
+# -- sizes, strangers, slowness ----------------------------------------------------------------------------------------
+
+
+def test_sizes_that_lie_and_other_protocols_end_their_connection(broker: KafkaBroker) -> None:
+    before, servers = state(broker), broker.bootstrap_servers
+    sizes = [struct.pack(">i", size) for size in (-1, -(1 << 31), (1 << 31) - 1, 104_857_601)]
+    absurd = [lie.ljust(4, b"\xff") for lie in ABSURD]
+    for hello in [*sizes, *absurd, *HELLOS, framed(b""), framed(b"") * 1000]:
+        assert is_closed_after(servers, hello), hello
+        assert is_closed_after(servers, framed(ASK[:-3]) + hello), hello
+    assert state(broker) == before
+
+
+def test_what_stands_before_garbage_is_answered_and_the_garbage_ends_the_connection(broker: KafkaBroker) -> None:
+    before, source = state(broker), random.Random("pipelined")
+    for _ in range(50):
+        with connect(broker.bootstrap_servers) as link:
+            garbage = source.choice((struct.pack(">i", -5), framed(b"\x7f" * 9), framed(b""), HELLOS[0]))
+            assert drained(send(link, framed(ASK) * 3 + garbage + framed(ASK) * 3), WAIT_S) == "answered"
+            assert eventually(lambda link=link: drained(link, PATIENCE_S) == "closed")  # type: ignore[misc]
+    assert state(broker) == before
+
+
+def test_a_request_that_comes_byte_by_byte_is_answered_and_holds_up_nobody(broker: KafkaBroker) -> None:
+    slow = [connect(broker.bootstrap_servers) for _ in range(40)]
+    for position in range(len(framed(ASK))):
+        for link in slow:
+            link.sendall(framed(ASK)[position : position + 1])
+    assert {drained(link, WAIT_S) for link in slow} == {"answered"}
+    for link in slow:
+        link.sendall(framed(ASK)[:9])  # and now half of one, and gone
+        link.close()
+
+
+def test_connections_that_come_and_go_leave_nothing(broker: KafkaBroker) -> None:
+    before = state(broker)
+    for number in range(600):
+        link = connect(broker.bootstrap_servers)
+        if number % 3 == 1:  # gone with a reset, while the answer is on its way
+            send(link, framed(ASK))
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        elif number % 3 == 2:
+            send(link, framed(ASK)[: number % 20])
+        link.close()
+    is_closed_after(broker.bootstrap_servers, HELLOS[0])
+    assert state(broker) == before
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+
+class MeasuredBroker(BrokerProcess):
+    """A broker process whose memory and files are looked at from outside."""
+
+    @property
+    def id(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def resident_bytes(self) -> int:
+        return self._status("VmRSS")
+
+    def peak_bytes(self) -> int:
+        return self._status("VmHWM")
+
+    def forget_peak(self) -> None:
+        Path(f"/proc/{self.id}/clear_refs").write_text("5")
+
+    def _status(self, name: str) -> int:
+        lines = Path(f"/proc/{self.id}/status").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
+
+    @contextlib.contextmanager
+    def within(self, budget_bytes: int) -> Iterator[None]:
+        """What is done inside may take this much memory, and leaves no file open and no fault in the log."""
+        self.forget_peak()
+        before_bytes, open_before = self.resident_bytes(), open_files(self.id)
+        yield
+        assert answers(self.bootstrap_servers)
+        grown_bytes = self.peak_bytes() - before_bytes
+        print(f"grown by {grown_bytes / MIB:.1f} MiB of {budget_bytes / MIB:.0f}")
+        assert grown_bytes <= budget_bytes
+        assert eventually(lambda: open_files(self.id) <= open_before + 2)
+        assert self.faults() == []
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MeasuredBroker]:
+    with MeasuredBroker(tmp_path_factory.mktemp("hostile")) as broker:
+        fill(broker.bootstrap_servers, LEDGER, 20, MIB // 2)
+        yield broker
+
+
+@contextlib.contextmanager
+def crowd(servers: str, count: int) -> Iterator[list[socket.socket]]:
+    with contextlib.ExitStack() as links:
+        yield [links.enter_context(connect(servers)) for _ in range(count)]
+
+
+def test_memory_follows_what_was_sent_and_not_what_was_claimed(process: MeasuredBroker) -> None:
+    with process.within(60 * MIB), crowd(process.bootstrap_servers, 100) as links:
+        for link in links:
+            send(link, struct.pack(">i", 100 * MIB) + bytes(1000))
+        assert answers(process.bootstrap_servers)
+
+
+def test_clients_that_fetch_and_never_read_pin_little(process: MeasuredBroker) -> None:
+    wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=MIB)
+    fetch = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[FetchTopic(topic=LEDGER, partitions=[wanted])])
+    frame = framed(b"".join(encode_request(fetch, version=11, correlation_id=3, client_id="deaf")))
+    with process.within(40 * 2 * MIB), crowd(process.bootstrap_servers, 40) as links:
+        pile_up(links, frame * 200)
+        assert answers(process.bootstrap_servers)
+
+
+def test_clients_that_ask_and_never_read_pin_little(process: MeasuredBroker) -> None:
+    with process.within(20 * 10 * MIB), crowd(process.bootstrap_servers, 20) as links:
+        pile_up(links, framed(ASK) * 50_000)
+        assert answers(process.bootstrap_servers)
+
+
+def pile_up(links: list[socket.socket], data: bytes) -> None:
+    """Send as much as the broker takes, and read nothing."""
+    for link in links:
+        link.settimeout(0.1)
+        with contextlib.suppress(TimeoutError):
+            send(link, data)
+
+
+# -- bombs -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compression", CODECS, ids=lambda each: each.label)
+def test_a_bomb_is_refused_and_takes_a_bounded_part_of_memory(
+    process: MeasuredBroker, compression: Compression
+) -> None:
+    bomb = bombs(compression)
+    with process.within(BOMB_LIMIT_BYTES), connect(process.bootstrap_servers) as link:
+        for _ in range(3):
+            answer = asked(link, produce(LEDGER, bomb), 9).responses[0].partition_responses[0]
+            assert (answer.error_code, answer.base_offset) == (InvalidRecord.code, -1)
+
+
+@pytest.mark.parametrize("compression", CODECS, ids=lambda each: each.label)
+def test_what_compresses_well_is_no_bomb(process: MeasuredBroker, compression: Compression) -> None:
+    size_bytes = (12 if compression is Compression.SNAPPY else 100) * MIB
+    batch = made_batch(compression, [bytes(size_bytes)])
+    with process.within(BOMB_LIMIT_BYTES), connect(process.bootstrap_servers) as link:
+        answer = asked(link, produce(LEDGER, batch), 9).responses[0].partition_responses[0]
+        assert answer.error_code == 0, answer
+
+
+def bombs(compression: Compression) -> bytes:
+    """A batch of less than a megabyte, its checksum right, that would be more than the limit when decompressed."""
+    payload = compress(compression, bytes(DECOMPRESSED_LIMIT_BYTES + MIB))
+    if compression is Compression.SNAPPY:  # 22:1 is the best it can do, so it has to lie about its size
+        payload = b"\xff\xff\xff\xff\x07" + compress(compression, bytes(MIB))[20:]
+    batch = bytearray(made_batch(compression, [b""])[:HEADER_BYTES]) + payload
+    struct.pack_into(">i", batch, 8, len(batch) - 12)
+    struct.pack_into(">I", batch, 17, crc32c(batch[21:]))
+    assert len(batch) < MIB
+    return bytes(batch)
