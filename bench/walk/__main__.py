@@ -3,6 +3,7 @@
     python -m bench.walk                    the table, in less than three minutes
     python -m bench.walk --only produce     one part: produce, fetch, latency, start, memory, fairness, consumers
     python -m bench.walk --rounds 7         more rounds, steadier medians
+    python -m bench.walk --set socket.receive.buffer.bytes=-1      the broker with other settings
     python -m bench.walk --json             for other programs
     python -m bench.walk --markdown         as docs/performance.md has it
 
@@ -19,7 +20,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from bench.walk import behaviour, throughput
+from bench.walk import behaviour, processes, throughput
 from bench.walk.figures import Figure
 
 PARTS = {
@@ -38,11 +39,13 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="how often the sides take turns (default 5)")
     parser.add_argument("--only", metavar="PART", choices=PARTS, help=f"one part: {', '.join(PARTS)}")
     parser.add_argument("--root", type=Path, help="where data is written (default: the system's temporary directory)")
+    parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="a setting of the broker")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print JSON")
     shape.add_argument("--markdown", action="store_true", help="print a Markdown table")
     arguments = parser.parse_args()
 
+    processes.broker_settings += arguments.set
     figures = measure(arguments.root, arguments.rounds, arguments.only)
     if arguments.json:
         print(json.dumps([{**asdict(each), "reached": each.reached} for each in figures], indent=2))

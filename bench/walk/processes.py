@@ -33,6 +33,10 @@ ENVIRONMENT: Final = {
 }
 
 
+# Settings for every broker of this run, from the command line.
+broker_settings: list[str] = []
+
+
 class Child:
     """A process of ours."""
 
@@ -94,9 +98,10 @@ class BareServer(Child):
 class BrokerProcess(Child):
     """`ottla broker start` in `directory`, with the durability that is compared with Kafka's own."""
 
-    def __init__(self, directory: Path, *settings: str) -> None:
+    def __init__(self, directory: Path) -> None:
         self.port = free_port()
-        pairs = [f"--set={each}" for each in ("ottla.durability=replicated", "ottla.admin.listener=", *settings)]
+        settings = ("ottla.durability=replicated", "ottla.admin.listener=", *broker_settings)
+        pairs = [f"--set={each}" for each in settings]
         address = f"127.0.0.1:{self.port}"
         super().__init__("ottla", "broker", "start", "--data", str(directory), "--listen", address, *pairs)
         self.answered_s = self._first_answer() - self.begun_s

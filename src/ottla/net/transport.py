@@ -255,10 +255,13 @@ class FramedLink(abc.ABC):
         if self._ending:
             return
         try:
-            self._kept_back.extend(self._reader.received(nbytes))
+            frames = self._reader.received(nbytes)
         except OttlaError as error:
             self.abort(error)
             return
+        if not frames:
+            return  # a part of a big one; there will be many
+        self._kept_back.extend(frames)
         self._deliver()
         if self._reader.broken is not None:
             self.abort(self._reader.broken)
