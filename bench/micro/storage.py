@@ -195,8 +195,8 @@ def commit_ours(directory: Path, batch: bytearray, rounds: int) -> float:
 def commit_row(root: Path, rounds: int) -> Row:
     batch = batch_of(1 << 10)
     sides = {
-        "ours": lambda at: commit_ours(at, batch, 10),
-        "theirs": lambda at: commit_bare(at, batch, 20),
+        "ours": lambda at: commit_ours(at, batch, 50),
+        "theirs": lambda at: commit_bare(at, batch, 200),
     }
     name = "group commit, 100 appenders, rate: ours / fdatasync each"
     return _rate_row(root, rounds, name, 15, sides, 1.0, "appends/s")
