@@ -12,7 +12,9 @@ A link is one open connection. It calls four methods of its LinkEvents, always o
    Writing to a link that is closing does nothing.
 4. `close` writes what waits, at most for `close_limit_ms`, and then closes; `abort` closes now.
 5. Nothing leaks into the loop: an exception in one of the four methods is logged and ends this link, no other.
-6. Errors are declared ones: `connect` says in words whether the name, the port, TLS or the network was wrong.
+6. Others get their turn: after TURN_FRAMES frames that came together the rest waits for the next turn of the loop, and
+   nothing more is read meanwhile. A chunk of tiny requests is thousands of them.
+7. Errors are declared ones: `connect` says in words whether the name, the port, TLS or the network was wrong.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ Address: TypeAlias = tuple[str, int]
 
 JOIN_LIMIT_BYTES: Final = 16_384
 HOLD_LIMIT_BYTES: Final = 2_048
+TURN_FRAMES: Final = 64
 SCRATCH_BYTES: Final = 4_096
 
 # asyncio's writelines copied everything into one buffer up to 3.11, and forgot flow control until 3.13.2
@@ -174,6 +177,7 @@ class FramedLink(abc.ABC):
         self._kept_back: deque[memoryview] = deque()
         self._paused = False
         self._delivering = False
+        self._yielding = False  # the frames kept back wait for the next turn of the loop
         self._held: list[Buffer] = []
         self._held_bytes = 0
         self._ending = False
@@ -222,7 +226,7 @@ class FramedLink(abc.ABC):
             return
         self._paused = False
         self._deliver()
-        if not self._paused:
+        if not self._paused and not self._yielding:
             self._go_on_reading()
 
     def abort(self, reason: OttlaError | None = None) -> None:
@@ -263,19 +267,38 @@ class FramedLink(abc.ABC):
             return  # a part of a big one; there will be many
         self._kept_back.extend(frames)
         self._deliver()
-        if self._reader.broken is not None:
+        self._end_if_broken()
+
+    def _end_if_broken(self) -> None:
+        if self._reader.broken is not None and not self._yielding:
             self.abort(self._reader.broken)
 
     def _deliver(self) -> None:
         # A handler may pause and resume while it has its frame; the loop that called it goes on with the next.
-        if self._delivering:
+        if self._delivering or self._yielding:
             return
         self._delivering = True
-        while self._kept_back and not self._paused and not self._ending:
+        left = TURN_FRAMES
+        while self._kept_back and left and not self._paused and not self._ending:
+            left -= 1
             self._tell(self._events.frame_received, self._kept_back.popleft())
         self._delivering = False
-        if not self._ending:
-            self._write_held()
+        if self._ending:
+            return
+        self._write_held()
+        if self._kept_back and not self._paused:
+            self._yielding = True
+            self._stop_reading()
+            asyncio.get_running_loop().call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._yielding = False
+        if self._ending:
+            return
+        self._deliver()
+        self._end_if_broken()
+        if not self._paused and not self._yielding and not self._ending:
+            self._go_on_reading()
 
     def _writable_is(self, writable: bool) -> None:
         if self.writable != writable and not self._ending:

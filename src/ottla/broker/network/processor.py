@@ -29,7 +29,7 @@ from ottla.storage.records_file import FileSlice
 
 log = logging.getLogger(__name__)
 
-OUTBOX_LIMIT_BYTES: Final = 8 * 1024 * 1024
+OUTBOX_LIMIT_BYTES: Final = 2 * 1024 * 1024
 
 Piece: TypeAlias = Any  # bytes-like, or a FileSlice
 Answer: TypeAlias = Sequence[Piece]
