@@ -3,12 +3,13 @@
 What Kafka takes from clients as a pattern (ListTransactions, subscriptions of KIP-848) is written for RE2: Perl's
 syntax without what needs backtracking. Read here: literals, `.`, classes with ranges, negation, [[:names:]], escapes,
 groups (plain, named, (?:...), (?flags), (?flags:...)), `|`, `* + ? {n} {n,} {n,m}` greedy or lazy,
-`^ $ \\A \\z \\b \\B \\d \\w \\s \\Q...\\E \\xHH \\x{...} \\pN \\p{Nd}` and their opposites. Flags: i, m, s, U.
+`^ $ \\A \\z \\b \\B \\d \\w \\s \\Q...\\E \\101 \\xHH \\x{...} \\pN \\p{Nd}` and their opposites. Flags: i, m, s, U.
 
-1. Backreferences, look-around, possessive repeats, \\C, octal escapes and scripts (\\p{Greek}) are refused. RE2
-   knows the last two; they have no use on names.
-2. Everything is bounded: the pattern by PATTERN_LIMIT characters, groups by DEPTH_LIMIT, counts by REPEAT_LIMIT.
-3. Anything that cannot be read raises InvalidRegularExpression with the place.
+1. What RE2 does not have (backreferences, look-around, possessive repeats, \\C) is refused, and of what it has, scripts
+   (\\p{Greek}), which have no use on names. Nothing is guessed.
+2. Case is folded before anything is negated: (?i)[^a] is neither a nor A.
+3. Everything is bounded: the pattern by PATTERN_LIMIT characters, groups by DEPTH_LIMIT, counts by REPEAT_LIMIT.
+4. Anything that cannot be read raises InvalidRegularExpression, with RE2's words, because clients are told them.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from ottla.errors import InvalidRegularExpression
 
-PATTERN_LIMIT: Final = 1_000
-DEPTH_LIMIT: Final = 50
+PATTERN_LIMIT: Final = 10_000
+DEPTH_LIMIT: Final = 100
 REPEAT_LIMIT: Final = 1_000
+CLASS_MEMORY: Final = 1_000
 
 Matches: TypeAlias = Callable[[str], bool]
 
@@ -88,21 +91,55 @@ _NAMED: Final = {
 }
 _CONTROL: Final = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
 _PLACES: Final = {"A": "start", "z": "end", "b": "word_edge", "B": "no_word_edge"}
-_COUNT: Final = re.compile(r"\{(\d{1,5})(?:(,)(\d{1,5})?)?\}")
-_GROUP: Final = re.compile(r"\((?:\?(?:P?<([A-Za-z0-9_]+)>|([imsU]*)(?:-([imsU]+))?([:)])))?")
-_HEX: Final = re.compile(r"\\x(?:([0-9A-Fa-f]{2})|\{([0-9A-Fa-f]{1,6})\})")
-_CATEGORY: Final = re.compile(r"\\[pP](?:([A-Z])|\{(\^?)([A-Z][a-z]?)\})")
-_NAMED_CLASS: Final = re.compile(r"\[:(\^?)([a-z]+):\]")
+_COUNT: Final = re.compile(r"\{(0|[1-9][0-9]*)(?:(,)(0|[1-9][0-9]*)?)?\}")
+_NAME: Final = re.compile(r"\?P?<([A-Za-z0-9_]+)>")
+_FLAGS: Final = re.compile(r"\?([imsU]*)(?:-([imsU]+))?([:)])")
+_ESCAPED_CODE: Final = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|x\{([0-9A-Fa-f]+)\}|(0[0-7]{0,2}|[1-7][0-7]{1,2}))")
+_CATEGORY: Final = re.compile(r"\\[pP](?:([^{])|\{(\^?)([A-Za-z]+)\})")
+_NAMED_CLASS: Final = re.compile(r"\[:(\^?)(.*?):\]", re.DOTALL)
+# Letters and their second letters, as Unicode names its general categories; RE2 leaves out Cn, the unassigned.
+_MINORS: Final = {"C": "cfos", "L": "lmotu", "M": "cen", "N": "dlo", "P": "cdefios", "S": "ckmo", "Z": "lps"}
+_CATEGORIES: Final = {major + minor for major, minors in _MINORS.items() for minor in ("", *minors)} | {"Any"}
+# Characters that are the same but for their case, where there are more than a small and a capital one.
+_ORBITS: Final = (
+    *("Kk\u212a", "Ss\u017f", "\xb5\u039c\u03bc", "\xc5\xe5\u212b", "\xdf\u1e9e", "\u0131", "\u01c4\u01c5\u01c6"),
+    *(
+        "\u01c7\u01c8\u01c9",
+        "\u01ca\u01cb\u01cc",
+        "\u01f1\u01f2\u01f3",
+        "\u0345\u0399\u03b9\u1fbe",
+        "\u0392\u03b2\u03d0",
+    ),
+    *(
+        "\u0395\u03b5\u03f5",
+        "\u0398\u03b8\u03d1\u03f4",
+        "\u039a\u03ba\u03f0",
+        "\u03a0\u03c0\u03d6",
+        "\u03a1\u03c1\u03f1",
+    ),
+    *("\u03a3\u03c2\u03c3", "\u03a6\u03c6\u03d5", "\u03a9\u03c9\u2126", "\u0412\u0432\u1c80", "\u0414\u0434\u1c81"),
+    *(
+        "\u041e\u043e\u1c82",
+        "\u0421\u0441\u1c83",
+        "\u0422\u0442\u1c84\u1c85",
+        "\u042a\u044a\u1c86",
+        "\u0462\u0463\u1c87",
+    ),
+    *("\u1c88\ua64a\ua64b", "\u1e60\u1e61\u1e9b"),
+)
+_ORBIT_OF: Final = {char: orbit for orbit in _ORBITS for char in orbit}
 
 
 def parse(pattern: str) -> Node:
     """The tree of a pattern."""
     if len(pattern) > PATTERN_LIMIT:
-        raise InvalidRegularExpression(f"the pattern has {len(pattern)} characters; the limit is {PATTERN_LIMIT}")
+        raise InvalidRegularExpression(
+            f"expression is too large: {len(pattern)} characters, the limit is {PATTERN_LIMIT}"
+        )
     reader = _Reader(pattern)
-    node = reader.choice(frozenset(), 0)
+    node = reader.choice()
     if reader.at < len(pattern):
-        raise reader.refused("there is no group to close")
+        raise InvalidRegularExpression("unexpected )")
     return node
 
 
@@ -110,9 +147,9 @@ class _Reader:
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         self.at = 0
-
-    def refused(self, why: str) -> InvalidRegularExpression:
-        return InvalidRegularExpression(f"at character {self.at + 1} of the pattern: {why}")
+        self._depth = 0
+        self._flags: frozenset[str] = frozenset()
+        self._names: set[str] = set()
 
     def _next(self) -> str:
         return self.pattern[self.at : self.at + 1]
@@ -131,47 +168,30 @@ class _Reader:
 
     # -- choices, sequences, repeats ---------------------------------------------------------------------------------
 
-    def choice(self, flags: frozenset[str], depth: int) -> Node:
-        if depth > DEPTH_LIMIT:
-            raise self.refused(f"groups are nested deeper than {DEPTH_LIMIT}")
-        parts: list[Node] = []
-        current: list[Node] = []
-        while self._next() not in ("", ")"):
-            if self._take("|"):
-                parts.append(Sequence(tuple(current)))
-                current = []
-            elif (group := self._group()) is None:
-                current.append(self._repeated(self._atom(flags)))
-            elif group[1]:
-                flags = _changed(flags, group[0])
-            else:
-                inner = self.choice(_changed(flags, group[0]), depth + 1)
-                if not self._take(")"):
-                    raise self.refused("a group is not closed")
-                current.append(self._repeated(inner))
-        parts.append(Sequence(tuple(current)))
+    def choice(self) -> Node:
+        parts = [self._sequence()]
+        while self._take("|"):
+            parts.append(self._sequence())
         return parts[0] if len(parts) == 1 else Choice(tuple(parts))
 
-    def _group(self) -> tuple[tuple[str, str], bool] | None:
-        """(flags that come and go, whether they hold for the rest of the group around); None when no group opens."""
-        if self._next() != "(":
-            return None
-        found = self._match(_GROUP)
-        if found is None or (found.end() - found.start() == 1 and self._next() == "?"):
-            raise self.refused("this kind of group is not known")
-        return (found[2] or "", found[3] or ""), found[4] == ")"
-
-    def _repeated(self, node: Node) -> Node:
-        bounds = self._bounds()
-        if bounds is None:
-            return node
-        least, most = bounds
-        if max(least, most or 0) > REPEAT_LIMIT or (most is not None and most < least):
-            raise self.refused(f"a repeat of {least} to {most} times is not possible; the limit is {REPEAT_LIMIT}")
-        self._take("?")  # lazy or greedy: what matches as a whole is the same
-        if self._bounds() is not None:
-            raise self.refused("there is nothing to repeat")
-        return Repeat(node, least, most)
+    def _sequence(self) -> Node:
+        parts: list[Node] = []
+        while self._next() not in ("", "|", ")"):
+            begin = self.at
+            parts += self._atoms()
+            # Flags and empty quotes are not there for a repeat that follows: it means what stands before them.
+            start = self.at
+            bounds = self._bounds()
+            if bounds is None:
+                continue
+            if not parts:
+                raise self._refused("missing argument to repetition operator", start)
+            self._take("?")  # lazy or greedy: what matches as a whole is the same
+            # A `{` that counts nothing is itself, but RE2 on Java remembers it as a repeat.
+            if self._bounds() is not None or self.pattern[begin:start] == "{":
+                raise self._refused("invalid nested repetition operator", start)
+            parts.append(Repeat(parts.pop(), *bounds))
+        return Sequence(tuple(parts))
 
     def _bounds(self) -> tuple[int, int | None] | None:
         for text, bounds in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
@@ -179,110 +199,174 @@ class _Reader:
                 return bounds
         found = self._match(_COUNT)
         if found is None:
-            return None
+            return None  # RE2 takes `{` as itself then
+        if max(len(found[1]), len(found[3] or "")) > len(str(REPEAT_LIMIT)):
+            raise self._refused("invalid repeat count", found.start())
         least = int(found[1])
-        return least, int(found[3]) if found[3] else None if found[2] else least
+        most = int(found[3]) if found[3] else None if found[2] else least
+        if max(least, most or 0) > REPEAT_LIMIT or (most is not None and most < least):
+            raise self._refused("invalid repeat count", found.start())
+        return least, most
+
+    def _refused(self, why: str, start: int) -> InvalidRegularExpression:
+        return InvalidRegularExpression(f"{why}: `{self.pattern[start : self.at]}`")
+
+    # -- groups ------------------------------------------------------------------------------------------------------
+
+    def _group(self) -> list[Node]:
+        """Nothing when it was only flags, which hold to the end of the group around them."""
+        flags = self._flags
+        if self._next() == "?" and not self._opened():
+            return []
+        self._depth += 1
+        if self._depth > DEPTH_LIMIT:
+            raise InvalidRegularExpression(f"expression nests too deeply: the limit is {DEPTH_LIMIT}")
+        node = self.choice()
+        if not self._take(")"):
+            raise InvalidRegularExpression("missing closing )")
+        self._depth -= 1
+        self._flags = flags
+        return [node]
+
+    def _opened(self) -> bool:
+        """Read a name or flags; whether a group begins after them."""
+        if self.pattern.startswith(("?<", "?P<"), self.at):
+            name = self._match(_NAME)
+            if name is None:
+                raise InvalidRegularExpression("invalid named capture")
+            if name[1] in self._names:
+                raise InvalidRegularExpression(f"duplicate capture group name: `{name[1]}`")
+            self._names.add(name[1])
+            return True
+        found = self._match(_FLAGS)
+        if found is None:
+            raise InvalidRegularExpression("invalid or unsupported Perl syntax: `(?`")
+        self._flags = (self._flags | set(found[1])) - set(found[2] or "")
+        return found[3] == ":"
 
     # -- one character or place --------------------------------------------------------------------------------------
 
-    def _atom(self, flags: frozenset[str]) -> Node:
+    def _atoms(self) -> list[Node]:
+        """What stands next: a group, a character or a place; many for a quote, none for a repeat, which needs one."""
         char = self._next()
-        if char in "*+?":
-            raise self.refused("there is nothing to repeat")
-        if char == "[":
-            return Chars(_cased(self._class(), flags))
+        if char in "*+?" or (char == "{" and _COUNT.match(self.pattern, self.at)):
+            return []
         if char == "\\":
-            return self._escape(flags)
+            return self._escape()
         self.at += 1
+        if char == "(":
+            return self._group()
+        if char == "[":
+            return [Chars(self._class())]
         if char == ".":
-            return Chars(lambda each: "s" in flags or each != "\n")
+            return [Chars(_anything if "s" in self._flags else "\n".__ne__)]
         if char == "^":
-            return Place("line_start" if "m" in flags else "start")
+            return [Place("line_start" if "m" in self._flags else "start")]
         if char == "$":
-            return Place("line_end" if "m" in flags else "end")
-        return Chars(_cased(char.__eq__, flags))
+            return [Place("line_end" if "m" in self._flags else "end")]
+        return [self._literal(char)]
 
-    def _escape(self, flags: frozenset[str]) -> Node:
+    def _literal(self, char: str) -> Chars:
+        return Chars(frozenset(_orbit(char)).__contains__ if "i" in self._flags else char.__eq__)
+
+    def _escape(self) -> list[Node]:
         if self._take("\\Q"):
             end = self.pattern.find("\\E", self.at)
             text = self.pattern[self.at : end if end >= 0 else None]
             self.at += len(text) + (2 if end >= 0 else 0)
-            return Sequence(tuple(Chars(_cased(char.__eq__, flags)) for char in text))
+            return [self._literal(char) for char in text]
         kind = self.pattern[self.at + 1 : self.at + 2]
         if kind in _PLACES:
             self.at += 2
-            return Place(_PLACES[kind])
-        return Chars(_cased(self._escaped_class() or self._escaped_char().__eq__, flags))
+            return [Place(_PLACES[kind])]
+        matches = self._escaped_class()
+        return [self._literal(self._escaped_char()) if matches is None else Chars(matches)]
 
     def _escaped_class(self) -> Matches | None:
         """\\d, \\W, \\pL and the like; None when the escape stands for one character."""
         kind = self.pattern[self.at + 1 : self.at + 2]
-        if kind.lower() in _PERL and kind:
+        if kind and kind in "dDsSwW":
             self.at += 2
-            return _unless(kind.isupper(), _PERL[kind.lower()].__contains__)
+            return _unless(kind.isupper(), self._cased(_PERL[kind.lower()].__contains__))
         if kind not in ("p", "P"):
             return None
         found = self._match(_CATEGORY)
-        if found is None:
-            raise self.refused("only general categories like \\p{Lu} are known")
-        category = found[1] or found[3]
-        return _unless((kind == "P") != (found[2] == "^"), lambda char: unicodedata.category(char).startswith(category))
+        category = (found[1] or found[3]) if found else ""
+        if found is None or category not in _CATEGORIES:
+            raise InvalidRegularExpression(f"invalid character class range: `\\{kind}{{{category}}}`")
+        return _unless((kind == "P") != (found[2] == "^"), self._cased(_in_category(category)))
 
     def _escaped_char(self) -> str:
-        found = self._match(_HEX)
+        found = self._match(_ESCAPED_CODE)
         if found is not None:
-            code = int(found[1] or found[2], 16)
+            digits = (found[1] or found[2] or "0").lstrip("0")
+            code = int(found[3], 8) if found[3] else int(digits[:7] or "0", 16)
             if code > 0x10FFFF:
-                raise self.refused("there is no such character")
+                raise self._refused("invalid escape sequence", found.start())
             return chr(code)
         kind = self.pattern[self.at + 1 : self.at + 2]
-        if not kind or (kind in WORD and kind not in _CONTROL and kind != "_"):
-            raise self.refused(f"the escape \\{kind} is not known")
+        if not kind:
+            raise InvalidRegularExpression("trailing backslash at end of expression")
+        if kind in WORD and kind not in _CONTROL and kind != "_":
+            raise InvalidRegularExpression(f"invalid escape sequence: `\\{kind}`")
         self.at += 2
         return _CONTROL.get(kind, kind)
 
+    def _cased(self, matches: Matches) -> Matches:
+        return (lambda char: any(map(matches, _orbit(char)))) if "i" in self._flags else matches
+
+    # -- classes -----------------------------------------------------------------------------------------------------
+
     def _class(self) -> Matches:
-        self.at += 1
         is_negated = self._take("^")
         parts: list[Matches] = []
         while not (self._next() == "]" and parts):
-            if not self._next():
-                raise self.refused("a class is not closed")
             parts.append(self._class_part())
         self.at += 1
-        return _unless(is_negated, lambda char: any(matches(char) for matches in parts))
+        # Remembered, because a long class that is repeated would be asked as often for every character.
+        return lru_cache(CLASS_MEMORY)(_unless(is_negated, lambda char: any(matches(char) for matches in parts)))
 
     def _class_part(self) -> Matches:
         if self._next() == "[" and (found := self._match(_NAMED_CLASS)) is not None:
             if found[2] not in _NAMED:
-                raise self.refused(f"the class {found[2]} is not known")
-            return _unless(bool(found[1]), _NAMED[found[2]].__contains__)
+                raise InvalidRegularExpression(f"invalid character class range: `{found[0]}`")
+            return _unless(bool(found[1]), self._cased(_NAMED[found[2]].__contains__))
         if self._next() == "\\" and (matches := self._escaped_class()) is not None:
             return matches
+        start = self.at
         first = last = self._class_char()
-        if self._next() == "-" and self.pattern[self.at + 1 : self.at + 2] not in ("]", ""):
+        if self._next() == "-" and self.pattern[self.at + 1 : self.at + 2] != "]":
             self.at += 1
             last = self._class_char()
             if last < first:
-                raise self.refused(f"the range {first}-{last} goes backwards")
-        return lambda char: first <= char <= last
+                raise self._refused("invalid character class range", start)
+        return self._cased(lambda char: first <= char <= last)
 
     def _class_char(self) -> str:
+        if not self._next():
+            raise InvalidRegularExpression("missing closing ]")
         if self._next() == "\\":
             return self._escaped_char()
         self.at += 1
         return self.pattern[self.at - 1]
 
 
+def _anything(char: str) -> bool:
+    return True
+
+
+def _in_category(name: str) -> Matches:
+    if name == "Any":
+        return _anything
+    return lambda char: (found := unicodedata.category(char)).startswith(name) and found != "Cn"
+
+
 def _unless(is_negated: bool, matches: Matches) -> Matches:
     return (lambda char: not matches(char)) if is_negated else matches
 
 
-def _cased(matches: Matches, flags: frozenset[str]) -> Matches:
-    if "i" not in flags:
-        return matches
-    return lambda char: matches(char) or matches(char.lower()) or matches(char.upper())
-
-
-def _changed(flags: frozenset[str], change: tuple[str, str]) -> frozenset[str]:
-    return (flags | set(change[0])) - set(change[1])
+def _orbit(char: str) -> str:
+    """The character in all its cases; what becomes longer with its case (as the German sharp s) does not count."""
+    if (found := _ORBIT_OF.get(char)) is not None:
+        return found
+    return "".join({each for each in (char, char.lower(), char.upper(), char.title()) if len(each) == 1})

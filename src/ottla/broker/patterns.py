@@ -6,8 +6,8 @@ second and all later characters of a kind cost one look into a dictionary, and n
 it can with a matcher that goes back.
 
 1. The whole text must match.
-2. STEPS_LIMIT steps at most, made in WORK_LIMIT turns; the remembered moves are dropped when there are
-   MOVES_LIMIT of them.
+2. STEPS_LIMIT steps at most, made in WORK_LIMIT turns; the remembered moves are dropped when they hold
+   MEMORY_LIMIT ways, because a pattern can be made whose every move has thousands of them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Final, NamedTuple
 from ottla.broker.pattern_syntax import WORD, Chars, Choice, Matches, Node, Place, Repeat, Sequence, parse
 from ottla.errors import InvalidRegularExpression
 
-STEPS_LIMIT: Final = 2_000
+STEPS_LIMIT: Final = 10_001  # a pattern of literals alone may be as long as the syntax allows
 WORK_LIMIT: Final = 20_000  # repeats of nothing add no steps, but take time
-MOVES_LIMIT: Final = 10_000
+MEMORY_LIMIT: Final = 100_000
 
 
 class Step(NamedTuple):
@@ -43,6 +43,7 @@ class Automaton:
         self._end = self._add(Step(()))
         self._begin = self._compile(node, self._end)
         self._moves: dict[tuple[frozenset[int], str, str], frozenset[int]] = {}
+        self._remembered = 0  # ways in all moves, and one for every move itself
 
     def matches(self, text: str) -> bool:
         ways, before = frozenset((self._begin,)), ""
@@ -51,13 +52,18 @@ class Automaton:
             found = self._moves.get(key)
             if found is None:
                 found = self._move(ways, before, char)
-                if len(self._moves) >= MOVES_LIMIT:
-                    self._moves.clear()
-                self._moves[key] = found
+                self._remember(key, found)
             if not found:
                 return False
             ways, before = found, char
         return self._end in self._reach(ways, before, "")
+
+    def _remember(self, key: tuple[frozenset[int], str, str], found: frozenset[int]) -> None:
+        if self._remembered >= MEMORY_LIMIT:
+            self._moves.clear()
+            self._remembered = 0
+        self._moves[key] = found
+        self._remembered += len(found) + 1
 
     # -- walking -----------------------------------------------------------------------------------------------------
 
@@ -83,7 +89,9 @@ class Automaton:
 
     def _add(self, step: Step) -> int:
         if len(self._steps) >= STEPS_LIMIT:
-            raise InvalidRegularExpression(f"the pattern needs more than {STEPS_LIMIT} steps; make its repeats smaller")
+            raise InvalidRegularExpression(
+                f"expression is too large: over {STEPS_LIMIT} steps, make its repeats smaller"
+            )
         self._steps.append(step)
         return len(self._steps) - 1
 
@@ -91,7 +99,7 @@ class Automaton:
         """Add the steps of a node that goes on at `after`; gives where it begins."""
         self._work += 1
         if self._work > WORK_LIMIT:
-            raise InvalidRegularExpression("the pattern repeats too much; make its repeats smaller")
+            raise InvalidRegularExpression("expression is too large: make its repeats smaller")
         if isinstance(node, Chars):
             return self._add(Step((after,), matches=node.matches))
         if isinstance(node, Place):

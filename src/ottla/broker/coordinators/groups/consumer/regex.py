@@ -18,10 +18,10 @@ from ottla.broker.coordinators.effects import ClusterView, Effect, Reply, SetTim
 from ottla.broker.coordinators.groups.consumer.draft import Draft
 from ottla.broker.coordinators.groups.consumer.group import ConsumerGroup
 from ottla.broker.coordinators.groups.consumer.member import ConsumerMember
-from ottla.broker.coordinators.groups.consumer.pattern import Pattern, PatternError
 from ottla.broker.coordinators.groups.consumer.records import epoch_record, regex_record, regex_tombstone
 from ottla.broker.coordinators.groups.consumer.subscriptions import metadata_hash
 from ottla.broker.coordinators.groups.consumer.timers import RegexTimer
+from ottla.broker.patterns import compile_pattern
 from ottla.broker.settings.groups import GroupCoordinatorSettings
 from ottla.errors import BrokerError, InvalidRegularExpression
 
@@ -38,10 +38,10 @@ class RegexChange(Enum):
 
 def check_regex(regex: str) -> None:
     try:
-        Pattern(regex)
-    except PatternError as error:
+        compile_pattern(regex)
+    except InvalidRegularExpression as error:
         raise InvalidRegularExpression(
-            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}."
+            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error.detail}."
         ) from error
 
 
@@ -100,8 +100,8 @@ def resolve(group: ConsumerGroup, cluster: ClusterView, now_ms: int) -> list[Eff
 
 def _matching(regex: str, cluster: ClusterView) -> frozenset[str]:
     try:
-        pattern = Pattern(regex)
-    except PatternError as error:
+        matches = compile_pattern(regex)
+    except InvalidRegularExpression as error:
         log.error("regular expression %r cannot be read and matches nothing: %s", regex, error)
         return frozenset()
-    return frozenset(name for name in cluster.topics() if pattern.matches(name))
+    return frozenset(name for name in cluster.topics() if matches(name))
