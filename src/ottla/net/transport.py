@@ -251,12 +251,12 @@ class FramedLink(abc.ABC):
 
     def _lend(self, sizehint: int) -> memoryview:
         # A loop may ask once more after the link was given up; those bytes are read and forgotten.
-        if self._ending:
+        if self._ending or self._reader.broken is not None:
             return memoryview(bytearray(SCRATCH_BYTES))
         return self._reader.get_buffer(sizehint)
 
     def _received(self, nbytes: int) -> None:
-        if self._ending:
+        if self._ending or self._reader.broken is not None:
             return
         try:
             frames = self._reader.received(nbytes)

@@ -307,6 +307,9 @@ class MemoryLink(FramedLink):
 
     def hear_the_end(self) -> None:
         """The other side closed after its last byte."""
+        if self._yielding:  # frames that came before still wait for their turn, as they would before a socket's end
+            asyncio.get_running_loop().call_soon(self.hear_the_end)
+            return
         if not self._network.swallows(self):
             self._on_the_way.clear()
             self._reading.set()

@@ -9,6 +9,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from ottla.errors import ConnectionClosed, FrameTooLarge, NotConnected, OttlaErr
 from ottla.net.framing import SIZE, Buffer, frame_prefix
 from ottla.net.transport import (
     JOIN_LIMIT_BYTES,
+    TURN_FRAMES,
     Link,
     LinkEvents,
     LinkSettings,
@@ -282,6 +284,45 @@ def test_a_paused_reader_gets_nothing_until_it_resumes(run: Run) -> None:
             server.link.resume_reading()
         link.close()
         await server.until(lambda: server.endings)
+
+    run(test)
+
+
+def test_many_frames_at_once_leave_others_their_turn_and_arrive_before_the_close(run: Run) -> None:
+    async def test(world: World) -> None:
+        turns = 0
+        seen_at: list[int] = []
+
+        class Watched(Recorder):
+            def frame_received(self, frame: memoryview) -> None:
+                super().frame_received(frame)
+                seen_at.append(turns)
+
+        server = Watched()
+        _, link = await world.pair(server)
+        bodies = [b"%d" % number for number in range(TURN_FRAMES * 10 + 1)]
+        link.write([b"".join(map(bytes, framed(*bodies)))])
+        link.close()
+        while not server.endings:
+            await asyncio.sleep(0)
+            turns += 1
+            assert turns < 1_000_000
+        assert server.frames == bodies
+        assert server.endings == [None]
+        assert max(Counter(seen_at).values()) <= 2 * TURN_FRAMES
+
+    run(test)
+
+
+def test_frames_of_later_turns_are_delivered_before_a_bad_size_ends_the_link(run: Run) -> None:
+    async def test(world: World) -> None:
+        server = Recorder()
+        _, link = await world.pair(server)
+        bodies = [b"%d" % number for number in range(TURN_FRAMES * 3)]
+        link.write([b"".join(map(bytes, framed(*bodies))) + SIZE.pack(-1)])
+        await server.until(lambda: server.endings)
+        assert server.frames == bodies
+        assert "-1 bytes" in str(server.endings[0])
 
     run(test)
 
