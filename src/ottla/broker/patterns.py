@@ -6,8 +6,10 @@ second and all later characters of a kind cost one look into a dictionary, and n
 it can with a matcher that goes back.
 
 1. The whole text must match.
-2. STEPS_LIMIT steps at most, made in WORK_LIMIT turns; the remembered moves are dropped when they hold
-   MEMORY_LIMIT ways, because a pattern can be made whose every move has thousands of them.
+2. STEPS_LIMIT steps at most, REPEATED_LIMIT of them in repeats (these can all be alive at every character, and so say
+   what a character may cost), made in WORK_LIMIT turns.
+3. The remembered moves are dropped when they hold MEMORY_LIMIT ways, because a pattern can be made whose every move
+   has thousands of them.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from ottla.broker.pattern_syntax import WORD, Chars, Choice, Matches, Node, Plac
 from ottla.errors import InvalidRegularExpression
 
 STEPS_LIMIT: Final = 10_001  # a pattern of literals alone may be as long as the syntax allows
+REPEATED_LIMIT: Final = 2_000
 WORK_LIMIT: Final = 20_000  # repeats of nothing add no steps, but take time
 MEMORY_LIMIT: Final = 100_000
 
@@ -40,6 +43,8 @@ class Automaton:
     def __init__(self, node: Node) -> None:
         self._steps: list[Step] = []
         self._work = 0
+        self._repeats = 0  # around the node that is being compiled
+        self._repeated = 0  # steps in repeats
         self._end = self._add(Step(()))
         self._begin = self._compile(node, self._end)
         self._moves: dict[tuple[frozenset[int], str, str], frozenset[int]] = {}
@@ -88,9 +93,10 @@ class Automaton:
     # -- making ------------------------------------------------------------------------------------------------------
 
     def _add(self, step: Step) -> int:
-        if len(self._steps) >= STEPS_LIMIT:
+        self._repeated += self._repeats > 0
+        if len(self._steps) >= STEPS_LIMIT or self._repeated > REPEATED_LIMIT:
             raise InvalidRegularExpression(
-                f"expression is too large: over {STEPS_LIMIT} steps, make its repeats smaller"
+                f"expression is too large: over {STEPS_LIMIT} steps or {REPEATED_LIMIT} in repeats, make these smaller"
             )
         self._steps.append(step)
         return len(self._steps) - 1
@@ -114,6 +120,7 @@ class Automaton:
 
     def _compile_repeat(self, node: Repeat, after: int) -> int:
         begin = after
+        self._repeats += 1
         if node.most is None:
             begin = self._add(Step(()))
             self._steps[begin] = Step((self._compile(node.part, begin), after))
@@ -121,6 +128,7 @@ class Automaton:
             begin = self._add(Step((self._compile(node.part, begin), after)))
         for _ in range(node.least):
             begin = self._compile(node.part, begin)
+        self._repeats -= 1
         return begin
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.broker.pattern_syntax import DEPTH_LIMIT, PATTERN_LIMIT, _orbit, parse
-from ottla.broker.patterns import MEMORY_LIMIT, STEPS_LIMIT, Automaton, compile_pattern
+from ottla.broker.patterns import MEMORY_LIMIT, REPEATED_LIMIT, STEPS_LIMIT, Automaton, compile_pattern
 from ottla.errors import InvalidRegularExpression
 
 
@@ -92,7 +92,7 @@ def test_a_pattern_matches_whole_texts(pattern, matching, others):
         *("\\", r"\p{Greek}", r"\p", r"\x{110000}", r"\xg", "(" * 101 + ")" * 101, "a" * 10_001, "a\\"),
         *("{2}", "a|{1,}", "({2})", "(?i)*", "|*", r"\Q\E*", "a+*", "[b-a]", r"[a-\d]", "[a-", "(?<!a)", r"\8", r"\y"),
         *("(?P<>a)", "(?P<a-b>a)", "(?P<a>)(?<a>)", "(?x)a", "(?i", "(?-)", "(?i--s)", r"\x{}", r"\p{Cn}", r"\p{lu}"),
-        *("a{1,1001}", "a{123456789012}", "a*?*", "{*", "(){1000}" * 40, "(a{1000}){11}"),
+        *("a{1,1001}", "a{123456789012}", "a*?*", "{*", "(){1000}" * 40, "(a{1000}){2}a?", "a?" * 1001),
         *("((a{100}){100}){100}", "((){1000}){1000}", "(((){1000}){1000}){1000}"),
     ],
 )
@@ -125,6 +125,7 @@ def test_moves_with_many_ways_are_dropped_before_they_fill_the_memory():
 
 def test_the_longest_and_deepest_pattern_is_read():
     assert compile_pattern("a" * PATTERN_LIMIT)("a" * PATTERN_LIMIT)
+    assert compile_pattern("(a{1000}){2}")("a" * REPEATED_LIMIT)
     assert compile_pattern("(" * DEPTH_LIMIT + "a" + ")" * DEPTH_LIMIT)("a")
 
 
