@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 NATIVE := $(VENV)/.native
 SOURCES := src tests bench
 
-.PHONY: help demo test test-long check fix bench clean
+.PHONY: help demo test test-long check fix bench bench-walk clean
 
 help:              ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -41,6 +41,9 @@ fix: $(NATIVE)     ## let ruff repair what it can
 
 bench: $(NATIVE)   ## the micro benchmarks as ratios, one table
 	$(BIN)/python -m bench.micro
+
+bench-walk: $(NATIVE)  ## the broker against bare servers, as ratios
+	$(BIN)/python -m bench.walk
 
 clean:             ## remove the environment and what was built
 	rm -rf $(VENV) build src/*.egg-info src/ottla/*/*.so src/ottla/*/_native.c .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -52,7 +52,7 @@ from ottla.cluster.model import ALL_BROKERS, ConfigResource, ResourceType
 from ottla.cluster.plan import Plan
 from ottla.cluster.topic_names import INTERNAL_TOPICS, check_name
 from ottla.cluster.topics import TopicRules, create_topics
-from ottla.errors import BrokerError, KafkaStorageError, LeaderNotAvailable, error_for_code
+from ottla.errors import BrokerError, KafkaStorageError, LeaderNotAvailable
 from ottla.metrics import Registry
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.schema import Message
@@ -316,10 +316,8 @@ class Broker:
             return create_topics(image, request, self.topic_rules, self.random)
 
         def done(given: Any) -> None:
-            error = given if isinstance(given, BrokerError) else None
-            for answer in getattr(given, "answers", ()):
-                if answer.error_code:
-                    error = error_for_code(answer.error_code)(answer.error_message)
+            refusals = [each.error_message for each in getattr(given, "answers", ()) if each.error_code]
+            error = str(given) if isinstance(given, BrokerError) else next(iter(refusals), None)
             if error is not None:
                 log.warning("topic %s could not be made: %s", topic.name, error)
 

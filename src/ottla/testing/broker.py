@@ -82,7 +82,14 @@ class KafkaBroker:
 
     @property
     def bootstrap_servers(self) -> str:
+        """The address to give to a client."""
+        if self._thread is None:
+            raise RuntimeError("the broker is not running: use `with KafkaBroker() as broker:`, or call start() first")
         return self.info.bootstrap_servers
+
+    def __repr__(self) -> str:
+        where = self.info.bootstrap_servers if self._thread is not None else "not running"
+        return f"<KafkaBroker {where}, data {'in memory' if self._in_memory else self._settings.data_directories[0]}>"
 
     def get_bootstrap_server(self) -> str:
         """The name that testcontainers' KafkaContainer has for it."""
@@ -142,7 +149,7 @@ class KafkaBroker:
         """Run a function on the broker's loop, with its server; for tests that want to look inside."""
         loop, server = self._loop, self._server
         if loop is None or server is None:
-            raise RuntimeError("the broker is not running")
+            raise RuntimeError("the broker is not running; a test that stops it should use kafka_broker_fresh")
 
         async def run() -> T:
             return function(server)

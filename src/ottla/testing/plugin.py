@@ -3,8 +3,8 @@
     def test_orders_are_sent(kafka_broker, unique_topic):
         send_order(bootstrap_servers=kafka_broker.bootstrap_servers, topic=unique_topic)
 
-kafka_broker           one broker for the session; every test gets its own topics and groups by unique names, and what a
-                       test left behind is rolled back after it
+kafka_broker           the session's broker, for one test: what the test writes is rolled back after it
+kafka_broker_session   the same broker for fixtures of a wider scope; nothing is rolled back
 kafka_broker_fresh     a broker of its own for one test
 kafka_bootstrap        the address, as text
 unique_topic           a topic name nobody else uses; the topic is made when first used
@@ -36,7 +36,8 @@ def kafka_broker_settings() -> Mapping[str, object]:
 
 
 @pytest.fixture(scope="session")
-def _kafka_broker_session(kafka_broker_settings: Mapping[str, object]) -> Iterator[KafkaBroker]:
+def kafka_broker_session(kafka_broker_settings: Mapping[str, object]) -> Iterator[KafkaBroker]:
+    """One broker for all tests; what is written stays. Most tests want kafka_broker."""
     from ottla.testing.broker import KafkaBroker
 
     with KafkaBroker(kafka_broker_settings) as broker:
@@ -44,11 +45,11 @@ def _kafka_broker_session(kafka_broker_settings: Mapping[str, object]) -> Iterat
 
 
 @pytest.fixture
-def kafka_broker(_kafka_broker_session: KafkaBroker) -> Iterator[KafkaBroker]:
+def kafka_broker(kafka_broker_session: KafkaBroker) -> Iterator[KafkaBroker]:
     """The session's broker; what the test writes is gone after it."""
-    snapshot = _kafka_broker_session.snapshot()
-    yield _kafka_broker_session
-    _kafka_broker_session.rollback(snapshot)
+    snapshot = kafka_broker_session.snapshot()
+    yield kafka_broker_session
+    kafka_broker_session.rollback(snapshot)
 
 
 @pytest.fixture
@@ -62,16 +63,19 @@ def kafka_broker_fresh(kafka_broker_settings: Mapping[str, object]) -> Iterator[
 
 @pytest.fixture
 def kafka_bootstrap(kafka_broker: KafkaBroker) -> str:
+    """The address of kafka_broker, as clients want it."""
     return kafka_broker.bootstrap_servers
 
 
 @pytest.fixture
 def unique_topic(request: pytest.FixtureRequest) -> str:
+    """A topic name that nobody else uses; the topic is made when it is first used."""
     return _unique(request, "topic")
 
 
 @pytest.fixture
 def unique_group(request: pytest.FixtureRequest) -> str:
+    """A group name that nobody else uses."""
     return _unique(request, "group")
 
 

@@ -284,8 +284,8 @@ class BrokerSettings(
             if not each.is_loopback and not self._asks_who_comes(each):
                 raise InvalidSetting(
                     f"the listener {each} can be reached from other machines and asks for no login: anybody there "
-                    "could read, write and delete everything. Listen on 127.0.0.1, use SASL_SSL, or, if your network "
-                    "is the lock, set ottla.allow.insecure.listeners=true"
+                    "could read, write and delete everything. Listen on 127.0.0.1 (TLS and SASL are not there yet), or, "
+                    "if your network is the lock, set ottla.allow.insecure.listeners=true (--insecure)"
                 )
         admin = self.admin_address
         if admin is not None and not is_loopback(admin[0]):

@@ -307,9 +307,9 @@ def run_settings(options: argparse.Namespace) -> int:
     rows = [
         (each.name, "required" if each.default is REQUIRED else each.text(each.default), each.dynamic or "no", each.doc)
         for each in sorted(BrokerSettings.declared(), key=lambda each: each.name)
-        if options.word in each.name
+        if options.word in each.name or options.word.lower() in each.doc.lower()
     ]
     if not rows:
-        raise Failure(f"no setting has {options.word!r} in its name")
+        raise Failure(f"no setting has {options.word!r} in its name or description")
     Output(sys.stdout, form=options.format).table(["NAME", "DEFAULT", "WHILE RUNNING", "WHAT IT DOES"], rows)
     return OK
