@@ -284,7 +284,7 @@ class BrokerSettings(
             if not each.is_loopback and not self._asks_who_comes(each):
                 raise InvalidSetting(
                     f"the listener {each} can be reached from other machines and asks for no login: anybody there "
-                    "could read, write and delete everything. Listen on 127.0.0.1 (TLS and SASL are not there yet), or, "
+                    "could read, write and delete everything. Listen on 127.0.0.1 (there is no TLS or SASL yet), or, "
                     "if your network is the lock, set ottla.allow.insecure.listeners=true (--insecure)"
                 )
         admin = self.admin_address
