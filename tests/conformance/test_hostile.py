@@ -61,6 +61,7 @@ GOOD_LIMIT_S = 3.0
 PATIENCE_S = 0.03  # a frame may be a request that waits; then its connection is left
 LEDGER, GOOD = "ledger", "good-client"
 MIB = 1 << 20
+LEAK_FRAMES, LEAK_LIMIT_BYTES = 1500, 2 * MIB
 CODECS = [each for each in Compression if each]
 BOMB_LIMIT_BYTES = 2 * DECOMPRESSED_LIMIT_BYTES + 16 * MIB  # pieces, and the whole that is made of them
 ASK_ID = 0x7EADBEEF
@@ -301,10 +302,12 @@ def heard() -> Iterator[Heard]:
     for logger in loggers:
         logger.addHandler(handler)
         logger.setLevel(logging.INFO)
+        logger.propagate = False  # pytest would keep every record, and with it the frame that it tells of
     yield handler
     for logger, level in zip(loggers, before, strict=True):
         logger.removeHandler(handler)
         logger.setLevel(level)
+        logger.propagate = True
 
 
 @pytest.fixture
@@ -500,6 +503,13 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MeasuredBroker
 def crowd(servers: str, count: int) -> Iterator[list[socket.socket]]:
     with contextlib.ExitStack() as links:
         yield [links.enter_context(connect(servers)) for _ in range(count)]
+
+
+def test_hostile_frames_leave_nothing_in_memory(process: MeasuredBroker) -> None:
+    servers = process.bootstrap_servers
+    play(servers, frames_that_mean_nothing(random.Random("warm"), LEAK_FRAMES), alone=True)
+    with process.within(LEAK_LIMIT_BYTES):
+        play(servers, frames_that_mean_nothing(random.Random("leak"), LEAK_FRAMES), alone=True)
 
 
 def test_memory_follows_what_was_sent_and_not_what_was_claimed(process: MeasuredBroker) -> None:
