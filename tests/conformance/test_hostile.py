@@ -34,7 +34,7 @@ from tests.fuzz.mutate import ABSURD, mutate
 from tests.fuzz.targets import message_seeds, request_frames
 
 from ottla.broker.served import SERVED_APIS
-from ottla.errors import InvalidRecord, InvalidRequest, OttlaError
+from ottla.errors import InvalidRecord, InvalidRequest, OttlaError, UnknownServerError
 from ottla.net.transport import TURN_FRAMES
 from ottla.protocol import compiled
 from ottla.protocol.api import APIS
@@ -389,6 +389,14 @@ def test_a_marker_of_a_producer_that_cannot_be_is_refused(broker: KafkaBroker, p
     with connect(broker.bootstrap_servers) as link:
         answer = asked(link, WriteTxnMarkersRequest(markers=[marker]), 1)
     assert answer.markers[0].topics[0].partitions[0].error_code == InvalidRequest.code
+
+
+def test_a_fetch_of_less_than_nothing_is_refused_for_its_partition(broker: KafkaBroker) -> None:
+    wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=-1)
+    fetch = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[FetchTopic(topic=LEDGER, partitions=[wanted])])
+    with connect(broker.bootstrap_servers) as link:
+        answer = asked(link, fetch, 11)
+    assert answer.responses[0].partitions[0].error_code == UnknownServerError.code
 
 
 def made_batch(compression: Compression, values: list[bytes]) -> bytes:

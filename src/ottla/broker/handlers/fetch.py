@@ -17,7 +17,7 @@ from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.replication.fetch_sessions import FetchKey, FetchPlan, Told, Wanted
 from ottla.broker.replication.partition import Partition
 from ottla.broker.waiting.fetch import WaitingFetch
-from ottla.errors import BrokerError, UnknownTopicId, UnknownTopicOrPartition
+from ottla.errors import BrokerError, UnknownServerError, UnknownTopicId, UnknownTopicOrPartition
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -124,6 +124,8 @@ class _Attempt:
         try:
             partition = self._partition(key)
             partition.check_leader(wanted.current_leader_epoch)
+            if wanted.max_bytes < 0:
+                raise UnknownServerError(f"nobody can send {wanted.max_bytes} bytes of {partition.name}")
             diverging = _divergence(partition, wanted)
             if diverging is not None:
                 return _data(key, partition, diverging_epoch=diverging)
