@@ -9,7 +9,7 @@
    batches that decompress to much more than they are (one for each codec).
 
 `make test` sends FRAMES of each of the two kinds; OTTLA_HOSTILE_FRAMES sets another number, and the marked test sends
-LONG_FRAMES. A frame that breaks something is printed in hex by the failure, or found by its seed, the test's name.
+LONG_FRAMES of each. The frames come from seeds, so that a run that fails can be played again.
 """
 
 import contextlib
