@@ -50,6 +50,11 @@ def start_jobs(
         for removal in logs.removals_due(clock.now_ms()):
             await off_loop(pool, removal.run)
 
+    async def forget_producers() -> None:
+        for partition in list(broker.replicas):
+            partition.log.producers.remove_expired(clock.now_ms())
+            await asyncio.sleep(0)  # a turn for others between two logs
+
     async def look_at_disks() -> None:
         see_failures(broker, logs, last_disk_failed)
 
@@ -64,6 +69,7 @@ def start_jobs(
         ("deletion", delete_due, DELETE_LOOK_MS),
         ("flush", flush_due, FLUSH_LOOK_MS),
         ("disks", look_at_disks, DISK_LOOK_MS),
+        ("producers", forget_producers, settings.producer_id_expiration_check_interval_ms),
     ]
     for name, action, period_ms in periods_ms:
         runner.every(name, action, period_ms=period_ms, delay_ms=period_ms)

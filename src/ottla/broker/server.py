@@ -39,6 +39,7 @@ from ottla.metrics import Registry
 from ottla.net.transport import LinkSettings, TcpTransport, Transport
 from ottla.settings import Settings
 from ottla.storage.files import DiskFiles, Files
+from ottla.storage.loading import ProducerLimits
 from ottla.storage.manager import LogManager
 from ottla.storage.settings import TopicSettings
 from ottla.values import random_uuid, uuid_to_text
@@ -211,6 +212,10 @@ class Server:
             settings_of=settings_of,
             cluster_id=cluster_id,
             broker_id=broker_id,
+            producer_limits=ProducerLimits(
+                id_expiration_ms=self.settings.producer_id_expiration_ms,
+                verification_required=self.settings.transaction_partition_verification_enable,
+            ),
             random_bytes=self._world.random.randbytes,
         )
         self._stack.callback(logs.close)

@@ -1,9 +1,10 @@
 """Fetch: read record batches from partitions that this broker leads.
 
-The answer holds slices of files, not records (network/processor.py sends them). It is given when min_bytes can be read,
-when a partition has an error, or after max_wait_ms. max_bytes limits the whole answer, partition_max_bytes each
-partition; the first batch of the first partition with data is always whole, so that a large record cannot block a
-reader. read_committed reads up to the last stable offset and names the aborted transactions.
+The answer holds slices of files, not records (network/processor.py sends them). It is given when min_bytes can be
+read, when a partition has an error, or after max_wait_ms. max_bytes, at most fetch.max.bytes, limits the whole answer
+and partition_max_bytes each partition; the first batch of the first partition with data is always whole, so that a
+large record cannot block a reader. read_committed reads up to the last stable offset and names the aborted
+transactions.
 
 Versions: 7 sessions, 9 leader epoch check, 12 diverging epochs, 13 topic ids, 15 replica state in a tag.
 """
@@ -107,7 +108,7 @@ class _Attempt:
 
     def _read_all(self) -> tuple[list[tuple[FetchKey, PartitionData]], int, bool]:
         read = []
-        left_bytes = self._request.max_bytes
+        left_bytes = min(self._request.max_bytes, self._broker.settings.fetch_max_bytes)
         size_bytes = 0
         is_urgent = False
         for key, wanted in self._plan.wanted:
