@@ -107,7 +107,6 @@ def test_classic_groups_rebalance_commit_and_are_administrated(java, kind):
     assert refusals(printed) == [*no_member, *[("describe", "TransactionalIdNotFoundException")] * 2]
 
 
-@pytest.mark.xfail(strict=True, reason="Kafka lets an admin remove a static member of a consumer group; we do not yet")
 @pytest.mark.skipif(CONSUMER_GROUP_HEARTBEAT not in SERVED_APIS, reason="KIP-848 groups are not served yet")
 def test_consumer_groups_rebalance_commit_and_are_administrated(java):
     not_there = [("describe", "TransactionalIdNotFoundException")] * 2

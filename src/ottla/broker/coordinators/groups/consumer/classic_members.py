@@ -300,11 +300,9 @@ def _call(group: ConsumerGroup, member: ConsumerMember, ground: Ground) -> list[
 
 
 def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
+    """Any member, whatever protocol it speaks: an administrator has no other request to remove one with."""
     instance_id, member_id = identity.group_instance_id, identity.member_id
     if instance_id is not None and not member_id:
         # An administrator removes a static member and does not know its id.
         member_id = group.static_ids.get(instance_id, "")
-    member = group.member(member_id) if instance_id is None else group.static_member(instance_id, member_id)
-    if not member.speaks_classic:
-        raise UnknownMemberId(f"Member {member_id} does not use the classic protocol.")
-    return member
+    return group.member(member_id) if instance_id is None else group.static_member(instance_id, member_id)

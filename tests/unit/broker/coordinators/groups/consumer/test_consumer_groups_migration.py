@@ -7,6 +7,7 @@ import pytest
 from ottla.broker.coordinators.groups.consumer.embedded import read_assignment
 from ottla.broker.coordinators.groups.consumer.group import ConsumerGroup
 from ottla.errors import (
+    FencedInstanceId,
     GroupIdNotFound,
     IllegalGeneration,
     InconsistentGroupProtocol,
@@ -264,9 +265,19 @@ def test_classic_requests_are_checked(consumers):
     assert consumers.heartbeat(one.member_id, 99) == IllegalGeneration.code
     bad = consumers.sync(one.member_id, one.generation, protocol="range")
     assert consumers.answer(bad).error_code == InconsistentGroupProtocol.code
-    assert consumers.leave("new", "nobody").members[0].error_code == UnknownMemberId.code
+    assert consumers.leave("nobody").members[0].error_code == UnknownMemberId.code
     assert consumers.answer(consumers.join(protocols={"range": subscription()})).error_code == 23
     assert consumers.answer(consumers.join("x", protocols={"cooperative-sticky": b""})).error_code == -1
+
+
+def test_an_administrator_removes_members_of_either_protocol(consumers):
+    for name, instance in (("a", "one"), ("b", "two"), ("c", None)):
+        consumers.client(name, instance=instance).beat()
+    answer = consumers.leave(("", "one"), ("x", "two"), ("", "unknown"), "c")
+    codes = [each.error_code for each in answer.members]
+    assert codes == [0, FencedInstanceId.code, UnknownMemberId.code, 0]
+    assert list(consumers.consumer_group().members) == ["b"]
+    consumers.check_replay()
 
 
 def test_without_migration_no_classic_consumer_comes_in(make_consumers):
