@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
 from bench.walk import behaviour, processes, throughput
-from bench.walk.figures import Figure
+from bench.walk.figures import Figure, markdown, table
 
 PARTS = {
     "produce": throughput.produce,
@@ -64,21 +63,6 @@ def measure(root: Path | None, rounds: int, only: str | None) -> list[Figure]:
             throughput.warm(Path(directory))
             found += part(Path(directory), rounds)
     return found
-
-
-def table(figures: list[Figure]) -> str:
-    width = max(len(each.name) for each in figures)
-    lines = [f"{'median of this run':{width}}  {'figure':>9}    bar               how"]
-    for each in figures:
-        mark = " " if each.reached else "✗"
-        lines.append(f"{each.name:{width}}  {each.text:>9} {mark}  {each.bar:17} {each.detail}")
-    return "\n".join([*lines, "", f"Python {platform.python_version()}, {platform.machine()}"])
-
-
-def markdown(figures: list[Figure]) -> str:
-    lines = ["| what | figure | bar | how |", "| --- | --- | --- | --- |"]
-    lines += [f"| {each.name} | {each.text} | {each.bar} | {each.detail} |" for each in figures]
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

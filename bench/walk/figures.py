@@ -1,7 +1,8 @@
-"""What a measurement gives: a figure, its bar, and a word about how it came about."""
+"""What a measurement gives: a figure, its bar, and a word about how it came about; and tables of them."""
 
 from __future__ import annotations
 
+import platform
 from dataclasses import dataclass
 
 
@@ -30,3 +31,18 @@ class Figure:
     @property
     def text(self) -> str:
         return f"{self.value:.3g}{self.unit}"
+
+
+def table(figures: list[Figure]) -> str:
+    width = max(len(each.name) for each in figures)
+    lines = [f"{'median of this run':{width}}  {'figure':>9}    bar               how"]
+    for each in figures:
+        mark = " " if each.reached else "✗"
+        lines.append(f"{each.name:{width}}  {each.text:>9} {mark}  {each.bar:17} {each.detail}")
+    return "\n".join([*lines, "", f"Python {platform.python_version()}, {platform.machine()}"])
+
+
+def markdown(figures: list[Figure]) -> str:
+    lines = ["| what | figure | bar | how |", "| --- | --- | --- | --- |"]
+    lines += [f"| {each.name} | {each.text} | {each.bar} | {each.detail} |" for each in figures]
+    return "\n".join(lines)

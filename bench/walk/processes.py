@@ -21,8 +21,8 @@ from typing import Any, Final, Self
 
 from bench.walk import requests
 
-START_LIMIT_S: Final = 20.0
-STOP_LIMIT_S: Final = 20.0
+START_LIMIT_S: Final = 60.0
+STOP_LIMIT_S: Final = 60.0
 POLL_S: Final = 0.001
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 ROOT: Final = Path(__file__).parents[2]
@@ -38,12 +38,15 @@ broker_settings: list[str] = []
 
 
 class Child:
-    """A process of ours."""
+    """A process of ours; `program` is what its arguments are given to."""
+
+    program: tuple[str, ...] = (sys.executable, "-m")
+    is_server = False  # a server goes on when its stdin ends and is told by a signal
 
     def __init__(self, *arguments: str) -> None:
         self.begun_s = time.perf_counter()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", *arguments],
+            [*self.program, *arguments],
             cwd=ROOT,
             env=ENVIRONMENT,
             stdin=subprocess.PIPE,
@@ -82,7 +85,7 @@ class Child:
     def stop(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        if self._process.poll() is None and isinstance(self, BrokerProcess | BareServer):
+        if self._process.poll() is None and self.is_server:
             self._process.terminate()
         self._process.wait(STOP_LIMIT_S)
 
@@ -90,20 +93,21 @@ class Child:
 class BareServer(Child):
     """One of bare.py."""
 
+    is_server = True
+
     def __init__(self, *arguments: str) -> None:
         super().__init__("bench.walk.bare", *arguments)
         self.port = int(self.line())
 
 
-class BrokerProcess(Child):
-    """`ottla broker start` in `directory`, with the durability that is compared with Kafka's own."""
+class AnsweringServer(Child):
+    """A Kafka broker of any make on `port`; made when it has answered its first request."""
 
-    def __init__(self, directory: Path) -> None:
-        self.port = free_port()
-        settings = ("ottla.durability=replicated", "ottla.admin.listener=", *broker_settings)
-        pairs = [f"--set={each}" for each in settings]
-        address = f"127.0.0.1:{self.port}"
-        super().__init__("ottla", "broker", "start", "--data", str(directory), "--listen", address, *pairs)
+    is_server = True
+
+    def __init__(self, port: int, *arguments: str) -> None:
+        self.port = port
+        super().__init__(*arguments)
         self.answered_s = self._first_answer() - self.begun_s
         self.start_cpu_s = self.cpu_s
 
@@ -118,7 +122,18 @@ class BrokerProcess(Child):
                 time.sleep(POLL_S)
             else:
                 return time.perf_counter()
+        self._process.kill()
         raise TimeoutError(f"the broker did not answer within {START_LIMIT_S} s")
+
+
+class BrokerProcess(AnsweringServer):
+    """`ottla broker start` in `directory`, with the durability that is compared with Kafka's own."""
+
+    def __init__(self, directory: Path, settings: tuple[str, ...] = ("ottla.admin.listener=",)) -> None:
+        port = free_port()
+        pairs = [f"--set={each}" for each in ("ottla.durability=replicated", *settings, *broker_settings)]
+        where = ["--data", str(directory), "--listen", f"127.0.0.1:{port}"]
+        super().__init__(port, "ottla", "broker", "start", *where, *pairs)
 
     def create_topic(self, partitions: int) -> None:
         ask(self.port, requests.create_topic(partitions))
