@@ -17,7 +17,7 @@ $(READY): pyproject.toml setup.py
 	touch $@
 
 # The editable install builds the native leaves too; this rebuilds them when only their source changed.
-$(NATIVE): $(READY) $(wildcard src/ottla/*/*.pyx src/ottla/*/*.pxi src/ottla/*/*.h)
+$(NATIVE): $(READY) $(wildcard $(foreach end,pyx pxi h,src/ottla/*/*.$(end) src/ottla/*/*/*.$(end)))
 	$(BIN)/python setup.py --quiet build_ext --inplace
 	touch $@
 
@@ -46,4 +46,4 @@ bench-walk: $(NATIVE)  ## the broker against bare servers, as ratios
 	$(BIN)/python -m bench.walk
 
 clean:             ## remove the environment and what was built
-	rm -rf $(VENV) build src/*.egg-info src/ottla/*/*.so src/ottla/*/_native.c .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build src/*.egg-info src/ottla/*/*.so src/ottla/*/*/*.so src/ottla/*/_*.c src/ottla/*/*/_*.c .pytest_cache .mypy_cache .ruff_cache .hypothesis

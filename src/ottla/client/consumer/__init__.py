@@ -1,0 +1,1 @@
+"""From subscribe() to records."""

@@ -1,0 +1,1 @@
+"""From send() to a produce request and back."""

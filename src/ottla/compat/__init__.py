@@ -1,0 +1,1 @@
+"""Other libraries' names over our client: change the import, and a program written for them runs on Ottla."""
