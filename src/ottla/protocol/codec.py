@@ -14,7 +14,14 @@ import struct
 from typing import Any, TypeVar
 
 from ottla.errors import MalformedMessage, OttlaError, Unwritable
-from ottla.protocol.primitives import FIXED, STRING_BYTES_MAX, Reader, write_length, write_uvarint
+from ottla.protocol.primitives import (
+    FIXED,
+    NO_ENTRIES_LIMIT,
+    STRING_BYTES_MAX,
+    Reader,
+    write_length,
+    write_uvarint,
+)
 from ottla.protocol.schema import (
     BOOL,
     BYTES,
@@ -45,10 +52,16 @@ def decode(message_class: type[M], version: int, buffer: Buffer) -> M:
     return message
 
 
-def decode_prefix(message_class: type[M], version: int, buffer: Buffer, position: int = 0) -> tuple[M, int]:
+def decode_prefix(
+    message_class: type[M],
+    version: int,
+    buffer: Buffer,
+    position: int = 0,
+    entries_limit: int = NO_ENTRIES_LIMIT,
+) -> tuple[M, int]:
     """Read a message that other things follow; gives it and the position after it."""
     check_version(message_class, version)
-    reader = Reader(buffer, position)
+    reader = Reader(buffer, position, entries_limit)
     try:
         message = _read_struct(reader, message_class, version, flexible=version >= message_class.flexible_since)
     except MalformedMessage as error:
@@ -120,6 +133,7 @@ def _read_array(reader: Reader, element: WireType, version: int, *, flexible: bo
         return None
     if count * least_bytes(element, version, flexible=flexible) > reader.bytes_left:
         raise MalformedMessage(f"{count} elements are announced, {reader.bytes_left} bytes are left")
+    reader.count(count)
     read = []
     for index in range(count):
         try:
@@ -138,14 +152,16 @@ def read_tags(
     known = {field.tag: field for field in struct_class.fields if field.tag is not None and version in field.present}
     unknown: dict[int, bytes] = {}
     for _ in range(reader.uvarint()):
+        reader.count(1)
         tag = reader.uvarint()
         content = reader.take(reader.uvarint())
         field = known.get(tag)
         if field is None:
             unknown[tag] = bytes(content)
             continue
-        inner = Reader(content)
+        inner = Reader(content, entries_left=reader.entries_left)
         values[field.name] = _read_field(inner, field, version, flexible=True)
+        reader.entries_left = inner.entries_left
         if inner.bytes_left:
             raise MalformedMessage(f"{field.name}: {inner.bytes_left} bytes too many in tag {tag}")
     return unknown or None

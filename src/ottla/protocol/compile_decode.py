@@ -5,15 +5,16 @@ them, are unpacked in one call; a length below 127 is one byte and costs one com
 values go straight into the slots of the object. Running off the end of the buffer is left to struct and to indexing,
 which raise; only slices, which would silently be shorter, are checked.
 
-The function takes (buf, pos) and gives (message, position after it). Any exception it raises means "not a message";
-compiled.py then asks the reference codec for the sentence.
+The function takes (buf, pos) and gives (message, position after it). A third argument limits the entries of all arrays
+and tags together; `left` counts it down. Any exception it raises means "not a message"; compiled.py then asks the
+reference codec for the sentence.
 """
 
 import struct
 from typing import Any
 
 from ottla.protocol import codec
-from ottla.protocol.primitives import STRING_BYTES_MAX, Reader
+from ottla.protocol.primitives import NO_ENTRIES_LIMIT, STRING_BYTES_MAX, Reader
 from ottla.protocol.schema import BYTES, RECORDS, STRING, ArrayOf, Field, Message, StructType, WireType
 from ottla.protocol.source import Mismatch, Source, form, repeated
 
@@ -35,7 +36,7 @@ class _Decoder:
 
     def make(self) -> Any:
         source = self.source
-        source.add("def decode(buf, pos):")
+        source.add(f"def decode(buf, pos, left={NO_ENTRIES_LIMIT}):")
         source.depth = 1
         source.add("end = len(buf)")
         source.add("view = memoryview(buf)")
@@ -73,7 +74,7 @@ class _Decoder:
         self.unpack()
         read = self.source.constant("read_tags", _TagReader(struct_class, self.version))
         self.source.add(f"if {count}:")
-        self.source.add(f"    pos = {read}({target}, view, pos - 1)")
+        self.source.add(f"    pos, left = {read}({target}, view, pos - 1, left)")
 
     # -- fields -------------------------------------------------------------------------------------------------------
 
@@ -168,6 +169,8 @@ class _Decoder:
         self.null_or(slot, name, nullable)
         least = codec.least_bytes(element, self.version, flexible=self.flexible)
         self.source.add(f"if ({name} - 1) * {least} > end - pos: raise Mismatch")
+        self.source.add(f"left -= {name} - 1")
+        self.source.add("if left < 0: raise Mismatch")
         if not isinstance(element, StructType | ArrayOf) and element.format is not None:
             self.fixed_elements(slot, element.format, name)
         else:
@@ -204,13 +207,13 @@ class _TagReader:
     def __init__(self, struct_class: StructType, version: int) -> None:
         self.struct_class, self.version = struct_class, version
 
-    def __call__(self, target: Any, view: memoryview, position: int) -> int:
-        reader = Reader(view, position)
+    def __call__(self, target: Any, view: memoryview, position: int, entries_left: int) -> tuple[int, int]:
+        reader = Reader(view, position, entries_left)
         values: dict[str, Any] = {}
         target.unknown_tags = codec.read_tags(reader, self.struct_class, self.version, values)
         for name, value in values.items():
             setattr(target, name, value)
-        return reader.position
+        return reader.position, reader.entries_left
 
 
 def long_length(buf: Any, pos: int) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from ottla.protocol.compile_decode import FAILURES as DECODE_FAILURES
 from ottla.protocol.compile_decode import compile_decoder
 from ottla.protocol.compile_encode import FAILURES as ENCODE_FAILURES
 from ottla.protocol.compile_encode import compile_encoder
+from ottla.protocol.primitives import NO_ENTRIES_LIMIT
 from ottla.protocol.schema import Buffer, Message
 
 M = TypeVar("M", bound=Message)
@@ -37,12 +38,18 @@ def decode(message_class: type[M], version: int, buffer: Buffer) -> M:
     return codec.decode(message_class, version, buffer)
 
 
-def decode_prefix(message_class: type[M], version: int, buffer: Buffer, position: int = 0) -> tuple[M, int]:
+def decode_prefix(
+    message_class: type[M],
+    version: int,
+    buffer: Buffer,
+    position: int = 0,
+    entries_limit: int = NO_ENTRIES_LIMIT,
+) -> tuple[M, int]:
     """Read a message that other things follow; gives it and the position after it."""
     try:
-        return decoder(message_class, version)(buffer, position)
+        return decoder(message_class, version)(buffer, position, entries_limit)
     except DECODE_FAILURES as error:
-        codec.decode_prefix(message_class, version, buffer, position)
+        codec.decode_prefix(message_class, version, buffer, position, entries_limit)
         raise AssertionError(f"only the compiled decoder refuses this {message_class.__name__}") from error
 
 
@@ -55,12 +62,13 @@ def encode(message: Message, version: int) -> list[Buffer]:
         raise AssertionError(f"only the compiled encoder refuses this {type(message).__name__}") from error
 
 
-def decoder(message_class: type[M], version: int) -> Callable[[Buffer, int], tuple[M, int]]:
+def decoder(message_class: type[M], version: int) -> Callable[..., tuple[M, int]]:
+    """The function of (buffer, position, limit of entries), which may be left out."""
     found = _DECODERS.get((message_class, version))
     if found is None:
         codec.check_version(message_class, version)
         found = _DECODERS[message_class, version] = compile_decoder(message_class, version)
-    made: Callable[[Buffer, int], tuple[M, int]] = found
+    made: Callable[..., tuple[M, int]] = found
     return made
 
 

@@ -10,6 +10,9 @@
 
 A Reader walks one buffer. Whatever is wrong with the bytes, it raises MalformedMessage, and it never allocates more
 than the bytes that are left can justify: lengths are compared with them before anything is made.
+
+An entry of an array may be one byte on the wire and a hundred times that in memory, so whoever reads what strangers
+wrote gives a limit of entries, too: of all arrays and tags of a message together.
 """
 
 import struct
@@ -18,6 +21,7 @@ from typing import Any
 from ottla.errors import MalformedMessage
 from ottla.protocol.schema import Buffer, Primitive
 
+NO_ENTRIES_LIMIT = 1 << 31
 STRING_BYTES_MAX = 0x7FFF  # also in compact form: Kafka refuses longer ones in both
 
 FIXED = {letter: struct.Struct(">" + letter) for letter in ("b", "h", "H", "i", "I", "q", "d", "?", "16s")}
@@ -26,9 +30,10 @@ FIXED = {letter: struct.Struct(">" + letter) for letter in ("b", "h", "H", "i", 
 class Reader:
     """A position in a buffer, and the ways to read on from there."""
 
-    def __init__(self, buffer: Buffer, position: int = 0) -> None:
+    def __init__(self, buffer: Buffer, position: int = 0, entries_left: int = NO_ENTRIES_LIMIT) -> None:
         self.view = memoryview(buffer)
         self.position = position
+        self.entries_left = entries_left
 
     @property
     def bytes_left(self) -> int:
@@ -42,6 +47,12 @@ class Reader:
         start = self.position
         self.position += size_bytes
         return self.view[start : self.position]
+
+    def count(self, entries: int) -> None:
+        """So many entries are about to be read."""
+        self.entries_left -= entries
+        if self.entries_left < 0:
+            raise MalformedMessage(f"{entries} entries are {-self.entries_left} more than one message may have")
 
     def fixed(self, primitive: Primitive) -> Any:
         assert primitive.format is not None

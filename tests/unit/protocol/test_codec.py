@@ -7,8 +7,8 @@ import pytest
 
 from ottla.errors import MalformedMessage, Unwritable
 from ottla.protocol import codec, compiled
-from ottla.protocol.messages.api_versions import ApiVersionsResponse
-from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
+from ottla.protocol.messages.api_versions import ApiVersionsResponse, SupportedFeatureKey
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -213,4 +213,39 @@ def test_defaults_are_not_shared_between_messages() -> None:
 
 
 def test_the_flat_functions_can_be_looked_at() -> None:
-    assert "def decode(buf, pos):" in compiled.source(ProduceRequest, 9)
+    assert "def decode(buf, pos, left=" in compiled.source(ProduceRequest, 9)
+
+
+# -- a limit of entries ------------------------------------------------------------------------------------------------
+
+
+def fetch_of(partitions: int) -> bytes:
+    topic = FetchTopic(
+        topic="t",
+        partitions=[FetchPartition(partition=n, fetch_offset=0, partition_max_bytes=1) for n in range(partitions)],
+    )
+    return b"".join(compiled.encode(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[topic]), 12))
+
+
+def test_the_entries_of_all_arrays_count_together(machine: ModuleType) -> None:
+    written = fetch_of(9)
+    read, _ = machine.decode_prefix(FetchRequest, 12, written, 0, 1 + 9)
+    assert len(read.topics[0].partitions) == 9
+    with pytest.raises(MalformedMessage, match="9 entries are 1 more than one message may have"):
+        machine.decode_prefix(FetchRequest, 12, written, 0, 9)
+
+
+def test_tags_and_arrays_in_tags_count_as_entries(machine: ModuleType) -> None:
+    request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[])
+    request.unknown_tags = dict.fromkeys(range(50, 60), b"")
+    written = b"".join(codec.encode(request, 12))
+    assert machine.decode_prefix(FetchRequest, 12, written, 0, 10)[0] == request
+    with pytest.raises(MalformedMessage, match="more than one message may have"):
+        machine.decode_prefix(FetchRequest, 12, written, 0, 9)
+    answer = ApiVersionsResponse(
+        error_code=0, api_keys=[], supported_features=[SupportedFeatureKey(name="f", min_version=0, max_version=1)] * 5
+    )
+    written = b"".join(codec.encode(answer, 3))
+    assert machine.decode_prefix(ApiVersionsResponse, 3, written, 0, 1 + 5)[0] == answer
+    with pytest.raises(MalformedMessage, match="5 entries are 1 more"):
+        machine.decode_prefix(ApiVersionsResponse, 3, written, 0, 5)
