@@ -45,8 +45,6 @@ KAFKA_REFUSES = [
 # There is no Raft quorum here and brokers are not registered with one; the APIs are not advertised, as in Kafka before
 # it had them, and clients say so themselves.
 NOT_HERE = [("quorum", "UnsupportedVersionException"), ("forget broker", "UnsupportedVersionException")]
-# Settings of single groups are not declared yet.
-NOT_YET = [("alter", "InvalidConfigurationException")]
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +124,7 @@ def test_transactions_speak_their_second_version(java, broker):
 
 def test_administration_is_refused_what_kafka_refuses(java):
     printed = java.driver("Administration", java.servers, "administration", limit_s=180)
-    ours = [each for each in refusals(printed) if each not in NOT_HERE + NOT_YET]
+    ours = [each for each in refusals(printed) if each not in NOT_HERE]
     assert ours == [each for each in KAFKA_REFUSES if each[0] != "forget broker"]
 
 
@@ -166,8 +164,13 @@ def test_the_topic_tool_makes_lists_describes_changes_and_deletes(java):
         (["users", "--entity-name", "alice"], "producer_byte_rate=1000", "producer_byte_rate=1000.0"),
         (["users", "--entity-name", "bob"], "SCRAM-SHA-256=[iterations=4096,password=x]", "SCRAM-SHA-256=iterations"),
         (["client-metrics", "--entity-name", "all"], "interval.ms=60000", "interval.ms=60000"),
+        (
+            ["groups", "--entity-name", "g"],
+            "consumer.session.timeout.ms=50000",
+            "DYNAMIC_GROUP_CONFIG:consumer.session",
+        ),
     ],
-    ids=["topic", "broker", "brokers", "quota", "scram", "client-metrics"],
+    ids=["topic", "broker", "brokers", "quota", "scram", "client-metrics", "group"],
 )
 def test_the_config_tool_sets_and_shows(java, topic, entity, change, shown):
     where = ["--entity-type", *(topic if word == "TOPIC" else word for word in entity)]

@@ -40,6 +40,7 @@ from ottla.broker.replication.markers import write_marker
 from ottla.broker.replication.partition import Partition
 from ottla.broker.request_metrics import RequestMetrics, TopicMetrics
 from ottla.broker.settings import BrokerSettings
+from ottla.broker.settings.group_level import ConsumerTimes, GroupLevelSettings, check_group_level, consumer_times
 from ottla.broker.waiting.purgatory import Purgatory
 from ottla.broker.workers import Flusher
 from ottla.clock import Clock
@@ -56,7 +57,6 @@ from ottla.errors import BrokerError, KafkaStorageError, LeaderNotAvailable
 from ottla.metrics import Registry
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.schema import Message
-from ottla.settings import Settings
 from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition, random_uuid, uuid_to_text
 
@@ -119,7 +119,13 @@ class Broker:
         self._apply_broker_settings()
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms = 0.0
-        self.config_rules = ConfigRules(broker_id=broker_id, broker=settings, group=Settings, loggers=LogLevels())
+        self.config_rules = ConfigRules(
+            broker_id=broker_id,
+            broker=settings,
+            group=GroupLevelSettings,
+            check_group=lambda own: check_group_level(own, self.settings),
+            loggers=LogLevels(),
+        )
         self.request_metrics = RequestMetrics(registry)
         self.topic_metrics = TopicMetrics(registry)
         self.changes = ChangeQueue(store, pool, self.adopt)
@@ -153,12 +159,17 @@ class Broker:
 
     def _make_groups(self) -> GroupCoordinator:
         def make_shard(index: int, partition: InternalPartition) -> GroupShard:
-            return GroupShard(self.settings, LiveView(lambda: self.image), self._new_uuid_text)
+            return GroupShard(
+                self.settings, LiveView(lambda: self.image), self._new_uuid_text, times_of=self._consumer_times
+            )
 
         runtime = Runtime(
             groups.TOPIC, make_shard=make_shard, kinds=groups.KINDS, now_ms=self.clock.now_ms, wake=self.arm
         )
         return GroupCoordinator(runtime, lambda: self.image.partition_count(groups.TOPIC))
+
+    def _consumer_times(self, group_id: str) -> ConsumerTimes:
+        return consumer_times(self.image.config(ConfigResource(ResourceType.GROUP, group_id)), self.settings)
 
     def _make_transactions(self) -> TransactionCoordinator:
         def make_shard(index: int, partition: InternalPartition) -> TransactionShard:

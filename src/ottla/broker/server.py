@@ -28,6 +28,7 @@ from ottla.broker.network.acceptor import Acceptor, ConnectionLimits
 from ottla.broker.served import SERVED_APIS
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.endpoints import Endpoint, advertise
+from ottla.broker.settings.group_level import GroupLevelSettings
 from ottla.broker.settings.listeners import parse_connection_overrides
 from ottla.clock import Clock, SystemClock
 from ottla.cluster import model
@@ -37,7 +38,6 @@ from ottla.cluster.store.embedded import EmbeddedStore, found_cluster_id
 from ottla.errors import KafkaStorageError
 from ottla.metrics import Registry
 from ottla.net.transport import LinkSettings, TcpTransport, Transport
-from ottla.settings import Settings
 from ottla.storage.files import DiskFiles, Files
 from ottla.storage.loading import ProducerLimits
 from ottla.storage.manager import LogManager
@@ -200,7 +200,7 @@ class Server:
         The store is read when the first log asks for its settings: by then its directory is locked. Recovery must know
         which topics are compacted, because only there a gap between offsets is no damage.
         """
-        rules = ConfigRules(broker_id=broker_id, broker=self.settings, group=Settings)
+        rules = ConfigRules(broker_id=broker_id, broker=self.settings, group=GroupLevelSettings)
 
         def settings_of(topic: str) -> TopicSettings:
             return topic_in_effect(store.load(), topic, rules)

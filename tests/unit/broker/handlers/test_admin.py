@@ -42,6 +42,7 @@ from ottla.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from ottla.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -54,6 +55,7 @@ from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic, De
 from ottla.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -117,6 +119,34 @@ def test_a_default_of_all_brokers_reaches_the_topics(broker):
     assert set_config(broker, BROKER, "", "log.retention.ms", "1234") == 0
     assert described(broker, TOPIC, "orders", "retention.ms")[1] == {"retention.ms": "1234"}
     assert broker.partition("orders").log.settings.retention_ms == 1234
+
+
+def test_a_group_has_settings_of_its_own(broker):
+    session = "consumer.session.timeout.ms"
+    assert set_config(broker, GROUP, "g", session, "50000") == 0
+    assert set_config(broker, GROUP, "g", session, "1") == InvalidConfig.code
+    assert set_config(broker, GROUP, "g", "nonsense", "1") == InvalidConfig.code
+    assert set_config(broker, GROUP, "", session, "50000") == InvalidRequest.code
+    assert described(broker, GROUP, "g", session) == (0, {session: "50000"})
+    assert described(broker, GROUP, "h", session) == (0, {session: "45000"})
+    listed = broker.ask(ListConfigResourcesRequest(resource_types=[GROUP])).config_resources
+    assert [each.resource_name for each in listed] == ["g"]
+
+
+def test_settings_of_a_group_reach_its_members_with_their_next_heartbeat(broker):
+    broker.create_topic("orders")
+    broker.ask(FindCoordinatorRequest(coordinator_keys=["g"], key_type=0))
+    beat = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=1000,
+        subscribed_topic_names=["orders"],
+        topic_partitions=[],
+    )
+    assert broker.ask(beat).heartbeat_interval_ms == 5000
+    assert set_config(broker, GROUP, "g", "consumer.heartbeat.interval.ms", "9000") == 0
+    assert broker.ask(beat).heartbeat_interval_ms == 9000
 
 
 def test_alter_configs_replaces_all(broker):

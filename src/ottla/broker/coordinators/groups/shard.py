@@ -51,6 +51,7 @@ from ottla.broker.coordinators.groups.offsets import OffsetStore
 from ottla.broker.coordinators.groups.records import founding_record, offset_tombstone
 from ottla.broker.coordinators.groups.settings import GroupSettings
 from ottla.broker.coordinators.groups.timers import ExpiryTimer, GroupTimer
+from ottla.broker.settings.group_level import ConsumerTimes
 from ottla.errors import NONE, BrokerError, GroupIdNotFound, InvalidGroupId, InvalidSessionTimeout, UnknownMemberId
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -89,8 +90,14 @@ MAY_BECOME_CLASSIC: Final = frozenset({GroupKind.CONSUMER, GroupKind.STREAMS})
 
 
 class GroupShard:
-    def __init__(self, settings: GroupSettings, cluster: ClusterView, new_uuid: Callable[[], str]) -> None:
-        """`new_uuid` gives the random text of a new member id."""
+    def __init__(
+        self,
+        settings: GroupSettings,
+        cluster: ClusterView,
+        new_uuid: Callable[[], str],
+        times_of: Callable[[str], ConsumerTimes] | None = None,
+    ) -> None:
+        """`new_uuid` gives the random text of a new member id, `times_of` what a group has as its own settings."""
         self.settings = settings
         self.cluster = cluster
         self.groups: dict[str, Group] = {}
@@ -107,7 +114,7 @@ class GroupShard:
             OffsetCommitKey: self._replay_offset,
             LegacyOffsetCommitKey: self._replay_legacy_offset,
         }
-        self._consumers = ConsumerMembership(self.groups, self._founding, settings, cluster, new_uuid)
+        self._consumers = ConsumerMembership(self.groups, self._founding, settings, cluster, new_uuid, times_of)
         self.add_kind(GroupKind.CONSUMER, self._consumers, self._consumers.replays)
 
     def add_kind(self, kind: GroupKind, membership: Membership[Any], replays: Mapping[type[Message], Replay]) -> None:

@@ -116,7 +116,7 @@ class ClassicMembers:
         )
         changes = tell(draft, before, after)
         update_group(draft, changes, ground, group)
-        update_target(draft, ground.cluster, ground.settings, ground.now_ms)
+        update_target(draft, ground)
         owned = owned_of(subscription, ground.cluster)
         joined = step(draft, after, owned, ground, subscription_changed=changes.any)
         return self._joined(group, draft, joined, token, request, context.api_version, ground)

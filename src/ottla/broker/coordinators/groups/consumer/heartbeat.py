@@ -135,7 +135,7 @@ class Heartbeat:
         after = self._told(before)
         changes = tell(self.draft, before, after)
         update_group(self.draft, changes, self.ground, live)
-        update_target(self.draft, self.ground.cluster, self.ground.settings, self.ground.now_ms)
+        update_target(self.draft, self.ground)
         reconciled = step(self.draft, after, self.owned, self.ground, subscription_changed=changes.any)
         answer = self._answer(before, reconciled)
         return [
@@ -214,7 +214,7 @@ class Heartbeat:
             error_code=NONE,
             member_id=after.member_id,
             member_epoch=after.epoch,
-            heartbeat_interval_ms=self.ground.settings.group_consumer_heartbeat_interval_ms,
+            heartbeat_interval_ms=self.ground.times_of(self.draft.group.group_id).heartbeat_interval_ms,
         )
         if request.member_epoch == JOIN or is_full or after.assigned != before.assigned:
             answer.assignment = Assignment(topic_partitions=told_partitions(after.assigned))

@@ -51,6 +51,7 @@ from ottla.broker.coordinators.groups.consumer.timers import (
 from ottla.broker.coordinators.groups.group import Group, Membership
 from ottla.broker.coordinators.groups.settings import GroupSettings
 from ottla.broker.coordinators.groups.timers import CallTimer, JoinTimer, SessionTimer, SyncTimer
+from ottla.broker.settings.group_level import ConsumerTimes, consumer_times
 from ottla.broker.settings.groups import GroupCoordinatorSettings
 from ottla.errors import BrokerError, GroupIdNotFound
 from ottla.protocol.messages.consumer_group_describe import (
@@ -80,6 +81,7 @@ class ConsumerMembership(Membership[ConsumerGroup]):
         settings: GroupSettings,
         cluster: ClusterView,
         new_uuid: Callable[[], str],
+        times_of: Callable[[str], ConsumerTimes] | None,
     ) -> None:
         """`groups` and `founding` are the shard's own: groups of all kinds, and classic ones that are being made."""
         self._groups = groups
@@ -90,6 +92,7 @@ class ConsumerMembership(Membership[ConsumerGroup]):
         self._defaults = None if isinstance(settings, GroupCoordinatorSettings) else GroupCoordinatorSettings()
         self._migration = Migration(founding, settings, cluster)
         self._classic = ClassicMembers(self._migration, new_uuid)
+        self._times_of = times_of or (lambda group_id: consumer_times({}, self._settings))
 
     @property
     def _settings(self) -> GroupCoordinatorSettings:
@@ -98,7 +101,7 @@ class ConsumerMembership(Membership[ConsumerGroup]):
         return settings
 
     def _ground(self, now_ms: int) -> Ground:
-        return Ground(self._cluster, self._settings, now_ms)
+        return Ground(self._cluster, self._settings, self._times_of, now_ms)
 
     # -- the log -----------------------------------------------------------------------------------------------------
 
@@ -195,7 +198,7 @@ class ConsumerMembership(Membership[ConsumerGroup]):
 
         log.info("group %s: member %s is put out by its %s", group.group_id, key.member_id, type(key).__name__)
         # Nobody asks again for this member, so the timer does; when it is gone the timer finds nobody.
-        again = SetTimer(key, now_ms + self._settings.group_consumer_heartbeat_interval_ms)
+        again = SetTimer(key, now_ms + self._times_of(group.group_id).heartbeat_interval_ms)
         return [*self._put_out(group, member, now_ms, (), failure), again]
 
     # -- coming and going --------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ Each of them reads and writes a Draft, so each sees what those before it have de
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -36,6 +36,7 @@ from ottla.broker.coordinators.groups.consumer.state import UNREVOKED
 from ottla.broker.coordinators.groups.consumer.subscriptions import metadata_hash, topic_ids
 from ottla.broker.coordinators.groups.consumer.timers import RevocationTimer
 from ottla.broker.coordinators.groups.timers import SessionTimer
+from ottla.broker.settings.group_level import ConsumerTimes
 from ottla.broker.settings.groups import GroupCoordinatorSettings
 from ottla.errors import (
     GroupMaxSizeReached,
@@ -49,6 +50,7 @@ class Ground(NamedTuple):
 
     cluster: ClusterView
     settings: GroupCoordinatorSettings
+    times_of: Callable[[str], ConsumerTimes]
     now_ms: int
 
 
@@ -134,9 +136,10 @@ def step(
 
 
 def session_begins(group: ConsumerGroup, member: ConsumerMember, ground: Ground) -> SetTimer:
-    session_ms = ground.settings.group_consumer_session_timeout_ms
     if member.classic is not None:
         session_ms = member.classic.session_timeout_ms
+    else:
+        session_ms = ground.times_of(group.group_id).session_timeout_ms
     return SetTimer(SessionTimer(group.group_id, member.member_id), ground.now_ms + session_ms)
 
 

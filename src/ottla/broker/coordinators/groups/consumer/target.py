@@ -1,7 +1,7 @@
 """The target assignment of a group: made anew when the group epoch has moved on, and written as what changed.
 
-Not more often than every group.consumer.assignment.interval.ms: until then members are reconciled with the last one,
-and the group is Assigning.
+Not more often than every consumer.assignment.interval.ms of the group: until then members are reconciled with the last
+one, and the group is Assigning.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ from ottla.broker.coordinators.groups.consumer.draft import Draft
 from ottla.broker.coordinators.groups.consumer.group import ConsumerGroup
 from ottla.broker.coordinators.groups.consumer.member import NOTHING
 from ottla.broker.coordinators.groups.consumer.records import target_epoch_record, target_record
+from ottla.broker.coordinators.groups.consumer.steps import Ground
 from ottla.broker.coordinators.groups.consumer.subscriptions import topic_ids
 from ottla.broker.settings.groups import GroupCoordinatorSettings
 
 
-def update_target(draft: Draft, cluster: ClusterView, settings: GroupCoordinatorSettings, now_ms: int) -> None:
+def update_target(draft: Draft, ground: Ground) -> None:
     """Make the target follow the group, if it is behind and its time has come."""
     group = draft.group
-    if group.assignment_epoch >= group.epoch or not _may_assign(group, settings, now_ms):
+    if group.assignment_epoch >= group.epoch or not _may_assign(group, ground):
         return
-    assign = ASSIGNORS[assignor_name(group, settings)]
-    targets = assign(_spec(group, cluster))
+    assign = ASSIGNORS[assignor_name(group, ground.settings)]
+    targets = assign(_spec(group, ground.cluster))
     for member_id in sorted(group.members):
         target = targets.get(member_id, NOTHING)
         if group.targets.get(member_id) != target:
             draft.write(target_record(group.group_id, member_id, target))
-    draft.write(target_epoch_record(group.group_id, group.epoch, now_ms))
+    draft.write(target_epoch_record(group.group_id, group.epoch, ground.now_ms))
 
 
 def assignor_name(group: ConsumerGroup, settings: GroupCoordinatorSettings) -> str:
@@ -37,9 +38,9 @@ def assignor_name(group: ConsumerGroup, settings: GroupCoordinatorSettings) -> s
     return asked if asked in offered else offered[0]
 
 
-def _may_assign(group: ConsumerGroup, settings: GroupCoordinatorSettings, now_ms: int) -> bool:
-    last_ms, interval_ms = group.assignment_timestamp_ms, settings.group_consumer_assignment_interval_ms
-    return last_ms == 0 or interval_ms == 0 or now_ms >= last_ms + interval_ms
+def _may_assign(group: ConsumerGroup, ground: Ground) -> bool:
+    last_ms, interval_ms = group.assignment_timestamp_ms, ground.times_of(group.group_id).assignment_interval_ms
+    return last_ms == 0 or interval_ms == 0 or ground.now_ms >= last_ms + interval_ms
 
 
 def _spec(group: ConsumerGroup, cluster: ClusterView) -> GroupSpec:

@@ -7,14 +7,16 @@ import pytest
 from ottla.broker.coordinators.groups.consumer.group import ConsumerGroup
 from ottla.broker.coordinators.groups.settings import GroupSettings
 from ottla.broker.coordinators.groups.shard import GroupShard
+from ottla.broker.settings.group_level import consumer_times
 from ottla.broker.settings.groups import GroupCoordinatorSettings
+from ottla.broker.settings.sharing import SharingSettings
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 
 SESSION_MS = 45_000  # group.consumer.session.timeout.ms
 
 
-class AllSettings(GroupCoordinatorSettings, GroupSettings):
+class AllSettings(GroupCoordinatorSettings, SharingSettings, GroupSettings):
     pass
 
 
@@ -85,10 +87,16 @@ def make_consumers(make_world):
         def __init__(self, cluster=None, **settings):
             settings.setdefault("group_consumer_assignment_interval_ms", 0)
             self.all_settings = AllSettings(**settings)
+            self.own_settings = {}  # by group, what it set for itself
             super().__init__(cluster)
 
         def _new_shard(self):
-            return GroupShard(self.all_settings, self.cluster, self._new_uuid)
+            return GroupShard(
+                self.all_settings,
+                self.cluster,
+                self._new_uuid,
+                times_of=lambda group_id: consumer_times(self.own_settings.get(group_id, {}), self.all_settings),
+            )
 
         def client(self, member_id, **how):
             return Client(self, member_id, **how)

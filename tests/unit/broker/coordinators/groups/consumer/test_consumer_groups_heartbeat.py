@@ -287,6 +287,30 @@ def test_a_member_that_gives_nothing_up_is_put_out(consumers):
     assert list(consumers.consumer_group().members) == ["b"]
 
 
+def test_a_group_with_times_of_its_own_lives_by_them(consumers):
+    own = {"consumer.session.timeout.ms": "60000", "consumer.heartbeat.interval.ms": "15000"}
+    consumers.own_settings["slow"] = own
+    assert consumers.beat("a").heartbeat_interval_ms == 5000
+    assert consumers.beat("b", group="slow").heartbeat_interval_ms == 15_000
+    consumers.advance(59_000)
+    assert not consumers.consumer_group().members
+    assert list(consumers.consumer_group("slow").members) == ["b"]
+    consumers.advance(1000)
+    assert not consumers.consumer_group("slow").members
+
+
+def test_a_group_may_have_time_between_its_assignments(consumers):
+    consumers.own_settings["g"] = {"consumer.assignment.interval.ms": "10000"}
+    a, b = consumers.client("a"), consumers.client("b")
+    a.beat()
+    consumers.advance(1)
+    b.beat()
+    assert consumers.consumer_group().assignment_epoch == 1
+    consumers.advance(10_000)
+    b.beat()
+    assert consumers.consumer_group().assignment_epoch == 2
+
+
 def test_put_out_is_tried_again_when_it_could_not_be_written(consumers):
     consumers.beat("a")
     consumers.append_error = NotEnoughReplicas()
