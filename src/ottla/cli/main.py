@@ -21,6 +21,8 @@ from ottla.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, OK, Failure
 
 NOUNS: Final = {
     "broker": "start a broker, and look up its settings",
+    "log": "look into the files of a log, without a broker",
+    "completion": "what your shell needs to complete ottla's words",
 }
 EXAMPLES: Final = """\
 examples:
@@ -47,6 +49,8 @@ class Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; gives the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["--complete"]:
+        return _complete(words[1:])
     try:
         code = _run(words)
         sys.stdout.flush()
@@ -72,6 +76,17 @@ def _run(words: list[str]) -> int:
     return OK if not words else FAILED
 
 
+def _complete(words: list[str]) -> int:
+    """What the shell calls at every press of tab; a fault must not write into the line that is being typed."""
+    from ottla.cli.completing import candidates
+
+    try:
+        print("\n".join(candidates(make_parser(words), words)))
+    except Exception:
+        return FAILED
+    return OK
+
+
 def make_parser(words: Sequence[str]) -> Parser:
     """The parser, with the verbs of the noun that is asked for and of no other."""
     parser = Parser(
@@ -87,9 +102,17 @@ def make_parser(words: Sequence[str]) -> Parser:
         noun_parser = nouns.add_parser(noun, help=help_text, description=f"{help_text[0].upper()}{help_text[1:]}.")
         noun_parser.set_defaults(parser=noun_parser)
         if noun in words:
-            verbs = noun_parser.add_subparsers(metavar="VERB", title="verbs", parser_class=Parser)
-            import_module(f"ottla.cli.commands.{noun}").add_verbs(verbs)
+            _fill(noun_parser, noun)
     return parser
+
+
+def _fill(parser: Parser, noun: str) -> None:
+    """The noun's own words: its verbs, or its options when it needs no verb (`ottla produce clicks`)."""
+    commands = import_module(f"ottla.cli.commands.{noun}")
+    if hasattr(commands, "add_options"):
+        commands.add_options(parser)
+    else:
+        commands.add_verbs(parser.add_subparsers(metavar="VERB", title="verbs", parser_class=Parser))
 
 
 class _Version(argparse.Action):
