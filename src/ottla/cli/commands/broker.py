@@ -136,8 +136,10 @@ def _the_server() -> Serve:
 def _serve_until_stopped(settings: BrokerSettings, serve: Serve) -> int:
     import asyncio
 
+    from ottla.cli.open_files import raise_limit
     from ottla.errors import OttlaError
 
+    raise_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
