@@ -33,6 +33,7 @@ from ottla.broker.dynamic_settings import DynamicSettings
 from ottla.broker.host_names import look_up
 from ottla.broker.internal_topics import internal_topic_request
 from ottla.broker.log_levels import LogLevels, set_levels
+from ottla.broker.long_work import LongWork
 from ottla.broker.replication.commits import Commits
 from ottla.broker.replication.fetch_sessions import FetchSessions
 from ottla.broker.replication.manager import Logs, ReplicaManager
@@ -136,6 +137,7 @@ class Broker:
         self.produce_purgatory = Purgatory(self.arm)
         self.fetch_purgatory = Purgatory(self.arm)
         self.commits = Commits()
+        self.long_work = LongWork(clock.monotonic_ms, pool)
         self.offline: Callable[[], None] | None = None  # told when a sync failed
         self._flusher = Flusher(pool, now_ms=clock.now_ms, flushed=self.moved, failed=self._storage_failed)
         self._producer_ids = ProducerIdBlocks()
@@ -440,6 +442,7 @@ class Broker:
             self._alarm.cancel()
         self.produce_purgatory.expire_all()
         self.fetch_purgatory.expire_all()
+        self.long_work.stop()
 
 
 def _with_defaults(name: str) -> CreatableTopic:

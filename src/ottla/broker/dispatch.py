@@ -1,7 +1,8 @@
 """A frame becomes a request, a request meets its handler, and what the handler gives becomes a frame.
 
 1. A handler is a plain function of (broker, request, context) in handlers/<api>.py that gives a response, None (no
-   answer is written: Produce with acks=0), or a Later of one of these.
+   answer is written: Produce with acks=0), or a Later of one of these. Where its module has a `codec`, that reads
+   requests and writes answers, else they are the API's messages.
 2. What an API cannot put into its answer, it raises; a BrokerError that reaches this file becomes the error code of the
    whole answer when the answer has one, and otherwise ends the connection, as any other fault does.
 3. An ApiVersions request of a version that we do not know is answered with error 35 in the layout of version 0, which
@@ -9,6 +10,8 @@
 4. Per API: how many requests, how long they took, which errors.
 5. Clients repeat themselves. What does not change between requests of one API and version is kept in a Lane; what does
    not change between those of one connection (who asks) is kept with the connection and recognised by its bytes.
+6. No request keeps the others waiting: how much it may ask for is limited (request_limits.py), and a large one is read,
+   answered and written in stints (long_work.py), while its connection rests.
 """
 
 from __future__ import annotations
@@ -16,12 +19,15 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.long_work import LongLater, Steps
 from ottla.broker.network.processor import Answer, CloseConnection, Connection
+from ottla.broker.request_limits import APART_FRAME_BYTES, LONG_FRAME_BYTES, entries_limit, is_wide, size_limit_bytes
 from ottla.errors import BrokerError, MalformedMessage, UnknownServerError, UnsupportedVersion
 from ottla.protocol.api import APIS, Api
 from ottla.protocol.compile_decode import FAILURES as DECODE_FAILURES
@@ -37,10 +43,14 @@ log = logging.getLogger(__name__)
 
 Given: TypeAlias = "Message | Later[Message | None] | None"
 Handler: TypeAlias = "Callable[[Broker, Any, RequestContext], Given]"
+Decoder: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
+Encoder: TypeAlias = Callable[[Any], list[Any]]
 
 
 # API key, API version, correlation id: the same in every header. The rest says who asks.
 _FIXED: Final = struct.Struct(">hhi")
+# Larger frames are refused without a word on what is wrong in them: the codec that could tell takes its time.
+_EXPLAINED_BYTES: Final = 16_384
 # An answer's header, without and with its (always empty) tags.
 _ANSWER_HEADERS: Final = (struct.Struct(">i"), struct.Struct(">ix"))
 
@@ -55,7 +65,9 @@ class Lane:
         "encode",
         "handler",
         "has_error_code",
+        "long_bytes",
         "requests",
+        "size_limit_bytes",
         "times",
         "version",
     )
@@ -64,11 +76,21 @@ class Lane:
         self.api = api
         self.version = version
         self.handler: Handler = import_module(f"ottla.broker.handlers.{api.module}").handle
-        self.decode = decoder(api.request, version)
-        self.encode: Callable[[Any], list[Any]] = encoder(api.response, version)
+        self.decode, self.encode = codec_of(api, version)
         self.answer_header = _ANSWER_HEADERS[response_header_version(api.key, version)]
         self.has_error_code = any(field.name == "error_code" for field in api.response.fields)
+        self.size_limit_bytes = size_limit_bytes(api)
+        self.long_bytes = LONG_FRAME_BYTES if is_wide(api) else self.size_limit_bytes
         self.requests, self.times = broker.request_metrics.of(api, version)
+
+
+def codec_of(api: Api, version: int) -> tuple[Decoder, Encoder]:
+    """How its requests are read and its answers written."""
+    module = import_module(f"ottla.broker.handlers.{api.module}")
+    if hasattr(module, "codec"):
+        made: tuple[Decoder, Encoder] = module.codec(version)
+        return made
+    return partial(decoder(api.request, version), left=entries_limit(api)), encoder(api.response, version)
 
 
 class Dispatch:
@@ -89,44 +111,104 @@ class Dispatch:
         if lane is None:
             return self._unknown_version(frame)
         context, position = _context(lane, frame, connection)
-        try:
-            request, _ = lane.decode(frame, position)
-        except DECODE_FAILURES:
-            request, _ = decode_prefix(lane.api.request, version, frame, position)  # says what is wrong with it
-        given = self._answer(lane, request, context)
+        if len(frame) > lane.long_bytes:
+            return self._long(lane, frame, position, context, correlation_id, started_ms)
+        given = self._answer(lane, _decoded(lane, frame, position), context)
+        if isinstance(given, LongLater):
+            return self._written_in_stints(lane, given, context, correlation_id, started_ms)
         if isinstance(given, Later):
             later: Later[Answer | None] = Later()
             given.when_given(lambda g: later.give(self._written_later(lane, g, context, correlation_id, started_ms)))
             return later
         return self._written(lane, given, correlation_id, started_ms)
 
+    # -- what takes long ---------------------------------------------------------------------------------------------
+
+    def _long(
+        self,
+        lane: Lane,
+        frame: memoryview,
+        position: int,
+        context: RequestContext,
+        correlation_id: int,
+        started_ms: float,
+    ) -> Later[Answer | None]:
+        if len(frame) > lane.size_limit_bytes:
+            raise MalformedMessage(f"{lane.api} of {len(frame)} bytes; {lane.size_limit_bytes} are allowed")
+
+        def steps() -> Steps[Given]:
+            if len(frame) > APART_FRAME_BYTES:
+                request = yield self._broker.long_work.apart(_decoded, lane, frame, position)
+            else:
+                request = _decoded(lane, frame, position)
+            return self._answer(lane, request, context)
+
+        given = self._broker.long_work.do_later(steps(), context.connection)
+        return self._written_in_stints(lane, given, context, correlation_id, started_ms)
+
+    def _written_in_stints(
+        self, lane: Lane, given: Later[Any], context: RequestContext, correlation_id: int, started_ms: float
+    ) -> Later[Answer | None]:
+        """Hold the connection until the answer is there: so its requests keep their order, and it has one at a time."""
+        connection, long_work = context.connection, self._broker.long_work
+        connection.hold()
+        later: Later[Answer | None] = Later()
+
+        def steps(response: Message | None) -> Steps[Any]:
+            self._count(lane, response, started_ms)
+            return None if response is None else (yield long_work.apart(_encoded, lane, response, correlation_id))
+
+        def write(response: Any) -> None:
+            if isinstance(response, Later):
+                response.when_given(write)
+            elif isinstance(response, Exception):
+                self._refused_later(lane, response, context, write)
+            else:
+                long_work.do_later(steps(response), connection).when_given(written)
+
+        def written(answer: Answer | Exception | None) -> None:
+            if isinstance(answer, Exception):
+                connection.end(answer)
+                return
+            later.give(answer)
+            connection.let_go()
+
+        given.when_given(write)
+        return later
+
+    def _refused_later(
+        self, lane: Lane, error: Exception, context: RequestContext, write: Callable[[Message], None]
+    ) -> None:
+        """What `_answer` makes of an error, for one that came later."""
+        try:
+            write(self._refusal(lane, error, context))
+        except (CloseConnection, MalformedMessage) as reason:
+            context.connection.end(reason)
+
     def _answer(self, lane: Lane, request: Message, context: RequestContext) -> Given:
         try:
             return lane.handler(self._broker, request, context)
-        except CloseConnection:
-            raise
-        except BrokerError as error:
+        except Exception as error:
+            return self._refusal(lane, error, context)
+
+    def _refusal(self, lane: Lane, error: Exception, context: RequestContext) -> Message:
+        if isinstance(error, CloseConnection | MalformedMessage):
+            raise error
+        if isinstance(error, BrokerError):
             return error_response(lane.api, error, lane.version)
-        except MalformedMessage:
-            raise
-        except Exception:
-            log.exception("%s from %s failed", lane.api, context.client_id)
-            return error_response(lane.api, UnknownServerError(), lane.version)
+        log.error("%s from %s failed", lane.api, context.client_id, exc_info=error)
+        return error_response(lane.api, UnknownServerError(), lane.version)
 
     def _written(self, lane: Lane, response: Any, correlation_id: int, started_ms: float) -> Answer | None:
+        self._count(lane, response, started_ms)
+        return None if response is None else _encoded(lane, response, correlation_id)
+
+    def _count(self, lane: Lane, response: Any, started_ms: float) -> None:
         now_ms = self._monotonic_ms()
         lane.requests.value += 1
         lane.times.record(now_ms - started_ms, now_ms)
-        if response is None:
-            return None
-        if lane.has_error_code and response.error_code:
+        if lane.has_error_code and response is not None and response.error_code:
             self._broker.request_metrics.failed(lane.api, response.error_code)
-        try:
-            parts = lane.encode(response)
-        except ENCODE_FAILURES:
-            parts = encode(response, lane.version)  # says what is wrong with it
-        parts[0] = b"".join((lane.answer_header.pack(correlation_id), parts[0]))
-        return parts
 
     def _written_later(
         self, lane: Lane, response: Message | None, context: RequestContext, correlation_id: int, started_ms: float
@@ -158,6 +240,27 @@ class Dispatch:
         from ottla.broker.handlers.api_versions import refusal
 
         return encode_response(refusal(), version=0, correlation_id=header.correlation_id)
+
+
+def _encoded(lane: Lane, response: Any, correlation_id: int) -> Answer:
+    try:
+        parts = lane.encode(response)
+    except ENCODE_FAILURES:
+        parts = encode(response, lane.version)  # says what is wrong with it
+    parts[0] = b"".join((lane.answer_header.pack(correlation_id), parts[0]))
+    return parts
+
+
+def _decoded(lane: Lane, frame: memoryview, position: int) -> Any:
+    try:
+        return lane.decode(frame, position)[0]
+    except DECODE_FAILURES:
+        limit = entries_limit(lane.api)
+        if len(frame) > _EXPLAINED_BYTES:
+            what = f"{lane.api} version {lane.version}, {len(frame)} bytes"
+            raise MalformedMessage(f"{what}: it is broken, or has more than {limit} entries") from None
+        decode_prefix(lane.api.request, lane.version, frame, position, limit)  # says what is wrong with it
+        raise
 
 
 def _context(lane: Lane, frame: memoryview, connection: Connection) -> tuple[RequestContext, int]:

@@ -7,6 +7,7 @@
 3. An answer may hold slices of files. They are read in portions of PORTION_BYTES, one portion per turn of the loop, so
    that a consumer of megabytes does not make producers wait; nothing is read ahead of what the socket takes.
 4. A request that cannot be understood ends the connection, and the log says who sent what.
+5. While a long request of a connection is worked on, none of its other requests is begun: `hold` and `let_go`.
 
 What to answer is the dispatcher's business; this file knows bytes, order and time.
 """
@@ -62,6 +63,7 @@ class Connection:
         self._offset = 0  # how much of the first file slice is sent already
         self._turn_is_planned = False
         self._throttled = False
+        self._held = False
         self._throttle_timer: asyncio.TimerHandle | None = None
         # The dispatcher's memory of who asks by this connection, per kind of request.
         self.contexts: dict[Any, tuple[Any, bytes]] = {}
@@ -79,6 +81,20 @@ class Connection:
     @property
     def is_idle(self) -> bool:
         return not self._order.waiting_count and not self._outbox
+
+    @property
+    def is_gone(self) -> bool:
+        """Nobody is there any more to take an answer."""
+        return self._link is None
+
+    def hold(self) -> None:
+        """Begin no other request of this connection until `let_go`."""
+        self._held = True
+        self._read_or_rest()
+
+    def let_go(self) -> None:
+        self._held = False
+        self._read_or_rest()
 
     def go_on(self) -> None:
         """Read requests again, unless something else holds them back."""
@@ -109,7 +125,7 @@ class Connection:
         try:
             answer = self._dispatcher.dispatch(frame, self)
         except (CloseConnection, MalformedMessage, BrokerError) as reason:
-            self._end(reason)
+            self.end(reason)
             return
         if isinstance(answer, Later):
             waits_at = self._order.arrived(len(frame)) if place is None else place
@@ -205,7 +221,8 @@ class Connection:
     def _read_or_rest(self) -> None:
         if self._link is None:
             return
-        if self._order.wants_reading and self._outbox_bytes < OUTBOX_LIMIT_BYTES and not self._throttled:
+        is_held_back = self._throttled or self._held
+        if self._order.wants_reading and self._outbox_bytes < OUTBOX_LIMIT_BYTES and not is_held_back:
             self._link.resume_reading()
         else:
             self._link.pause_reading()
@@ -215,7 +232,8 @@ class Connection:
         self._throttle_timer = None
         self._read_or_rest()
 
-    def _end(self, reason: Exception) -> None:
+    def end(self, reason: Exception) -> None:
+        """Close it for something that its client did, and say so."""
         log.info("%s: closing the connection: %s", self.name, reason)
         if self._link is not None:
             self._link.close()
