@@ -1,0 +1,158 @@
+"""Sequence numbers: why a broker can tell a retry from a new batch, and a gap from an order.
+
+1. Records of one producer id and epoch are numbered per partition from 0, without gaps; after 2^31 - 1 comes 0 again,
+   so "later" is decided modulo 2^31.
+2. A batch on its way has a Stamp, and its partition keeps the stamps in sequence order until the batch is
+   acknowledged or given up. The sender writes the stamp into the batch header each time it sends: a stamp can
+   change between two attempts (`was_reset`), when the epoch was bumped or an earlier batch was given up.
+3. A partition moves to a new identity only when nothing of the old one is on its way, or when its stamps are
+   rewritten as a whole.
+4. A batch that was sent and then expired leaves its partition unresolved: nobody knows whether the broker has it. No
+   new stamps are given until later acknowledgements prove that it arrived, or the epoch is bumped.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.client.producer.transaction_states import ProducerIdentity
+from ottla.values import TopicPartition
+
+SEQUENCE_COUNT: Final = 2**31
+_HALF: Final = SEQUENCE_COUNT // 2
+NO_SEQUENCE: Final = -1
+NO_OFFSET: Final = -1
+
+
+def sequence_after(sequence: int, count: int) -> int:
+    """The number `count` places after (before, when negative), around the end."""
+    return (sequence + count) % SEQUENCE_COUNT
+
+
+def is_later(sequence: int, other: int) -> bool:
+    """Whether `sequence` comes after `other`; right while they are less than 2^30 apart."""
+    return 0 < (sequence - other) % SEQUENCE_COUNT < _HALF
+
+
+class Stamp:
+    """What a batch header says of its producer; owned by the sequences, read by the sender at each attempt."""
+
+    __slots__ = ("base_sequence", "epoch", "producer_id", "record_count", "was_reset")
+
+    def __init__(self, identity: ProducerIdentity, base_sequence: int, record_count: int) -> None:
+        self.producer_id, self.epoch = identity
+        self.base_sequence = base_sequence
+        self.record_count = record_count
+        self.was_reset = False
+
+    @property
+    def last_sequence(self) -> int:
+        return sequence_after(self.base_sequence, self.record_count - 1)
+
+    @property
+    def identity(self) -> ProducerIdentity:
+        return ProducerIdentity(self.producer_id, self.epoch)
+
+    def rewrite(self, identity: ProducerIdentity, base_sequence: int) -> None:
+        self.producer_id, self.epoch = identity
+        self.base_sequence = base_sequence
+        self.was_reset = True
+
+    def __repr__(self) -> str:
+        return f"<Stamp {self.producer_id}/{self.epoch} {self.base_sequence}+{self.record_count}>"
+
+
+class PartitionSequences:
+    """The numbers of one partition."""
+
+    __slots__ = ("identity", "in_flight", "last_acked", "last_acked_offset", "next_sequence", "unresolved_until")
+
+    def __init__(self) -> None:
+        self.identity: ProducerIdentity | None = None
+        self.next_sequence = 0
+        self.last_acked = NO_SEQUENCE
+        self.last_acked_offset = NO_OFFSET
+        self.in_flight: list[Stamp] = []
+        self.unresolved_until: int | None = None
+
+    def stamp(self, identity: ProducerIdentity, record_count: int) -> Stamp:
+        """The next batch; a partition with nothing on its way moves to `identity` first."""
+        if self.identity != identity and not self.in_flight:
+            self.start_over(identity)
+        stamp = Stamp(self.identity or identity, self.next_sequence, record_count)
+        self.next_sequence = sequence_after(self.next_sequence, record_count)
+        self.in_flight.append(stamp)
+        return stamp
+
+    def start_over(self, identity: ProducerIdentity) -> None:
+        """Number from 0 under `identity`, beginning with what is on its way."""
+        sequence = 0
+        for stamp in self.in_flight:
+            stamp.rewrite(identity, sequence)
+            sequence = sequence_after(sequence, stamp.record_count)
+        self.identity = identity
+        self.next_sequence = sequence
+        self.last_acked = NO_SEQUENCE
+        self.unresolved_until = None
+
+    def acknowledged(self, stamp: Stamp, base_offset: int) -> None:
+        if stamp.identity == self.identity:
+            last = stamp.last_sequence
+            if self.last_acked == NO_SEQUENCE or is_later(last, self.last_acked):
+                self.last_acked = last
+        if base_offset != NO_OFFSET:
+            self.last_acked_offset = max(self.last_acked_offset, base_offset + stamp.record_count - 1)
+        self.forget(stamp)
+
+    def forget(self, stamp: Stamp) -> None:
+        """This batch is no longer on its way."""
+        self.in_flight = [other for other in self.in_flight if other is not stamp]
+
+    def close_gap(self, failed: Stamp) -> None:
+        """The broker refused `failed` for good: what follows moves into its place."""
+        for stamp in self.in_flight:
+            if is_later(stamp.base_sequence, failed.base_sequence):
+                stamp.rewrite(stamp.identity, sequence_after(stamp.base_sequence, -failed.record_count))
+        self.next_sequence = sequence_after(self.next_sequence, -failed.record_count)
+
+    def split(self, stamp: Stamp, record_counts: list[int]) -> list[Stamp]:
+        """Stamps of the parts of a batch that was too large, in its place and with its numbers."""
+        parts, sequence = [], stamp.base_sequence
+        for count in record_counts:
+            parts.append(Stamp(stamp.identity, sequence, count))
+            sequence = sequence_after(sequence, count)
+        place = next((place for place, other in enumerate(self.in_flight) if other is stamp), None)
+        if place is not None:
+            self.in_flight[place : place + 1] = parts
+        return parts
+
+    def is_next(self, sequence: int) -> bool:
+        """Whether `sequence` directly follows the last one the broker acknowledged."""
+        return sequence == (0 if self.last_acked == NO_SEQUENCE else sequence_after(self.last_acked, 1))
+
+    def mark_unresolved(self, expired: Stamp) -> None:
+        following = sequence_after(expired.last_sequence, 1)
+        if self.unresolved_until is None or is_later(following, self.unresolved_until):
+            self.unresolved_until = following
+
+
+class Sequences:
+    """All partitions of one producer."""
+
+    def __init__(self) -> None:
+        self._partitions: dict[TopicPartition, PartitionSequences] = {}
+
+    def of(self, partition: TopicPartition) -> PartitionSequences:
+        found = self._partitions.get(partition)
+        if found is None:
+            found = self._partitions[partition] = PartitionSequences()
+        return found
+
+    def unresolved(self) -> list[TopicPartition]:
+        return [name for name, numbers in self._partitions.items() if numbers.unresolved_until is not None]
+
+    def reset(self, partition: TopicPartition) -> None:
+        self._partitions.pop(partition, None)
+
+    def reset_all(self) -> None:
+        self._partitions.clear()
