@@ -19,7 +19,7 @@ import pytest
 from ottla.broker.answers import Later
 from ottla.broker.broker import Broker
 from ottla.broker.coordinators.effects import RequestContext
-from ottla.broker.dispatch import error_response
+from ottla.broker.dispatch import codec_of, error_response
 from ottla.broker.served import SERVED_APIS
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster import model
@@ -116,18 +116,20 @@ class MemoryBroker:
         api = api_of(request)
         version = api.advertised.max if version is None else version
         context = RequestContext(**{"api_version": version, "client_id": "test", "client_host": "/127.0.0.1", **who})
-        read = decode(type(request), version, b"".join(map(bytes, encode(request, version))))
+        read_request, write_answer = codec_of(api, version)
+        read, _ = read_request(memoryview(bytearray(b"".join(map(bytes, encode(request, version))))), 0)
         handle = import_module(f"ottla.broker.handlers.{api.module}").handle
         later = Later()
 
         def answered(answer):
-            later.give(answer if answer is None else _through_bytes(answer, version))
+            later.give(None if answer is None else _through_bytes(answer, write_answer, api.response, version))
 
         def ask():
             try:
                 given = handle(self.broker, read, context)
             except BrokerError as error:
-                given = error_response(api, error, version)
+                later.give(error_response(api, error, version))
+                return
             if isinstance(given, Later):
                 given.when_given(answered)
             else:
@@ -210,13 +212,13 @@ def given(later):
     return values[0]
 
 
-def _through_bytes(answer, version):
+def _through_bytes(answer, write_answer, kind, version):
     for name in ("responses",):
         for topic in getattr(answer, name, ()):
             for partition in getattr(topic, "partitions", ()):
                 if hasattr(getattr(partition, "records", None), "read"):
                     partition.records = partition.records.read()
-    return decode(type(answer), version, b"".join(map(bytes, encode(answer, version))))
+    return decode(kind, version, b"".join(map(bytes, write_answer(answer))))
 
 
 @pytest.fixture

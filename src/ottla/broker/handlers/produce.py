@@ -5,16 +5,22 @@ acks 1: answered when the leader's log has it. acks -1: when it is committed (wa
 Any other acks is INVALID_REQUIRED_ACKS for every partition. Internal topics are refused to clients.
 From version 12 on a transactional batch adds its partition to the transaction; before, the partition must have been
 added by AddPartitionsToTxn, which is verified once per transaction (KIP-890).
+
+Requests and answers are flat values here, not messages (produce_frames.py): every record comes this way.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.network.processor import CloseConnection
+from ottla.broker.produce_choice import scan, write
+from ottla.broker.produce_frames import Answers, Outcome, Produce, Topic
+from ottla.broker.request_limits import ENTRIES_LIMIT
 from ottla.broker.verification import refused_produce
 from ottla.broker.waiting.produce import Pending, WaitingProduce, is_settled
 from ottla.broker.waiting.transaction import ask_patiently
@@ -26,16 +32,7 @@ from ottla.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from ottla.protocol.messages.produce import (
-    BatchIndexAndErrorMessage,
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-    TopicProduceResponse,
-)
-from ottla.protocol.schema import Message
+from ottla.protocol.schema import Buffer
 from ottla.records import BatchInfo
 from ottla.records.layout import HEADER_BYTES
 from ottla.storage.producer_append import VerificationGuard
@@ -45,16 +42,21 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 ZSTD_SINCE = 7
-TOPIC_IDS_SINCE = 13
 ABORTABLE_SINCE = 11
 IMPLICIT_ADD_SINCE = 12
-
+ACKS_ALL = -1
+NO_RECORDS = memoryview(b"")
 
 Guards = dict[TopicPartition, VerificationGuard]
 Refused = dict[TopicPartition, BrokerError]
 
 
-def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> Message | Later[Message | None] | None:
+def codec(version: int) -> tuple[Callable[[Buffer, int], tuple[Produce, int]], Callable[[Answers], list[Buffer]]]:
+    """How a lane reads requests and writes answers, instead of by messages."""
+    return partial(scan, version, ENTRIES_LIMIT), partial(write, version)
+
+
+def handle(broker: Broker, request: Produce, context: RequestContext) -> Answers | Later[Answers | None] | None:
     if request.acks not in (-1, 0, 1):
         return _refuse_all(request, InvalidRequiredAcks(f"acks is {request.acks}"))
     if request.transactional_id is not None:
@@ -63,48 +65,40 @@ def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> 
 
 
 def _append(
-    broker: Broker, request: ProduceRequest, context: RequestContext, refused: Refused, guards: Guards
-) -> Message | Later[Message | None] | None:
-    now_ms = broker.clock.now_ms()
-    pending: list[Pending] = []
-    topics = []
-    for topic in request.topic_data:
+    broker: Broker, request: Produce, context: RequestContext, refused: Refused, guards: Guards
+) -> Answers | Later[Answers | None] | None:
+    append = _Append(broker, request.acks, context, refused, guards)
+    answers: Answers = []
+    for topic, partitions in request.topics:
         name = _topic_name(broker, topic, context)
-        answers = [
-            _append_one(broker, name, data, request.acks, context, now_ms, pending, refused, guards)
-            for data in topic.partition_data
-        ]
-        topics.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
-    response = ProduceResponse(responses=topics)
-    for one in pending:
-        broker.appended(one.partition)
+        answers.append((topic, [append.one(name, index, records) for index, records in partitions]))
     if request.acks == 0:
-        _close_on_error(response)
+        _close_on_error(answers)
         return None
-    if request.acks == 1 or not pending:
-        return response
-    return _when_committed(broker, response, pending, request.timeout_ms)
+    if append.pending:
+        return _when_committed(broker, answers, append.pending, request.timeout_ms)
+    return answers
 
 
 # -- transactions ----------------------------------------------------------------------------------------------------
 
 
 def _after_verification(
-    broker: Broker, request: ProduceRequest, context: RequestContext
-) -> Message | Later[Message | None] | None:
+    broker: Broker, request: Produce, context: RequestContext
+) -> Answers | Later[Answers | None] | None:
     """Append when the coordinator knows of every partition, and never before what the same producer sent before."""
     turns = broker.transactions.turns
     if not turns.is_taken(request.transactional_id):
         guards, fenced, producer = _unverified(broker, request, context)
         if not guards or producer is None:
             return _append(broker, request, context, fenced, guards)
-    later: Later[Message | None] = Later()
+    later: Later[Answers | None] = Later()
     turns.take(request.transactional_id, lambda done: _verify(broker, request, context, later, done))
     return later
 
 
 def _verify(
-    broker: Broker, request: ProduceRequest, context: RequestContext, later: Later[Message | None], done: Done
+    broker: Broker, request: Produce, context: RequestContext, later: Later[Answers | None], done: Done
 ) -> None:
     """Ask the coordinator about partitions that have no open transaction of this producer yet, then append."""
     try:
@@ -150,19 +144,19 @@ def _told(error: BrokerError, version: int) -> BrokerError:
 
 
 def _unverified(
-    broker: Broker, request: ProduceRequest, context: RequestContext
+    broker: Broker, request: Produce, context: RequestContext
 ) -> tuple[Guards, Refused, tuple[int, int] | None]:
     """Guards of partitions to ask about, partitions whose producer is fenced, and who the producer is."""
     guards: Guards = {}
     fenced: Refused = {}
     producer: tuple[int, int] | None = None
-    for topic in request.topic_data:
+    for topic, partitions in request.topics:
         name = _topic_name(broker, topic, context)
-        for data in topic.partition_data:
-            partition = broker.replicas.get(TopicPartition(str(name), data.index))
-            if partition is None or data.records is None or len(data.records) < HEADER_BYTES:
+        for index, records in partitions:
+            partition = broker.replicas.get(TopicPartition(str(name), index))
+            if partition is None or records is None or len(records) < HEADER_BYTES:
                 continue
-            batch = BatchInfo(data.records)
+            batch = BatchInfo(records)
             if not batch.is_transactional:
                 continue
             producer = batch.producer_id, batch.producer_epoch
@@ -185,94 +179,77 @@ def _unverified(
 # -- partitions ------------------------------------------------------------------------------------------------------
 
 
-def _topic_name(broker: Broker, topic: TopicProduceData, context: RequestContext) -> str | BrokerError:
-    if context.api_version < TOPIC_IDS_SINCE:
-        return topic.name
-    return broker.image.topic_name(topic.topic_id) or UnknownTopicId()
+def _topic_name(broker: Broker, topic: Topic, context: RequestContext) -> str | BrokerError:
+    if isinstance(topic, str):
+        return topic
+    return broker.image.topic_name(topic) or UnknownTopicId()
 
 
-def _append_one(
-    broker: Broker,
-    topic: str | BrokerError,
-    data: PartitionProduceData,
-    acks: int,
-    context: RequestContext,
-    now_ms: int,
-    pending: list[Pending],
-    refused: Refused,
-    guards: Guards,
-) -> PartitionProduceResponse:
-    try:
-        if isinstance(topic, BrokerError):
-            raise topic
-        if topic in broker.internal_topics:
-            raise InvalidTopicException(f"{topic} is written by the broker only")
-        name = TopicPartition(topic, data.index)
-        if name in refused:
-            raise refused[name]
-        partition = broker.replicas.get(name)
-        if partition is None:
-            raise UnknownTopicOrPartition(str(name))
-        result = partition.append(
-            data.records if data.records is not None else memoryview(b""),
-            acks=acks,
-            now_ms=now_ms,
-            zstd_allowed=context.api_version >= ZSTD_SINCE,
-            guard=guards.get(name),
-        )
-    except BrokerError as error:
-        return _refusal(data.index, error)
-    broker.topic_metrics.produced(topic, len(data.records or b""), result.last_offset - result.first_offset + 1)
-    answer = PartitionProduceResponse(
-        index=data.index,
-        error_code=0,
-        base_offset=result.first_offset,
-        log_append_time_ms=result.log_append_time_ms,
-        log_start_offset=result.log_start_offset,
-    )
-    pending.append(Pending(partition, result.next_offset, partition.leader_epoch, answer))
-    return answer
+class _Append:
+    """One request on its way into the logs; `pending` is what must still be committed."""
 
+    __slots__ = ("_acks", "_broker", "_guards", "_now_ms", "_refused", "_zstd_allowed", "pending")
 
-def _refusal(index: int, error: BrokerError) -> PartitionProduceResponse:
-    record_errors = [
-        BatchIndexAndErrorMessage(batch_index=one.batch_index, batch_index_error_message=one.message)
-        for one in getattr(error, "record_errors", ())
-    ]
-    return PartitionProduceResponse(
-        index=index, error_code=error.code, base_offset=-1, record_errors=record_errors, error_message=str(error)
-    )
+    def __init__(self, broker: Broker, acks: int, context: RequestContext, refused: Refused, guards: Guards) -> None:
+        self._broker = broker
+        self._acks = acks
+        self._now_ms = broker.clock.now_ms()
+        self._zstd_allowed = context.api_version >= ZSTD_SINCE
+        self._refused = refused
+        self._guards = guards
+        self.pending: list[Pending] = []
+
+    def one(self, topic: str | BrokerError, index: int, records: memoryview | None) -> Outcome:
+        """Append the records for one partition."""
+        broker = self._broker
+        try:
+            if isinstance(topic, BrokerError):
+                raise topic
+            if topic in broker.internal_topics:
+                raise InvalidTopicException(f"{topic} is written by the broker only")
+            partition = broker.replicas.get((topic, index))
+            if partition is None:
+                raise UnknownTopicOrPartition(f"{topic}-{index}")
+            if partition.name in self._refused:
+                raise self._refused[partition.name]
+            result = partition.append(
+                NO_RECORDS if records is None else records,
+                acks=self._acks,
+                now_ms=self._now_ms,
+                zstd_allowed=self._zstd_allowed,
+                guard=self._guards.get(partition.name) if self._guards else None,
+            )
+        except BrokerError as error:
+            return Outcome(index, error=error)
+        first_offset, last_offset, log_append_time_ms, log_start_offset, *_ = result
+        broker.topic_metrics.produced(topic, 0 if records is None else len(records), last_offset - first_offset + 1)
+        outcome = Outcome(index, first_offset, log_append_time_ms, log_start_offset)
+        broker.appended(partition)
+        if self._acks == ACKS_ALL and partition.log.high_watermark <= last_offset:
+            self.pending.append(Pending(partition, last_offset + 1, partition.leader_epoch, outcome))
+        return outcome
 
 
 def _when_committed(
-    broker: Broker, response: ProduceResponse, pending: list[Pending], timeout_ms: int
-) -> Message | Later[Message | None]:
+    broker: Broker, answers: Answers, pending: list[Pending], timeout_ms: int
+) -> Answers | Later[Answers | None]:
     waiting = [one for one in pending if not is_settled(one)]
     if not waiting:
-        return response
+        return answers
     later: Later[Any] = Later()
-    operation = WaitingProduce(waiting, lambda: later.give(response))
+    operation = WaitingProduce(waiting, lambda: later.give(answers))
     keys = [one.partition.name for one in waiting]
     if broker.produce_purgatory.wait(operation, keys, broker.clock.monotonic_ms() + timeout_ms):
-        return response
+        return answers
     return later
 
 
-def _close_on_error(response: ProduceResponse) -> None:
-    for topic in response.responses:
-        for answer in topic.partition_responses:
-            if answer.error_code:
-                raise CloseConnection(f"Produce with acks=0 to {topic.name}: {answer.error_message}")
+def _close_on_error(answers: Answers) -> None:
+    for topic, outcomes in answers:
+        for outcome in outcomes:
+            if outcome.error is not None:
+                raise CloseConnection(f"Produce with acks=0 to {topic!r}: {outcome.error}")
 
 
-def _refuse_all(request: ProduceRequest, error: BrokerError) -> ProduceResponse:
-    return ProduceResponse(
-        responses=[
-            TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[_refusal(data.index, error) for data in topic.partition_data],
-            )
-            for topic in request.topic_data
-        ]
-    )
+def _refuse_all(request: Produce, error: BrokerError) -> Answers:
+    return [(topic, [Outcome(index, error=error) for index, _ in partitions]) for topic, partitions in request.topics]

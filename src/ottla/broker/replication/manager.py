@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 from ottla.broker.replication.partition import Partition
 from ottla.cluster.image import ClusterImage
@@ -60,7 +60,8 @@ class ReplicaManager:
         self._logs = logs
         self._settings_of = settings_of
         self._partitions: dict[TopicPartition, Partition] = {}
-        self.get = self._partitions.get  # on the path of every record
+        # On the path of every record, where a plain pair is made in less time than a TopicPartition and equals it.
+        self.get: Callable[[tuple[str, int]], Partition | None] = cast(Any, self._partitions.get)
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._partitions.values())

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ottla.broker.produce_frames import Outcome
 from ottla.broker.replication.partition import Partition
 from ottla.errors import BrokerError, NotEnoughReplicasAfterAppend, RequestTimedOut
-from ottla.protocol.messages.produce import PartitionProduceResponse
 
 
 @dataclass(slots=True)
@@ -17,7 +17,7 @@ class Pending:
     partition: Partition
     next_offset: int  # committed when the high watermark is here
     leader_epoch: int
-    answer: PartitionProduceResponse
+    outcome: Outcome
 
 
 class WaitingProduce:
@@ -36,7 +36,7 @@ class WaitingProduce:
 
     def expire(self) -> None:
         for one in self._pending:
-            _refuse(one.answer, RequestTimedOut())
+            one.outcome.refuse(RequestTimedOut())
         self._done()
 
 
@@ -46,16 +46,10 @@ def is_settled(one: Pending) -> bool:
     try:
         partition.check_leader(one.leader_epoch)
     except BrokerError as error:
-        _refuse(one.answer, error)
+        one.outcome.refuse(error)
         return True
     if partition.high_watermark < one.next_offset:
         return False
     if partition.in_sync_count < partition.log.settings.min_insync_replicas:
-        _refuse(one.answer, NotEnoughReplicasAfterAppend())
+        one.outcome.refuse(NotEnoughReplicasAfterAppend())
     return True
-
-
-def _refuse(answer: PartitionProduceResponse, error: BrokerError) -> None:
-    answer.error_code = error.code
-    answer.error_message = str(error)
-    answer.base_offset = -1

@@ -1,0 +1,4 @@
+"""Types of the native twin: those of produce_frames.py."""
+
+from ottla.broker.produce_frames import scan as scan
+from ottla.broker.produce_frames import write as write

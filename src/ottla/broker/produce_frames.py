@@ -1,0 +1,113 @@
+"""Produce requests and answers as flat values: what is on the path of every record has no message objects on it.
+
+    produce, end = scan(version, 20_000, frame, position)   # (transactional id, acks, timeout_ms, topics)
+    for topic, partitions in produce.topics:          # a name, or from version 13 on an id
+        for index, records in partitions: ...         # the records are a slice of the frame
+    buffers = write(version, answers)                 # answers: per topic its Outcomes
+
+This is the readable twin: a flat value is what is left of a ProduceRequest when its fields are read, and an answer is a
+ProduceResponse with these fields. The native twin (_produce_frames.pyx) reads and writes the bytes in one pass where
+nothing is unusual: no unknown tags on the way in, no error on the way out. Everything else it leaves to this file, and
+so does a frame that cannot be read: the sentence about it is told by the reference codec.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from ottla.errors import BrokerError
+from ottla.protocol.compiled import decoder, encode
+from ottla.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from ottla.protocol.schema import Buffer
+
+TOPIC_IDS_SINCE = 13
+
+Topic: TypeAlias = str | bytes
+"""A name up to version 12, a topic id from version 13 on."""
+
+
+class Produce(NamedTuple):
+    """A ProduceRequest."""
+
+    transactional_id: str | None
+    acks: int
+    timeout_ms: int
+    topics: list[tuple[Topic, list[tuple[int, memoryview | None]]]]
+
+
+class Outcome:
+    """What became of the records for one partition; changes until it is written."""
+
+    __slots__ = ("base_offset", "error", "index", "log_append_time_ms", "log_start_offset")
+
+    def __init__(
+        self,
+        index: int,
+        base_offset: int = -1,
+        log_append_time_ms: int = -1,
+        log_start_offset: int = -1,
+        error: BrokerError | None = None,
+    ) -> None:
+        self.index = index
+        self.base_offset = base_offset
+        self.log_append_time_ms = log_append_time_ms
+        self.log_start_offset = log_start_offset
+        self.error = error
+
+    def refuse(self, error: BrokerError) -> None:
+        """What was appended is not acknowledged after all."""
+        self.base_offset = -1
+        self.error = error
+
+
+Answers: TypeAlias = list[tuple[Topic, list[Outcome]]]
+
+
+def scan(version: int, entries_limit: int, frame: Buffer, position: int) -> tuple[Produce, int]:
+    """The request whose body begins at `position`, and where it ends; fails as the compiled decoder does.
+
+    Topics and partitions together may be `entries_limit`.
+    """
+    request, end = decoder(ProduceRequest, version)(frame, position, entries_limit)
+    by_id = version >= TOPIC_IDS_SINCE
+    topics: list[tuple[Topic, list[tuple[int, memoryview | None]]]] = [
+        (topic.topic_id if by_id else topic.name, [(data.index, data.records) for data in topic.partition_data])
+        for topic in request.topic_data
+    ]
+    return Produce(request.transactional_id, request.acks, request.timeout_ms, topics), end
+
+
+def write(version: int, answers: Answers) -> list[Buffer]:
+    """The body of the answer."""
+    topics = []
+    for topic, outcomes in answers:
+        told = TopicProduceResponse(partition_responses=[_partition(outcome) for outcome in outcomes])
+        if isinstance(topic, str):
+            told.name = topic
+        else:
+            told.topic_id = topic
+        topics.append(told)
+    return encode(ProduceResponse(responses=topics), version)
+
+
+def _partition(outcome: Outcome) -> PartitionProduceResponse:
+    error = outcome.error
+    record_errors = [
+        BatchIndexAndErrorMessage(batch_index=one.batch_index, batch_index_error_message=one.message)
+        for one in getattr(error, "record_errors", ())
+    ]
+    return PartitionProduceResponse(
+        index=outcome.index,
+        error_code=0 if error is None else error.code,
+        base_offset=outcome.base_offset,
+        log_append_time_ms=outcome.log_append_time_ms,
+        log_start_offset=outcome.log_start_offset,
+        record_errors=record_errors,
+        error_message=None if error is None else str(error),
+    )
