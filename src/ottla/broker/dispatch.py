@@ -27,7 +27,13 @@ from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.long_work import LongLater, Steps
 from ottla.broker.network.processor import Answer, CloseConnection, Connection
-from ottla.broker.request_limits import APART_FRAME_BYTES, LONG_FRAME_BYTES, entries_limit, is_wide, size_limit_bytes
+from ottla.broker.request_limits import (
+    APART_FRAME_BYTES,
+    LONG_FRAME_BYTES,
+    entries_limit,
+    size_limit_bytes,
+    works_in_stints,
+)
 from ottla.errors import BrokerError, MalformedMessage, UnknownServerError, UnsupportedVersion
 from ottla.protocol.api import APIS, Api
 from ottla.protocol.compile_decode import FAILURES as DECODE_FAILURES
@@ -80,7 +86,7 @@ class Lane:
         self.answer_header = _ANSWER_HEADERS[response_header_version(api.key, version)]
         self.has_error_code = any(field.name == "error_code" for field in api.response.fields)
         self.size_limit_bytes = size_limit_bytes(api)
-        self.long_bytes = LONG_FRAME_BYTES if is_wide(api) else self.size_limit_bytes
+        self.long_bytes = LONG_FRAME_BYTES if works_in_stints(api) else self.size_limit_bytes
         self.requests, self.times = broker.request_metrics.of(api, version)
 
 

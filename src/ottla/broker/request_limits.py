@@ -7,10 +7,11 @@ limit; we serve everybody from one loop and need one.
     ENTRIES_LIMIT       entries of all arrays together. Kafka's controller refuses changes of more than 10,000 records,
                         a commit of more offsets than fit into a megabyte is refused too, and a producer's request is
                         a megabyte in a hundred partitions. Measured: 20,000 entries take at most 0.2 s.
-    WIDE_ENTRIES_LIMIT  for questions that a client of a very large cluster asks in one request: 100,000 topics with a
-                        partition each are 200,000 entries. Their handlers work in stints (long_work.py).
+    WIDE_ENTRIES_LIMIT  for WIDE questions, which a client of a very large cluster asks in one request: 100,000 topics
+                        with a partition each are 200,000 entries.
     SIZE_LIMIT_BYTES    of any request but those that carry records: 100,000 topic names of the longest kind, and more.
 
+The handlers of WIDE questions, and of those IN_STINTS, work in stints (long_work.py): they do much for each entry.
 What is above a limit is malformed: the connection is closed, and the log says why.
 """
 
@@ -25,34 +26,36 @@ WIDE_ENTRIES_LIMIT: Final = 250_000
 SIZE_LIMIT_BYTES: Final = 32 * 1024 * 1024
 NO_SIZE_LIMIT: Final = 1 << 31  # but socket.request.max.bytes, which the frame has passed already
 LONG_FRAME_BYTES: Final = 8 * 1024
-"""A frame of a wide API above this size is read and answered in stints: it may have thousands of entries."""
+"""A frame of an API in stints above this size is read and answered in stints: it may have thousands of entries."""
 APART_FRAME_BYTES: Final = 128 * 1024
 """Above this size reading it takes more than a stint, and is done in a thread."""
 
 WIDE: Final = frozenset(
     {
-        "ConsumerGroupDescribe",
         "DescribeConfigs",
-        "DescribeGroups",
-        "DescribeProducers",
         "DescribeTopicPartitions",
-        "DescribeTransactions",
         "Fetch",
-        "FindCoordinator",
         "ListOffsets",
         "Metadata",
-        "OffsetFetch",
         "OffsetForLeaderEpoch",
     }
 )
+IN_STINTS: Final = WIDE | {
+    "ConsumerGroupDescribe",
+    "DescribeGroups",
+    "DescribeProducers",
+    "DescribeTransactions",
+    "FindCoordinator",
+    "OffsetFetch",
+}
 
 
-def is_wide(api: Api) -> bool:
-    return api.name in WIDE
+def works_in_stints(api: Api) -> bool:
+    return api.name in IN_STINTS
 
 
 def entries_limit(api: Api) -> int:
-    return WIDE_ENTRIES_LIMIT if is_wide(api) else ENTRIES_LIMIT
+    return WIDE_ENTRIES_LIMIT if api.name in WIDE else ENTRIES_LIMIT
 
 
 def size_limit_bytes(api: Api) -> int:

@@ -45,19 +45,20 @@ def describe_configs(
     image: ClusterImage, request: DescribeConfigsRequest, rules: ConfigRules
 ) -> list[DescribeConfigsResult]:
     """One result per resource of the request."""
-    return [_described(image, resource, request, rules) for resource in request.resources]
+    return [describe_resource(image, resource, request, rules) for resource in request.resources]
 
 
-def _described(
+def describe_resource(
     image: ClusterImage, resource: DescribeConfigsResource, request: DescribeConfigsRequest, rules: ConfigRules
 ) -> DescribeConfigsResult:
+    """The result for one resource of the request."""
     entries: list[DescribeConfigsResourceResult] = []
     outcome = FINE
     try:
         entries = _entries(image, resource, request, rules)
     except BrokerError as error:
         outcome = refusal(error)
-    wanted = resource.configuration_keys
+    wanted = frozenset(resource.configuration_keys or ())
     return DescribeConfigsResult(
         **outcome,
         resource_type=resource.resource_type,

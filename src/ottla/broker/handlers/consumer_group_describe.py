@@ -1,5 +1,5 @@
 """ConsumerGroupDescribe: state and members of consumer groups, each asked at its own shard. Version 1 tells which
-protocol a member speaks."""
+protocol a member speaks. A group that is named twice is told once."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ottla.broker.answers import Later, gather
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.groups.consumer.describe import describe_error
 from ottla.broker.coordinators.groups.shard import GroupShard
+from ottla.broker.long_work import Steps
 from ottla.broker.security.operations import GROUP_OPERATIONS
 from ottla.errors import NONE, BrokerError, UnsupportedVersion
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
@@ -23,6 +24,10 @@ def handle(
     if "consumer" not in broker.settings.group_coordinator_rebalance_protocols:
         error = UnsupportedVersion("group.coordinator.rebalance.protocols does not name consumer")
         return ConsumerGroupDescribeResponse(groups=[describe_error(each, error) for each in request.group_ids])
+    return broker.long_work.do(_steps(broker, request, context), context.connection)
+
+
+def _steps(broker: Broker, request: ConsumerGroupDescribeRequest, context: RequestContext) -> Steps[Later[Any]]:
     together: Later[Any] = Later()
 
     def answered(answers: list[ConsumerGroupDescribeResponse]) -> None:
@@ -32,7 +37,11 @@ def handle(
                 group.authorized_operations = GROUP_OPERATIONS
         together.give(ConsumerGroupDescribeResponse(groups=groups))
 
-    gather([_one(broker, group_id, context) for group_id in request.group_ids], answered)
+    asked = []
+    for group_id in dict.fromkeys(request.group_ids):
+        asked.append(_one(broker, group_id, context))
+        yield
+    gather(asked, answered)
     return together
 
 

@@ -1,16 +1,56 @@
-"""DescribeConfigs: settings with their sources, synonyms, types and documentation (cluster/described.py)."""
+"""DescribeConfigs: settings with their sources, synonyms, types and documentation (cluster/described.py).
+
+A resource that is named twice is told once. An answer holds at most SETTINGS_LIMIT settings, which is those of eight
+thousand topics; resources after that are INVALID_REQUEST, and the client has to ask for fewer at a time.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
-from ottla.cluster.described import describe_configs
-from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from ottla.broker.long_work import Steps
+from ottla.cluster.described import describe_resource
+from ottla.errors import InvalidRequest
+from ottla.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
+SETTINGS_LIMIT: Final = 250_000
 
-def handle(broker: Broker, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=describe_configs(broker.image, request, broker.config_rules))
+
+def handle(
+    broker: Broker, request: DescribeConfigsRequest, context: RequestContext
+) -> DescribeConfigsResponse | Later[DescribeConfigsResponse]:
+    return broker.long_work.do(_steps(broker, request), context.connection)
+
+
+def _steps(broker: Broker, request: DescribeConfigsRequest) -> Steps[DescribeConfigsResponse]:
+    left = SETTINGS_LIMIT
+    results: dict[tuple[int, str], DescribeConfigsResult] = {}
+    for resource in request.resources:
+        named = resource.resource_type, resource.resource_name
+        if named not in results:
+            found = describe_resource(broker.image, resource, request, broker.config_rules)
+            left -= len(found.configs)
+            results[named] = found if left >= 0 else _one_too_many(resource)
+        yield
+    return DescribeConfigsResponse(results=list(results.values()))
+
+
+def _one_too_many(resource: DescribeConfigsResource) -> DescribeConfigsResult:
+    error = InvalidRequest(f"more than {SETTINGS_LIMIT} settings in one answer; ask for fewer resources at a time")
+    return DescribeConfigsResult(
+        error_code=error.code,
+        error_message=str(error),
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[],
+    )

@@ -1,4 +1,5 @@
-"""DescribeGroups: state and members of classic groups, each asked at its own shard."""
+"""DescribeGroups: state and members of classic groups, each asked at its own shard. One that is named twice is told
+once: an answer must not grow with what a request repeats."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.answers import Later, gather
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.groups.shard import GroupShard
+from ottla.broker.long_work import Steps
 from ottla.broker.security.operations import GROUP_OPERATIONS
 from ottla.errors import BrokerError
 from ottla.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestContext) -> Later[Any]:
+    return broker.long_work.do(_steps(broker, request, context), context.connection)
+
+
+def _steps(broker: Broker, request: DescribeGroupsRequest, context: RequestContext) -> Steps[Later[Any]]:
     together: Later[Any] = Later()
 
     def answered(answers: list[DescribeGroupsResponse]) -> None:
@@ -25,7 +31,11 @@ def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestConte
                 group.authorized_operations = GROUP_OPERATIONS
         together.give(DescribeGroupsResponse(groups=groups))
 
-    gather([_one(broker, group_id, context) for group_id in request.groups], answered)
+    asked = []
+    for group_id in dict.fromkeys(request.groups):
+        asked.append(_one(broker, group_id, context))
+        yield
+    gather(asked, answered)
     return together
 
 

@@ -1,14 +1,17 @@
 """DescribeProducers: who writes to a partition, and where its open transaction began; how hanging ones are found.
 
 Version 0 only. Any replica answers, as in Kafka. A partition that is elsewhere is NOT_LEADER_OR_FOLLOWER, one that does
-not exist UNKNOWN_TOPIC_OR_PARTITION, a name that no topic can have INVALID_TOPIC_EXCEPTION.
+not exist UNKNOWN_TOPIC_OR_PARTITION, a name that no topic can have INVALID_TOPIC_EXCEPTION. A partition that is named
+twice is told once.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.long_work import Steps
 from ottla.broker.replication.partition import Partition
 from ottla.errors import (
     NONE,
@@ -33,15 +36,22 @@ if TYPE_CHECKING:
 NO_TRANSACTION: Final = -1
 
 
-def handle(broker: Broker, request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
+def handle(
+    broker: Broker, request: DescribeProducersRequest, context: RequestContext
+) -> DescribeProducersResponse | Later[DescribeProducersResponse]:
+    return broker.long_work.do(_steps(broker, request), context.connection)
+
+
+def _steps(broker: Broker, request: DescribeProducersRequest) -> Steps[DescribeProducersResponse]:
+    topics: dict[str, dict[int, PartitionResponse]] = {}
+    for topic in request.topics:
+        partitions = topics.setdefault(topic.name, {})
+        for index in topic.partition_indexes:
+            if index not in partitions:
+                partitions[index] = _one(broker, TopicPartition(topic.name, index))
+            yield
     return DescribeProducersResponse(
-        topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[_one(broker, TopicPartition(topic.name, index)) for index in topic.partition_indexes],
-            )
-            for topic in request.topics
-        ]
+        topics=[TopicResponse(name=name, partitions=list(found.values())) for name, found in topics.items()]
     )
 
 

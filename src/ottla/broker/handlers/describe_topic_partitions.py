@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.handlers.metadata import leader_of
+from ottla.broker.long_work import Steps
 from ottla.broker.security.operations import TOPIC_OPERATIONS
 from ottla.cluster import model
 from ottla.errors import BrokerError, InvalidRequest, InvalidTopicException, UnknownTopicOrPartition
@@ -32,7 +34,13 @@ if TYPE_CHECKING:
 
 def handle(
     broker: Broker, request: DescribeTopicPartitionsRequest, context: RequestContext
-) -> DescribeTopicPartitionsResponse:
+) -> DescribeTopicPartitionsResponse | Later[DescribeTopicPartitionsResponse]:
+    return broker.long_work.do(_steps(broker, request, context), context.connection)
+
+
+def _steps(
+    broker: Broker, request: DescribeTopicPartitionsRequest, context: RequestContext
+) -> Steps[DescribeTopicPartitionsResponse]:
     try:
         names = _names(broker, request)
     except InvalidRequest as error:
@@ -46,6 +54,7 @@ def handle(
         limit -= _add_topic(broker, answer, name, _first_index(request.cursor, name), limit, context.listener)
         if answer.next_cursor is not None:
             break
+        yield
     return answer
 
 

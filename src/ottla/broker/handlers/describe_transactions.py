@@ -1,7 +1,7 @@
 """DescribeTransactions: state, partitions and producer of transactions, each asked at its own shard.
 
 Version 0 only. An id that this coordinator does not know is TRANSACTIONAL_ID_NOT_FOUND at that id; one that another
-coordinator looks after, or that is being loaded, has the coordinator's error.
+coordinator looks after, or that is being loaded, has the coordinator's error. An id named twice is told once.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.answers import Later, gather
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.transactions.shard import TransactionShard
+from ottla.broker.long_work import Steps
 from ottla.errors import BrokerError
 from ottla.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -23,13 +24,21 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: DescribeTransactionsRequest, context: RequestContext) -> Later[Any]:
+    return broker.long_work.do(_steps(broker, request, context), context.connection)
+
+
+def _steps(broker: Broker, request: DescribeTransactionsRequest, context: RequestContext) -> Steps[Later[Any]]:
     together: Later[Any] = Later()
 
     def answered(answers: list[DescribeTransactionsResponse]) -> None:
         states = [state for answer in answers for state in answer.transaction_states]
         together.give(DescribeTransactionsResponse(transaction_states=states))
 
-    gather([_one(broker, name, context) for name in request.transactional_ids], answered)
+    asked = []
+    for name in dict.fromkeys(request.transactional_ids):
+        asked.append(_one(broker, name, context))
+        yield
+    gather(asked, answered)
     return together
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.groups.coordinator import TOPIC as GROUPS_TOPIC
 from ottla.broker.coordinators.placement import partition_for_name
 from ottla.broker.coordinators.transactions.coordinator import TOPIC as TRANSACTIONS_TOPIC
+from ottla.broker.long_work import Steps
 from ottla.cluster.model import Endpoint
 from ottla.errors import BrokerError, CoordinatorNotAvailable, InvalidGroupId, InvalidRequest
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -23,12 +25,12 @@ SEVERAL_KEYS_SINCE = 4
 TOPICS = {0: GROUPS_TOPIC, 1: TRANSACTIONS_TOPIC}
 
 
-def handle(broker: Broker, request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
-    keys = request.coordinator_keys if context.api_version >= SEVERAL_KEYS_SINCE else [request.key]
-    found = [_one(broker, key, request.key_type, context) for key in keys]
+def handle(
+    broker: Broker, request: FindCoordinatorRequest, context: RequestContext
+) -> FindCoordinatorResponse | Later[FindCoordinatorResponse]:
     if context.api_version >= SEVERAL_KEYS_SINCE:
-        return FindCoordinatorResponse(coordinators=found)
-    only = found[0]
+        return broker.long_work.do(_steps(broker, request, context), context.connection)
+    only = _one(broker, request.key, request.key_type, context)
     return FindCoordinatorResponse(
         error_code=only.error_code,
         error_message=only.error_message,
@@ -36,6 +38,14 @@ def handle(broker: Broker, request: FindCoordinatorRequest, context: RequestCont
         host=only.host,
         port=only.port,
     )
+
+
+def _steps(broker: Broker, request: FindCoordinatorRequest, context: RequestContext) -> Steps[FindCoordinatorResponse]:
+    found = []
+    for key in request.coordinator_keys:
+        found.append(_one(broker, key, request.key_type, context))
+        yield
+    return FindCoordinatorResponse(coordinators=found)
 
 
 def _one(broker: Broker, key: str, key_type: int, context: RequestContext) -> Coordinator:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.long_work import Steps
 from ottla.errors import BrokerError, UnknownTopicOrPartition
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -29,19 +31,21 @@ READ_COMMITTED = 1
 LEADER_EPOCH_SINCE = 4
 
 
-def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[
-                    _one(broker, topic.name, asked, request.isolation_level, context.api_version)
-                    for asked in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+def handle(
+    broker: Broker, request: ListOffsetsRequest, context: RequestContext
+) -> ListOffsetsResponse | Later[ListOffsetsResponse]:
+    return broker.long_work.do(_steps(broker, request, context), context.connection)
+
+
+def _steps(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> Steps[ListOffsetsResponse]:
+    topics = []
+    for topic in request.topics:
+        found: list[ListOffsetsPartitionResponse] = []
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=found))
+        for asked in topic.partitions:
+            found.append(_one(broker, topic.name, asked, request.isolation_level, context.api_version))
+            yield
+    return ListOffsetsResponse(topics=topics)
 
 
 def _one(

@@ -3,14 +3,17 @@
 A null topic list (from version 1) or an empty one (version 0) asks for all topics. A topic that does not exist is made
 when auto.create.topics.enable says so and the request allows it (always before version 4); the answer is then
 LEADER_NOT_AVAILABLE until it is there, as clients expect. Topics can be asked for by id from version 12 on; as in Kafka
-one id is enough to make names count for nothing, because the Java admin client leaves an empty name beside each id.
+one id is enough to make names count for nothing, because the Java admin client leaves an empty name beside each id. A
+topic that is named twice is told once, as in Kafka.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.long_work import Steps
 from ottla.broker.security.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from ottla.cluster import model
 from ottla.cluster.image import ClusterImage
@@ -25,7 +28,6 @@ from ottla.errors import (
 )
 from ottla.protocol.messages.metadata import (
     MetadataRequest,
-    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -42,13 +44,20 @@ LISTENER_ERROR_SINCE = 6
 BY_ID_SINCE = 12
 
 
-def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+def handle(
+    broker: Broker, request: MetadataRequest, context: RequestContext
+) -> MetadataResponse | Later[MetadataResponse]:
+    return broker.long_work.do(_steps(broker, request, context), context.connection)
+
+
+def _steps(broker: Broker, request: MetadataRequest, context: RequestContext) -> Steps[MetadataResponse]:
+    topics = yield from _topics(broker, request, context)
     image = broker.image
     answer = MetadataResponse(
         brokers=[_broker(one, context.listener) for one in image.brokers.values() if one.endpoint(context.listener)],
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
-        topics=_topics(broker, request, context),
+        topics=topics,
     )
     if request.include_topic_authorized_operations:
         for topic in answer.topics:
@@ -64,19 +73,34 @@ def _broker(one: model.Broker, listener: str) -> MetadataResponseBroker:
     return MetadataResponseBroker(node_id=one.id, host=endpoint.host, port=endpoint.port, rack=one.rack)
 
 
-def _topics(broker: Broker, request: MetadataRequest, context: RequestContext) -> list[MetadataResponseTopic]:
+def _topics(broker: Broker, request: MetadataRequest, context: RequestContext) -> Steps[list[MetadataResponseTopic]]:
     asked = request.topics
     asks_all = asked is None if context.api_version >= NULL_IS_ALL_SINCE else not asked
     if asks_all or asked is None:
-        return [_topic(broker, broker.image.topic(name), context) for name in sorted(broker.image.topics())]
+        return (yield from _all_topics(broker, context))
     if context.api_version < BY_ID_SINCE and any(one.name is None or one.topic_id != ZERO_UUID for one in asked):
         return [_missing(one.name or "", one.topic_id, InvalidRequest()) for one in asked]
+    found = []
     if any(one.topic_id != ZERO_UUID for one in asked):
-        return [_topic_by_id(broker, one.topic_id, context) for one in asked if one.topic_id != ZERO_UUID]
+        for topic_id in dict.fromkeys(one.topic_id for one in asked if one.topic_id != ZERO_UUID):
+            found.append(_topic_by_id(broker, topic_id, context))
+            yield
+        return found
     may_create = request.allow_auto_topic_creation or context.api_version < AUTO_CREATE_FLAG_SINCE
-    missing = [one.name for one in asked if one.name is not None and broker.image.topic(one.name) is None]
-    refused = broker.create_missing_topics(missing) if missing and may_create else {}
-    return [_asked_topic(broker, one, refused, context) for one in asked]
+    for name in dict.fromkeys(one.name for one in asked):
+        found.append(_asked_topic(broker, name, may_create, context))
+        yield
+    return found
+
+
+def _all_topics(broker: Broker, context: RequestContext) -> Steps[list[MetadataResponseTopic]]:
+    found = []
+    for name in sorted(broker.image.topics()):
+        topic = broker.image.topic(name)
+        if topic is not None:  # it may be gone since we began
+            found.append(_topic(broker, topic, context))
+        yield
+    return found
 
 
 def _topic_by_id(broker: Broker, topic_id: bytes, context: RequestContext) -> MetadataResponseTopic:
@@ -84,26 +108,25 @@ def _topic_by_id(broker: Broker, topic_id: bytes, context: RequestContext) -> Me
     return _missing(None, topic_id, UnknownTopicId()) if topic is None else _topic(broker, topic, context)
 
 
-def _asked_topic(
-    broker: Broker, asked: MetadataRequestTopic, refused: dict[str, BrokerError], context: RequestContext
-) -> MetadataResponseTopic:
-    if asked.name is None:
-        return _missing(None, asked.topic_id, UnknownTopicId())
-    topic = broker.image.topic(asked.name)
+def _asked_topic(broker: Broker, name: str | None, may_create: bool, context: RequestContext) -> MetadataResponseTopic:
+    if name is None:
+        return _missing(None, ZERO_UUID, UnknownTopicId())
+    topic = broker.image.topic(name)
+    refused = broker.create_missing_topics([name]) if topic is None and may_create else {}
+    topic = broker.image.topic(name)
     if topic is not None:
         return _topic(broker, topic, context)
-    error = refused.get(asked.name) or UnknownTopicOrPartition()
-    if not broker.is_legal_topic_name(asked.name):
+    error = refused.get(name) or UnknownTopicOrPartition()
+    if not broker.is_legal_topic_name(name):
         error = InvalidTopicException()
-    return _missing(asked.name, ZERO_UUID, error)
+    return _missing(name, ZERO_UUID, error)
 
 
 def _missing(name: str | None, topic_id: bytes, error: BrokerError) -> MetadataResponseTopic:
     return MetadataResponseTopic(error_code=error.code, name=name, topic_id=topic_id, partitions=[])
 
 
-def _topic(broker: Broker, topic: model.Topic | None, context: RequestContext) -> MetadataResponseTopic:
-    assert topic is not None
+def _topic(broker: Broker, topic: model.Topic, context: RequestContext) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=0,
         name=topic.name,

@@ -1,4 +1,5 @@
-"""OffsetFetch: how far groups have read. From version 8 on several groups in one request, each with its own error."""
+"""OffsetFetch: how far groups have read. From version 8 on several groups in one request, each with its own error. A
+group whose every offset is asked for is told them once, however often it is named."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.answers import Later, gather
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.groups.shard import GroupShard
+from ottla.broker.long_work import Steps
 from ottla.errors import BrokerError
 from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -26,8 +28,18 @@ TOP_LEVEL_ERROR_SINCE = 2
 def handle(broker: Broker, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse | Later[Any]:
     if context.api_version < SEVERAL_GROUPS_SINCE:
         return _one_group(broker, request, context)
+    return broker.long_work.do(_steps(broker, request, context), context.connection)
+
+
+def _steps(broker: Broker, request: OffsetFetchRequest, context: RequestContext) -> Steps[Later[Any]]:
     asked: list[Later[Any]] = []
+    told_all: set[str] = set()
     for group in request.groups:
+        if group.topics is None and group.group_id in told_all:
+            continue
+        if group.topics is None:
+            told_all.add(group.group_id)
+        yield
         single = OffsetFetchRequest(groups=[group], require_stable=request.require_stable)
         try:
             asked.append(broker.groups.ask(group.group_id, GroupShard.fetch_offsets, single, context))

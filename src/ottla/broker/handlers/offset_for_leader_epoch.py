@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.long_work import Steps
 from ottla.errors import BrokerError, UnknownTopicOrPartition
 from ottla.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -21,15 +23,19 @@ if TYPE_CHECKING:
 
 def handle(
     broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
-) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=[_one(broker, topic.topic, asked) for asked in topic.partitions]
-            )
-            for topic in request.topics
-        ]
-    )
+) -> OffsetForLeaderEpochResponse | Later[OffsetForLeaderEpochResponse]:
+    return broker.long_work.do(_steps(broker, request), context.connection)
+
+
+def _steps(broker: Broker, request: OffsetForLeaderEpochRequest) -> Steps[OffsetForLeaderEpochResponse]:
+    topics = []
+    for topic in request.topics:
+        found: list[EpochEndOffset] = []
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=found))
+        for asked in topic.partitions:
+            found.append(_one(broker, topic.topic, asked))
+            yield
+    return OffsetForLeaderEpochResponse(topics=topics)
 
 
 def _one(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
