@@ -184,6 +184,10 @@ class Metadata:
         self._trying_since_ms = now_ms
         return True
 
+    def begin_with(self, nodes: Sequence[Node]) -> None:
+        """Other bootstrap nodes than before: their names were resolved."""
+        self._bootstrap = tuple(nodes)
+
     # --- asking ---
 
     def request(self, now_ms: float) -> MetadataRequest:

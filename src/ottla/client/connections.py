@@ -1,0 +1,217 @@
+"""The connections of one client, one for each node it talks to, and what can be seen of them from outside.
+
+1. A connection is made when it is first used, and made anew when the node has moved to another address.
+2. `attempt` tries to connect once: ready, or the reason why not. While a node is backing off there is no attempt and
+   the last reason is raised at once; so whoever tries again must wait a little in between.
+3. The owner is told of every change of state (`on_change`), and can wait for the next one.
+4. An error says which broker, where, and who told us that address.
+
+Belongs to one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import math
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ottla.clock import Clock
+from ottla.errors import ConnectionClosed, NotConnected, OttlaError
+from ottla.net.decisions import Decision
+from ottla.net.handshake import Authenticator
+from ottla.net.node import NodeConnection
+from ottla.net.peer import Peer, PeerSettings, RandomSource, State
+from ottla.net.transport import LinkSettings, Transport
+from ottla.values import Node
+
+COORDINATOR_IDS: Final = 2**31 - 1
+"""A group's coordinator has a connection of its own, under this number minus its id as in Java: a JoinGroup is answered
+after minutes, and everything behind it on the same connection would wait."""
+
+
+def coordinator_node(node: Node) -> Node:
+    """The same broker under the id of its second connection."""
+    return node._replace(id=COORDINATOR_IDS - node.id)
+
+
+def broker_name(node: Node) -> str:
+    """How people call it."""
+    if node.is_bootstrap:
+        return f"bootstrap server {node.address}"
+    node_id = COORDINATOR_IDS - node.id if node.id > COORDINATOR_IDS // 2 else node.id
+    return f"broker {node_id} at {node.address}"
+
+
+async def within(future: asyncio.Future[Any], clock: Clock, timeout_ms: float) -> bool:
+    """Wait for a future on the clock's time; False when the time is over first. The future is not cancelled."""
+    if future.done() or timeout_ms <= 0:
+        return future.done()
+    if timeout_ms == math.inf:
+        await asyncio.wait((future,))
+        return True
+    too_late = asyncio.get_running_loop().create_task(clock.sleep(timeout_ms))
+    try:
+        await asyncio.wait((future, too_late), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        too_late.cancel()
+    return future.done()
+
+
+class WatchedConnection(NodeConnection):
+    """A connection whose state can be watched."""
+
+    def __init__(
+        self,
+        node: Node,
+        peer: Peer,
+        *,
+        on_change: Callable[[WatchedConnection], None],
+        transport: Transport,
+        clock: Clock,
+        tls: ssl.SSLContext | None = None,
+        link_settings: LinkSettings | None = None,
+    ) -> None:
+        super().__init__(peer, transport=transport, clock=clock, tls=tls, link_settings=link_settings)
+        self.node = node
+        self.throttled_until_ms = -math.inf
+        self.was_ready = False
+        self.was_answered = False
+        self._watch_clock = clock
+        self._on_change = on_change
+        self._watchers: set[asyncio.Future[None]] = set()
+
+    @property
+    def is_ready(self) -> bool:
+        return self.peer.state is State.READY
+
+    @property
+    def is_backing_off(self) -> bool:
+        return self.peer.state is State.BACKING_OFF
+
+    def happened(self, event: Callable[..., list[Decision]], *arguments: Any, **named: Any) -> None:
+        before = self.peer.state
+        super().happened(event, *arguments, **named)
+        if self.peer.state is not before:
+            self.was_ready = self.was_ready or self.is_ready
+            for watcher in self._watchers:
+                if not watcher.done():
+                    watcher.set_result(None)
+            self._on_change(self)
+
+    async def attempt(self, timeout_ms: float) -> None:
+        """Be ready, with at most one attempt to connect; raises why not."""
+        deadline_ms = self._watch_clock.monotonic_ms() + timeout_ms
+        while not self.is_ready:
+            if self.is_backing_off:
+                raise copy.copy(self.peer.failure) or NotConnected("it is backing off")
+            if self.peer.state is State.DISCONNECTED:
+                self._refuse_when_closed()
+                self.happened(self.peer.connect, until_ms=-math.inf)
+            if not self.is_ready and not self.is_backing_off and not await self.change(deadline_ms):
+                raise NotConnected(f"{self.peer.host}:{self.peer.port} was not ready within {timeout_ms:.0f} ms")
+
+    async def change(self, deadline_ms: float) -> bool:
+        """Wait for the next change of state; False when the time is over first."""
+        watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._watchers.add(watcher)
+        try:
+            return await within(watcher, self._watch_clock, deadline_ms - self._watch_clock.monotonic_ms())
+        finally:
+            self._watchers.discard(watcher)
+
+
+@dataclass(frozen=True)
+class ConnectionOptions:
+    """What all connections of a client have in common."""
+
+    transport: Transport
+    clock: Clock
+    random: RandomSource
+    peer: PeerSettings
+    link: LinkSettings
+    tls: ssl.SSLContext | None
+    authenticator: Callable[[Node], Callable[[], Authenticator]] | None
+    security_protocol: str
+
+
+class Connections:
+    """One connection per node id."""
+
+    def __init__(self, options: ConnectionOptions, *, on_change: Callable[[WatchedConnection], None]) -> None:
+        self._options = options
+        self._on_change = on_change
+        self._by_id: dict[int, WatchedConnection] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self.advertised_by = ""
+
+    def get(self, node_id: int) -> WatchedConnection | None:
+        return self._by_id.get(node_id)
+
+    def all(self) -> list[WatchedConnection]:
+        return list(self._by_id.values())
+
+    def of(self, node: Node) -> WatchedConnection:
+        """The connection to a node, made if there is none at its address."""
+        found = self._by_id.get(node.id)
+        if found is not None:
+            # A tuple compares in C; only a new tuple, or a change of rack, looks at the address itself.
+            if found.node is node or found.node.address == node.address:
+                return found
+            self._retire(found)
+        made = self._by_id[node.id] = self._made(node)
+        return made
+
+    async def close(self) -> None:
+        """Close them all, and wait for those that were retired before."""
+        connections, self._by_id = self.all(), {}
+        await asyncio.gather(*(each.close() for each in connections), *self._closing, return_exceptions=True)
+
+    def _made(self, node: Node) -> WatchedConnection:
+        options = self._options
+        login = None if options.authenticator is None else options.authenticator(node)
+        peer = Peer(node.host, node.port, random=options.random, settings=options.peer, authenticator=login)
+        return WatchedConnection(
+            node,
+            peer,
+            on_change=self._on_change,
+            transport=options.transport,
+            clock=options.clock,
+            tls=options.tls,
+            link_settings=options.link,
+        )
+
+    def _retire(self, connection: WatchedConnection) -> None:
+        task = asyncio.get_running_loop().create_task(connection.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    # --- words ---
+
+    def explained(self, connection: WatchedConnection, error: OttlaError) -> OttlaError:
+        """The same error with who it is about and what may help."""
+        detail = error.detail or error.what
+        if isinstance(error, NotConnected):
+            return NotConnected(f"{self._who(connection)} cannot be reached: {detail}{self._hint(connection, detail)}")
+        if isinstance(error, ConnectionClosed) and not connection.was_answered and "SASL" not in self._protocol:
+            why = f"it may want a login, and security.protocol here is {self._protocol}"
+            return ConnectionClosed(f"{broker_name(connection.node)} hung up on the first request; {why}; {detail}")
+        return error
+
+    @property
+    def _protocol(self) -> str:
+        return self._options.security_protocol
+
+    def _who(self, connection: WatchedConnection) -> str:
+        name = broker_name(connection.node)
+        advertised = not connection.node.is_bootstrap and self.advertised_by
+        return f"{name}, advertised by {self.advertised_by}," if advertised else name
+
+    def _hint(self, connection: WatchedConnection, detail: str) -> str:
+        hint = f"; security.protocol here is {self._protocol}" if "TLS" in detail else ""
+        if not connection.node.is_bootstrap and not connection.was_ready:
+            hint += "; see that advertised.listeners of that broker is an address this machine can reach"
+        return hint

@@ -1,0 +1,558 @@
+"""A client's way to all brokers: requests to nodes by their ids, and what is known of the cluster kept fresh.
+
+1. `send` is one request to one node: its answer, or one error. It tries to connect at most once and fails at once while
+   the node is backing off; nothing is sent twice behind the caller's back. Error codes inside answers are the caller's.
+2. `ask_any` asks the least loaded node and goes on to the next while nodes cannot be reached, until its time is over.
+   A request that may have been received is not repeated: then the error is raised.
+3. One task keeps the metadata fresh. When no known broker can be reached, or nobody answered for long, it begins again
+   with the bootstrap addresses (metadata.recovery.strategy). A lost connection is a reason to ask.
+4. A broker that says "slow down" is not written to before the time it named is over.
+5. `close` ends everything within its time; after it every call raises.
+
+Lives on one event loop. Decisions are Metadata's and Peer's; this file acts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import logging
+import math
+import random as random_module
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeVar
+
+from ottla import __version__
+from ottla.client.bootstrap import canonical_nodes
+from ottla.client.connections import ConnectionOptions, Connections, WatchedConnection, broker_name, within
+from ottla.client.coordinators import Coordinators
+from ottla.client.metadata import Metadata, bootstrap_nodes
+from ottla.client.retries import Backoff, RandomSource
+from ottla.client.security import security_of
+from ottla.client.settings import ClientSettings
+from ottla.client.throttling import client_waits
+from ottla.clock import Clock, SystemClock
+from ottla.errors import (
+    BrokerNotAvailable,
+    ConnectionClosed,
+    NotConnected,
+    OttlaError,
+    RequestTimedOut,
+    UnsupportedVersion,
+)
+from ottla.net.connection import ApiVersionTable
+from ottla.net.peer import PeerSettings, State
+from ottla.net.transport import LinkSettings, TcpTransport, Transport
+from ottla.protocol.api import Api, api_of
+from ottla.protocol.messages.metadata import MetadataResponse
+from ottla.protocol.schema import Message
+from ottla.values import Address, Node
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+ANSWER_LIMIT_BYTES: Final = 1 << 30
+NAMED_LIMIT: Final = 3
+RELIABLE_EPOCHS_SINCE: Final = 9  # of Metadata: KAFKA-9212 was mended then
+UNLIMITED_IN_FLIGHT: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class VersionedRequest:
+    """A request whose fields depend on the version: it is built when the node is known."""
+
+    api: Api
+    build: Callable[[int], Message]
+
+
+class NetworkClient:
+    """All nodes of one cluster."""
+
+    def __init__(
+        self,
+        metadata: Metadata,
+        options: ConnectionOptions,
+        *,
+        bootstrap: list[Address],
+        backoff: Backoff,
+        request_timeout_ms: float,
+        canonical_names: bool = False,
+    ) -> None:
+        self.metadata = metadata
+        self.clock = options.clock
+        self.backoff = backoff
+        self.request_timeout_ms = request_timeout_ms
+        self._random = options.random
+        self._bootstrap = bootstrap
+        self._canonical_names = canonical_names
+        self._connections = Connections(options, on_change=self._connection_changed)
+        self._coordinators = Coordinators(self)
+        self._listeners: list[Callable[[], None]] = []
+        self._keeper: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._refreshes_begun = 0
+        self._refreshes_ended = 0
+        self._forced = False
+        self._features: Mapping[str, int] = {}
+        self._features_epoch = -1
+        self._closed = False
+
+    @classmethod
+    def from_settings(
+        cls,
+        settings: ClientSettings,
+        *,
+        transport: Transport | None = None,
+        clock: Clock | None = None,
+        random: RandomSource | None = None,
+    ) -> NetworkClient:
+        """A network as the settings want it. What only some clients declare (max.in.flight.requests.per.connection,
+        metadata.max.idle.ms, allow.auto.create.topics) is looked up by its name."""
+        chance = random or random_module.Random()
+        given = settings.as_dict()
+        backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, chance)
+        bootstrap = settings.bootstrap_addresses
+        metadata = Metadata(
+            bootstrap_nodes(bootstrap),
+            backoff=backoff,
+            max_age_ms=settings.metadata_max_age_ms,
+            max_idle_ms=_number(given.get("metadata.max.idle.ms")),
+            rebootstrap_trigger_ms=settings.metadata_recovery_rebootstrap_trigger_ms,
+            rebootstrap_allowed=settings.metadata_recovery_strategy == "rebootstrap",
+            auto_create=given.get("allow.auto.create.topics") is not False,
+        )
+        return cls(
+            metadata,
+            connection_options(settings, transport or TcpTransport(), clock or SystemClock(), chance),
+            bootstrap=bootstrap,
+            backoff=backoff,
+            request_timeout_ms=settings.request_timeout_ms,
+            canonical_names=settings.client_dns_lookup == "resolve_canonical_bootstrap_servers_only",
+        )
+
+    # --- life ---
+
+    async def start(self) -> None:
+        """Start to keep the metadata fresh; does not wait for a broker."""
+        if self._keeper is None and not self._closed:
+            self._keeper = asyncio.get_running_loop().create_task(self._keep_fresh(), name="ottla-metadata")
+
+    async def close(self, *, timeout_ms: float = 5_000) -> None:
+        """End everything, within the time given; calling it twice does no harm."""
+        self._closed = True
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            keeper.cancel()
+        ending = asyncio.gather(self._connections.close(), *([keeper] if keeper else []), return_exceptions=True)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ending, max(0.0, timeout_ms) / 1000)
+        self._wake_waiters()
+
+    # --- looking ---
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """The finalized features of the cluster and their levels, as the newest ApiVersions answer told."""
+        return self._features
+
+    def versions_of(self, node: Node | int) -> ApiVersionTable | None:
+        """What a node serves; None before we were connected to it."""
+        found = self._connection_if_any(node)
+        return None if found is None else found.peer.versions
+
+    def can_send_now(self, node: Node | int) -> bool:
+        """Whether a request would be written at once."""
+        found = self._connection_if_any(node)
+        return found is not None and found.peer.can_send_now and found.throttled_until_ms <= self.clock.monotonic_ms()
+
+    def in_flight(self, node: Node | int) -> int:
+        """Requests to a node that have no answer yet."""
+        found = self._connection_if_any(node)
+        return 0 if found is None else found.peer.load
+
+    def is_unreachable(self, node: Node | int) -> bool:
+        """Whether connecting just failed, and is not tried again yet."""
+        found = self._connection_if_any(node)
+        return found is not None and found.is_backing_off
+
+    def throttled_for_ms(self, node: Node | int) -> float:
+        """How long the node does not want to hear of us."""
+        found = self._connection_if_any(node)
+        return 0.0 if found is None else max(0.0, found.throttled_until_ms - self.clock.monotonic_ms())
+
+    def on_update(self, call: Callable[[], None]) -> None:
+        """Call this on the loop after every change of the metadata, and after every failed try."""
+        self._listeners.append(call)
+
+    # --- asking ---
+
+    async def ready(self, node: Node | int, *, timeout_ms: float | None = None) -> ApiVersionTable:
+        """Wait until a node can be sent to, trying again after failures that may pass; raises the last failure."""
+        connection = self._connections.of(self._resolved(node))
+        deadline_ms = self._deadline_ms(timeout_ms)
+        while True:
+            try:
+                await connection.attempt(deadline_ms - self.clock.monotonic_ms())
+                assert connection.peer.versions is not None, "READY comes after negotiation"
+                return connection.peer.versions
+            except OttlaError as error:
+                late = self.clock.monotonic_ms() >= deadline_ms
+                if error.invalid_configuration or late or not await connection.change(deadline_ms):
+                    raise self._connections.explained(connection, error) from error
+
+    async def send(
+        self,
+        node: Node | int,
+        request: Message | VersionedRequest,
+        *,
+        version: int | None = None,
+        at_most: int | None = None,
+        timeout_ms: float | None = None,
+        expects_response: bool = True,
+    ) -> Any:
+        """The answer of one node; None when none is expected."""
+        connection = self._connections.of(self._resolved(node))
+        limit_ms = self.request_timeout_ms if timeout_ms is None else timeout_ms
+        try:
+            if not connection.is_ready or connection.throttled_until_ms > self.clock.monotonic_ms():
+                limit_ms = await self._made_ready(connection, limit_ms)
+            if isinstance(request, VersionedRequest):
+                version = self._version_for(connection, request.api, version, at_most)
+                request = request.build(version)
+            response = await connection.send(
+                request, version=version, at_most=at_most, timeout_ms=limit_ms, expects_response=expects_response
+            )
+        except (NotConnected, ConnectionClosed) as error:
+            raise self._connections.explained(connection, error) from error
+        if response is not None:
+            connection.was_answered = True
+            self._mind_throttle(connection, api_of(request), response, version, at_most)
+        return response
+
+    async def ask_any(
+        self,
+        request: Message | VersionedRequest,
+        *,
+        version: int | None = None,
+        at_most: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> Any:
+        """The answer of whichever node can be reached, the least loaded first; bootstrap nodes included."""
+        deadline_ms = self._deadline_ms(timeout_ms)
+        tried: dict[int, OttlaError] = {}
+        for attempt in range(2**31):
+            while (node := self._least_loaded(tried)) is not None:
+                try:
+                    left_ms = deadline_ms - self.clock.monotonic_ms()
+                    return await self.send(node, request, version=version, at_most=at_most, timeout_ms=left_ms)
+                except NotConnected as error:
+                    tried[node.id] = error
+            if not self._go_back_to_bootstrap():
+                await self._pause(attempt, deadline_ms, tried)
+            tried.clear()
+        raise AssertionError("time is over long before")
+
+    async def ask_controller(
+        self,
+        request: Message | VersionedRequest,
+        *,
+        version: int | None = None,
+        at_most: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> Any:
+        """The answer of the controller, or of the broker that stands for it; it is looked for until time is over."""
+        deadline_ms = self._deadline_ms(timeout_ms)
+        for attempt in range(2**31):
+            left_ms = deadline_ms - self.clock.monotonic_ms()
+            node = await self.wait_for(lambda known: known.controller, timeout_ms=left_ms, what="the controller")
+            try:
+                left_ms = deadline_ms - self.clock.monotonic_ms()
+                return await self.send(node, request, version=version, at_most=at_most, timeout_ms=left_ms)
+            except NotConnected as error:
+                self._ask_soon()
+                await self._pause(attempt, deadline_ms, {node.id: error})
+        raise AssertionError("time is over long before")
+
+    async def coordinator(
+        self, kind: Literal["group", "transaction"], key: str, *, timeout_ms: float | None = None
+    ) -> Node:
+        """The broker that looks after a group or a transactional id; remembered until `coordinator_gone`."""
+        return await self._coordinators.find(kind, key, deadline_ms=self._deadline_ms(timeout_ms))
+
+    def coordinator_gone(self, kind: Literal["group", "transaction"], key: str) -> None:
+        """It is not the coordinator any more, or cannot be reached: look for it again."""
+        self._coordinators.forget(kind, key)
+
+    # --- metadata ---
+
+    def wake(self) -> None:
+        """Look again at what is due: something is wanted that was not. To be called on the loop."""
+        self._news.set()
+
+    async def refresh_metadata(self, *, timeout_ms: float | None = None) -> None:
+        """One refresh that begins after this call; raises why it failed."""
+        deadline_ms = self._deadline_ms(timeout_ms)
+        await self.start()
+        target = self._refreshes_begun + 1
+        self._forced = True
+        self._ask_soon()
+        while self._refreshes_ended < target:
+            if not await self._next_refresh(deadline_ms):
+                raise self._late("the cluster was not described", timeout_ms)
+        if self.metadata.failure is not None:
+            raise copy.copy(self.metadata.failure)
+
+    async def wait_for(
+        self, condition: Callable[[Metadata], T | None], *, timeout_ms: float | None = None, what: str
+    ) -> T:
+        """What `condition` finds in the metadata, which is refreshed until it finds something. RequestTimedOut says
+        `what` was waited for and why it did not come; failures that waiting cannot mend are raised at once."""
+        deadline_ms = self._deadline_ms(timeout_ms)
+        await self.start()
+        begun = self._refreshes_ended
+        while (found := condition(self.metadata)) is None:
+            failure = self.metadata.failure
+            if failure is not None and failure.invalid_configuration and self._refreshes_ended > begun:
+                raise copy.copy(failure)
+            self._ask_soon()
+            if not await self._next_refresh(deadline_ms):
+                raise self._late(f"waited for {what}", timeout_ms)
+        return found
+
+    # --- the task that keeps the metadata fresh ---
+
+    async def _keep_fresh(self) -> None:
+        if self._canonical_names:
+            self.metadata.begin_with(await canonical_nodes(self._bootstrap))
+        while True:
+            self._news.clear()
+            now_ms = self.clock.monotonic_ms()
+            due_ms = now_ms if self._forced else self.metadata.due_ms(now_ms)
+            if due_ms > now_ms:
+                news = asyncio.ensure_future(self._news.wait())
+                await within(news, self.clock, due_ms - now_ms)
+                news.cancel()
+                continue
+            await self._refresh(now_ms)
+
+    async def _refresh(self, now_ms: float) -> None:
+        self._forced = False
+        self._refreshes_begun += 1
+        if self.metadata.needs_rebootstrap(now_ms):
+            log.info("no broker told of the cluster for long; beginning again with bootstrap.servers")
+            self.metadata.rebootstrap(now_ms)
+        try:
+            node, response = await self._described(self.metadata.request(now_ms))
+            self._heard(node, response)
+        except OttlaError as error:
+            log.info("the cluster could not be described: %s", error)
+            self.metadata.update_failed(error, self.clock.monotonic_ms())
+        except Exception as error:
+            log.exception("refreshing the metadata failed in itself")
+            self.metadata.update_failed(OttlaError(f"{type(error).__name__}: {error}"), self.clock.monotonic_ms())
+        self._refreshes_ended += 1
+        self._wake_waiters()
+        self._tell_listeners()
+
+    async def _described(self, request: Message) -> tuple[Node, MetadataResponse]:
+        """One pass over the nodes, and over the bootstrap nodes when all others are gone."""
+        tried: dict[int, OttlaError] = {}
+        while True:
+            node = self._least_loaded(tried)
+            if node is None:
+                if not self._go_back_to_bootstrap():
+                    raise self._nobody(tried)
+                tried.clear()
+                continue
+            try:
+                return node, await self.send(node, request)
+            except NotConnected as error:
+                tried[node.id] = error
+
+    def _heard(self, node: Node, response: MetadataResponse) -> None:
+        versions = self.versions_of(node)
+        version = 0 if versions is None else versions.choose(api_of(response))
+        if self.metadata.is_bootstrapping:
+            self._connections.advertised_by = broker_name(node)
+        self.metadata.update(response, self.clock.monotonic_ms(), reliable_epochs=version >= RELIABLE_EPOCHS_SINCE)
+
+    def _go_back_to_bootstrap(self) -> bool:
+        if self.metadata.rebootstrap(self.clock.monotonic_ms()):
+            log.info("no known broker can be reached; beginning again with bootstrap.servers")
+            return True
+        return False
+
+    def _ask_soon(self) -> None:
+        self.metadata.request_update()
+        self._news.set()
+
+    async def _next_refresh(self, deadline_ms: float) -> bool:
+        if self._closed:
+            raise NotConnected("this client is closed")
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            return await within(waiter, self.clock, deadline_ms - self.clock.monotonic_ms())
+        finally:
+            self._waiters.discard(waiter)
+
+    def _wake_waiters(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _tell_listeners(self) -> None:
+        for call in self._listeners:
+            try:
+                call()
+            except Exception:
+                log.exception("a listener to metadata failed")
+
+    # --- nodes ---
+
+    def _resolved(self, node: Node | int) -> Node:
+        if self._closed:
+            raise NotConnected("this client is closed")
+        if isinstance(node, Node):
+            return node
+        found = self.metadata.node(node)
+        if found is None:
+            connection = self._connections.get(node)
+            if connection is None:
+                raise BrokerNotAvailable(f"no broker with id {node} is known")
+            return connection.node
+        return found
+
+    def _connection_if_any(self, node: Node | int) -> WatchedConnection | None:
+        return self._connections.get(node.id if isinstance(node, Node) else node)
+
+    def _least_loaded(self, tried: Mapping[int, OttlaError]) -> Node | None:
+        """Ready before connecting before not connected, then the fewest requests; equals by chance."""
+        best: Node | None = None
+        best_rank = (math.inf, math.inf, 0.0)
+        for node in self.metadata.nodes_to_ask():
+            connection = self._connections.get(node.id)
+            if node.id in tried or (connection is not None and connection.is_backing_off):
+                continue
+            state = State.DISCONNECTED if connection is None else connection.peer.state
+            step = 0 if state is State.READY else 2 if state is State.DISCONNECTED else 1
+            rank = (step, 0 if connection is None else connection.peer.load, self._random.random())
+            if rank < best_rank:
+                best, best_rank = node, rank
+        return best
+
+    def _connection_changed(self, connection: WatchedConnection) -> None:
+        versions = connection.peer.versions
+        if connection.is_ready and versions is not None:
+            if versions.finalized_features_epoch >= self._features_epoch:
+                self._features_epoch = versions.finalized_features_epoch
+                self._features = versions.finalized_features
+        elif connection.is_backing_off and not self._closed and not connection.node.is_bootstrap:
+            self._ask_soon()
+
+    async def _made_ready(self, connection: WatchedConnection, timeout_ms: float) -> float:
+        """Connect once if need be and wait out a throttle; gives the time that is left."""
+        deadline_ms = self.clock.monotonic_ms() + timeout_ms
+        await connection.attempt(timeout_ms)
+        wait_ms = connection.throttled_until_ms - self.clock.monotonic_ms()
+        left_ms = deadline_ms - self.clock.monotonic_ms()
+        if wait_ms >= left_ms:
+            raise RequestTimedOut(f"{broker_name(connection.node)} wants no request for {wait_ms:.0f} ms (its quota)")
+        if wait_ms > 0:
+            await self.clock.sleep(wait_ms)
+        return deadline_ms - self.clock.monotonic_ms()
+
+    def _mind_throttle(
+        self, connection: WatchedConnection, api: Api, response: Any, version: int | None, at_most: int | None
+    ) -> None:
+        throttle_ms = getattr(response, "throttle_time_ms", 0)
+        if throttle_ms > 0 and client_waits(api, connection.peer.versions, version, at_most):
+            until_ms = self.clock.monotonic_ms() + throttle_ms
+            connection.throttled_until_ms = max(connection.throttled_until_ms, until_ms)
+
+    @staticmethod
+    def _version_for(connection: WatchedConnection, api: Api, version: int | None, at_most: int | None) -> int:
+        if version is not None:
+            return version
+        if connection.peer.versions is None:
+            raise UnsupportedVersion(f"{broker_name(connection.node)} did not say what it serves")
+        return connection.peer.versions.choose(api, at_most=at_most)
+
+    # --- time and words ---
+
+    def _deadline_ms(self, timeout_ms: float | None) -> float:
+        return self.clock.monotonic_ms() + (self.request_timeout_ms if timeout_ms is None else timeout_ms)
+
+    async def _pause(self, attempt: int, deadline_ms: float, tried: Mapping[int, OttlaError]) -> None:
+        wait_ms = self.backoff.delay_ms(attempt)
+        if self.clock.monotonic_ms() + wait_ms >= deadline_ms:
+            raise self._nobody(tried)
+        await self.clock.sleep(wait_ms)
+
+    def _nobody(self, tried: Mapping[int, OttlaError]) -> OttlaError:
+        """Why nobody could be asked: the reason of each node, the first few of them."""
+        reasons = [error.detail or error.what for error in tried.values()]
+        for node in self.metadata.nodes_to_ask():
+            connection = self._connections.get(node.id)
+            if node.id not in tried and connection is not None and connection.peer.failure is not None:
+                failure = self._connections.explained(connection, connection.peer.failure)
+                if failure.invalid_configuration:
+                    return copy.copy(failure)
+                reasons.append(failure.detail or failure.what)
+        more = f" (and {len(reasons) - NAMED_LIMIT} more)" if len(reasons) > NAMED_LIMIT else ""
+        return NotConnected("; ".join(reasons[:NAMED_LIMIT]) + more or "no broker is known")
+
+    def _late(self, what: str, timeout_ms: float | None) -> RequestTimedOut:
+        limit_ms = self.request_timeout_ms if timeout_ms is None else timeout_ms
+        errors = {name: error.what for name, error in self.metadata.topic_errors().items()}
+        reasons = [f"topic {name}: {error}" for name, error in list(errors.items())[:NAMED_LIMIT]]
+        if self.metadata.failure is not None:
+            reasons.insert(0, self.metadata.failure.detail or self.metadata.failure.what)
+        elif self.metadata.is_bootstrapping:
+            reasons.insert(0, f"no answer yet from {', '.join(map(str, self._bootstrap[:NAMED_LIMIT]))}")
+        return RequestTimedOut(f"{what} for {limit_ms:.0f} ms" + "".join(f"; {reason}" for reason in reasons))
+
+
+def connection_options(
+    settings: ClientSettings, transport: Transport, clock: Clock, random: RandomSource
+) -> ConnectionOptions:
+    """What the settings say about every connection."""
+    idle_ms = settings.connections_max_idle_ms
+    in_flight = _number(settings.as_dict().get("max.in.flight.requests.per.connection"))
+    security = security_of(settings)
+    return ConnectionOptions(
+        transport=transport,
+        clock=clock,
+        random=random,
+        peer=PeerSettings(
+            client_id=settings.client_id or None,
+            software_version=__version__,
+            in_flight_limit=UNLIMITED_IN_FLIGHT if in_flight is None else int(in_flight),
+            reconnect_backoff_ms=settings.reconnect_backoff_ms,
+            reconnect_backoff_max_ms=max(settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms),
+            setup_timeout_ms=settings.socket_connection_setup_timeout_ms,
+            setup_timeout_max_ms=settings.socket_connection_setup_timeout_max_ms,
+            idle_limit_ms=math.inf if idle_ms < 0 else idle_ms,
+        ),
+        link=LinkSettings(
+            frame_limit_bytes=ANSWER_LIMIT_BYTES,
+            handshake_limit_ms=settings.socket_connection_setup_timeout_max_ms,
+            send_buffer_bytes=_buffer(settings.send_buffer_bytes),
+            receive_buffer_bytes=_buffer(settings.receive_buffer_bytes),
+        ),
+        tls=security.tls,
+        authenticator=security.authenticator,
+        security_protocol=settings.security_protocol,
+    )
+
+
+def _buffer(size: int) -> int | None:
+    return None if size < 0 else size
+
+
+def _number(value: object) -> float | None:
+    return value if isinstance(value, int | float) else None
