@@ -1,7 +1,7 @@
 """Finalized features: what all brokers of the cluster have agreed to do.
 
-1. A new cluster begins with the levels that a new Apache Kafka 4.3 cluster has. Only transaction.version changes what
-   clients do; the others are read by tools and by the broker itself.
+1. A new cluster begins with the levels that a new Apache Kafka 4.3 cluster has, of the features that are served here.
+   Only transaction.version changes what clients do; the others are read by tools and by the broker itself.
 2. UpdateFeatures changes all features it names or none. A level must be understood by every broker; it is lowered only
    when the request says that this is meant.
 3. metadata.version goes up and down only where no stored form changed, as in Kafka. kraft.version is not told: there
@@ -31,11 +31,10 @@ SUPPORTED: Final = (
     FeatureRange("eligible.leader.replicas.version", 0, 1),
     FeatureRange("group.version", 0, 1),
     FeatureRange(METADATA_VERSION, 7, 30),
-    FeatureRange("share.version", 0, 1),
-    FeatureRange("streams.version", 0, 1),
     FeatureRange("transaction.version", 0, 2),
 )
-"""What a broker of this version understands, with Kafka 4.3's numbers."""
+"""What a broker of this version understands, with Kafka 4.3's numbers. Share and streams groups are not served, so
+share.version and streams.version are not told: a client would believe that it may use them."""
 
 _CHANGES_STORED_FORM: Final = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
 """Levels of metadata.version from which on more is stored than before; going back below one would lose it."""
@@ -57,8 +56,9 @@ def first_features(supported: Sequence[FeatureRange] = SUPPORTED) -> list[Change
 
 
 def finalized_features(image: ClusterImage) -> Mapping[str, int]:
-    """Levels by name; their epoch is the image's change number."""
-    return dict(image.features.items())
+    """Levels by name; their epoch is the image's change number. What a store kept of others is not told."""
+    known = {each.name for each in SUPPORTED}
+    return {name: level for name, level in image.features.items() if name in known}
 
 
 def update_features(

@@ -27,15 +27,17 @@ def request(*updates: FeatureUpdateKey, validate_only: bool = False) -> UpdateFe
     return UpdateFeaturesRequest(feature_updates=list(updates), validate_only=validate_only)
 
 
-def test_a_new_cluster_has_the_features_of_kafka_4_3(image: ClusterImage) -> None:
+def test_a_new_cluster_has_the_features_of_kafka_4_3_that_are_served(image: ClusterImage) -> None:
     assert finalized_features(image) == {
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
         "metadata.version": 30,
-        "share.version": 1,
-        "streams.version": 1,
         "transaction.version": 2,
     }
+
+
+def test_a_feature_that_is_not_served_is_not_told_even_when_it_is_stored(image: ClusterImage) -> None:
+    assert "share.version" not in finalized_features(apply_all(image, [SetFeature("share.version", 1)]))
 
 
 def test_a_feature_goes_down_and_up_again(image: ClusterImage) -> None:

@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.effects import RequestContext
+from ottla.cluster.features import finalized_features
 from ottla.errors import InvalidRequest, UnsupportedVersion
 from ottla.protocol.api import APIS
 from ottla.protocol.messages.api_versions import (
@@ -48,7 +49,7 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext)
         finalized_features_epoch=broker.image.change_number,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in sorted(broker.image.features.items())
+            for name, level in sorted(finalized_features(broker.image).items())
         ],
     )
 
