@@ -14,7 +14,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
 
 from ottla.errors import InvalidRecord
 from ottla.records.checks import REFUSALS_LIMIT as PYTHON_LIMIT
-from ottla.records.checks import RecordsCheck, Refusal, RefusedRecord
+from ottla.records.checks import PlacedBatch, RecordsCheck, Refusal, RefusedRecord
 
 cdef extern from "_crc32c.h" nogil:
     void ottla_crc32c_prepare()
@@ -314,9 +314,30 @@ cdef bint is_plain(const uint8_t* batch, Py_ssize_t length, Rules* rules, Found*
     )
 
 
-def place_plain_batch(buffer, int64_t base_offset, int32_t leader_epoch, int64_t size_limit_bytes,
-                      bint keys_required, int64_t now_ms, int64_t before_max_ms, int64_t after_max_ms):
-    """Check a batch and give it its place, if it is as plain as most are; else change nothing and say False."""
+cdef object placed_batch(const uint8_t* batch, Py_ssize_t length, int64_t base_offset):
+    cdef int32_t count = <int32_t> get32(batch + 57)
+    cdef int32_t sequence = <int32_t> get32(batch + 53)
+    cdef int32_t last_sequence = -1
+    if sequence >= 0:
+        # Sequences go on with 0 after 2^31 - 1.
+        last_sequence = <int32_t> ((<uint32_t> sequence + <uint32_t> (count - 1)) & 0x7FFFFFFF)
+    return tuple.__new__(PlacedBatch, (
+        base_offset,
+        base_offset + count - 1,
+        length,
+        <int64_t> get64(batch + 35),
+        <int64_t> get64(batch + 43),
+        <int16_t> (<uint16_t> batch[51] << 8 | batch[52]),
+        sequence,
+        last_sequence,
+        (batch[22] & TRANSACTIONAL_BIT) != 0,
+    ))
+
+
+def place_plain_batch(buffer, int64_t base_offset, int32_t leader_epoch, int64_t now_ms, int64_t size_limit_bytes,
+                      bint keys_required, int64_t before_max_ms, int64_t after_max_ms):
+    """Check a batch and give it its place, if it is as plain as most are; else change nothing and say None."""
+    cdef object placed = None
     cdef Py_buffer view
     cdef Rules rules
     cdef Found found
@@ -333,7 +354,7 @@ def place_plain_batch(buffer, int64_t base_offset, int32_t leader_epoch, int64_t
     try:
         PyObject_GetBuffer(buffer, &view, PyBUF_WRITABLE)
     except BufferError:
-        return False
+        return None
     batch = <uint8_t*> view.buf
     plain = has_plain_header(batch, view.len, size_limit_bytes)
     if plain and view.len < LOCK_FREE_BYTES:
@@ -345,5 +366,6 @@ def place_plain_batch(buffer, int64_t base_offset, int32_t leader_epoch, int64_t
         put32(batch, <uint32_t> (<uint64_t> base_offset >> 32))
         put32(batch + 4, <uint32_t> <uint64_t> base_offset)
         put32(batch + 12, <uint32_t> leader_epoch)
+        placed = placed_batch(batch, view.len, base_offset)
     PyBuffer_Release(&view)
-    return plain
+    return placed

@@ -102,22 +102,36 @@ def check_records(
     return RecordsCheck(max_timestamp_ms, is_consecutive, len(refused), refused[:REFUSALS_LIMIT], has_refused_time)
 
 
+class PlacedBatch(NamedTuple):
+    """What a log must know of a batch that got its place."""
+
+    base_offset: int
+    last_offset: int
+    size_bytes: int
+    max_timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    last_sequence: int
+    is_transactional: bool
+
+
 def place_plain_batch(
     buffer: Buffer,
     base_offset: int,
     leader_epoch: int,
+    now_ms: int,
     size_limit_bytes: int,
     keys_required: bool,
-    now_ms: int,
     before_max_ms: int,
     after_max_ms: int,
-) -> bool:
-    """Check and place the plainest batch in one step: the native twin can, here it is always False.
+) -> PlacedBatch | None:
+    """Check and place the plainest batch in one step: the native twin can, here it is always None.
 
     Plain is: from a client, one whole uncompressed batch, nothing to refuse, nothing to change but its place. The
-    steps that this shortens are in ottla.storage.validation, which takes them whenever this says False.
+    steps that this shortens are in ottla.storage.validation, and are taken whenever this says None.
     """
-    return False
+    return None
 
 
 def _check_count(record_count: int, record_bytes: int) -> None:

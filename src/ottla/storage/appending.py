@@ -12,11 +12,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ottla.errors import KafkaStorageError
 from ottla.records import BatchInfo, TimestampType
+from ottla.records.check_choice import place_plain_batch
+from ottla.records.checks import PlacedBatch
 from ottla.records.layout import NO_PRODUCER_ID, NO_TIMESTAMP
 from ottla.storage.cutting import truncate_to
 from ottla.storage.files import Buffer
@@ -26,12 +28,12 @@ from ottla.storage.log_state import LogState
 from ottla.storage.lookups import sound
 from ottla.storage.origin import AppendOrigin
 from ottla.storage.producer_append import Accepted, Duplicate, VerificationGuard
-from ottla.storage.producer_entry import BatchMetadata, read_producer_batches
+from ottla.storage.producer_entry import BatchMetadata, producer_batch, read_producer_batches
 from ottla.storage.replaying import book
 from ottla.storage.rolling import roll
 from ottla.storage.segment import Segment
 from ottla.storage.sparse_index import INT32_MAX, CorruptIndex
-from ottla.storage.validation import ValidatedAppend, prepare_leader_append
+from ottla.storage.validation import prepare_leader_append
 
 
 class AppendResult(NamedTuple):
@@ -63,29 +65,34 @@ def append_as_leader(
     zstd_allowed: bool = True,
 ) -> AppendResult:
     """Check one batch, give it the next offsets and write it; the buffer itself is changed where it is writable."""
-    ready = prepare_leader_append(
-        buffer,
-        log.rules,
-        origin=origin,
-        next_offset=log.log_end_offset,
-        leader_epoch=leader_epoch,
-        now_ms=now_ms,
-        zstd_allowed=zstd_allowed,
-    )
+    batch: PlacedBatch | BatchInfo | None = None
+    append_time_ms = NO_TIMESTAMP
+    if origin is AppendOrigin.CLIENT and log.plain_terms is not None:
+        batch = place_plain_batch(buffer, log.log_end_offset, leader_epoch, now_ms, *log.plain_terms)
+    if batch is None:
+        ready = prepare_leader_append(
+            buffer,
+            log.rules,
+            origin=origin,
+            next_offset=log.log_end_offset,
+            leader_epoch=leader_epoch,
+            now_ms=now_ms,
+            zstd_allowed=zstd_allowed,
+        )
+        buffer, batch, append_time_ms = ready.buffer, ready.batches[0], ready.log_append_time_ms
     accepted = None
-    if ready.batches[0].producer_id != NO_PRODUCER_ID:
-        batches = read_producer_batches(ready.buffer, ready.batches)
-        decided = log.producers.check_append(batches, origin, guard=guard, transaction_version=transaction_version)
+    if batch.producer_id > NO_PRODUCER_ID:
+        asked = [producer_batch(buffer, batch)]
+        decided = log.producers.check_append(asked, origin, guard=guard, transaction_version=transaction_version)
         if isinstance(decided, Duplicate):
             return _duplicate(log, decided.batch)
         accepted = decided
+    first_offset, last_offset = batch.base_offset, batch.last_offset
     latest = log.epochs.latest
     if latest is None or latest.epoch != leader_epoch:
-        log.change_epochs(lambda epochs: epochs.assign(leader_epoch, ready.first_offset))
-    _write(log, ready, ready.buffer, ready.batches, accepted, now_ms)
-    return AppendResult(
-        ready.first_offset, ready.last_offset, ready.log_append_time_ms, log.log_start_offset, leader_epoch
-    )
+        log.change_epochs(lambda epochs: epochs.assign(leader_epoch, first_offset))
+    _write(log, buffer, (batch,), batch.max_timestamp_ms, accepted, now_ms)
+    return AppendResult(first_offset, last_offset, append_time_ms, log.log_start_offset, leader_epoch)
 
 
 def _duplicate(log: LogState, batch: BatchMetadata) -> AppendResult:
@@ -115,7 +122,7 @@ def append_as_follower(log: LogState, buffer: Buffer, *, leader_epoch: int, now_
             decided = log.producers.check_append(known, AppendOrigin.REPLICATION)
             assert not isinstance(decided, Duplicate), "only clients are answered with Duplicate"
             accepted = decided
-        _write(log, ready, ready.buffer[start:end], batches, accepted, now_ms)
+        _write(log, ready.buffer[start:end], batches, ready.max_timestamp_ms, accepted, now_ms)
     return AppendResult(ready.first_offset, ready.last_offset, NO_TIMESTAMP, log.log_start_offset, ready.leader_epoch)
 
 
@@ -144,14 +151,14 @@ def _runs(batches: list[BatchInfo], size_limit_bytes: int) -> Iterator[list[Batc
 
 def _write(
     log: LogState,
-    ready: ValidatedAppend,
-    buffer: memoryview,
-    batches: list[BatchInfo],
+    buffer: Buffer,
+    batches: Sequence[BatchInfo | PlacedBatch],
+    max_timestamp_ms: int,
     accepted: Accepted | None,
     now_ms: int,
 ) -> None:
     last_offset = batches[-1].last_offset
-    segment = _segment_for(log, ready, len(buffer), batches[0].base_offset, last_offset, now_ms)
+    segment = _segment_for(log, batches, len(buffer), max_timestamp_ms, now_ms)
     end_before, log_end_before = segment.records.size_bytes, log.log_end_offset
     try:
         try:
@@ -172,10 +179,10 @@ def _write(
 
 
 def _segment_for(
-    log: LogState, ready: ValidatedAppend, size_bytes: int, first_offset: int, last_offset: int, now_ms: int
+    log: LogState, batches: Sequence[BatchInfo | PlacedBatch], size_bytes: int, max_timestamp_ms: int, now_ms: int
 ) -> Segment:
     """The segment to write to: the active one, or a new one if that must end."""
-    active = log.active
+    active, last_offset = log.active, batches[-1].last_offset
     end, first_ms = active.records.size_bytes + size_bytes, active.first_timestamp_ms
     limits = log.limits
     # What nearly every append finds, in few steps; whoever fails it is asked in full.
@@ -184,7 +191,7 @@ def _segment_for(
         and end <= log.bytes_before_full_index
         and last_offset - active.base_offset <= INT32_MAX
         and first_ms >= 0
-        and ready.max_timestamp_ms - first_ms <= limits.segment_ms - active.jitter_ms
+        and max_timestamp_ms - first_ms <= limits.segment_ms - active.jitter_ms
     ):
         return active
     must_roll = sound(
@@ -194,8 +201,8 @@ def _segment_for(
             limits,
             now_ms=now_ms,
             incoming_bytes=size_bytes,
-            incoming_timestamp_ms=ready.max_timestamp_ms,
+            incoming_timestamp_ms=max_timestamp_ms,
             incoming_last_offset=last_offset,
         ),
     )
-    return roll(log, now_ms, first_offset) if must_roll else active
+    return roll(log, now_ms, batches[0].base_offset) if must_roll else active

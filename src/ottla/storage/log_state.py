@@ -34,7 +34,7 @@ from ottla.storage.segment_names import (
 from ottla.storage.segments import Segments
 from ottla.storage.settings import LOG_APPEND_TIME, TopicSettings
 from ottla.storage.time_index import TimeIndex
-from ottla.storage.validation import AppendRules
+from ottla.storage.validation import AppendRules, plain_terms
 from ottla.values import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -155,6 +155,7 @@ class LogState:
         # The active segment has the settings it was made with: the smallest of all since then is true for it too.
         self.bytes_before_full_index = min(self.bytes_before_full_index, bytes_before_full_index(self.limits))
         self.rules = rules_of(settings)
+        self.plain_terms = plain_terms(self.rules)
 
     @property
     def active(self) -> Segment:
@@ -184,9 +185,11 @@ class LogState:
 
     def update_high_watermark(self, offset: int) -> int:
         """Move the high watermark, within the log; gives where it is then."""
-        self.high_watermark = min(max(offset, self.log_start_offset), self.log_end_offset)
-        self.producers.move_high_watermark(self.high_watermark)
-        return self.high_watermark
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            offset = min(max(offset, self.log_start_offset), self.log_end_offset)
+        self.high_watermark = offset
+        self.producers.move_high_watermark(offset)
+        return offset
 
     def safe_recovery_point(self, offset: int) -> int:
         """From where a recovery must begin when only records, not indexes, are known to be on the disk up to `offset`:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ottla.records.checks import PlacedBatch
 from ottla.records.control import EndTransactionMarker, read_marker
 from ottla.records.header import Buffer
 from ottla.records.implementation import BatchInfo, RecordBatch
@@ -103,22 +104,24 @@ class ProducerEntry(NamedTuple):
 
 def read_producer_batches(buffer: Buffer, infos: list[BatchInfo]) -> list[ProducerBatch]:
     """Those of the batches in `buffer` that have a producer; markers are read from their records."""
-    return [
-        ProducerBatch(
-            info.producer_id,
-            info.producer_epoch,
-            info.base_sequence,
-            info.last_sequence,
-            info.base_offset,
-            info.last_offset,
-            info.max_timestamp_ms,
-            info.is_transactional,
-            info.is_control,
-            _marker_of(buffer, info) if info.is_control else None,
-        )
-        for info in infos
-        if info.producer_id > NO_PRODUCER_ID
-    ]
+    return [producer_batch(buffer, info) for info in infos if info.producer_id > NO_PRODUCER_ID]
+
+
+def producer_batch(buffer: Buffer, info: BatchInfo | PlacedBatch) -> ProducerBatch:
+    """One batch that has a producer. What got its place in one step is never a marker."""
+    is_control = not isinstance(info, PlacedBatch) and info.is_control
+    return ProducerBatch(
+        info.producer_id,
+        info.producer_epoch,
+        info.base_sequence,
+        info.last_sequence,
+        info.base_offset,
+        info.last_offset,
+        info.max_timestamp_ms,
+        info.is_transactional,
+        is_control,
+        _marker_of(buffer, info) if is_control and not isinstance(info, PlacedBatch) else None,
+    )
 
 
 def _marker_of(buffer: Buffer, info: BatchInfo) -> EndTransactionMarker | None:

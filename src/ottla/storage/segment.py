@@ -194,18 +194,18 @@ class Segment:
 
     def append(self, largest_offset: int, batches: Sequence[AppendedBatch], buffers: Sequence[Buffer]) -> int:
         """Write the batches, whose bytes are the buffers; gives the position of the first."""
-        size_bytes = sum(map(len, buffers))
-        if not (
-            0 <= largest_offset - self.base_offset <= INT32_MAX and self.records.size_bytes + size_bytes <= INT32_MAX
-        ):
+        records, indexes = self.records, self.indexes
+        size_bytes = len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
+        if not (0 <= largest_offset - self.base_offset <= INT32_MAX and records.size_bytes + size_bytes <= INT32_MAX):
             self._refuse_append(largest_offset, size_bytes)
         for batch in batches:
             size_bytes -= batch.size_bytes
         if size_bytes:
             raise ValueError(f"the batches for {self.path} and their buffers differ by {size_bytes} bytes")
-        self.indexes.make_ready()
-        start = self.records.append(buffers)
-        self.indexes.note(batches, start)
+        if not indexes.is_ready:
+            indexes.make_ready()
+        start = records.append(buffers)
+        indexes.note(batches, start)
         return start
 
     def _refuse_append(self, largest_offset: int, size_bytes: int) -> NoReturn:

@@ -46,7 +46,7 @@ class SegmentIndexes:
         self._bytes_since_entry = 0
         self._max_timestamp: TimestampOffset | None = None
         self._is_complete = True
-        self._is_ready = False
+        self.is_ready = False  # nothing in `note` can fail
         self._entered = 0
 
     @property
@@ -62,11 +62,11 @@ class SegmentIndexes:
 
     def make_ready(self) -> None:
         """All that could fail in `note`."""
-        if not self._is_ready:
+        if not self.is_ready:
             self.offsets.make_ready()
             self.times.make_ready()
             self._max_timestamp = self.max_timestamp
-            self._is_complete, self._is_ready = False, True
+            self._is_complete, self.is_ready = False, True
 
     def note(self, batches: Iterable[AppendedBatch], position: int) -> int:
         """Take note of batches that stand one after the other, and give those an entry that are far enough from the
@@ -91,7 +91,7 @@ class SegmentIndexes:
             times.maybe_append(latest[0], latest[1])
             self._entered += 1
             if self._entered % WRITE_BEHIND_ENTRIES == 0:
-                self._is_ready = False  # there are entries enough to be written now
+                self.is_ready = False  # there are entries enough to be written now
 
     def complete(self) -> None:
         """Add the latest timestamp and cut the files to their entries; nothing to do if nothing was noted."""
@@ -101,7 +101,7 @@ class SegmentIndexes:
         self.offsets.trim()
         self.times.trim()
         self._bytes_since_entry = 0
-        self._is_complete, self._is_ready = True, False
+        self._is_complete, self.is_ready = True, False
 
     def forget(self) -> None:
         """Empty both, whatever state their files are in, to be built again."""
@@ -109,7 +109,7 @@ class SegmentIndexes:
         self.times.reset()
         self._max_timestamp = TimestampOffset(NO_TIMESTAMP, self.offsets.base_offset)
         self._bytes_since_entry = 0
-        self._is_complete, self._is_ready = False, False
+        self._is_complete, self.is_ready = False, False
 
     def truncate_to(self, offset: int) -> None:
         """Forget every entry at `offset` or later. The latest timestamp must be told again with `found_latest`."""
@@ -117,7 +117,7 @@ class SegmentIndexes:
         self.times.truncate_to(offset)
         self._max_timestamp = None
         self._bytes_since_entry = 0
-        self._is_complete, self._is_ready = False, False
+        self._is_complete, self.is_ready = False, False
 
     def found_latest(self, latest: TimestampOffset) -> None:
         """The latest timestamp, by a walk over what the time index does not cover."""
@@ -147,7 +147,7 @@ class SegmentIndexes:
         """Give their memory back."""
         self.offsets.unload()
         self.times.unload()
-        self._is_ready = False
+        self.is_ready = False
 
     def rename(self, directory: Path, suffix: str) -> None:
         base_offset = self.offsets.base_offset
@@ -167,7 +167,7 @@ class SegmentIndexes:
     def abandon(self) -> None:
         self.offsets.abandon()
         self.times.abandon()
-        self._max_timestamp, self._is_complete, self._is_ready = None, True, False
+        self._max_timestamp, self._is_complete, self.is_ready = None, True, False
 
     def delete(self) -> None:
         self.offsets.delete()

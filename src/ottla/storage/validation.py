@@ -11,7 +11,8 @@ This is the leader's side; what a follower looks at is in follower_check.py.
    into them outside the sum. Only a time of our own, or a largest time that the header had wrong, redoes the sum.
 4. A batch is made anew only when the topic asks for another codec, or when its records are not numbered 0, 1, 2...;
    for another codec the records themselves are kept, only their wrapping changes. Markers are never compressed.
-5. Most batches are plain, and for these all steps are one native call; the steps here are what it means.
+5. Most batches are plain, and for these all steps are one native call, `place_plain_batch` with the `plain_terms` of
+   the topic; the steps here are what it means.
 6. No walk over records outside the native leaf, no clock, no file.
 
 What is refused, and how:
@@ -36,7 +37,7 @@ from ottla.errors import (
     RecordListTooLarge,
     UnsupportedCompressionType,
 )
-from ottla.records.check_choice import check_records, place_plain_batch
+from ottla.records.check_choice import check_records
 from ottla.records.checks import RecordsCheck, TimeBounds
 from ottla.records.compression import Compression, decompress
 from ottla.records.header import Buffer, view_of
@@ -113,8 +114,6 @@ def prepare_leader_append(
 ) -> ValidatedAppend:
     """Check one batch and give it its place, in `buffer` itself where it is writable and need not be rewritten."""
     view = view_of(buffer)
-    if origin is AppendOrigin.CLIENT and _place_if_plain(view, rules, next_offset, leader_epoch, now_ms):
-        return _validated_one(BatchInfo(view), view, NO_TIMESTAMP, is_rewritten=False)
     info = _only_batch(view, zstd_allowed=zstd_allowed)
     _check_envelope(view, info, rules, origin)
     _check_header(info, origin)
@@ -130,21 +129,24 @@ def prepare_leader_append(
     return _validated_one(BatchInfo(final), final, append_time_ms, is_rewritten=final is not view)
 
 
-def _place_if_plain(view: memoryview, rules: AppendRules, next_offset: int, leader_epoch: int, now_ms: int) -> bool:
-    """The short cut for what nearly all batches are: all checks in one native step, True when nothing is unusual."""
-    return (
-        rules.timestamp_type is TimestampType.CREATE_TIME
-        and (rules.compression is None or rules.compression is Compression.NONE)
-        and place_plain_batch(
-            view,
-            next_offset,
-            leader_epoch,
-            min(rules.message_bytes_max, rules.segment_bytes_max),
-            rules.keys_required,
-            now_ms,
-            rules.timestamp_before_max_ms,
-            rules.timestamp_after_max_ms,
-        )
+class PlainTerms(NamedTuple):
+    """The last arguments of `place_plain_batch`."""
+
+    size_limit_bytes: int
+    keys_required: bool
+    before_max_ms: int
+    after_max_ms: int
+
+
+def plain_terms(rules: AppendRules) -> PlainTerms | None:
+    """On which terms plain batches of clients are taken as they are; None when the topic changes every batch."""
+    if rules.timestamp_type is not TimestampType.CREATE_TIME or rules.compression not in (None, Compression.NONE):
+        return None
+    return PlainTerms(
+        min(rules.message_bytes_max, rules.segment_bytes_max),
+        rules.keys_required,
+        rules.timestamp_before_max_ms,
+        rules.timestamp_after_max_ms,
     )
 
 

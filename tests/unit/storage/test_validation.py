@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pickle
 import struct
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.errors import (
-    BrokerError,
     CorruptMessage,
     InvalidRecord,
     InvalidTimestamp,
@@ -20,6 +18,8 @@ from ottla.errors import (
     UnsupportedCompressionType,
 )
 from ottla.records import checks
+from ottla.records.check_choice import place_plain_batch
+from ottla.records.checks import PlacedBatch
 from ottla.records.compression import Compression
 from ottla.records.control import EndTransactionMarker, end_transaction_batch
 from ottla.records.implementation import BatchBuilder, RecordBatch, crc32c
@@ -414,16 +414,6 @@ def test_any_changed_byte_behind_the_sum_is_refused(position, value, codec):
         prepare(batch)
 
 
-def outcome(batch, rules):
-    """Everything that can be told from outside: the answer or the error, and what became of the buffer."""
-    batch = bytearray(batch)
-    try:
-        answer = prepare(batch, rules)
-        return (*answer[2:], bytes(answer.buffer), answer.buffer.obj is batch, bytes(batch))
-    except BrokerError as error:
-        return type(error), str(error), bytes(batch)
-
-
 FIELDS = [(0, ">q"), (8, ">i"), (16, ">b"), (21, ">h"), (23, ">i"), (27, ">q"), (35, ">q"), (43, ">q"), (51, ">h"),
           (53, ">i"), (57, ">i")]  # fmt: skip
 numbers = st.integers(-2, 5) | st.sampled_from([0x10, 0x20, 0x30, 100])
@@ -448,20 +438,61 @@ rule_sets = st.builds(
     byte=st.none() | st.tuples(st.integers(0, 1 << 16), st.integers(0, 255), st.booleans()),
     rules=rule_sets,
 )
-def test_the_short_cut_for_plain_batches_changes_no_outcome(some, producer, edits, byte, rules):
+def test_the_short_cut_for_plain_batches_is_what_the_steps_do(some, producer, edits, byte, rules):
     batch = batch_of(*some or [(NOW_MS, b"key", b"value", ())] * 3, **producer)
     for (position, format_), value in edits:
         batch = changed(batch, position, format_, value)
     if byte is not None:
         batch = changed(batch, byte[0] % len(batch), ">B", byte[1], crc=byte[2])
-    taken = outcome(batch, rules)
-    with patch.object(validation, "place_plain_batch", checks.place_plain_batch):
-        assert outcome(batch, rules) == taken
+    terms = validation.plain_terms(rules)
+    placed = terms and place_plain_batch(shortened := bytearray(batch), 100, 5, NOW_MS, *terms)
+    if not placed:
+        return
+    steps = bytearray(batch)
+    ready = prepare(steps, rules)
+    assert bytes(ready.buffer) == bytes(steps) == bytes(shortened)
+    assert (ready.log_append_time_ms, ready.is_rewritten, ready.size_bytes) == (-1, False, placed.size_bytes)
+    for name in set(PlacedBatch._fields) - {"last_sequence"}:
+        assert getattr(placed, name) == getattr(ready.batches[0], name), name
+    if placed.producer_id >= 0:
+        assert placed.last_sequence == ready.batches[0].last_sequence
+
+
+@given(
+    edits=st.lists(st.tuples(st.sampled_from(FIELDS), numbers), max_size=2),
+    byte=st.none() | st.tuples(st.integers(0, 1 << 16), st.integers(0, 255), st.booleans()),
+    rules=rule_sets,
+)
+def test_what_the_short_cut_does_not_take_is_left_as_it_was(edits, byte, rules):
+    batch = batch_of()
+    for (position, format_), value in edits:
+        batch = changed(batch, position, format_, value)
+    if byte is not None:
+        batch = changed(batch, byte[0] % len(batch), ">B", byte[1], crc=byte[2])
+    before, terms = bytes(batch), validation.plain_terms(rules)
+    if terms and place_plain_batch(batch, 100, 5, NOW_MS, *terms) is None:
+        assert batch == before
 
 
 def test_a_plain_batch_takes_the_short_cut():
-    if validation.place_plain_batch is checks.place_plain_batch:
+    if place_plain_batch is checks.place_plain_batch:
         pytest.skip("ottla.records._checks is not built here")
     for batch in (batch_of(), batch_of(producer_id=0, producer_epoch=0, base_sequence=0, transactional=True)):
-        assert validation.place_plain_batch(batch, 1, 2, len(batch), True, NOW_MS, 5, 5)
-        assert not validation.place_plain_batch(bytes(batch), 1, 2, len(batch), True, NOW_MS, 5, 5)
+        assert place_plain_batch(bytes(batch), 1, 2, NOW_MS, len(batch), True, 5, 5) is None
+        placed = place_plain_batch(batch, 1, 2, NOW_MS, len(batch), True, 5, 5)
+        assert (placed.base_offset, placed.last_offset, placed.max_timestamp_ms) == (1, 3, NOW_MS + 2)
+
+
+def test_sequences_of_a_plain_batch_go_on_with_0_after_the_last():
+    batch = batch_of(producer_id=7, producer_epoch=0, base_sequence=2**31 - 2)
+    if place_plain_batch is checks.place_plain_batch:
+        pytest.skip("ottla.records._checks is not built here")
+    assert place_plain_batch(batch, 1, 2, NOW_MS, len(batch), True, 5, 5).last_sequence == 0
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [APPEND_TIME, AppendRules(compression=Compression.LZ4)],
+)
+def test_a_topic_that_changes_every_batch_has_no_terms_for_plain_ones(rules):
+    assert validation.plain_terms(rules) is None

@@ -44,6 +44,7 @@ class Partition:
         self.is_leader = False
         self.leader_epoch = NO_EPOCH
         self.in_sync_count = 0
+        self.min_in_sync_count = 1
         self.is_durable = True  # whether what is acknowledged must be on this disk first
 
     # -- office ------------------------------------------------------------------------------------------------------
@@ -67,7 +68,9 @@ class Partition:
         self.is_leader = state is not None and state.leader == self._broker_id
         self.leader_epoch = state.leader_epoch if state is not None else NO_EPOCH
         self.in_sync_count = len(state.isr) if state is not None else 0
-        wish = self.log.settings.ottla_durability  # whoever changes the settings gives us the state again
+        settings = self.log.settings  # whoever changes the settings gives us the state again
+        self.min_in_sync_count = settings.min_insync_replicas
+        wish = settings.ottla_durability
         is_alone = state is None or len(state.replicas) == 1
         self.is_durable = is_alone if wish == "auto" else wish == "durable"
 
@@ -100,11 +103,11 @@ class Partition:
         guard: VerificationGuard | None = None,
         transaction_version: int | None = None,
     ) -> AppendResult:
-        self.check_leader()
-        if acks == ACKS_ALL and self.in_sync_count < self.log.settings.min_insync_replicas:
+        if self.offline is not None or not self.is_leader:
+            self.check_leader()
+        if acks == ACKS_ALL and self.in_sync_count < self.min_in_sync_count:
             raise NotEnoughReplicas(
-                f"{self.name} has {self.in_sync_count} in sync, "
-                f"min.insync.replicas is {self.log.settings.min_insync_replicas}"
+                f"{self.name} has {self.in_sync_count} in sync, min.insync.replicas is {self.min_in_sync_count}"
             )
         result = self.log.append_as_leader(
             buffer,
@@ -123,7 +126,9 @@ class Partition:
         if not self.is_leader:
             return False
         log = self.log
-        committed = min(log.log_end_offset, log.flushed_offset) if self.is_durable else log.log_end_offset
+        committed = log.log_end_offset
+        if self.is_durable and log.flushed_offset < committed:
+            committed = log.flushed_offset
         if committed <= log.high_watermark:
             return False
         log.update_high_watermark(committed)

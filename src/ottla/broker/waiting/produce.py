@@ -50,6 +50,6 @@ def is_settled(one: Pending) -> bool:
         return True
     if partition.high_watermark < one.next_offset:
         return False
-    if partition.in_sync_count < partition.log.settings.min_insync_replicas:
+    if partition.in_sync_count < partition.min_in_sync_count:
         one.outcome.refuse(NotEnoughReplicasAfterAppend())
     return True
