@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Final
 
 from ottla.client.producer.transaction_states import ProducerIdentity
@@ -136,11 +137,20 @@ class PartitionSequences:
             self.unresolved_until = following
 
 
+class Retry(Enum):
+    """What to do with a batch that the broker would not take because of its numbers."""
+
+    NO = "no"
+    YES = "as it is"
+    AFTER_BUMP = "with a new epoch"
+
+
 class Sequences:
-    """All partitions of one producer."""
+    """All partitions of one producer, and the rules about what may follow what."""
 
     def __init__(self) -> None:
         self._partitions: dict[TopicPartition, PartitionSequences] = {}
+        self._unresolved: set[TopicPartition] = set()
 
     def of(self, partition: TopicPartition) -> PartitionSequences:
         found = self._partitions.get(partition)
@@ -148,11 +158,63 @@ class Sequences:
             found = self._partitions[partition] = PartitionSequences()
         return found
 
-    def unresolved(self) -> list[TopicPartition]:
-        return [name for name, numbers in self._partitions.items() if numbers.unresolved_until is not None]
-
     def reset(self, partition: TopicPartition) -> None:
         self._partitions.pop(partition, None)
 
     def reset_all(self) -> None:
         self._partitions.clear()
+        self._unresolved.clear()
+
+    def may_drain(self, partition: TopicPartition, stamp: Stamp | None, identity: ProducerIdentity) -> bool:
+        """Whether the first batch of the partition's queue may go; `stamp` is the one it has from an earlier try."""
+        numbers = self.of(partition)
+        if stamp is not None:
+            # Retries go in order, one at a time: the broker takes nothing after a gap.
+            return not numbers.in_flight or numbers.in_flight[0] is stamp
+        if numbers.unresolved_until is not None:
+            return False
+        return not numbers.in_flight or numbers.identity == identity
+
+    def mark_unresolved(self, partition: TopicPartition, expired: Stamp) -> None:
+        self._unresolved.add(partition)
+        self.of(partition).mark_unresolved(expired)
+
+    def take_lost(self) -> list[TopicPartition]:
+        """Settle unresolved partitions with nothing on its way; gives those where records are missing for good."""
+        lost = []
+        for partition in sorted(self._unresolved):
+            numbers = self.of(partition)
+            if numbers.unresolved_until is not None and numbers.in_flight:
+                continue
+            self._unresolved.discard(partition)
+            if numbers.unresolved_until is not None and not numbers.is_next(numbers.next_sequence):
+                lost.append(partition)
+            numbers.unresolved_until = None
+        return lost
+
+    def after_unknown_producer(
+        self, partition: TopicPartition, stamp: Stamp, log_start_offset: int, transactional: ProducerIdentity | None
+    ) -> Retry:
+        """UNKNOWN_PRODUCER_ID: the broker remembers nothing of us. `transactional`: the identity if in transactions."""
+        numbers = self.of(partition)
+        if log_start_offset == NO_OFFSET or stamp.was_reset:
+            # The leader is moving and does not know yet, or the whole row was numbered again already.
+            return Retry.YES
+        if transactional is None:
+            return Retry.AFTER_BUMP
+        if numbers.last_acked_offset >= log_start_offset:
+            return Retry.NO
+        # Retention removed all this producer wrote, and with it the broker's memory: starting over loses nothing.
+        numbers.start_over(transactional)
+        return Retry.YES
+
+    def after_out_of_order(self, partition: TopicPartition, stamp: Stamp, *, transactional: bool) -> Retry:
+        """OUT_OF_ORDER_SEQUENCE_NUMBER: something before this batch is missing."""
+        numbers = self.of(partition)
+        unresolved = numbers.unresolved_until
+        if unresolved is None and (stamp.was_reset or not numbers.is_next(stamp.base_sequence)):
+            return Retry.YES  # what is missing is still being tried; this one fits in after it
+        if transactional:
+            return Retry.NO
+        is_gap = unresolved is None or unresolved == stamp.base_sequence
+        return Retry.AFTER_BUMP if is_gap else Retry.YES

@@ -28,14 +28,14 @@ The sender drives it, on the client's loop:
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ottla.client.group_metadata import GroupMetadata
 from ottla.client.producer import transaction_requests as requests
-from ottla.client.producer.sequences import NO_OFFSET, PartitionSequences, Sequences, Stamp
+from ottla.client.producer.sequences import NO_OFFSET, Retry, Sequences, Stamp
+from ottla.client.producer.transaction_queue import NEVER_MS, Pending, RequestQueue
 from ottla.client.producer.transaction_requests import Effect, Verdict
 from ottla.client.producer.transaction_states import (
     MOVES,
@@ -88,23 +88,6 @@ _RECOVERABLE: Final = (TransactionalIdAuthorizationFailed, ClusterAuthorizationF
 _S = TransactionState
 
 
-class _Pending:
-    """A request that waits for its turn."""
-
-    __slots__ = ("commit", "group", "kind", "not_before_ms", "offsets", "order", "outcome", "partitions")
-
-    def __init__(self, kind: Kind, outcome: Outcome, order: int) -> None:
-        self.kind, self.outcome, self.order = kind, outcome, order
-        self.not_before_ms = 0.0
-        self.partitions: set[TopicPartition] = set()
-        self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
-        self.group = GroupMetadata("")
-        self.commit = False
-
-    def __lt__(self, other: _Pending) -> bool:
-        return (self.kind.priority, self.order) < (other.kind.priority, other.order)
-
-
 class TransactionManager:
     """Identity, sequences and transactions of one producer; see the top of the file for how it is driven."""
 
@@ -131,9 +114,7 @@ class TransactionManager:
         self._new: set[TopicPartition] = set()
         self._adding: set[TopicPartition] = set()
         self._added: set[TopicPartition] = set()
-        self._queue: list[_Pending] = []
-        self._order = 0
-        self._in_flight: _Pending | None = None
+        self._queue = RequestQueue()
         self._call: tuple[Outcome, TransactionState] | None = None
         self._retry_identity_ms = 0.0
         self._story: deque[str] = deque(maxlen=STORY_LIMIT)
@@ -174,7 +155,7 @@ class TransactionManager:
     @property
     def has_requests(self) -> bool:
         """Something is queued or on its way."""
-        return self._in_flight is not None or bool(self._queue) or bool(self._new)
+        return bool(self._queue) or bool(self._new)
 
     @property
     def produce_version_limit(self) -> int | None:
@@ -222,7 +203,7 @@ class TransactionManager:
         if not offsets:
             outcome.succeed()
             return outcome
-        pending = self._enqueue(Kind.COMMIT_OFFSETS if self.is_v2 else Kind.ADD_OFFSETS, outcome)
+        pending = self._queue.add(Kind.COMMIT_OFFSETS if self.is_v2 else Kind.ADD_OFFSETS, outcome)
         pending.offsets, pending.group = dict(offsets), group
         # The answer may be lost although the group was added: from now on there is something to end.
         self._started = self._started or self.is_v2
@@ -246,11 +227,7 @@ class TransactionManager:
     def close(self) -> None:
         """The producer goes away at once: whoever still waits for a request is told so."""
         error = TransactionFailed("the producer was closed before the request was answered")
-        waiting = [*self._queue, *([self._in_flight] if self._in_flight else [])]
-        self._queue.clear()
-        self._in_flight = None
-        for pending in waiting:
-            pending.outcome.fail(error)
+        self._queue.close(error)
         if self._call:
             self._call[0].fail(error)
 
@@ -272,39 +249,33 @@ class TransactionManager:
 
     def next_request(self, *, has_incomplete_batches: bool, now_ms: float) -> PlannedRequest | None:
         """The request to send now, if any; the next one comes when this one was answered or failed."""
-        if self._in_flight is not None:
-            return None
         self._enqueue_new_partitions()
-        while self._queue:
-            head = self._queue[0]
-            if self.has_error:
-                heapq.heappop(self._queue).outcome.fail(self._known_error())
-                continue
-            if head.not_before_ms > now_ms or (head.kind is Kind.END and has_incomplete_batches):
+        if self.has_error:
+            self._queue.fail_waiting(self._known_error())
+        while first := self._queue.first(now_ms):
+            if first.kind is Kind.END and has_incomplete_batches:
                 return None
-            heapq.heappop(self._queue)
-            if head.kind is Kind.END and not self._started:
+            pending = self._queue.take()
+            if pending.kind is Kind.END and not self._started:
                 # Nothing was added, so the coordinator knows of no transaction to end.
-                self._transaction_ended(head.outcome)
+                self._transaction_ended(pending.outcome)
                 continue
-            self._in_flight = head
-            return self._planned(head)
+            self._queue.in_flight = pending
+            return pending.planned(self.transactional_id, self.identity, timeout_ms=self._timeout_ms, is_v2=self.is_v2)
         return None
 
     def due_ms(self, now_ms: float) -> float:
         """When `next_request` may have something; infinity: only after an answer, a batch or a call."""
-        if self._in_flight is not None:
-            return float("inf")
-        if self._new:
+        if self._new and not self._queue:
             return now_ms
         if self._queue:
-            return max(now_ms, self._queue[0].not_before_ms)
+            return self._queue.due_ms(now_ms)
         wants_identity = not self.is_transactional and self.state is _S.UNINITIALIZED
-        return max(now_ms, self._retry_identity_ms) if wants_identity else float("inf")
+        return max(now_ms, self._retry_identity_ms) if wants_identity else NEVER_MS
 
     def answered(self, planned: PlannedRequest, response: Any, now_ms: float) -> bool:
         """Take the answer; True: forget the coordinator this was sent to."""
-        pending = self._take_in_flight(planned)
+        pending = self._queue.came_back(planned)
         if pending is None:
             return False
         verdict = self._read_answer(pending, response)
@@ -316,7 +287,7 @@ class TransactionManager:
 
     def failed(self, planned: PlannedRequest, error: OttlaError, now_ms: float) -> bool:
         """There is no answer: the coordinator was not found or the connection broke. True as in `answered`."""
-        pending = self._take_in_flight(planned)
+        pending = self._queue.came_back(planned)
         if pending is None:
             return False
         verdict = self._verdict_on_failure(error)
@@ -333,15 +304,9 @@ class TransactionManager:
 
     def may_drain(self, partition: TopicPartition, stamp: Stamp | None) -> bool:
         """Whether the first batch of the partition's queue may go; `stamp` is the one it has from an earlier try."""
-        if not self.may_send(partition):
+        if self.identity is None or not self.may_send(partition):
             return False
-        numbers = self._sequences.of(partition)
-        if stamp is not None:
-            # Retries go in order, one at a time: the broker takes nothing after a gap.
-            return not numbers.in_flight or numbers.in_flight[0] is stamp
-        if numbers.unresolved_until is not None:
-            return False
-        return not numbers.in_flight or numbers.identity == self.identity
+        return self._sequences.may_drain(partition, stamp, self.identity)
 
     def stamp(self, partition: TopicPartition, record_count: int) -> Stamp:
         """Number a batch that is drained for the first time; ask may_drain first."""
@@ -365,14 +330,15 @@ class TransactionManager:
         self, partition: TopicPartition, stamp: Stamp, error: OttlaError, log_start_offset: int = NO_OFFSET
     ) -> bool:
         """Whether the batch may be tried again after `error`; attempts and deadlines are the sender's business."""
-        numbers = self._sequences.of(partition)
+        retry = Retry.NO
         if isinstance(error, UnknownProducerId):
-            known = self._can_retry_unknown_producer(partition, numbers, stamp, log_start_offset)
+            transactional = self.identity if self.is_transactional else None
+            retry = self._sequences.after_unknown_producer(partition, stamp, log_start_offset, transactional)
         elif isinstance(error, OutOfOrderSequenceNumber):
-            known = self._can_retry_out_of_order(partition, numbers, stamp)
-        else:
-            known = False
-        return known or error.retriable
+            retry = self._sequences.after_out_of_order(partition, stamp, transactional=self.is_transactional)
+        if retry is Retry.AFTER_BUMP:
+            self._request_bump(partition)
+        return retry is not Retry.NO or error.retriable
 
     def batch_failed(
         self, partition: TopicPartition, stamp: Stamp | None, error: OttlaError, *, adjust_sequences: bool
@@ -396,7 +362,7 @@ class TransactionManager:
 
     def mark_unresolved(self, partition: TopicPartition, stamp: Stamp) -> None:
         """The batch was sent at least once and expired without an answer; call after batch_failed."""
-        self._sequences.of(partition).mark_unresolved(stamp)
+        self._sequences.mark_unresolved(partition, stamp)
 
     # --- calls, inside -----------------------------------------------------------------------------------------------
 
@@ -404,7 +370,7 @@ class TransactionManager:
         self._must_be(_S.UNINITIALIZED, "init_transactions")
         self._move(_S.INITIALIZING)
         outcome = Outcome("init_transactions")
-        self._enqueue(Kind.INIT_PRODUCER_ID, outcome)
+        self._queue.add(Kind.INIT_PRODUCER_ID, outcome)
         return outcome
 
     def _start_ending(self, *, commit: bool) -> Outcome:
@@ -417,7 +383,7 @@ class TransactionManager:
             self._new.clear()
         self._enqueue_new_partitions()
         outcome = Outcome(operation)
-        pending = self._enqueue(Kind.END, outcome)
+        pending = self._queue.add(Kind.END, outcome)
         pending.commit = commit
         return outcome
 
@@ -470,12 +436,6 @@ class TransactionManager:
 
     # --- requests, inside --------------------------------------------------------------------------------------------
 
-    def _enqueue(self, kind: Kind, outcome: Outcome) -> _Pending:
-        self._order += 1
-        pending = _Pending(kind, outcome, self._order)
-        heapq.heappush(self._queue, pending)
-        return pending
-
     def _enqueue_new_partitions(self) -> None:
         if not self._new:
             return
@@ -483,46 +443,9 @@ class TransactionManager:
         while self._new:  # popped one by one: the caller's thread may be adding to this very set
             found.add(self._new.pop())
         self._adding |= found
-        self._enqueue(Kind.ADD_PARTITIONS, Outcome("add partitions")).partitions = found
+        self._queue.add(Kind.ADD_PARTITIONS, Outcome("add partitions")).partitions = found
 
-    def _planned(self, pending: _Pending) -> PlannedRequest:
-        kind, identity = pending.kind, self.identity
-        key = self.transactional_id
-        if kind in (Kind.INIT_PRODUCER_ID, Kind.BUMP_EPOCH):
-            current = identity if kind is Kind.BUMP_EPOCH else None
-            request = requests.init_producer_id(key, self._timeout_ms, current)
-            to: Any = "any" if key is None else "transaction"
-            return PlannedRequest(kind, request, to, key, requests.INIT_VERSION_LIMIT, pending.order)
-        if key is None or identity is None:
-            raise IllegalMove(f"{kind.name} without an identity", story=self._story)
-        return self._planned_in_transaction(pending, key, identity)
-
-    def _planned_in_transaction(self, pending: _Pending, key: str, identity: ProducerIdentity) -> PlannedRequest:
-        if pending.kind is Kind.ADD_PARTITIONS:
-            adding = requests.add_partitions(key, identity, pending.partitions)
-            limit = requests.ADD_PARTITIONS_VERSION_LIMIT
-            return PlannedRequest(pending.kind, adding, "transaction", key, limit, pending.order)
-        if pending.kind is Kind.ADD_OFFSETS:
-            group = requests.add_offsets(key, identity, pending.group.group_id)
-            return PlannedRequest(pending.kind, group, "transaction", key, None, pending.order)
-        if pending.kind is Kind.COMMIT_OFFSETS:
-            offsets = requests.commit_offsets(key, identity, pending.offsets, pending.group)
-            cap = None if self.is_v2 else requests.V1_OFFSETS_VERSION_LIMIT
-            return PlannedRequest(pending.kind, offsets, "group", pending.group.group_id, cap, pending.order)
-        end = requests.end_txn(key, identity, commit=pending.commit)
-        cap = None if self.is_v2 else requests.V1_END_VERSION_LIMIT
-        return PlannedRequest(pending.kind, end, "transaction", key, cap, pending.order)
-
-    def _take_in_flight(self, planned: PlannedRequest) -> _Pending | None:
-        pending = self._in_flight
-        if pending is None:  # closed meanwhile: whoever waited was told
-            return None
-        if pending.order != planned.ticket:
-            raise IllegalMove(f"an answer to {planned.kind.name} that is not on its way", story=self._story)
-        self._in_flight = None
-        return pending
-
-    def _read_answer(self, pending: _Pending, response: Any) -> Verdict:
+    def _read_answer(self, pending: Pending, response: Any) -> Verdict:
         if pending.kind is Kind.ADD_PARTITIONS:
             return requests.verdict_on_partitions(response)
         if pending.kind is Kind.COMMIT_OFFSETS:
@@ -545,14 +468,12 @@ class TransactionManager:
             return Verdict(Effect.RETRY, error, find_coordinator=True)
         return Verdict(Effect.FATAL, TransactionFailed(str(error)))
 
-    def _apply(self, pending: _Pending, verdict: Verdict, now_ms: float) -> None:
+    def _apply(self, pending: Pending, verdict: Verdict, now_ms: float) -> None:
         error = verdict.error or TransactionFailed()
         if verdict.effect is Effect.RETRY:
             soon = verdict.soon and not self._added
-            pending.not_before_ms = now_ms + (
-                min(ADD_PARTITIONS_BACKOFF_MS, self._backoff_ms) if soon else self._backoff_ms
-            )
-            heapq.heappush(self._queue, pending)
+            wait_ms = min(ADD_PARTITIONS_BACKOFF_MS, self._backoff_ms) if soon else self._backoff_ms
+            self._queue.again(pending, now_ms + wait_ms)
             return
         self._adding -= pending.partitions
         refused_abort = pending.kind is Kind.END and self.state is _S.ABORTING
@@ -564,7 +485,7 @@ class TransactionManager:
             self._fail_abortable(error)
         pending.outcome.fail(error)
 
-    def _succeeded(self, pending: _Pending, response: Any) -> None:
+    def _succeeded(self, pending: Pending, response: Any) -> None:
         kind = pending.kind
         if kind in (Kind.INIT_PRODUCER_ID, Kind.BUMP_EPOCH):
             self._identified(kind, ProducerIdentity(response.producer_id, response.producer_epoch))
@@ -575,7 +496,7 @@ class TransactionManager:
         elif kind is Kind.ADD_OFFSETS:
             self._started = True
             # The caller waits for the offsets themselves, so the outcome goes on with the next request.
-            following = self._enqueue(Kind.COMMIT_OFFSETS, pending.outcome)
+            following = self._queue.add(Kind.COMMIT_OFFSETS, pending.outcome)
             following.offsets, following.group = pending.offsets, pending.group
             return
         elif kind is Kind.END:
@@ -598,7 +519,7 @@ class TransactionManager:
         self._added.clear()
         self._move(_S.INITIALIZING if bump else _S.READY)
         if bump:
-            self._enqueue(Kind.BUMP_EPOCH, outcome)
+            self._queue.add(Kind.BUMP_EPOCH, outcome)
         else:
             outcome.succeed()
 
@@ -620,7 +541,7 @@ class TransactionManager:
             self._bump_idempotent_epoch(self.identity)
         if self.identity is None and self.state is _S.UNINITIALIZED and now_ms >= self._retry_identity_ms:
             self._move(_S.INITIALIZING)
-            self._enqueue(Kind.INIT_PRODUCER_ID, Outcome("init producer id"))
+            self._queue.add(Kind.INIT_PRODUCER_ID, Outcome("init producer id"))
 
     def _bump_idempotent_epoch(self, identity: ProducerIdentity) -> None:
         self._bump_required = False
@@ -642,42 +563,11 @@ class TransactionManager:
         self._to_rewrite.add(partition)
 
     def _resolve_sequences(self) -> None:
-        for partition in self._sequences.unresolved():
-            numbers = self._sequences.of(partition)
-            if numbers.in_flight:
-                continue
-            numbers.unresolved_until = None
-            if numbers.is_next(numbers.next_sequence):
-                continue  # later batches were acknowledged, so the expired one had arrived
+        for partition in self._sequences.take_lost():
             if self.is_transactional:
                 self._fail_abortable_or_for_good(RecordsUnaccounted(str(partition)))
             else:
                 self._request_bump(partition)
-
-    def _can_retry_unknown_producer(
-        self, partition: TopicPartition, numbers: PartitionSequences, stamp: Stamp, log_start_offset: int
-    ) -> bool:
-        if log_start_offset == NO_OFFSET or stamp.was_reset:
-            # The leader is moving and does not know yet, or the whole row was numbered again already.
-            return True
-        if self.is_transactional and numbers.last_acked_offset >= log_start_offset:
-            return False
-        if self.is_transactional and self.identity is not None:
-            # Retention removed all this producer wrote, and with it the broker's memory: starting over loses nothing.
-            numbers.start_over(self.identity)
-        else:
-            self._request_bump(partition)
-        return True
-
-    def _can_retry_out_of_order(self, partition: TopicPartition, numbers: PartitionSequences, stamp: Stamp) -> bool:
-        unresolved = numbers.unresolved_until
-        if unresolved is None and (stamp.was_reset or not numbers.is_next(stamp.base_sequence)):
-            return True  # an earlier batch is still being tried; this one fits in after it
-        if self.is_transactional:
-            return False
-        if unresolved is None or unresolved == stamp.base_sequence:
-            self._request_bump(partition)
-        return True
 
     # --- errors and moves --------------------------------------------------------------------------------------------
 
@@ -719,8 +609,7 @@ class TransactionManager:
 
     def _start_anew(self, now_ms: float) -> AbortBatches:
         error = self._known_error()
-        while self._queue:
-            heapq.heappop(self._queue).outcome.fail(error)
+        self._queue.fail_waiting(error)
         if self._call is not None:
             self._call[0].fail(error)
         self._move(_S.UNINITIALIZED)
