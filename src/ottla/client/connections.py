@@ -16,15 +16,14 @@ import copy
 import math
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
+from ottla.client.connection_options import ConnectionOptions
 from ottla.clock import Clock
 from ottla.errors import ConnectionClosed, NotConnected, OttlaError
 from ottla.net.decisions import Decision
-from ottla.net.handshake import Authenticator
 from ottla.net.node import NodeConnection
-from ottla.net.peer import Peer, PeerSettings, RandomSource, State
+from ottla.net.peer import Peer, State
 from ottla.net.transport import LinkSettings, Transport
 from ottla.values import Node
 
@@ -122,20 +121,6 @@ class WatchedConnection(NodeConnection):
             return await within(watcher, self._watch_clock, deadline_ms - self._watch_clock.monotonic_ms())
         finally:
             self._watchers.discard(watcher)
-
-
-@dataclass(frozen=True)
-class ConnectionOptions:
-    """What all connections of a client have in common."""
-
-    transport: Transport
-    clock: Clock
-    random: RandomSource
-    peer: PeerSettings
-    link: LinkSettings
-    tls: ssl.SSLContext | None
-    authenticator: Callable[[Node], Callable[[], Authenticator]] | None
-    security_protocol: str
 
 
 class Connections:

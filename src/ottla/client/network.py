@@ -24,13 +24,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeVar
 
-from ottla import __version__
-from ottla.client.bootstrap import canonical_nodes
-from ottla.client.connections import ConnectionOptions, Connections, WatchedConnection, broker_name, within
+from ottla.client.connection_options import ConnectionOptions, connection_options
+from ottla.client.connections import Connections, WatchedConnection, broker_name
 from ottla.client.coordinators import Coordinators
 from ottla.client.metadata import Metadata, bootstrap_nodes
+from ottla.client.refreshing import MetadataKeeper
 from ottla.client.retries import Backoff, RandomSource
-from ottla.client.security import security_of
 from ottla.client.settings import ClientSettings
 from ottla.client.throttling import client_waits
 from ottla.clock import Clock, SystemClock
@@ -43,8 +42,8 @@ from ottla.errors import (
     UnsupportedVersion,
 )
 from ottla.net.connection import ApiVersionTable
-from ottla.net.peer import PeerSettings, State
-from ottla.net.transport import LinkSettings, TcpTransport, Transport
+from ottla.net.peer import State
+from ottla.net.transport import TcpTransport, Transport
 from ottla.protocol.api import Api, api_of
 from ottla.protocol.messages.metadata import MetadataResponse
 from ottla.protocol.schema import Message
@@ -54,10 +53,8 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-ANSWER_LIMIT_BYTES: Final = 1 << 30
 NAMED_LIMIT: Final = 3
 RELIABLE_EPOCHS_SINCE: Final = 9  # of Metadata: KAFKA-9212 was mended then
-UNLIMITED_IN_FLIGHT: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +83,10 @@ class NetworkClient:
         self.backoff = backoff
         self.request_timeout_ms = request_timeout_ms
         self._random = options.random
-        self._bootstrap = bootstrap
-        self._canonical_names = canonical_names
         self._connections = Connections(options, on_change=self._connection_changed)
         self._coordinators = Coordinators(self)
-        self._listeners: list[Callable[[], None]] = []
-        self._keeper: asyncio.Task[None] | None = None
-        self._news = asyncio.Event()
-        self._waiters: set[asyncio.Future[None]] = set()
-        self._refreshes_begun = 0
-        self._refreshes_ended = 0
-        self._forced = False
+        names = bootstrap if canonical_names else None
+        self._keeper = MetadataKeeper(metadata, self._describe, options.clock, canonical_names=names)
         self._features: Mapping[str, int] = {}
         self._features_epoch = -1
         self._closed = False
@@ -138,19 +128,15 @@ class NetworkClient:
 
     async def start(self) -> None:
         """Start to keep the metadata fresh; does not wait for a broker."""
-        if self._keeper is None and not self._closed:
-            self._keeper = asyncio.get_running_loop().create_task(self._keep_fresh(), name="ottla-metadata")
+        if not self._closed:
+            self._keeper.start()
 
     async def close(self, *, timeout_ms: float = 5_000) -> None:
         """End everything, within the time given; calling it twice does no harm."""
         self._closed = True
-        keeper, self._keeper = self._keeper, None
-        if keeper is not None:
-            keeper.cancel()
-        ending = asyncio.gather(self._connections.close(), *([keeper] if keeper else []), return_exceptions=True)
+        ending = asyncio.gather(self._keeper.close(), self._connections.close(), return_exceptions=True)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(ending, max(0.0, timeout_ms) / 1000)
-        self._wake_waiters()
 
     # --- looking ---
 
@@ -183,10 +169,6 @@ class NetworkClient:
         """How long the node does not want to hear of us."""
         found = self._connection_if_any(node)
         return 0.0 if found is None else max(0.0, found.throttled_until_ms - self.clock.monotonic_ms())
-
-    def on_update(self, call: Callable[[], None]) -> None:
-        """Call this on the loop after every change of the metadata, and after every failed try."""
-        self._listeners.append(call)
 
     # --- asking ---
 
@@ -273,7 +255,7 @@ class NetworkClient:
                 left_ms = deadline_ms - self.clock.monotonic_ms()
                 return await self.send(node, request, version=version, at_most=at_most, timeout_ms=left_ms)
             except NotConnected as error:
-                self._ask_soon()
+                self._keeper.ask_soon()
                 await self._pause(attempt, deadline_ms, {node.id: error})
         raise AssertionError("time is over long before")
 
@@ -291,74 +273,24 @@ class NetworkClient:
 
     def wake(self) -> None:
         """Look again at what is due: something is wanted that was not. To be called on the loop."""
-        self._news.set()
+        self._keeper.wake()
+
+    def on_update(self, call: Callable[[], None]) -> None:
+        """Call this on the loop after every change of the metadata, and after every failed try."""
+        self._keeper.on_update(call)
 
     async def refresh_metadata(self, *, timeout_ms: float | None = None) -> None:
         """One refresh that begins after this call; raises why it failed."""
-        deadline_ms = self._deadline_ms(timeout_ms)
-        await self.start()
-        target = self._refreshes_begun + 1
-        self._forced = True
-        self._ask_soon()
-        while self._refreshes_ended < target:
-            if not await self._next_refresh(deadline_ms):
-                raise self._late("the cluster was not described", timeout_ms)
-        if self.metadata.failure is not None:
-            raise copy.copy(self.metadata.failure)
+        await self._keeper.refresh_now(self._limit_ms(timeout_ms))
 
     async def wait_for(
         self, condition: Callable[[Metadata], T | None], *, timeout_ms: float | None = None, what: str
     ) -> T:
         """What `condition` finds in the metadata, which is refreshed until it finds something. RequestTimedOut says
         `what` was waited for and why it did not come; failures that waiting cannot mend are raised at once."""
-        deadline_ms = self._deadline_ms(timeout_ms)
-        await self.start()
-        begun = self._refreshes_ended
-        while (found := condition(self.metadata)) is None:
-            failure = self.metadata.failure
-            if failure is not None and failure.invalid_configuration and self._refreshes_ended > begun:
-                raise copy.copy(failure)
-            self._ask_soon()
-            if not await self._next_refresh(deadline_ms):
-                raise self._late(f"waited for {what}", timeout_ms)
-        return found
+        return await self._keeper.wait_for(condition, timeout_ms=self._limit_ms(timeout_ms), what=what)
 
-    # --- the task that keeps the metadata fresh ---
-
-    async def _keep_fresh(self) -> None:
-        if self._canonical_names:
-            self.metadata.begin_with(await canonical_nodes(self._bootstrap))
-        while True:
-            self._news.clear()
-            now_ms = self.clock.monotonic_ms()
-            due_ms = now_ms if self._forced else self.metadata.due_ms(now_ms)
-            if due_ms > now_ms:
-                news = asyncio.ensure_future(self._news.wait())
-                await within(news, self.clock, due_ms - now_ms)
-                news.cancel()
-                continue
-            await self._refresh(now_ms)
-
-    async def _refresh(self, now_ms: float) -> None:
-        self._forced = False
-        self._refreshes_begun += 1
-        if self.metadata.needs_rebootstrap(now_ms):
-            log.info("no broker told of the cluster for long; beginning again with bootstrap.servers")
-            self.metadata.rebootstrap(now_ms)
-        try:
-            node, response = await self._described(self.metadata.request(now_ms))
-            self._heard(node, response)
-        except OttlaError as error:
-            log.info("the cluster could not be described: %s", error)
-            self.metadata.update_failed(error, self.clock.monotonic_ms())
-        except Exception as error:
-            log.exception("refreshing the metadata failed in itself")
-            self.metadata.update_failed(OttlaError(f"{type(error).__name__}: {error}"), self.clock.monotonic_ms())
-        self._refreshes_ended += 1
-        self._wake_waiters()
-        self._tell_listeners()
-
-    async def _described(self, request: Message) -> tuple[Node, MetadataResponse]:
+    async def _describe(self, request: Message) -> None:
         """One pass over the nodes, and over the bootstrap nodes when all others are gone."""
         tried: dict[int, OttlaError] = {}
         while True:
@@ -369,11 +301,12 @@ class NetworkClient:
                 tried.clear()
                 continue
             try:
-                return node, await self.send(node, request)
+                self._described(node, await self.send(node, request))
+                return
             except NotConnected as error:
                 tried[node.id] = error
 
-    def _heard(self, node: Node, response: MetadataResponse) -> None:
+    def _described(self, node: Node, response: MetadataResponse) -> None:
         versions = self.versions_of(node)
         version = 0 if versions is None else versions.choose(api_of(response))
         if self.metadata.is_bootstrapping:
@@ -385,32 +318,6 @@ class NetworkClient:
             log.info("no known broker can be reached; beginning again with bootstrap.servers")
             return True
         return False
-
-    def _ask_soon(self) -> None:
-        self.metadata.request_update()
-        self._news.set()
-
-    async def _next_refresh(self, deadline_ms: float) -> bool:
-        if self._closed:
-            raise NotConnected("this client is closed")
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
-        try:
-            return await within(waiter, self.clock, deadline_ms - self.clock.monotonic_ms())
-        finally:
-            self._waiters.discard(waiter)
-
-    def _wake_waiters(self) -> None:
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    def _tell_listeners(self) -> None:
-        for call in self._listeners:
-            try:
-                call()
-            except Exception:
-                log.exception("a listener to metadata failed")
 
     # --- nodes ---
 
@@ -452,7 +359,7 @@ class NetworkClient:
                 self._features_epoch = versions.finalized_features_epoch
                 self._features = versions.finalized_features
         elif connection.is_backing_off and not self._closed and not connection.node.is_bootstrap:
-            self._ask_soon()
+            self._keeper.ask_soon()
 
     async def _made_ready(self, connection: WatchedConnection, timeout_ms: float) -> float:
         """Connect once if need be and wait out a throttle; gives the time that is left."""
@@ -484,8 +391,11 @@ class NetworkClient:
 
     # --- time and words ---
 
+    def _limit_ms(self, timeout_ms: float | None) -> float:
+        return self.request_timeout_ms if timeout_ms is None else timeout_ms
+
     def _deadline_ms(self, timeout_ms: float | None) -> float:
-        return self.clock.monotonic_ms() + (self.request_timeout_ms if timeout_ms is None else timeout_ms)
+        return self.clock.monotonic_ms() + self._limit_ms(timeout_ms)
 
     async def _pause(self, attempt: int, deadline_ms: float, tried: Mapping[int, OttlaError]) -> None:
         wait_ms = self.backoff.delay_ms(attempt)
@@ -505,53 +415,6 @@ class NetworkClient:
                 reasons.append(failure.detail or failure.what)
         more = f" (and {len(reasons) - NAMED_LIMIT} more)" if len(reasons) > NAMED_LIMIT else ""
         return NotConnected("; ".join(reasons[:NAMED_LIMIT]) + more or "no broker is known")
-
-    def _late(self, what: str, timeout_ms: float | None) -> RequestTimedOut:
-        limit_ms = self.request_timeout_ms if timeout_ms is None else timeout_ms
-        errors = {name: error.what for name, error in self.metadata.topic_errors().items()}
-        reasons = [f"topic {name}: {error}" for name, error in list(errors.items())[:NAMED_LIMIT]]
-        if self.metadata.failure is not None:
-            reasons.insert(0, self.metadata.failure.detail or self.metadata.failure.what)
-        elif self.metadata.is_bootstrapping:
-            reasons.insert(0, f"no answer yet from {', '.join(map(str, self._bootstrap[:NAMED_LIMIT]))}")
-        return RequestTimedOut(f"{what} for {limit_ms:.0f} ms" + "".join(f"; {reason}" for reason in reasons))
-
-
-def connection_options(
-    settings: ClientSettings, transport: Transport, clock: Clock, random: RandomSource
-) -> ConnectionOptions:
-    """What the settings say about every connection."""
-    idle_ms = settings.connections_max_idle_ms
-    in_flight = _number(settings.as_dict().get("max.in.flight.requests.per.connection"))
-    security = security_of(settings)
-    return ConnectionOptions(
-        transport=transport,
-        clock=clock,
-        random=random,
-        peer=PeerSettings(
-            client_id=settings.client_id or None,
-            software_version=__version__,
-            in_flight_limit=UNLIMITED_IN_FLIGHT if in_flight is None else int(in_flight),
-            reconnect_backoff_ms=settings.reconnect_backoff_ms,
-            reconnect_backoff_max_ms=max(settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms),
-            setup_timeout_ms=settings.socket_connection_setup_timeout_ms,
-            setup_timeout_max_ms=settings.socket_connection_setup_timeout_max_ms,
-            idle_limit_ms=math.inf if idle_ms < 0 else idle_ms,
-        ),
-        link=LinkSettings(
-            frame_limit_bytes=ANSWER_LIMIT_BYTES,
-            handshake_limit_ms=settings.socket_connection_setup_timeout_max_ms,
-            send_buffer_bytes=_buffer(settings.send_buffer_bytes),
-            receive_buffer_bytes=_buffer(settings.receive_buffer_bytes),
-        ),
-        tls=security.tls,
-        authenticator=security.authenticator,
-        security_protocol=settings.security_protocol,
-    )
-
-
-def _buffer(size: int) -> int | None:
-    return None if size < 0 else size
 
 
 def _number(value: object) -> float | None:

@@ -1,0 +1,187 @@
+"""The task that keeps a client's metadata fresh, and the waiting for what it brings.
+
+It sleeps until Metadata says that a question is due, or until somebody wakes it, asks, and tells everybody who waits.
+A fault in asking is an answer like any other: it is logged, remembered as the failure, and the task goes on.
+
+Lives on one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
+
+from ottla.client.bootstrap import canonical_nodes
+from ottla.client.connections import within
+from ottla.client.metadata import Metadata
+from ottla.clock import Clock
+from ottla.errors import NotConnected, OttlaError, RequestTimedOut
+from ottla.protocol.schema import Message
+from ottla.values import Address
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+NAMED_LIMIT: Final = 3
+
+
+class MetadataKeeper:
+    """Asks when it is time; `describe` carries out one question and gives the answer to the metadata."""
+
+    def __init__(
+        self,
+        metadata: Metadata,
+        describe: Callable[[Message], Awaitable[None]],
+        clock: Clock,
+        *,
+        canonical_names: Sequence[Address] | None = None,
+    ) -> None:
+        self._metadata = metadata
+        self._describe = describe
+        self._clock = clock
+        self._canonical_names = canonical_names
+        self._task: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._listeners: list[Callable[[], None]] = []
+        self._begun = 0
+        self._ended = 0
+        self._forced = False
+        self._closed = False
+
+    def start(self) -> None:
+        """Start the task; calling it again does nothing."""
+        if self._task is None and not self._closed:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="ottla-metadata")
+
+    async def close(self) -> None:
+        """End the task; whoever waits is told that the client is closed."""
+        self._closed = True
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait((task,))
+        self._wake_waiters()
+
+    def wake(self) -> None:
+        """Look again at what is due."""
+        self._news.set()
+
+    def ask_soon(self) -> None:
+        """Something is stale."""
+        self._metadata.request_update()
+        self._news.set()
+
+    def on_update(self, call: Callable[[], None]) -> None:
+        """Call this after every refresh, good or bad."""
+        self._listeners.append(call)
+
+    async def refresh_now(self, timeout_ms: float) -> None:
+        """One refresh that begins after this call, without any wait before it; raises why it failed."""
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        self.start()
+        target = self._begun + 1
+        self._forced = True
+        self.ask_soon()
+        while self._ended < target:
+            if not await self._next_refresh(deadline_ms):
+                raise self._late("waited for a description of the cluster", timeout_ms)
+        if self._metadata.failure is not None:
+            raise copy.copy(self._metadata.failure)
+
+    async def wait_for(self, condition: Callable[[Metadata], T | None], *, timeout_ms: float, what: str) -> T:
+        """What `condition` finds, looked for after every refresh until the time is over."""
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        self.start()
+        begun = self._ended
+        while (found := condition(self._metadata)) is None:
+            failure = self._metadata.failure
+            if failure is not None and failure.invalid_configuration and self._ended > begun:
+                raise copy.copy(failure)
+            self.ask_soon()
+            if not await self._next_refresh(deadline_ms):
+                raise self._late(f"waited for {what}", timeout_ms)
+        return found
+
+    # --- the task ---
+
+    async def _run(self) -> None:
+        if self._canonical_names is not None:
+            self._metadata.begin_with(await canonical_nodes(self._canonical_names))
+        while True:
+            self._news.clear()
+            now_ms = self._clock.monotonic_ms()
+            due_ms = now_ms if self._forced else self._metadata.due_ms(now_ms)
+            if due_ms > now_ms:
+                await self._sleep(due_ms - now_ms)
+            else:
+                await self._refresh(now_ms)
+
+    async def _sleep(self, duration_ms: float) -> None:
+        news = asyncio.get_running_loop().create_task(self._news.wait())
+        try:
+            await within(news, self._clock, duration_ms)
+        finally:
+            news.cancel()
+
+    async def _refresh(self, now_ms: float) -> None:
+        self._forced = False
+        self._begun += 1
+        if self._metadata.needs_rebootstrap(now_ms) and self._metadata.rebootstrap(now_ms):
+            log.info("nobody described the cluster for long; beginning again with bootstrap.servers")
+        try:
+            await self._describe(self._metadata.request(now_ms))
+        except OttlaError as error:
+            log.info("the cluster could not be described: %s", error)
+            self._metadata.update_failed(error, self._clock.monotonic_ms())
+        except Exception as error:
+            log.exception("refreshing the metadata failed in itself")
+            fault = OttlaError(f"{type(error).__name__}: {error}")
+            self._metadata.update_failed(fault, self._clock.monotonic_ms())
+        self._ended += 1
+        self._wake_waiters()
+        self._tell_listeners()
+
+    # --- who waits ---
+
+    async def _next_refresh(self, deadline_ms: float) -> bool:
+        self._refuse_when_closed()
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            in_time = await within(waiter, self._clock, deadline_ms - self._clock.monotonic_ms())
+        finally:
+            self._waiters.discard(waiter)
+        self._refuse_when_closed()
+        return in_time
+
+    def _refuse_when_closed(self) -> None:
+        if self._closed:
+            raise NotConnected("this client is closed")
+
+    def _wake_waiters(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _tell_listeners(self) -> None:
+        for call in self._listeners:
+            try:
+                call()
+            except Exception:
+                log.exception("somebody who wanted to hear of new metadata failed")
+
+    def _late(self, what: str, timeout_ms: float) -> RequestTimedOut:
+        known = self._metadata
+        errors = list(known.topic_errors().items())[:NAMED_LIMIT]
+        reasons = [f"topic {name}: {error.what}" for name, error in errors]
+        if known.failure is not None:
+            reasons.insert(0, known.failure.detail or known.failure.what)
+        elif known.is_bootstrapping:
+            asked = ", ".join(str(node.address) for node in known.nodes_to_ask()[:NAMED_LIMIT])
+            reasons.insert(0, f"no answer yet from {asked}")
+        return RequestTimedOut(f"{what} for {timeout_ms:.0f} ms" + "".join(f"; {reason}" for reason in reasons))

@@ -1,0 +1,568 @@
+"""A client's network over memory, with a clock that moves when told and brokers that say what a test wants."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from ottla.client.connections import COORDINATOR_IDS
+from ottla.client.metadata import Metadata
+from ottla.client.network import NetworkClient, VersionedRequest
+from ottla.client.settings import ClientSettings
+from ottla.errors import (
+    ConnectionClosed,
+    CoordinatorNotAvailable,
+    GroupAuthorizationFailed,
+    NotConnected,
+    OttlaError,
+    RequestTimedOut,
+    UnsupportedVersion,
+)
+from ottla.net.framing import frame_prefix
+from ottla.net.transport import Link
+from ottla.protocol.api import APIS, APIS_BY_NAME, api_of
+from ottla.protocol.header import decode_request, encode_response
+from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey
+from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from ottla.protocol.schema import Message
+from ottla.testing.clock import ManualClock
+from ottla.testing.network import MemoryNetwork
+from ottla.values import TopicPartition
+
+Answer = Callable[[Message], Message | None]
+HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+class FakeBroker:
+    """One broker of a FakeCluster, at host "b<id>"; every connection is one object of class Door."""
+
+    def __init__(self, cluster: FakeCluster, node_id: int) -> None:
+        self.cluster = cluster
+        self.id = node_id
+        self.requests: list[Message] = []
+        self.doors: list[Door] = []
+        self.answers: dict[str, Answer] = {}
+        self.hangs_up_on: set[str] = set()
+        self.offered = dict(APIS)
+        self.listener: Any = None
+
+    async def open(self) -> None:
+        self.listener = await self.cluster.network.serve(f"b{self.id}", 9092, self._door)
+
+    def shut(self) -> None:
+        self.listener.close()
+        for door in self.doors:
+            if door.link is not None:
+                door.link.abort()
+
+    def _door(self) -> Door:
+        self.doors.append(Door(self))
+        return self.doors[-1]
+
+    def answer(self, request: Message) -> Message | None:
+        name = api_of(request).name
+        if name in self.answers:
+            return self.answers[name](request)
+        if name == "ApiVersions":
+            keys = [
+                ApiVersion(api_key=api.key, min_version=api.versions.min, max_version=api.versions.max)
+                for api in self.offered.values()
+            ]
+            finalized = [FinalizedFeatureKey(name="transaction.version", max_version_level=2, min_version_level=1)]
+            return ApiVersionsResponse(
+                error_code=0, api_keys=keys, finalized_features=finalized, finalized_features_epoch=3
+            )
+        if isinstance(request, MetadataRequest):
+            return self.cluster.describe(request)
+        return {"ListGroups": ListGroupsResponse(error_code=0, groups=[])}.get(name, HeartbeatResponse(error_code=0))
+
+    def asked(self, name: str) -> int:
+        return sum(api_of(request).name == name for request in self.requests)
+
+
+class Door:
+    """The broker's end of one connection."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self.broker = broker
+        self.link: Link | None = None
+
+    def opened(self, link: Link) -> None:
+        self.link = link
+
+    def frame_received(self, frame: memoryview) -> None:
+        assert self.link is not None
+        header, request = decode_request(frame)
+        self.broker.requests.append(request)
+        if api_of(request).name in self.broker.hangs_up_on:
+            self.link.close()
+            return
+        response = self.broker.answer(request)
+        if response is not None:
+            version, correlation_id = header.request_api_version, header.correlation_id
+            parts = encode_response(response, version=version, correlation_id=correlation_id)
+            self.link.write([frame_prefix(parts), *parts])
+
+    def writable_changed(self, writable: bool) -> None:
+        """Answers are small."""
+
+    def closed(self, error: OttlaError | None) -> None:
+        self.link = None
+
+
+class FakeCluster:
+    """Some brokers, and what they say about themselves."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.network = MemoryNetwork(clock=self.clock, random=random.Random(1))
+        self.brokers: dict[int, FakeBroker] = {}
+        self.topics: dict[str, int] = {}
+        self.advertised: dict[int, str] = {}
+
+    async def add(self, *node_ids: int) -> None:
+        for node_id in node_ids:
+            self.brokers[node_id] = FakeBroker(self, node_id)
+            self.advertised[node_id] = f"b{node_id}"
+            await self.brokers[node_id].open()
+
+    def describe(self, request: MetadataRequest) -> MetadataResponse:
+        names = list(self.topics) if request.topics is None else [str(each.name) for each in request.topics]
+        return MetadataResponse(
+            brokers=[MetadataResponseBroker(node_id=i, host=host, port=9092) for i, host in self.advertised.items()],
+            cluster_id="fake",
+            controller_id=min(self.advertised),
+            topics=[self._topic(name) for name in names],
+        )
+
+    def _topic(self, name: str) -> MetadataResponseTopic:
+        if name not in self.topics:
+            return MetadataResponseTopic(error_code=3, name=name, partitions=[])
+        leader = self.topics[name]
+        partition = MetadataResponsePartition(
+            error_code=0, partition_index=0, leader_id=leader, replica_nodes=[leader], isr_nodes=[leader]
+        )
+        return MetadataResponseTopic(error_code=0, name=name, partitions=[partition])
+
+    def client(self, **settings: object) -> NetworkClient:
+        chosen = ClientSettings(**{"bootstrap_servers": "b1:9092", **settings})
+        return NetworkClient.from_settings(chosen, transport=self.network, clock=self.clock, random=random.Random(2))
+
+    async def asked_in_vain(self, awaitable: Awaitable[Any], advance_ms: float = 40_000) -> BaseException:
+        """What an awaitable raises while time passes."""
+        task = asyncio.ensure_future(awaitable)
+        for _ in range(int(advance_ms // 100)):
+            if task.done():
+                break
+            await self.clock.advance(100)
+        assert task.done(), "it waits longer than it should"
+        error = task.exception()
+        assert error is not None
+        return error
+
+
+def run(scenario: Callable[[FakeCluster], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        cluster = FakeCluster()
+        await cluster.add(1, 2)
+        async with asyncio.timeout(30):
+            await scenario(cluster)
+        await cluster.network.close()
+        leftovers = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        assert leftovers == [], "a closed client leaves no task behind"
+
+    asyncio.run(whole())
+
+
+# --- finding the cluster ---------------------------------------------------------------------------------------------
+
+
+def test_a_topic_is_found_from_one_bootstrap_address() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.topics["orders"] = 2
+        client = cluster.client()
+        client.metadata.want("orders", now_ms=0)
+        leader = await client.wait_for(lambda known: known.leader_of(TopicPartition("orders", 0)), what="orders")
+        assert leader.id == 2
+        assert leader.host == "b2"
+        assert client.features == {"transaction.version": 2}
+        await client.close()
+
+    run(scenario)
+
+
+def test_who_listens_to_metadata_is_told() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client()
+        heard: list[int] = []
+
+        def fail() -> None:
+            raise ValueError("a fault of one listener is its own")
+
+        client.on_update(lambda: heard.append(client.metadata.version))
+        client.on_update(fail)
+        client.on_update(lambda: heard.append(-1))
+        await client.refresh_metadata()
+        assert heard == [1, -1]
+        await client.close()
+
+    run(scenario)
+
+
+def test_a_topic_that_does_not_come_is_named_with_its_error_when_time_is_over() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client()
+        client.metadata.want("gone", now_ms=0)
+        waiting = client.wait_for(lambda known: known.partitions_of("gone"), timeout_ms=2000, what="topic gone")
+        error = await cluster.asked_in_vain(waiting)
+        assert isinstance(error, RequestTimedOut)
+        assert "waited for topic gone for 2000 ms" in str(error)
+        assert "topic gone: " in str(error)
+        assert 4 <= cluster.brokers[1].asked("Metadata") + cluster.brokers[2].asked("Metadata") <= 10
+        await client.close()
+
+    run(scenario)
+
+
+def test_an_unreachable_bootstrap_server_is_named_with_the_reason() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client(bootstrap_servers="nobody:1")
+        error = await cluster.asked_in_vain(client.wait_for(lambda known: known.controller, timeout_ms=500, what="it"))
+        assert isinstance(error, RequestTimedOut)
+        assert "bootstrap server nobody:1 cannot be reached" in str(error)
+        assert "nothing listens there" in str(error)
+        await client.close()
+
+    run(scenario)
+
+
+def test_an_advertised_address_that_cannot_be_reached_is_explained() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.advertised[2] = "inside-only"
+        client = cluster.client()
+        await client.refresh_metadata()
+        error = await cluster.asked_in_vain(client.send(2, HEARTBEAT))
+        assert isinstance(error, NotConnected)
+        assert "broker 2 at inside-only:9092, advertised by bootstrap server b1:9092, cannot be reached" in str(error)
+        assert "advertised.listeners" in str(error)
+        await client.close()
+
+    run(scenario)
+
+
+def test_a_broker_that_hangs_up_on_the_first_request_may_want_a_login() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.brokers[1].hangs_up_on.add("Metadata")
+        client = cluster.client()
+        error = await cluster.asked_in_vain(client.refresh_metadata())
+        assert isinstance(error, ConnectionClosed)
+        assert "may want a login, and security.protocol here is PLAINTEXT" in str(error)
+        await client.close()
+
+    run(scenario)
+
+
+def test_a_version_nobody_has_is_raised_at_once() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.brokers[1].offered = {18: APIS[18]}
+        client = cluster.client()
+        waiting = client.wait_for(lambda known: known.controller, timeout_ms=60_000, what="it")
+        error = await cluster.asked_in_vain(waiting, advance_ms=1000)
+        assert isinstance(error, UnsupportedVersion)
+        await client.close()
+
+    run(scenario)
+
+
+# --- asking ----------------------------------------------------------------------------------------------------------
+
+
+def test_ask_any_goes_on_to_the_next_node() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client()
+        await client.refresh_metadata()
+        cluster.brokers[1].shut()
+        for _ in range(5):
+            assert isinstance(await client.ask_any(ListGroupsRequest()), ListGroupsResponse)
+        assert cluster.brokers[2].asked("ListGroups") == 5
+        await client.close()
+
+    run(scenario)
+
+
+def test_ask_any_says_of_every_node_why_it_was_not_asked() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client(bootstrap_servers="x:1,y:2")
+        error = await cluster.asked_in_vain(client.ask_any(ListGroupsRequest(), timeout_ms=3000))
+        assert isinstance(error, NotConnected)
+        assert "x:1" in str(error)
+        assert "y:2" in str(error)
+        await client.close()
+
+    run(scenario)
+
+
+def test_a_request_that_may_have_been_received_is_not_repeated() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client()
+        await client.refresh_metadata()
+        for broker in cluster.brokers.values():
+            broker.hangs_up_on.add("ListGroups")
+        error = await cluster.asked_in_vain(client.ask_any(ListGroupsRequest()))
+        assert isinstance(error, ConnectionClosed)
+        assert sum(broker.asked("ListGroups") for broker in cluster.brokers.values()) == 1
+        await client.close()
+
+    run(scenario)
+
+
+def test_while_a_node_is_backing_off_sending_fails_at_once_and_asks_for_news() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client()
+        await client.refresh_metadata()
+        cluster.brokers[2].shut()
+        asked = cluster.brokers[1].asked("Metadata")
+        error = await cluster.asked_in_vain(client.send(2, HEARTBEAT), advance_ms=100)
+        assert isinstance(error, NotConnected)
+        assert client.is_unreachable(2) or client.in_flight(2) == 0
+        await cluster.clock.advance(300)
+        assert cluster.brokers[1].asked("Metadata") > asked
+        await client.close()
+
+    run(scenario)
+
+
+def test_ready_waits_until_the_node_is_back() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client()
+        await client.refresh_metadata()
+        cluster.brokers[2].shut()
+        waiting = asyncio.ensure_future(client.ready(2, timeout_ms=10_000))
+        await cluster.clock.advance(700)
+        assert not waiting.done()
+        await cluster.brokers[2].open()
+        await cluster.clock.advance(3000)
+        assert (await waiting).offers(APIS_BY_NAME["Heartbeat"])
+        assert client.can_send_now(2)
+        await client.close()
+
+    run(scenario)
+
+
+def test_a_broker_that_says_slow_down_is_left_alone_for_that_time() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client()
+        await client.refresh_metadata()
+        cluster.brokers[2].answers["Heartbeat"] = lambda _: HeartbeatResponse(throttle_time_ms=500, error_code=0)
+        await client.send(2, HEARTBEAT)
+        assert not client.can_send_now(2)
+        assert client.throttled_for_ms(2) == 500
+        second = asyncio.ensure_future(client.send(2, HEARTBEAT))
+        await cluster.clock.advance(499)
+        assert cluster.brokers[2].asked("Heartbeat") == 1
+        await cluster.clock.advance(2)
+        assert second.done()
+        assert cluster.brokers[2].asked("Heartbeat") == 2
+        await client.close()
+
+    run(scenario)
+
+
+def test_old_versions_do_not_make_the_client_wait() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client()
+        await client.refresh_metadata()
+        cluster.brokers[2].answers["Heartbeat"] = lambda _: HeartbeatResponse(throttle_time_ms=500, error_code=0)
+        await client.send(2, HEARTBEAT, at_most=1)
+        assert client.throttled_for_ms(2) == 0
+        await client.close()
+
+    run(scenario)
+
+
+def test_a_request_can_be_built_for_the_version_that_is_sent() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client()
+        versions: list[int] = []
+
+        def build(version: int) -> Message:
+            versions.append(version)
+            return HEARTBEAT
+
+        await client.ask_any(VersionedRequest(APIS_BY_NAME["Heartbeat"], build), at_most=3)
+        assert versions == [3]
+        await client.close()
+
+    run(scenario)
+
+
+def test_a_node_that_moved_is_asked_at_its_new_address() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client()
+        await client.refresh_metadata()
+        await client.send(2, HEARTBEAT)
+        await cluster.add(3)
+        cluster.advertised = {1: "b1", 2: "b3"}
+        await client.refresh_metadata()
+        await client.send(2, HEARTBEAT)
+        assert cluster.brokers[3].asked("Heartbeat") == 1
+        await client.close()
+
+    run(scenario)
+
+
+# --- coordinators ----------------------------------------------------------------------------------------------------
+
+
+def coordinator_answer(node_id: int, error_code: int = 0) -> Answer:
+    def answer(request: Message) -> Message:
+        assert isinstance(request, FindCoordinatorRequest)
+        found = Coordinator(
+            key=request.coordinator_keys[0], node_id=node_id, host=f"b{node_id}", port=9092, error_code=error_code
+        )
+        return FindCoordinatorResponse(coordinators=[found])
+
+    return answer
+
+
+def test_a_group_coordinator_has_a_connection_of_its_own() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client()
+        await client.refresh_metadata()
+        for broker in cluster.brokers.values():
+            broker.answers["FindCoordinator"] = coordinator_answer(2)
+        node = await client.coordinator("group", "g", timeout_ms=1000)
+        assert node.id == COORDINATOR_IDS - 2
+        await client.send(2, HEARTBEAT)
+        await client.send(node, HEARTBEAT)
+        assert len(cluster.brokers[2].doors) == 2
+        assert (await client.coordinator("transaction", "t", timeout_ms=1000)).id == 2
+        await client.close()
+
+    run(scenario)
+
+
+def test_a_coordinator_is_looked_for_until_it_is_there_and_then_remembered() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client()
+        for broker in cluster.brokers.values():
+            broker.answers["FindCoordinator"] = coordinator_answer(-1, CoordinatorNotAvailable.code)
+        both = [asyncio.ensure_future(client.coordinator("group", "g", timeout_ms=9000)) for _ in range(2)]
+        await cluster.clock.advance(1000)
+        for broker in cluster.brokers.values():
+            broker.answers["FindCoordinator"] = coordinator_answer(2)
+        await cluster.clock.advance(2000)
+        assert {(await each).host for each in both} == {"b2"}
+        asked = cluster.brokers[1].asked("FindCoordinator")
+        await client.coordinator("group", "g", timeout_ms=1000)
+        assert cluster.brokers[1].asked("FindCoordinator") == asked
+        client.coordinator_gone("group", "g")
+        await client.coordinator("group", "g", timeout_ms=1000)
+        assert cluster.brokers[1].asked("FindCoordinator") == asked + 1
+        await client.close()
+
+    run(scenario)
+
+
+def test_no_right_to_a_group_is_raised_at_once() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client()
+        cluster.brokers[1].answers["FindCoordinator"] = coordinator_answer(-1, GroupAuthorizationFailed.code)
+        error = await cluster.asked_in_vain(client.coordinator("group", "g", timeout_ms=9000), advance_ms=200)
+        assert isinstance(error, GroupAuthorizationFailed)
+        await client.close()
+
+    run(scenario)
+
+
+# --- beginning again -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("strategy", "found"), [("rebootstrap", True), ("none", False)])
+def test_when_all_known_brokers_are_gone_the_client_begins_again(strategy: str, found: bool) -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.advertised = {2: "b2"}
+        client = cluster.client(metadata_recovery_strategy=strategy, bootstrap_servers="b1:9092")
+        await client.refresh_metadata()
+        assert [node.id for node in client.metadata.nodes()] == [2]
+        cluster.brokers[2].shut()
+        await cluster.add(3)
+        cluster.advertised = {3: "b3"}
+        client.metadata.request_update()
+        client.wake()
+        await cluster.clock.advance(3000)
+        assert ([node.id for node in client.metadata.nodes()] == [3]) is found
+        await client.close()
+
+    run(scenario)
+
+
+def test_when_nobody_answers_for_long_the_client_begins_again() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.advertised = {2: "b2"}
+        client = cluster.client(metadata_recovery_rebootstrap_trigger_ms=5000, request_timeout_ms=1000)
+        await client.refresh_metadata()
+        cluster.brokers[2].answers["Metadata"] = lambda _: None
+        cluster.brokers[1].requests.clear()
+        client.metadata.request_update()
+        client.wake()
+        await cluster.clock.advance(4000)
+        assert not cluster.brokers[1].asked("Metadata")
+        cluster.advertised = {1: "b1"}
+        await cluster.clock.advance(8000)
+        assert [node.id for node in client.metadata.nodes()] == [1]
+        await client.close()
+
+    run(scenario)
+
+
+def never(_: Metadata) -> int | None:
+    return None
+
+
+# --- the end ---------------------------------------------------------------------------------------------------------
+
+
+def test_close_ends_what_waits_and_refuses_what_comes() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client()
+        await client.refresh_metadata()
+        cluster.brokers[2].answers["Heartbeat"] = lambda _: None
+        pending = asyncio.ensure_future(client.send(2, HEARTBEAT))
+        waiting = asyncio.ensure_future(client.wait_for(never, what="nothing"))
+        await cluster.clock.advance(10)
+        await client.close()
+        await client.close()
+        with pytest.raises(ConnectionClosed):
+            await pending
+        with pytest.raises(NotConnected, match="this client is closed"):
+            await waiting
+        with pytest.raises(NotConnected, match="this client is closed"):
+            await client.send(2, HEARTBEAT)
+
+    run(scenario)
+
+
+def test_a_cancelled_wait_leaves_nothing_behind() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client()
+        waiting = asyncio.ensure_future(client.wait_for(never, what="nothing"))
+        await cluster.clock.advance(50)
+        waiting.cancel()
+        await asyncio.wait((waiting,))
+        await client.close()
+
+    run(scenario)
