@@ -67,6 +67,8 @@ class OttlaError(Exception):
         if not self.detail:
             return self.sentence
         detail = " ".join(self.detail[:DETAIL_LIMIT].split()).removesuffix(".")
+        if detail.startswith(self.what):
+            return f"{detail}."  # a broker of our own kind has sent the whole sentence
         return f"{self.what}: {detail}. {self.remedy}".rstrip()
 
 

@@ -333,3 +333,8 @@ def test_errors_still_speak_when_python_drops_docstrings():
     program = "from ottla.errors import NotEnoughReplicas as E; print(E('x'), E.name, E.code)"
     run = subprocess.run([sys.executable, "-OO", "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout == "Not enough replicas: x. NOT_ENOUGH_REPLICAS 19\n"
+
+
+def test_a_whole_sentence_from_a_broker_of_our_own_is_not_said_twice():
+    sent = str(errors.SecurityDisabled("no authorizer is configured"))
+    assert str(errors.SecurityDisabled(sent)) == sent

@@ -1,0 +1,575 @@
+"""The admin client for asyncio: one method per question or order, named as in Java's Admin.
+
+    async with AsyncAdmin(bootstrap_servers="localhost:9092") as admin:
+        await admin.create_topics([NewTopic("clicks", num_partitions=6)])
+        print(await admin.describe_topics(["clicks"]))
+
+1. Every call takes `timeout` in seconds (default.api.timeout.ms unless given), and ends by then.
+2. What goes in and comes out are the values of this room; nothing of the wire shows.
+3. The first call connects; `close`, or leaving `async with`, ends the connections.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from random import Random
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from ottla.client.admin import (
+    access,
+    cluster,
+    configs,
+    credentials,
+    groups,
+    offsets,
+    quotas,
+    replicas,
+    topics,
+    transactions,
+)
+from ottla.client.admin.driver import Driver
+from ottla.client.admin.plans import PartlyFailed, Plan, Question
+from ottla.client.admin.settings import AdminSettings
+from ottla.client.network import NetworkClient
+from ottla.client.retries import Backoff
+from ottla.clock import Clock
+from ottla.errors import GroupIdNotFound, OttlaError, UnsupportedVersion, Unwritable
+from ottla.net.transport import Transport
+from ottla.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class AsyncAdmin:
+    """Questions and orders to a cluster."""
+
+    def __init__(
+        self,
+        config: Mapping[str, object] | None = None,
+        /,
+        *,
+        transport: Transport | None = None,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+        **settings: object,
+    ) -> None:
+        self._settings = AdminSettings(config, **settings)
+        self._random = random or Random()
+        self._random_bytes = random_bytes
+        self._network = NetworkClient.from_settings(
+            self._settings, transport=transport, clock=clock, random=self._random
+        )
+        backoff = Backoff(self._settings.retry_backoff_ms, self._settings.retry_backoff_max_ms, self._random)
+        self._driver = Driver(self._network, backoff=backoff)
+        self._started = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self, timeout: float = 30.0) -> None:
+        """End the connections; calls that wait are failed."""
+        await self._network.close(timeout_ms=timeout * 1000)
+
+    # --- topics ---
+
+    async def create_topics(
+        self,
+        topics_to_create: Iterable[topics.NewTopic | str],
+        *,
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> dict[str, topics.CreatedTopic]:
+        """Make topics; a plain name gets the cluster's defaults. With validate_only it is only tried out."""
+        wanted = [topics.NewTopic(each) if isinstance(each, str) else each for each in topics_to_create]
+        named = {each.name: each for each in wanted}
+        return await self._carry_out(topics.CreateTopics(named, validate_only), named, timeout)
+
+    async def delete_topics(self, names: Iterable[str], *, timeout: float | None = None) -> None:
+        """Delete topics by name."""
+        await self._carry_out(topics.DeleteTopics(), _several(names), timeout)
+
+    async def delete_topics_by_id(self, topic_ids: Iterable[bytes], *, timeout: float | None = None) -> None:
+        """Delete topics by id, so that one made again under the same name is not hit."""
+        await self._carry_out(topics.DeleteTopicsById(), topic_ids, timeout)
+
+    async def list_topics(
+        self, *, include_internal: bool = False, timeout: float | None = None
+    ) -> dict[str, topics.TopicListing]:
+        """All topics by name."""
+        return await self._ask(topics.ListTopics(include_internal), timeout)
+
+    async def describe_topics(
+        self, names: Iterable[str], *, include_authorized_operations: bool = False, timeout: float | None = None
+    ) -> dict[str, topics.TopicDescription]:
+        """Topics with their partitions, leaders and replicas."""
+        wanted = _several(names)
+        if include_authorized_operations:
+            return await self._carry_out(topics.DescribeTopics(True), wanted, timeout)
+        try:
+            return await self._describe_in_pages(wanted, timeout)
+        except UnsupportedVersion:
+            return await self._carry_out(topics.DescribeTopics(), wanted, timeout)
+
+    async def describe_topics_by_id(
+        self, topic_ids: Iterable[bytes], *, include_authorized_operations: bool = False, timeout: float | None = None
+    ) -> dict[bytes, topics.TopicDescription]:
+        """The same by topic id."""
+        return await self._carry_out(
+            topics.DescribeTopicsById(include_authorized_operations), _several(topic_ids), timeout
+        )
+
+    async def create_partitions(
+        self,
+        counts: Mapping[str, int],
+        *,
+        assignments: Mapping[str, Sequence[Sequence[int]]] | None = None,
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """Grow topics to so many partitions in all; `assignments` names the brokers of the new ones."""
+        plan = topics.CreatePartitions(counts, assignments or {}, validate_only)
+        await self._carry_out(plan, counts, timeout)
+
+    async def delete_records(
+        self, before_offsets: Mapping[TopicPartition, int], *, timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Delete everything before an offset (-1: everything); gives the offsets the partitions begin with now."""
+        return await self._carry_out(topics.DeleteRecords(before_offsets), before_offsets, timeout)
+
+    async def list_offsets(
+        self,
+        places: Mapping[TopicPartition, offsets.Place],
+        *,
+        isolation_level: offsets.IsolationLevel = "read_uncommitted",
+        timeout: float | None = None,
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Offsets of named places or of times (milliseconds); -1 where no record is that late."""
+        return await self._carry_out(offsets.ListOffsets(places, isolation_level), places, timeout)
+
+    # --- settings ---
+
+    async def describe_configs(
+        self,
+        resources: Iterable[configs.ConfigResource],
+        *,
+        names: Sequence[str] | None = None,
+        include_synonyms: bool = False,
+        include_documentation: bool = False,
+        timeout: float | None = None,
+    ) -> dict[configs.ConfigResource, dict[str, configs.ConfigEntry]]:
+        """Settings in effect, with where they come from."""
+        plan = configs.DescribeConfigs(names, include_synonyms, include_documentation)
+        return await self._carry_out(plan, resources, timeout)
+
+    async def incremental_alter_configs(
+        self,
+        changes: Mapping[configs.ConfigResource, Sequence[configs.AlterConfig]],
+        *,
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """Change the settings that are named and no others."""
+        await self._carry_out(configs.IncrementalAlterConfigs(changes, validate_only), changes, timeout)
+
+    async def alter_configs(
+        self,
+        settings: Mapping[configs.ConfigResource, Mapping[str, str]],
+        *,
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """Replace all settings of a resource; what is not named goes back to its default. Kept for old brokers."""
+        await self._carry_out(configs.AlterConfigs(settings, validate_only), settings, timeout)
+
+    async def list_config_resources(
+        self, types: Sequence[configs.ConfigResourceType] = (), *, timeout: float | None = None
+    ) -> list[configs.ConfigResource]:
+        """Which resources of these types have settings of their own."""
+        return await self._ask(configs.ListConfigResources(types), timeout)
+
+    async def list_client_metrics_resources(self, *, timeout: float | None = None) -> list[str]:
+        """The names of client metrics subscriptions."""
+        found = await self.list_config_resources([configs.ConfigResourceType.CLIENT_METRICS], timeout=timeout)
+        return [each.name for each in found]
+
+    # --- the cluster ---
+
+    async def describe_cluster(
+        self,
+        *,
+        include_authorized_operations: bool = False,
+        include_fenced_brokers: bool = False,
+        timeout: float | None = None,
+    ) -> cluster.ClusterDescription:
+        """The brokers, the controller and the cluster's id."""
+        plan = cluster.DescribeCluster(include_authorized_operations, include_fenced_brokers)
+        return await self._ask(plan, timeout)
+
+    async def describe_features(self, *, timeout: float | None = None) -> cluster.FeatureMetadata:
+        """What the cluster has decided on, and what it could do."""
+        return await self._ask(cluster.DescribeFeatures(), timeout)
+
+    async def update_features(
+        self,
+        updates: Mapping[str, cluster.FeatureUpdate],
+        *,
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """Decide on levels of features."""
+        await self._carry_out(cluster.UpdateFeatures(updates, validate_only), updates, timeout)
+
+    async def describe_log_dirs(
+        self,
+        brokers: Iterable[int] | None = None,
+        *,
+        partitions: Sequence[TopicPartition] | None = None,
+        timeout: float | None = None,
+    ) -> dict[int, dict[str, cluster.LogDirDescription]]:
+        """The log directories of brokers (all, unless named) and what is in them."""
+        wanted = await self._broker_ids(timeout) if brokers is None else brokers
+        return await self._carry_out(cluster.DescribeLogDirs(partitions), wanted, timeout)
+
+    async def alter_replica_log_dirs(
+        self, directories: Mapping[cluster.Replica, str], *, timeout: float | None = None
+    ) -> None:
+        """Move copies of partitions into other directories of their brokers."""
+        await self._carry_out(cluster.AlterReplicaLogDirs(directories), directories, timeout)
+
+    async def describe_metadata_quorum(self, *, timeout: float | None = None) -> cluster.QuorumInfo:
+        """The metadata quorum; only KRaft clusters have one."""
+        return await self._ask(cluster.DescribeQuorum(), timeout)
+
+    async def elect_leaders(
+        self,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        election_type: replicas.ElectionType = replicas.ElectionType.PREFERRED,
+        timeout: float | None = None,
+    ) -> dict[TopicPartition, OttlaError | None]:
+        """Let leaders be elected, for all partitions unless some are named; gives what became of each."""
+        wanted = None if partitions is None else list(partitions)
+        return await self._ask(replicas.ElectLeaders(election_type, wanted), timeout)
+
+    async def alter_partition_reassignments(
+        self,
+        reassignments: Mapping[TopicPartition, Sequence[int] | None],
+        *,
+        allow_replication_factor_change: bool = True,
+        timeout: float | None = None,
+    ) -> None:
+        """Give partitions to other brokers; None takes a move back that is going on."""
+        plan = replicas.AlterReassignments(reassignments, allow_replication_factor_change)
+        await self._carry_out(plan, reassignments, timeout)
+
+    async def list_partition_reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None, *, timeout: float | None = None
+    ) -> dict[TopicPartition, replicas.PartitionReassignment]:
+        """Moves that are going on."""
+        wanted = None if partitions is None else list(partitions)
+        return await self._ask(replicas.ListReassignments(wanted), timeout)
+
+    # --- groups ---
+
+    async def list_groups(
+        self, *, states: Sequence[str] = (), types: Sequence[str] = (), timeout: float | None = None
+    ) -> list[groups.GroupListing]:
+        """The groups of all brokers; if one of them does not answer, PartlyFailed has what the others said."""
+        brokers = await self._broker_ids(timeout)
+        found = await self._carry_out(groups.ListGroups(states, types), brokers, timeout)
+        return sorted((each for part in found.values() for each in part), key=lambda each: each.group_id)
+
+    async def list_consumer_groups(
+        self, *, states: Sequence[str] = (), types: Sequence[str] = (), timeout: float | None = None
+    ) -> list[groups.GroupListing]:
+        """The groups of consumers; those of Connect and of share groups are left out."""
+        found = await self.list_groups(states=states, types=types, timeout=timeout)
+        return [each for each in found if each.protocol_type in (groups.CONSUMER_PROTOCOL, "")]
+
+    async def describe_consumer_groups(
+        self, group_ids: Iterable[str], *, include_authorized_operations: bool = False, timeout: float | None = None
+    ) -> dict[str, groups.GroupDescription]:
+        """Groups of either protocol with their members."""
+        wanted = _several(group_ids)
+        found, left = await self._described_groups(wanted, include_authorized_operations, timeout)
+        if left:
+            plan = groups.DescribeClassicGroups(include_authorized_operations)
+            try:
+                found |= await self._carry_out(plan, left, timeout)
+            except PartlyFailed as error:
+                raise PartlyFailed(found | error.succeeded, error.failed) from None
+            except OttlaError as error:
+                if len(wanted) == 1:
+                    raise
+                raise PartlyFailed(found, dict.fromkeys(left, error)) from None
+        return {group: found[group] for group in wanted}
+
+    async def delete_consumer_groups(self, group_ids: Iterable[str], *, timeout: float | None = None) -> None:
+        """Delete groups that have no members, with their committed offsets."""
+        await self._carry_out(groups.DeleteGroups(), _several(group_ids), timeout)
+
+    async def remove_members_from_consumer_group(
+        self,
+        group_id: str,
+        members: Iterable[groups.MemberToRemove | str] | None = None,
+        *,
+        reason: str = "removed by an administrator",
+        timeout: float | None = None,
+    ) -> None:
+        """Let members leave; a plain name is a static id. Without members all of them."""
+        if members is None:
+            described = (await self.describe_consumer_groups([group_id], timeout=timeout))[group_id]
+            wanted = [
+                groups.MemberToRemove(each.group_instance_id, "" if each.group_instance_id else each.member_id)
+                for each in described.members
+            ]
+        else:
+            wanted = [groups.MemberToRemove(each) if isinstance(each, str) else each for each in members]
+        if wanted:
+            plan = groups.RemoveMembers(wanted, reason)
+            _raise_failed((await self._carry_out(plan, [group_id], timeout))[group_id])
+
+    async def list_consumer_group_offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        require_stable: bool = False,
+        timeout: float | None = None,
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What a group has committed: all of it, or for these partitions, None where there is nothing."""
+        wanted = None if partitions is None else list(partitions)
+        plan = groups.ListGroupOffsets({group_id: wanted}, require_stable)
+        try:
+            return (await self._carry_out(plan, [group_id], timeout))[group_id]
+        except Unwritable:
+            old = dataclasses.replace(plan, is_old=True)
+            return (await self._carry_out(old, [group_id], timeout))[group_id]
+
+    async def alter_consumer_group_offsets(
+        self,
+        group_id: str,
+        new_offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Commit for a group that has no members."""
+        committed = {
+            partition: OffsetAndMetadata(each) if isinstance(each, int) else each
+            for partition, each in new_offsets.items()
+        }
+        found = await self._carry_out(groups.AlterGroupOffsets(committed), [group_id], timeout)
+        _raise_failed(found[group_id])
+
+    async def delete_consumer_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition], *, timeout: float | None = None
+    ) -> None:
+        """Forget what a group committed for partitions that no member is subscribed to."""
+        found = await self._carry_out(groups.DeleteGroupOffsets(list(partitions)), [group_id], timeout)
+        _raise_failed(found[group_id])
+
+    # --- transactions ---
+
+    async def list_transactions(
+        self,
+        *,
+        states: Sequence[str] = (),
+        producer_ids: Sequence[int] = (),
+        running_longer_than_ms: int | None = None,
+        transactional_id_pattern: str | None = None,
+        timeout: float | None = None,
+    ) -> list[transactions.TransactionListing]:
+        """The transactional ids of all coordinators."""
+        longer = -1 if running_longer_than_ms is None else running_longer_than_ms
+        plan = transactions.ListTransactions(states, producer_ids, longer, transactional_id_pattern)
+        found = await self._carry_out(plan, await self._broker_ids(timeout), timeout)
+        return sorted((each for part in found.values() for each in part), key=lambda each: each.transactional_id)
+
+    async def describe_transactions(
+        self, transactional_ids: Iterable[str], *, timeout: float | None = None
+    ) -> dict[str, transactions.TransactionDescription]:
+        """State, producer and partitions of transactional ids."""
+        return await self._carry_out(transactions.DescribeTransactions(), _several(transactional_ids), timeout)
+
+    async def describe_producers(
+        self, partitions: Iterable[TopicPartition], *, timeout: float | None = None
+    ) -> dict[TopicPartition, list[transactions.ProducerState]]:
+        """Who writes into partitions, and since where a transaction is open."""
+        return await self._carry_out(transactions.DescribeProducers(), partitions, timeout)
+
+    async def abort_transaction(
+        self,
+        partition: TopicPartition,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        timeout: float | None = None,
+    ) -> None:
+        """Abort what one producer has open in one partition, past its coordinator: for hanging transactions."""
+        producer = transactions.ProducerIdAndEpoch(producer_id, producer_epoch)
+        await self._carry_out(transactions.AbortTransaction(producer, coordinator_epoch), [partition], timeout)
+
+    async def fence_producers(
+        self, transactional_ids: Iterable[str], *, timeout: float | None = None
+    ) -> dict[str, transactions.ProducerIdAndEpoch]:
+        """Fence whoever uses these ids, and abort what they have open."""
+        plan = transactions.FenceProducers(transaction_timeout_ms=int(self._timeout_ms(timeout)))
+        return await self._carry_out(plan, _several(transactional_ids), timeout)
+
+    # --- access ---
+
+    async def describe_acls(
+        self, acl_filter: access.AclFilter | None = None, *, timeout: float | None = None
+    ) -> list[access.AclBinding]:
+        """The access rules that a filter lets through; all of them without one."""
+        return await self._ask(access.DescribeAcls(acl_filter or access.AclFilter()), timeout)
+
+    async def create_acls(self, bindings: Iterable[access.AclBinding], *, timeout: float | None = None) -> None:
+        """Add access rules."""
+        await self._carry_out(access.CreateAcls(), bindings, timeout)
+
+    async def delete_acls(
+        self, filters: Iterable[access.AclFilter], *, timeout: float | None = None
+    ) -> dict[access.AclFilter, list[access.AclBinding]]:
+        """Take access rules away; gives those that each filter hit."""
+        return await self._carry_out(access.DeleteAcls(), filters, timeout)
+
+    async def describe_client_quotas(
+        self, filters: Sequence[quotas.QuotaFilter] = (), *, strict: bool = False, timeout: float | None = None
+    ) -> dict[quotas.EntityKey, dict[str, float]]:
+        """Quotas of the entities that the filters let through."""
+        return await self._ask(quotas.DescribeQuotas(filters, strict), timeout)
+
+    async def alter_client_quotas(
+        self,
+        changes: Iterable[tuple[quotas.QuotaEntity, Mapping[str, float | None]]],
+        *,
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """Set quotas of entities such as {"user": "alice"}; None takes one away."""
+        wanted = {quotas.key_of(entity): limits for entity, limits in changes}
+        await self._carry_out(quotas.AlterQuotas(wanted, validate_only), wanted, timeout)
+
+    async def describe_user_scram_credentials(
+        self, users: Sequence[str] | None = None, *, timeout: float | None = None
+    ) -> dict[str, tuple[credentials.ScramCredentialInfo, ...]]:
+        """Which users have SCRAM passwords, and of which kind."""
+        return await self._ask(credentials.DescribeScramCredentials(users), timeout)
+
+    async def alter_user_scram_credentials(
+        self, changes: Iterable[credentials.ScramUpsertion | credentials.ScramDeletion], *, timeout: float | None = None
+    ) -> None:
+        """Give users SCRAM passwords or take them away."""
+        wanted = list(changes)
+        plan = credentials.AlterScramCredentials(wanted, self._random_bytes)
+        await self._carry_out(plan, [each.user for each in wanted], timeout)
+
+    async def create_delegation_token(
+        self,
+        *,
+        renewers: Sequence[credentials.Principal] = (),
+        owner: credentials.Principal | None = None,
+        max_lifetime_ms: int = -1,
+        timeout: float | None = None,
+    ) -> credentials.DelegationToken:
+        """A token that can be used instead of a password for a while."""
+        return await self._ask(credentials.CreateToken(renewers, owner, max_lifetime_ms), timeout)
+
+    async def renew_delegation_token(self, hmac: bytes, *, period_ms: int = -1, timeout: float | None = None) -> int:
+        """Let a token live longer; gives its new time of expiry."""
+        return await self._ask(credentials.RenewToken(hmac, period_ms), timeout)
+
+    async def expire_delegation_token(self, hmac: bytes, *, period_ms: int = -1, timeout: float | None = None) -> int:
+        """Let a token end, at once unless a period is given; gives its time of expiry."""
+        return await self._ask(credentials.ExpireToken(hmac, period_ms), timeout)
+
+    async def describe_delegation_tokens(
+        self, owners: Sequence[credentials.Principal] | None = None, *, timeout: float | None = None
+    ) -> list[credentials.DelegationToken]:
+        """Tokens of these owners, or all that we may see."""
+        return await self._ask(credentials.DescribeTokens(owners), timeout)
+
+    # --- small parts ---
+
+    async def _carry_out(self, plan: Plan[K, V], keys: Iterable[K], timeout: float | None) -> dict[K, V]:
+        if not self._started:
+            self._started = True
+            await self._network.start()
+        return await self._driver.carry_out(plan, keys, timeout_ms=self._timeout_ms(timeout))
+
+    async def _ask(self, question: Question[V], timeout: float | None) -> V:
+        return (await self._carry_out(question, [None], timeout))[None]
+
+    def _timeout_ms(self, timeout: float | None) -> float:
+        return float(self._settings.default_api_timeout_ms) if timeout is None else timeout * 1000
+
+    async def _broker_ids(self, timeout: float | None) -> list[int]:
+        return [node.id for node in (await self.describe_cluster(timeout=timeout)).nodes]
+
+    async def _describe_in_pages(
+        self, names: Sequence[str], timeout: float | None
+    ) -> dict[str, topics.TopicDescription]:
+        found: dict[str, topics.TopicDescription | OttlaError] = {}
+        cursor: Any = None
+        left: Collection[str] = names
+        while left:
+            page, cursor = await self._ask(topics.TopicPage(list(left), cursor), timeout)
+            for name, each in page:
+                before = found.get(name)
+                if isinstance(before, topics.TopicDescription) and isinstance(each, topics.TopicDescription):
+                    each = topics.joined(before, each)
+                found[name] = each
+            left = [] if cursor is None else [name for name in left if name >= cursor.topic_name]
+        failed = {name: each for name, each in found.items() if isinstance(each, OttlaError)}
+        described = {
+            name: found_one for name in names if isinstance(found_one := found.get(name), topics.TopicDescription)
+        }
+        if failed and len(names) == 1:
+            raise next(iter(failed.values()))
+        if failed:
+            raise PartlyFailed(described, failed)
+        return described
+
+    async def _described_groups(
+        self, wanted: Sequence[str], include_operations: bool, timeout: float | None
+    ) -> tuple[dict[str, groups.GroupDescription], list[str]]:
+        """Groups of the new protocol, and those that are not of it."""
+        plan = groups.DescribeConsumerGroups(include_operations)
+        try:
+            return await self._carry_out(plan, wanted, timeout), []
+        except PartlyFailed as error:
+            others = [
+                key for key, each in error.failed.items() if isinstance(each, GroupIdNotFound | UnsupportedVersion)
+            ]
+            if len(others) < len(error.failed):
+                raise
+            return error.succeeded, others
+        except (GroupIdNotFound, UnsupportedVersion):
+            return {}, list(wanted)
+
+
+def _several(names: Iterable[K]) -> list[K]:
+    """A list of names. A single text would be taken for a list of its letters, which is never meant."""
+    if isinstance(names, str | bytes):
+        raise TypeError(f"a list of names is wanted, not one: write [{names!r}]")
+    return list(dict.fromkeys(names))
+
+
+def _raise_failed(endings: Mapping[Any, OttlaError | None]) -> None:
+    failed = {key: error for key, error in endings.items() if error is not None}
+    if failed and len(endings) == 1:
+        raise next(iter(failed.values()))
+    if failed:
+        raise PartlyFailed({key: None for key, error in endings.items() if error is None}, failed)

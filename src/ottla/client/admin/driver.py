@@ -1,0 +1,143 @@
+"""Carries plans out over the network: find the nodes, ask them at the same time, and again what may be asked again.
+
+1. A call ends at the latest when its time is over; what is not done then fails with the last error it had.
+2. Requests of a round go out together; a node that is slow delays nobody but its own keys, and the next round.
+3. Between rounds there is a back-off that grows. What was learnt from an error (the leader has moved, the coordinator
+   is another) is used in the next round.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable, Iterable
+from typing import Any, TypeVar
+
+from ottla.client.admin.plans import Plan, Route, Target, Work
+from ottla.client.network import NetworkClient
+from ottla.client.retries import Backoff
+from ottla.errors import OttlaError, RequestTimedOut
+from ottla.values import Node, TopicPartition
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+_ANY, _CONTROLLER = "any", "controller"
+
+
+class Driver:
+    """Carries out one call after the other, or several at once."""
+
+    def __init__(self, network: NetworkClient, *, backoff: Backoff) -> None:
+        self._network = network
+        self._backoff = backoff
+
+    async def carry_out(self, plan: Plan[K, V], keys: Iterable[K], *, timeout_ms: float) -> dict[K, V]:
+        """The value of each key; raises as the room's story says."""
+        work = Work(plan, keys)
+        deadline_ms = self._now_ms() + timeout_ms
+        attempt = 0
+        while work:
+            await self._round(work, deadline_ms)
+            if not work:
+                break
+            delay_ms = self._backoff.delay_ms(attempt)
+            attempt += 1
+            if self._now_ms() + delay_ms >= deadline_ms:
+                name = type(plan).__name__
+                work.time_is_over(RequestTimedOut(f"{name} was not answered within {timeout_ms:.0f} ms"))
+                break
+            await self._network.clock.sleep(delay_ms)
+        return work.result()
+
+    async def _round(self, work: Work[Any, Any], deadline_ms: float) -> None:
+        by_node: dict[Node | str, list[Any]] = {}
+        for key, node in zip(
+            list(work.pending),
+            await asyncio.gather(*(self._find(work, key, deadline_ms) for key in list(work.pending))),
+            strict=True,
+        ):
+            if node is not None:
+                by_node.setdefault(node, []).append(key)
+        await asyncio.gather(
+            *(
+                self._ask(work, node, portion, deadline_ms)
+                for node, keys in by_node.items()
+                for portion in work.portions(keys)
+            )
+        )
+
+    async def _find(self, work: Work[Any, Any], key: Any, deadline_ms: float) -> Node | str | None:
+        """The node to ask about `key`; None when it cannot be found now, which the work then knows."""
+        try:
+            return await self._node_for(work.plan.route, work.plan.target(key), self._left_ms(deadline_ms))
+        except OttlaError as error:
+            work.not_asked([key], error)
+            return None
+
+    async def _node_for(self, route: Route, target: Target, left_ms: float) -> Node | str:
+        match route:
+            case Route.ANY:
+                return _ANY
+            case Route.CONTROLLER:
+                return _CONTROLLER
+            case Route.LEADER:
+                assert isinstance(target, TopicPartition), "the plan's target is a partition"
+                return await self._leader(target, left_ms)
+            case Route.GROUP:
+                return await self._network.coordinator("group", str(target), timeout_ms=left_ms)
+            case Route.TRANSACTION:
+                return await self._network.coordinator("transaction", str(target), timeout_ms=left_ms)
+            case Route.BROKER:
+                return await self._broker(target, left_ms)
+
+    async def _leader(self, partition: TopicPartition, left_ms: float) -> Node:
+        metadata = self._network.metadata
+        metadata.want(partition.topic, now_ms=self._now_ms())
+        if (leader := metadata.leader_of(partition)) is not None:
+            return leader
+        return await self._network.wait_for(
+            lambda known: known.leader_of(partition), timeout_ms=left_ms, what=f"the leader of {partition}"
+        )
+
+    async def _broker(self, target: Target, left_ms: float) -> Node | str:
+        if target is None:
+            return _ANY
+        assert isinstance(target, int), "the plan's target is a broker's id"
+        if (node := self._network.metadata.node(target)) is not None:
+            return node
+        return await self._network.wait_for(
+            lambda known: known.node(target), timeout_ms=left_ms, what=f"broker {target}"
+        )
+
+    async def _ask(self, work: Work[Any, Any], node: Node | str, keys: list[Any], deadline_ms: float) -> None:
+        left_ms = self._left_ms(deadline_ms)
+        request, at_most = work.plan.request(keys, int(left_ms)), work.plan.at_most
+        try:
+            if node == _ANY:
+                response = await self._network.ask_any(request, timeout_ms=left_ms, at_most=at_most)
+            elif node == _CONTROLLER:
+                response = await self._network.ask_controller(request, timeout_ms=left_ms, at_most=at_most)
+            else:
+                assert isinstance(node, Node)
+                response = await self._network.send(node, request, timeout_ms=left_ms, at_most=at_most)
+        except OttlaError as error:
+            again = work.not_asked(keys, error)
+        else:
+            again = work.answered(keys, response)
+        self._learn(work.plan, again)
+
+    def _learn(self, plan: Plan[Any, Any], again: Iterable[tuple[Any, OttlaError]]) -> None:
+        for key, error in again:
+            # A broken connection says nothing about who leads, but asking is the only way to find out.
+            if error.refresh_metadata or plan.route in (Route.LEADER, Route.CONTROLLER):
+                self._network.metadata.request_update()
+            if plan.route is Route.GROUP:
+                self._network.coordinator_gone("group", str(plan.target(key)))
+            elif plan.route is Route.TRANSACTION:
+                self._network.coordinator_gone("transaction", str(plan.target(key)))
+
+    def _now_ms(self) -> float:
+        return self._network.clock.monotonic_ms()
+
+    def _left_ms(self, deadline_ms: float) -> float:
+        return max(deadline_ms - self._now_ms(), 1.0)

@@ -1,0 +1,195 @@
+"""Transactions as an operator sees them: who has one open, where, since when; and how to end one that hangs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ottla.client.admin.plans import BrokerQuestion, Plan, Route, by_topic, error_of, raise_error_of
+from ottla.errors import OttlaError, broker_error
+from ottla.protocol.messages import (
+    describe_producers,
+    describe_transactions,
+    init_producer_id,
+    list_transactions,
+    write_txn_markers,
+)
+from ottla.protocol.schema import Message
+from ottla.values import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionListing:
+    """A transactional id in a list."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionDescription:
+    """What a coordinator knows of a transactional id."""
+
+    transactional_id: str
+    coordinator: int | None
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_time_ms: int | None
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerState:
+    """A producer as the leader of a partition remembers it."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int | None
+    transaction_start_offset: int | None
+
+
+class ProducerIdAndEpoch(NamedTuple):
+    """A producer's identity."""
+
+    producer_id: int
+    epoch: int
+
+
+@dataclass(frozen=True)
+class ListTransactions(BrokerQuestion[list[TransactionListing]]):
+    states: Sequence[str] = ()
+    producer_ids: Sequence[int] = ()
+    running_longer_than_ms: int = -1
+    transactional_id_pattern: str | None = None
+
+    def ask(self, timeout_ms: int) -> Message:
+        return list_transactions.ListTransactionsRequest(
+            state_filters=list(self.states),
+            producer_id_filters=list(self.producer_ids),
+            duration_filter=self.running_longer_than_ms,
+            transactional_id_pattern=self.transactional_id_pattern,
+        )
+
+    def answer(self, response: Any) -> list[TransactionListing]:
+        raise_error_of(response)
+        return [
+            TransactionListing(each.transactional_id, each.producer_id, each.transaction_state)
+            for each in response.transaction_states
+        ]
+
+
+@dataclass(frozen=True)
+class DescribeTransactions(Plan[str, TransactionDescription]):
+    route = Route.TRANSACTION
+
+    def request(self, keys: Sequence[str], timeout_ms: int) -> Message:
+        return describe_transactions.DescribeTransactionsRequest(transactional_ids=list(keys))
+
+    def results(self, keys: Sequence[str], response: Any) -> Iterator[tuple[str, TransactionDescription | OttlaError]]:
+        for each in response.transaction_states:
+            yield each.transactional_id, error_of(each) or _described(each)
+
+
+def _described(each: Any) -> TransactionDescription:
+    return TransactionDescription(
+        transactional_id=each.transactional_id,
+        coordinator=None,
+        state=each.transaction_state,
+        producer_id=each.producer_id,
+        producer_epoch=each.producer_epoch,
+        timeout_ms=each.transaction_timeout_ms,
+        start_time_ms=None if each.transaction_start_time_ms < 0 else each.transaction_start_time_ms,
+        partitions=frozenset(TopicPartition(topic.topic, index) for topic in each.topics for index in topic.partitions),
+    )
+
+
+class DescribeProducers(Plan[TopicPartition, list[ProducerState]]):
+    route = Route.LEADER
+
+    def request(self, keys: Sequence[TopicPartition], timeout_ms: int) -> Message:
+        topics = [
+            describe_producers.TopicRequest(name=topic, partition_indexes=indexes)
+            for topic, indexes in by_topic(keys).items()
+        ]
+        return describe_producers.DescribeProducersRequest(topics=topics)
+
+    def results(
+        self, keys: Sequence[TopicPartition], response: Any
+    ) -> Iterator[tuple[TopicPartition, list[ProducerState] | OttlaError]]:
+        for topic in response.topics:
+            for each in topic.partitions:
+                error = error_of(each)
+                yield (
+                    TopicPartition(topic.name, each.partition_index),
+                    error if error is not None else [_producer(producer) for producer in each.active_producers],
+                )
+
+
+def _producer(each: Any) -> ProducerState:
+    return ProducerState(
+        producer_id=each.producer_id,
+        producer_epoch=each.producer_epoch,
+        last_sequence=each.last_sequence,
+        last_timestamp_ms=each.last_timestamp,
+        coordinator_epoch=None if each.coordinator_epoch < 0 else each.coordinator_epoch,
+        transaction_start_offset=None if each.current_txn_start_offset < 0 else each.current_txn_start_offset,
+    )
+
+
+@dataclass(frozen=True)
+class AbortTransaction(Plan[TopicPartition, None]):
+    """Write the abort marker of one producer into one partition, past its coordinator: for hanging ones only."""
+
+    route = Route.LEADER
+
+    producer: ProducerIdAndEpoch
+    coordinator_epoch: int
+
+    def request(self, keys: Sequence[TopicPartition], timeout_ms: int) -> Message:
+        marker = write_txn_markers.WritableTxnMarker(
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.epoch,
+            transaction_result=False,
+            topics=[
+                write_txn_markers.WritableTxnMarkerTopic(name=topic, partition_indexes=indexes)
+                for topic, indexes in by_topic(keys).items()
+            ],
+            coordinator_epoch=self.coordinator_epoch,
+        )
+        return write_txn_markers.WriteTxnMarkersRequest(markers=[marker])
+
+    def results(
+        self, keys: Sequence[TopicPartition], response: Any
+    ) -> Iterator[tuple[TopicPartition, OttlaError | None]]:
+        for marker in response.markers:
+            for topic in marker.topics:
+                for each in topic.partitions:
+                    yield TopicPartition(topic.name, each.partition_index), error_of(each)
+
+
+@dataclass(frozen=True)
+class FenceProducers(Plan[str, ProducerIdAndEpoch]):
+    """Take over transactional ids: whoever used them is fenced, and what they had open is aborted."""
+
+    route = Route.TRANSACTION
+    one_key_per_request = True
+
+    transaction_timeout_ms: int
+
+    def request(self, keys: Sequence[str], timeout_ms: int) -> Message:
+        # The time-out counts for nothing: the id is not used by us. It must only be one that the broker accepts.
+        return init_producer_id.InitProducerIdRequest(
+            transactional_id=keys[0], transaction_timeout_ms=self.transaction_timeout_ms
+        )
+
+    def results(self, keys: Sequence[str], response: Any) -> Iterator[tuple[str, ProducerIdAndEpoch | OttlaError]]:
+        if response.error_code:
+            yield keys[0], broker_error(response.error_code, keys[0])
+        else:
+            yield keys[0], ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
