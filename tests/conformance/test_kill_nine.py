@@ -8,6 +8,8 @@ Random, starts it again on the same port, lets the clients find it again, and af
    transaction whose commit was cut off is there completely or not at all.
 3. Commits of a group: the offset that is read back after a restart is the last one confirmed, or a later one that was
    on its way, and never goes back.
+4. Topics: what was made is there with all partitions and its settings, what was deleted stays away; a call that was cut
+   off did all of its work or nothing.
 
 kill -9 takes the process, not the machine: what the kernel has been given is kept, so this holds for every durability
 mode. `make test` plays ROUNDS; OTTLA_KILL_ROUNDS sets another number, and the marked test plays LONG_ROUNDS.
@@ -23,11 +25,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import confluent_kafka
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from tests.conformance.our_broker import BrokerProcess
+from tests.conformance.whole_topics import create_topic, read_all
 
 ROUNDS = int(os.environ.get("OTTLA_KILL_ROUNDS", "2"))
 LONG_ROUNDS = 15
@@ -179,6 +181,41 @@ class CommittingLoad(Load):
         self.consumer.close()
 
 
+class AdministratingLoad(Load):
+    """Makes topics of PARTITIONS partitions and deletes every third of them again, waiting for each answer."""
+
+    def __init__(self, servers: str) -> None:
+        super().__init__(servers)
+        self.number = 0
+        self.there: dict[str, str] = {}  # name to its retention.ms
+        self.gone: set[str] = set()
+        self.unknown: set[str] = set()
+        self.admin = AdminClient(self.settings())
+
+    def work(self) -> None:
+        name, self.number = f"made-{self.number}", self.number + 1
+        kept_ms = str(1_000_000 + self.number)
+        self.unknown.add(name)
+        made = NewTopic(name, PARTITIONS, 1, config={"retention.ms": kept_ms})
+        if not self._answered(self.admin.create_topics([made], request_timeout=5)[name]):
+            return
+        if self.number % 3:
+            self.there[name] = kept_ms
+        elif self._answered(self.admin.delete_topics([name], request_timeout=5)[name]):
+            self.gone.add(name)
+        else:
+            return
+        self.unknown.discard(name)
+        self.successes += 1
+
+    def _answered(self, future: Any) -> bool:
+        try:
+            future.result(WAIT_S)
+        except KafkaException:
+            return False
+        return True
+
+
 def retried(call: Callable[[], object]) -> None:
     """Again for as long as librdkafka says that again is right."""
     end_s = time.monotonic() + WAIT_S
@@ -218,12 +255,6 @@ def rounds(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
 
-def create(broker: BrokerProcess, topic: str) -> str:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(WAIT_S)
-    return topic
-
-
 def kill_and_restart(
     broker: BrokerProcess, load: Load, random: Random, rounds: int, look: Callable[[], None] | None = None
 ) -> None:
@@ -245,34 +276,16 @@ def wait_for_work(load: Load) -> None:
         time.sleep(STEP_S)
 
 
-def read_all(broker: BrokerProcess, topic: str, isolation: str) -> list[list[bytes]]:
-    """Everything in a topic, by partition, from the start to the end there is now."""
-    settings = {"group.id": "reader", "isolation.level": isolation, "enable.partition.eof": True}
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "enable.auto.commit": False, **settings})
-    found: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
-    open_partitions = set(range(PARTITIONS))
-    consumer.assign([TopicPartition(topic, index, 0) for index in open_partitions])
-    end_s = time.monotonic() + WAIT_S
-    while open_partitions:
-        assert time.monotonic() < end_s, f"partitions {open_partitions} have no end"
-        message = consumer.poll(0.2)
-        if message is None:
-            continue
-        error = message.error()
-        if error is None:
-            found[message.partition()].append(message.value())
-        else:
-            assert error.code() == confluent_kafka.KafkaError._PARTITION_EOF, error
-            open_partitions.discard(message.partition())
-    consumer.close()
-    return found
+def read_values(broker: BrokerProcess, topic: str, isolation: str) -> list[list[bytes]]:
+    """Everything in a topic, by partition."""
+    return [[record.value for record in records] for records in read_all(broker.bootstrap_servers, topic, isolation)]
 
 
 def test_acknowledged_records_are_kept_once_and_in_order(broker, rounds):
-    load = IdempotentLoad(broker.bootstrap_servers, create(broker, "numbers"))
+    load = IdempotentLoad(broker.bootstrap_servers, create_topic(broker.bootstrap_servers, "numbers", PARTITIONS))
     with working(load):
         kill_and_restart(broker, load, Random(1), rounds)
-    read = [[int(value) for value in values] for values in read_all(broker, "numbers", "read_uncommitted")]
+    read = [[int(value) for value in values] for values in read_values(broker, "numbers", "read_uncommitted")]
     everything = Counter(number for values in read for number in values)
     assert load.refused == []
     assert len(load.acknowledged) == load.sent > rounds
@@ -282,11 +295,11 @@ def test_acknowledged_records_are_kept_once_and_in_order(broker, rounds):
 
 
 def test_transactions_are_read_whole_or_not_at_all(broker, rounds):
-    load = TransactionalLoad(broker.bootstrap_servers, create(broker, "pairs"))
+    load = TransactionalLoad(broker.bootstrap_servers, create_topic(broker.bootstrap_servers, "pairs", PARTITIONS))
     with working(load):
         kill_and_restart(broker, load, Random(2), rounds)
     times: Counter[tuple[int, int]] = Counter()
-    for values in read_all(broker, "pairs", "read_committed"):
+    for values in read_values(broker, "pairs", "read_committed"):
         times.update(tuple(map(int, value.split(b":"))) for value in values)
     seen = {number for number, _ in times}
     assert load.committed
@@ -299,7 +312,7 @@ def test_transactions_are_read_whole_or_not_at_all(broker, rounds):
 
 
 def test_committed_offsets_do_not_go_back(broker, rounds):
-    load = CommittingLoad(broker.bootstrap_servers, create(broker, "bookmarks"))
+    load = CommittingLoad(broker.bootstrap_servers, create_topic(broker.bootstrap_servers, "bookmarks", PARTITIONS))
     reader = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "bookmarks-group", **FAST, **QUIET})
     read_back: list[int] = []
 
@@ -316,3 +329,20 @@ def test_committed_offsets_do_not_go_back(broker, rounds):
     reader.close()
     assert read_back == sorted(read_back)
     assert load.successes > rounds
+
+
+def test_topics_are_made_and_deleted_whole_or_not_at_all(broker, rounds):
+    load = AdministratingLoad(broker.bootstrap_servers)
+    with working(load):
+        kill_and_restart(broker, load, Random(4), rounds)
+    listed = load.admin.list_topics(timeout=WAIT_S).topics
+    assert load.there.keys() - listed.keys() == set(), "made and lost"
+    assert load.gone & listed.keys() == set(), "deleted and back"
+    assert listed.keys() - load.there.keys() <= load.unknown
+    assert {len(topic.partitions) for topic in listed.values()} == {PARTITIONS}
+    resources = [ConfigResource("topic", name) for name in load.there]
+    kept_ms = {
+        resource.name: future.result(WAIT_S)["retention.ms"].value
+        for resource, future in load.admin.describe_configs(resources).items()
+    }
+    assert kept_ms == load.there
