@@ -117,6 +117,20 @@ def test_a_condition_that_comes_true_while_joining_the_line_is_noticed() -> None
     assert len(purgatory) == 0
 
 
+def test_an_operation_under_many_keys_is_told_which_of_them_changed() -> None:
+    purgatory, waiter, told = Purgatory(), Waiter(), list[object]()
+
+    def changed(key: object) -> bool:
+        told.append(key)
+        return key == "b"
+
+    purgatory.wait(waiter, ["a", "b"], 1000, changed)
+    waiter.ready = True
+    assert [purgatory.check(key) for key in "abb"] == [0, 1, 0]
+    assert told == ["a", "b"]
+    assert len(purgatory) == 0
+
+
 def test_at_shut_down_everybody_is_answered() -> None:
     purgatory, waiters = Purgatory(), [Waiter(), Waiter()]
     for waiter in waiters:

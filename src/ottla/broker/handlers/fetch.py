@@ -6,15 +6,20 @@ and partition_max_bytes each partition; the first batch of the first partition w
 large record cannot block a reader. read_committed reads up to the last stable offset and names the aborted
 transactions.
 
+A fetch of more than WIDE_PARTITIONS is read in stints, and while it waits only the partition that changed is looked at:
+otherwise one consumer of everything would make every append cost a look at everything.
+
 Versions: 7 sessions, 9 leader epoch check, 12 diverging epochs, 13 topic ids, 15 replica state in a tag.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.long_work import LongLater, Steps, at_once
 from ottla.broker.replication.fetch_sessions import FetchKey, FetchPlan, Told, Wanted
 from ottla.broker.replication.partition import Partition
 from ottla.broker.waiting.fetch import WaitingFetch
@@ -34,29 +39,54 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 READ_COMMITTED = 1
+WIDE_PARTITIONS: Final = 256
 TOPIC_IDS_SINCE = 13
+
+# What every partition gave, how many bytes that is, and whether the client must hear of it at once.
+Read: TypeAlias = tuple[list[tuple[FetchKey, PartitionData]], int, bool]
 
 
 def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> Message | Later[Message | None]:
-    replica_id = request.replica_id if context.api_version < 15 else request.replica_state.replica_id
-    uses_ids = context.api_version >= TOPIC_IDS_SINCE
+    count = sum([len(topic.partitions) for topic in request.topics]) + broker.fetch_sessions.size_of(request.session_id)
+    if count > WIDE_PARTITIONS:
+        return broker.long_work.do(_wide(broker, request, context), context.connection)
     try:
-        plan = broker.fetch_sessions.plan(
-            request.session_id,
-            request.session_epoch,
-            _wanted(broker, request, uses_ids),
-            _forgotten(broker, request, uses_ids),
-            uses_topic_ids=uses_ids,
-            is_follower=replica_id >= 0,
-            now_ms=broker.clock.monotonic_ms(),
-        )
+        plan = _plan(broker, request, context, _wanted(broker, request, context))
     except BrokerError as error:
         return FetchResponse(error_code=error.code, responses=[])
     return _Attempt(broker, request, context, plan).answer()
 
 
-def _wanted(broker: Broker, request: FetchRequest, uses_ids: bool) -> list[tuple[FetchKey, Wanted]]:
-    found = []
+def _wide(broker: Broker, request: FetchRequest, context: RequestContext) -> Steps[Any]:
+    wanted = []
+    for each in _wanted(broker, request, context):
+        wanted.append(each)
+        yield
+    try:
+        plan = _plan(broker, request, context, wanted)
+    except BrokerError as error:
+        return FetchResponse(error_code=error.code, responses=[])
+    return (yield from _WideAttempt(broker, request, context, plan).steps())
+
+
+def _plan(
+    broker: Broker, request: FetchRequest, context: RequestContext, wanted: Iterable[tuple[FetchKey, Wanted]]
+) -> FetchPlan:
+    replica_id = request.replica_id if context.api_version < 15 else request.replica_state.replica_id
+    uses_ids = context.api_version >= TOPIC_IDS_SINCE
+    return broker.fetch_sessions.plan(
+        request.session_id,
+        request.session_epoch,
+        wanted,
+        _forgotten(broker, request, uses_ids),
+        uses_topic_ids=uses_ids,
+        is_follower=replica_id >= 0,
+        now_ms=broker.clock.monotonic_ms(),
+    )
+
+
+def _wanted(broker: Broker, request: FetchRequest, context: RequestContext) -> Iterator[tuple[FetchKey, Wanted]]:
+    uses_ids = context.api_version >= TOPIC_IDS_SINCE
     for topic in request.topics:
         name = (broker.image.topic_name(topic.topic_id) or "") if uses_ids else topic.topic
         for partition in topic.partitions:
@@ -67,8 +97,7 @@ def _wanted(broker: Broker, request: FetchRequest, uses_ids: bool) -> list[tuple
                 last_fetched_epoch=partition.last_fetched_epoch,
                 log_start_offset=partition.log_start_offset,
             )
-            found.append((FetchKey(topic.topic_id, name, partition.partition), position))
-    return found
+            yield FetchKey(topic.topic_id, name, partition.partition), position
 
 
 def _forgotten(broker: Broker, request: FetchRequest, uses_ids: bool) -> list[FetchKey]:
@@ -102,11 +131,14 @@ class _Attempt:
         read, size_bytes, is_urgent = self._read_all()
         if not force and not is_urgent and size_bytes < self._request.min_bytes:
             return False
-        self._given = self._response(read)
+        self._given = at_once(self._responding(read))
         self._later.give(self._given)
         return True
 
-    def _read_all(self) -> tuple[list[tuple[FetchKey, PartitionData]], int, bool]:
+    def _read_all(self) -> Read:
+        return at_once(self._reading())
+
+    def _reading(self) -> Steps[Read]:
         read = []
         left_bytes = min(self._request.max_bytes, self._broker.settings.fetch_max_bytes)
         size_bytes = 0
@@ -117,8 +149,9 @@ class _Attempt:
             taken = len(data.records) if data.records is not None else 0
             size_bytes += taken
             left_bytes -= taken
-            is_urgent = is_urgent or data.error_code != 0 or data.diverging_epoch.epoch >= 0
+            is_urgent = is_urgent or _is_urgent(data)
             read.append((key, data))
+            yield
         return read, size_bytes, is_urgent
 
     def _read_one(self, key: FetchKey, wanted: Wanted, limit_bytes: int, *, is_first: bool) -> PartitionData:
@@ -159,9 +192,10 @@ class _Attempt:
             raise UnknownTopicOrPartition(f"{key.topic}-{key.partition}")
         return partition
 
-    def _response(self, read: list[tuple[FetchKey, PartitionData]]) -> FetchResponse:
+    def _responding(self, read: list[tuple[FetchKey, PartitionData]]) -> Steps[FetchResponse]:
         topics: dict[tuple[bytes, str], FetchableTopicResponse] = {}
         for key, data in read:
+            yield
             size_bytes = len(data.records) if data.records is not None else 0
             told = Told(data.high_watermark, data.log_start_offset, data.preferred_read_replica, bool(data.error_code))
             if not self._plan.is_news(key, told, size_bytes) and data.diverging_epoch.epoch < 0:
@@ -173,6 +207,68 @@ class _Attempt:
             topic.partitions.append(data)
             self._broker.topic_metrics.fetched(key.topic, size_bytes)
         return FetchResponse(session_id=self._plan.session_id, responses=list(topics.values()))
+
+
+class _WideAttempt(_Attempt):
+    """One over many partitions."""
+
+    def __init__(self, broker: Broker, request: FetchRequest, context: RequestContext, plan: FetchPlan) -> None:
+        super().__init__(broker, request, context, plan)
+        self._later = LongLater()
+        self._is_answering = False
+        self._waits_for: dict[TopicPartition, tuple[FetchKey, Wanted]] = {}
+        self._sizes: dict[TopicPartition, int] = {}  # of what could be read where something was there, or came
+        self._size_bytes = 0
+
+    def steps(self) -> Steps[Any]:
+        read, size_bytes, is_urgent = yield from self._reading()
+        if self._request.max_wait_ms <= 0 or is_urgent or size_bytes >= self._request.min_bytes:
+            return (yield from self._responding(read))
+        self._wait(read)
+        # Once more: what came while we read was told to nobody, because nobody was waiting yet.
+        read, size_bytes, is_urgent = yield from self._reading()
+        if is_urgent or size_bytes >= self._request.min_bytes:
+            self._answer_soon()
+        return self._later
+
+    def _wait(self, read: list[tuple[FetchKey, PartitionData]]) -> None:
+        self._waits_for = {TopicPartition(each[0].topic, each[0].partition): each for each in self._plan.wanted}
+        for key, data in read:
+            if data.records:
+                self._sizes[TopicPartition(key.topic, key.partition)] = len(data.records)
+        self._size_bytes = sum(self._sizes.values())
+        deadline_ms = self._broker.clock.monotonic_ms() + self._request.max_wait_ms
+        self._broker.fetch_purgatory.wait(WaitingFetch(self._told), self._waits_for, deadline_ms, self._changed)
+
+    def _told(self, is_over: bool) -> bool:
+        if is_over and not self._is_answering:
+            self._answer_soon()
+        return self._is_answering
+
+    def _changed(self, name: Hashable) -> bool:
+        assert isinstance(name, TopicPartition)
+        if self._is_answering:
+            return True
+        key, wanted = self._waits_for[name]
+        data = self._read_one(key, wanted, wanted.max_bytes, is_first=True)
+        size_bytes = 0 if data.records is None else len(data.records)
+        self._size_bytes += size_bytes - self._sizes.get(name, 0)
+        self._sizes[name] = size_bytes
+        if self._size_bytes >= self._request.min_bytes or _is_urgent(data):
+            self._answer_soon()
+        return self._is_answering
+
+    def _answer_soon(self) -> None:
+        self._is_answering = True
+        self._broker.long_work.do_later(self._answering(), self._context.connection).when_given(self._later.give)
+
+    def _answering(self) -> Steps[FetchResponse]:
+        read, _, _ = yield from self._reading()
+        return (yield from self._responding(read))
+
+
+def _is_urgent(data: PartitionData) -> bool:
+    return data.error_code != 0 or data.diverging_epoch.epoch >= 0
 
 
 def _data(key: FetchKey, partition: Partition, **values: Any) -> PartitionData:

@@ -128,12 +128,17 @@ class FetchSessions:
         """Raises FetchSessionIdNotFound, InvalidFetchSessionEpoch or FetchSessionTopicIdError."""
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(session_id, None)
-            asked = list(wanted)
+            asked = list(dict(wanted).items())  # a partition that is named twice counts once, with its last position
             session = None
             if epoch == INITIAL_EPOCH and asked:
                 session = self._open(asked, uses_topic_ids, is_follower, now_ms)
             return FetchPlan(asked, session, is_full=True)
         return self._go_on(session_id, epoch, wanted, forgotten, uses_topic_ids, now_ms)
+
+    def size_of(self, session_id: int) -> int:
+        """How many partitions a session remembers; 0 when there is none."""
+        session = self._sessions.get(session_id)
+        return 0 if session is None else len(session.wanted)
 
     def close(self, session_id: int) -> None:
         self._sessions.pop(session_id, None)

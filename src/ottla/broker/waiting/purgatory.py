@@ -6,12 +6,14 @@ operation under it is asked whether it can be answered now. At its deadline an o
 1. Completed exactly once: the first of `try_complete() -> True` and the deadline wins, and it is forgotten everywhere.
 2. `wait` tries once more after the operation is watched: the condition may have come true between the caller's test
    and the moment we knew of it, and nobody would check again.
+3. An operation under thousands of keys says by `changed` what the change under one of them means, so that it need not
+   look at all of them each time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from ottla.broker.waiting.timer_wheel import TimerWheel
 
@@ -24,11 +26,14 @@ class Operation(Protocol):
         """The time is over: answer with what there is."""
 
 
+Changed: TypeAlias = Callable[[Hashable], bool]
+
+
 class Purgatory:
     def __init__(self, wake: Callable[[], None] | None = None) -> None:
         """`wake` is called when an operation waits whose deadline comes before all others."""
         self._wake = wake
-        self._watched: dict[Hashable, dict[int, Operation]] = {}
+        self._watched: dict[Hashable, dict[int, Changed]] = {}
         self._keys_of: dict[int, tuple[Hashable, ...]] = {}
         self._timers: TimerWheel[int] = TimerWheel()
         self._waiting: dict[int, Operation] = {}
@@ -37,14 +42,24 @@ class Purgatory:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def wait(self, operation: Operation, keys: Iterable[Hashable], deadline_ms: float) -> bool:
-        """Keep an operation until it completes; True when it could be completed at once."""
+    def wait(
+        self,
+        operation: Operation,
+        keys: Iterable[Hashable],
+        deadline_ms: float,
+        changed: Changed | None = None,
+    ) -> bool:
+        """Keep an operation until it completes; True when it could be completed at once.
+
+        `changed` is asked instead of `try_complete` when something changed under a key.
+        """
         if operation.try_complete():
             return True
         number = self._next = self._next + 1
         kept = tuple(keys)
+        asked = changed or (lambda _: operation.try_complete())
         for key in kept:
-            self._watched.setdefault(key, {})[number] = operation
+            self._watched.setdefault(key, {})[number] = asked
         self._keys_of[number] = kept
         self._waiting[number] = operation
         is_next = self._timers.set(number, deadline_ms)
@@ -61,8 +76,8 @@ class Purgatory:
         if not watched:
             return 0
         completed = 0
-        for number, operation in list(watched.items()):
-            if number in self._waiting and operation.try_complete():
+        for number, changed in list(watched.items()):
+            if number in self._waiting and changed(key):
                 self._forget(number)
                 completed += 1
         return completed
