@@ -32,7 +32,6 @@ APART_FRAME_BYTES: Final = 128 * 1024
 
 WIDE: Final = frozenset(
     {
-        "DescribeConfigs",
         "DescribeTopicPartitions",
         "Fetch",
         "ListOffsets",
@@ -41,7 +40,10 @@ WIDE: Final = frozenset(
     }
 )
 IN_STINTS: Final = WIDE | {
+    "AddPartitionsToTxn",
     "ConsumerGroupDescribe",
+    "DeleteGroups",
+    "DescribeConfigs",
     "DescribeGroups",
     "DescribeProducers",
     "DescribeTransactions",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.answers import Later, gather
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.transactions.shard import TransactionShard
+from ottla.broker.long_work import Steps
 from ottla.errors import BrokerError, OperationNotAttempted, UnknownTopicOrPartition
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -33,13 +34,21 @@ def handle(
 ) -> AddPartitionsToTxnResponse | Later[Any]:
     if context.api_version < BATCHED_SINCE:
         return _for_a_client(broker, request, context)
+    return broker.long_work.do(_steps(broker, request, context), context.connection)
+
+
+def _steps(broker: Broker, request: AddPartitionsToTxnRequest, context: RequestContext) -> Steps[Later[Any]]:
     together: Later[Any] = Later()
 
     def answered(answers: list[AddPartitionsToTxnResponse]) -> None:
         results = [result for answer in answers for result in answer.results_by_transaction]
         together.give(AddPartitionsToTxnResponse(results_by_transaction=results))
 
-    gather([_for_a_broker(broker, each, context) for each in request.transactions], answered)
+    asked = []
+    for each in request.transactions:
+        asked.append(_for_a_broker(broker, each, context))
+        yield
+    gather(asked, answered)
     return together
 
 

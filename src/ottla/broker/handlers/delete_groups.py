@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.answers import Later, gather
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.groups.shard import GroupShard
+from ottla.broker.long_work import Steps
 from ottla.errors import BrokerError
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
@@ -15,12 +16,20 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: DeleteGroupsRequest, context: RequestContext) -> Later[Any]:
+    return broker.long_work.do(_steps(broker, request, context), context.connection)
+
+
+def _steps(broker: Broker, request: DeleteGroupsRequest, context: RequestContext) -> Steps[Later[Any]]:
     together: Later[Any] = Later()
 
     def answered(answers: list[DeleteGroupsResponse]) -> None:
         together.give(DeleteGroupsResponse(results=[result for answer in answers for result in answer.results]))
 
-    gather([_one(broker, group_id, context) for group_id in dict.fromkeys(request.groups_names)], answered)
+    asked = []
+    for group_id in dict.fromkeys(request.groups_names):
+        asked.append(_one(broker, group_id, context))
+        yield
+    gather(asked, answered)
     return together
 
 
