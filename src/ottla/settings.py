@@ -27,6 +27,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Literal, Required, Self, TypedDict, TypeVar, Unpack, overload
@@ -259,6 +260,8 @@ class Setting(Generic[T]):
         if self.kind is CALLABLE and not isinstance(value, str):
             known = next((name for name, named in (self.names or {}).items() if named is value), None)
             return known or str(getattr(value, "__qualname__", type(value).__qualname__))
+        if isinstance(value, float):
+            return _java_double(value)
         return str(value)
 
     def accept(self, value: object, key: str | None = None) -> T:
@@ -288,6 +291,16 @@ class Setting(Generic[T]):
     def _refusal(self, value: object, key: str | None, problem: str) -> InvalidSetting:
         shown = HIDDEN if self.sensitive else repr(value)[:SHOWN_LIMIT]
         return InvalidSetting(f"{key or self.name}={shown}; {problem}")
+
+
+def _java_double(value: float) -> str:
+    """As Java's Double.toString writes it: 0.5, 1.0E-4, 1.7976931348623157E308."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int)
+    first, rest = str(digits[0]), "".join(map(str, digits[1:])) or "0"
+    return f"{'-' * sign}{first}.{rest}E{exponent + len(digits) - 1}"
 
 
 # --- a group of settings ---------------------------------------------------------------------------------------------

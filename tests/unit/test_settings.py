@@ -462,3 +462,19 @@ def test_an_unknown_key_in_a_file_is_refused(tmp_path):
     path.write_text("nod.id=1\n")
     with pytest.raises(UnknownSetting, match=r"did you mean 'node\.id'"):
         Broker.load(path)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        *((0.5, "0.5"), (0.0, "0.0"), (1.0, "1.0"), (0.001, "0.001"), (9_999_999.0, "9999999.0")),
+        *((1e-4, "1.0E-4"), (1e7, "1.0E7"), (-2.5e10, "-2.5E10"), (1.7976931348623157e308, "1.7976931348623157E308")),
+    ],
+)
+def test_numbers_with_a_fraction_are_written_as_java_writes_them(value, text):
+    class Ratio(Settings):
+        ratio = setting("ratio", float, default=0.0, doc="A number.")
+
+    (declared,) = Ratio.declared()
+    assert declared.text(value) == text
+    assert declared.accept(text) == value

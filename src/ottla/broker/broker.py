@@ -112,6 +112,8 @@ class Broker:
         served_apis: frozenset[int],
     ) -> None:
         self.id = broker_id
+        # One id under two names: who asks for either is told it.
+        settings = settings.replaced({"node.id": broker_id, "broker.id": broker_id})
         self.dynamic = DynamicSettings(settings)
         self.clock = clock
         self.random = random

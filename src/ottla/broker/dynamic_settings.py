@@ -20,14 +20,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeAlias
 
 from ottla.broker.settings import BrokerSettings
 from ottla.errors import InvalidConfig, InvalidSetting
-from ottla.settings import Dynamic, Setting, Source
+from ottla.settings import Dynamic, Source
 
 log = logging.getLogger(__name__)
 
@@ -41,48 +39,6 @@ ONLY_WITH_LISTENER: Final = frozenset(
         *("ssl.truststore.password", "ssl.truststore.certificates"),
     }
 )
-# One meaning under names of several units, the strongest first; DescribeConfigs lists all of them.
-SAME_MEANING: Final[tuple[tuple[str, ...], ...]] = (
-    ("log.roll.ms", "log.roll.hours"),
-    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
-    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
-)
-FALLBACKS: Final[Mapping[str, tuple[str, ...]]] = {
-    "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
-}
-
-
-class ConfigSource(IntEnum):
-    """Where a value comes from, as DescribeConfigs says it."""
-
-    DYNAMIC_TOPIC = 1
-    DYNAMIC_BROKER = 2
-    DYNAMIC_DEFAULT_BROKER = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
-
-
-class Level(NamedTuple):
-    """One of the values a setting has in layers; the text is None when it is a secret."""
-
-    name: str
-    value: str | None
-    source: ConfigSource
-
-
-@dataclass(frozen=True)
-class Described:
-    """A setting with its value in effect and the levels it was chosen from, the first one wins."""
-
-    name: str
-    setting: Setting[Any]
-    value: str | None
-    source: ConfigSource
-    levels: tuple[Level, ...]
-
-    @property
-    def read_only(self) -> bool:
-        return self.setting.dynamic is None
 
 
 class DynamicSettings:
@@ -123,42 +79,7 @@ class DynamicSettings:
         self.replace("cluster-wide", self._fitting("cluster-wide", cluster_wide))
         self.replace("per-broker", self._fitting("per-broker", per_broker))
 
-    def describe(self) -> list[Described]:
-        """Everything about every setting, for DescribeConfigs of this broker."""
-        found = [self._described(each.name, each) for each in self._static.declared()]
-        prefixed = sorted({key for layer in self._layers() for key in layer if key.startswith("listener.name.")})
-        return found + [self._described(key, _setting_of(key)) for key in prefixed]
-
-    def levels(self, names: Sequence[str], *, sensitive: bool = False) -> tuple[Level, ...]:
-        """All values of these names: by layer, in a layer by the order of names. For topics too, under the broker's
-        names of a topic setting."""
-        found = []
-        for source, layer in zip(_SOURCES, self._layers(), strict=True):
-            for name in names:
-                if (value := layer.get(name)) is not None:
-                    found.append(Level(name, None if sensitive else value, source))
-        return tuple(found)
-
     # -- inside ------------------------------------------------------------------------------------------------------
-
-    def _layers(self) -> tuple[Mapping[str, str], ...]:
-        written = self._static.written(Source.STATIC)
-        static = {name: _text(_setting_of(name), value) for name, value in written.items()}
-        return self._values["per-broker"], self._values["cluster-wide"], static, self._defaults()
-
-    def _defaults(self) -> dict[str, str]:
-        alone = {name: str(value) for name, value in self._static.written(Source.DEFAULT).items()}
-        declared = ((each, each.default) for each in self._static.declared())
-        return {each.name: each.text(value) for each, value in declared if value is not None} | alone
-
-    def _described(self, key: str, setting: Setting[Any]) -> Described:
-        levels = self.levels(names_of(key), sensitive=setting.sensitive)
-        parsed = BrokerSettings.parse_key(key)
-        seen = self.current if parsed is None else self.current.for_listener(parsed.listener, parsed.mechanism)
-        value = seen.as_dict()[setting.name]
-        shown = None if value is None or setting.sensitive else setting.text(value)
-        source = levels[0].source if levels else ConfigSource.DEFAULT
-        return Described(key, setting, shown, source, levels)
 
     def _fitting(self, scope: Dynamic, values: Mapping[str, str]) -> dict[str, str]:
         fitting: dict[str, str] = {}
@@ -184,28 +105,11 @@ class DynamicSettings:
                 raise InvalidSetting(f"{', '.join(sorted(wanted & names))} could not be applied: {cause}") from cause
 
 
-_SOURCES: Final = (
-    ConfigSource.DYNAMIC_BROKER,
-    ConfigSource.DYNAMIC_DEFAULT_BROKER,
-    ConfigSource.STATIC_BROKER,
-    ConfigSource.DEFAULT,
-)
-
-
 def changed(old: BrokerSettings, new: BrokerSettings) -> frozenset[str]:
     """The names whose values differ; a value for one listener goes by its full name."""
     before, after = old.as_dict(), new.as_dict()
     names = {name for name, value in after.items() if before[name] != value}
     return frozenset(names | _prefixed_differences(old, new))
-
-
-def names_of(key: str) -> tuple[str, ...]:
-    """The names a setting's value may come from, the strongest first."""
-    parsed = BrokerSettings.parse_key(key)
-    if parsed is not None:
-        return key, parsed.setting
-    same = next((names for names in SAME_MEANING if key in names), (key,))
-    return FALLBACKS.get(key, same)
 
 
 def _prefixed_differences(old: BrokerSettings, new: BrokerSettings) -> set[str]:
@@ -221,17 +125,6 @@ def _check_scope(scope: Dynamic, values: Mapping[str, str]) -> None:
         per_broker = declared is not None and (declared.name != key or declared.dynamic == "per-broker")
         if scope == "cluster-wide" and per_broker:
             raise InvalidSetting(f"{key} is each broker's own; set it for a broker, not for all of them")
-
-
-def _setting_of(key: str) -> Setting[Any]:
-    found = BrokerSettings.setting_of(key)
-    if found is None:
-        raise KeyError(key)
-    return found
-
-
-def _text(setting: Setting[Any], value: object) -> str:
-    return value if isinstance(value, str) else setting.text(value)
 
 
 def _take_back(told: Iterable[Told], old: BrokerSettings, new: BrokerSettings) -> None:

@@ -7,7 +7,8 @@
     what Kafka always had            DEFAULT
 
 1. A topic's setting falls back to the broker's under the broker's names (log.retention.ms and its elders for
-   retention.ms); a group's to the broker's with "group." before it.
+   retention.ms); a group's to the broker's with "group." before it. As in Kafka the elders are told only after a value
+   under the first of the names: with nothing but log.retention.hours, retention.ms is told as a default.
 2. The layers are computed from the image and what the broker was started with, and kept nowhere: there is no second
    place that could disagree.
 3. A value that was set while running and that this version does not accept any more is passed over with a warning, as
@@ -21,7 +22,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, NamedTuple
+from itertools import dropwhile
+from typing import Any, Final, NamedTuple
 
 from ottla.cluster.client_metrics import ClientMetricsSettings
 from ottla.cluster.image import ClusterImage
@@ -85,8 +87,9 @@ class ConfigRules:
         return dict(self._texts(Source.DEFAULT))
 
     def _texts(self, wanted: Source) -> Iterable[tuple[str, str]]:
+        """From the weakest to the strongest of a name, so that the strongest is the last."""
         for entry in self.broker.entries():
-            for name, text, source in entry.synonyms:
+            for name, text, source in reversed(entry.synonyms):
                 if source is wanted and text is not None:
                     yield name, text
                 elif source is wanted is Source.STATIC and entry.setting.sensitive:
@@ -146,7 +149,7 @@ def topic_in_effect(image: ClusterImage, name: str, rules: ConfigRules) -> Topic
 
 
 def broker_levels(image: ClusterImage, names: Iterable[str], rules: ConfigRules, *, secret: bool) -> list[Level]:
-    """Every value that the broker has under one of these names, the strongest first."""
+    """Every value that the broker has under one of these names, the strongest first, from the first name's on."""
     wanted = list(names)
     layers = (
         (image.config(rules.broker_resource), ConfigSource.DYNAMIC_BROKER),
@@ -154,17 +157,26 @@ def broker_levels(image: ClusterImage, names: Iterable[str], rules: ConfigRules,
         (rules.static_texts, ConfigSource.STATIC_BROKER),
         (rules.default_texts, ConfigSource.DEFAULT),
     )
-    return [
+    found = (
         Level(name, None if secret else texts[name], source)
         for texts, source in layers
         for name in wanted
         if name in texts
-    ]
+    )
+    return list(dropwhile(lambda level: level.name != wanted[0], found))
 
 
 def levels_of_broker_setting(image: ClusterImage, setting: Setting[Any], rules: ConfigRules) -> list[Level]:
-    names = [setting.name, *(other.name for other in setting.synonyms)]
+    names = (setting.name, *_ELDERS.get(setting.name, ()))
     return broker_levels(image, names, rules, secret=setting.sensitive)
+
+
+_ELDERS: Final = {
+    each.synonyms[0].name: tuple(other.name for other in each.synonyms[1:])
+    for each in TopicSettings.declared()
+    if each.synonyms
+}
+"""The broker's older names for the same meaning in other units, by its first one."""
 
 
 def levels_of_topic_setting(
@@ -172,8 +184,8 @@ def levels_of_topic_setting(
 ) -> list[Level]:
     """`own` is what the topic set."""
     names = [other.name for other in setting.synonyms] or [name for name in (setting.name,) if name in BROKER_KEYS]
-    levels = _own_level(setting, own, ConfigSource.TOPIC) + broker_levels(image, names, rules, secret=setting.sensitive)
-    return _with_default(levels, setting, names[0] if names else setting.name)
+    inherited = broker_levels(image, names, rules, secret=setting.sensitive) if names else []
+    return _own_level(setting, own, ConfigSource.TOPIC) + inherited
 
 
 def levels_of_group_setting(
@@ -190,7 +202,15 @@ def levels_of_group_setting(
 def _own_level(setting: Setting[Any], own: Mapping[str, str], source: ConfigSource) -> list[Level]:
     if setting.name not in own:
         return []
-    return [Level(setting.name, None if setting.sensitive else own[setting.name], source)]
+    return [Level(setting.name, None if setting.sensitive else _normal(setting, own[setting.name]), source)]
+
+
+def _normal(setting: Setting[Any], text: str) -> str:
+    """0.70 is told as 0.7; what this version does not accept any more as it was written."""
+    try:
+        return setting.text(setting.accept(text))
+    except InvalidConfig:
+        return text
 
 
 def _with_default(levels: list[Level], setting: Setting[Any], name: str) -> list[Level]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.dynamic_settings import ConfigSource, DynamicSettings, Level, changed
+from ottla.broker.dynamic_settings import DynamicSettings, changed
 from ottla.broker.settings import BrokerSettings
 from ottla.errors import InvalidSetting, UnknownSetting
 
@@ -103,9 +103,6 @@ def test_a_change_for_one_listener_goes_by_its_full_name(dynamic):
     key = "listener.name.plaintext.max.connections"
     assert dynamic.replace("per-broker", {key: "3"}) == {key}
     assert dynamic.current.for_listener("PLAINTEXT").max_connections == 3
-    described = {each.name: each for each in dynamic.describe()}[key]
-    assert (described.value, described.source) == ("3", ConfigSource.DYNAMIC_BROKER)
-    assert [level.name for level in described.levels] == [key, "max.connections", "max.connections"]
 
 
 def test_stored_values_that_no_longer_fit_do_not_stop_the_start(dynamic, caplog):
@@ -113,27 +110,6 @@ def test_stored_values_that_no_longer_fit_do_not_stop_the_start(dynamic, caplog)
     assert dynamic.current.topic_defaults().max_message_bytes == 7
     assert dynamic.values("cluster-wide") == {"message.max.bytes": "7"}
     assert len(caplog.records) == 3
-
-
-def test_describe_lists_levels_as_kafka_does_layer_by_layer(dynamic):
-    dynamic.replace("cluster-wide", {"log.retention.ms": "5"})
-    described = {each.name: each for each in dynamic.describe()}
-    hours = described["log.retention.hours"]
-    assert (hours.value, hours.read_only) == ("24", True)
-    assert hours.levels == (
-        Level("log.retention.ms", "5", ConfigSource.DYNAMIC_DEFAULT_BROKER),
-        Level("log.retention.hours", "24", ConfigSource.STATIC_BROKER),
-        Level("log.retention.hours", "168", ConfigSource.DEFAULT),
-    )
-    assert described["log.retention.ms"].value == "5"
-    assert not described["log.retention.ms"].read_only
-    one = described["offsets.topic.replication.factor"]
-    assert (one.value, one.source) == ("1", ConfigSource.DEFAULT)
-
-
-def test_secrets_are_described_without_their_values(dynamic):
-    dynamic.replace("per-broker", {"listener.name.plaintext.ssl.key.password": "hunter2"})
-    assert "hunter2" not in repr(dynamic.describe())
 
 
 SOME = {

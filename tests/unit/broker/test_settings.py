@@ -401,7 +401,7 @@ SOURCE = Path(ottla.__file__).parent
 def _names_read_somewhere():
     """The settings that some file outside the declarations reads as an attribute."""
     files = [path for path in SOURCE.rglob("*.py") if not path.is_relative_to(SOURCE / "broker" / "settings")]
-    files.append(SOURCE / "broker" / "settings" / "__init__.py")
+    files += [SOURCE / "broker" / "settings" / name for name in ("__init__.py", "group_level.py")]
     attributes = {word for path in files for word in re.findall(r"\.(\w+)", path.read_text())}
     return {name for name, each in OURS.items() if each.attribute in attributes}
 

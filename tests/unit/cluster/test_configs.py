@@ -251,10 +251,32 @@ def test_a_topic_setting_tells_every_layer(image: ClusterImage) -> None:
         ("log.retention.ms", "6", ConfigSource.DYNAMIC_BROKER),
         ("log.retention.ms", "7", ConfigSource.DYNAMIC_DEFAULT_BROKER),
         ("log.retention.hours", "2", ConfigSource.STATIC_BROKER),
-        ("log.retention.ms", "604800000", ConfigSource.DEFAULT),
     ]
     assert (entry.config_type, entry.read_only, entry.is_sensitive) == (5, False, False)
     assert "kept" in entry.documentation
+
+
+def test_names_of_older_units_are_told_after_the_first_name_only(image: ClusterImage) -> None:
+    """As Kafka does: a file with log.retention.hours alone leaves retention.ms a default with another value."""
+    (entry,) = describe(image, TOPIC, "t", "retention.ms").configs
+    assert (entry.value, entry.config_source, levels(entry)) == ("7200000", ConfigSource.DEFAULT, [])
+    image = setting_of(image, BROKER, "", log_retention_ms="7")
+    (entry,) = describe(image, BROKER, "1", "log.retention.ms").configs
+    assert levels(entry) == [
+        ("log.retention.ms", "7", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        ("log.retention.hours", "2", ConfigSource.STATIC_BROKER),
+    ]
+
+
+def test_a_number_is_told_as_it_is_read_not_as_it_was_written(image: ClusterImage) -> None:
+    image = setting_of(image, TOPIC, "t", min_cleanable_dirty_ratio="0.70")
+    (entry,) = describe(image, TOPIC, "t", "min.cleanable.dirty.ratio").configs
+    assert levels(entry)[0] == ("min.cleanable.dirty.ratio", "0.7", ConfigSource.TOPIC)
+
+
+def test_what_only_topics_have_has_no_level_below_the_topic(image: ClusterImage) -> None:
+    (entry,) = describe(image, TOPIC, "t", "leader.replication.throttled.replicas").configs
+    assert (entry.value, levels(entry)) == ("", [])
 
 
 def test_a_topic_inherits_what_the_broker_decides(image: ClusterImage) -> None:

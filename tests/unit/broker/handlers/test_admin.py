@@ -121,6 +121,23 @@ def test_a_default_of_all_brokers_reaches_the_topics(broker):
     assert broker.partition("orders").log.settings.retention_ms == 1234
 
 
+def test_a_broker_that_chose_its_id_tells_it_under_both_names(broker):
+    assert described(broker, BROKER, str(broker.broker.id), "node.id", "broker.id") == (
+        0,
+        {"node.id": str(broker.broker.id), "broker.id": str(broker.broker.id)},
+    )
+
+
+def test_a_broker_on_its_own_tells_one_default_for_internal_topics(broker):
+    name = "offsets.topic.replication.factor"
+    keys = [
+        DescribeConfigsResource(resource_type=BROKER, resource_name=str(broker.broker.id), configuration_keys=[name])
+    ]
+    answer = broker.ask(DescribeConfigsRequest(resources=keys, include_synonyms=True))
+    (entry,) = answer.results[0].configs
+    assert (entry.value, [(each.value, each.source) for each in entry.synonyms]) == ("1", [("1", 5)])
+
+
 def test_a_group_has_settings_of_its_own(broker):
     session = "consumer.session.timeout.ms"
     assert set_config(broker, GROUP, "g", session, "50000") == 0
