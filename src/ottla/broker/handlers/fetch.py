@@ -72,7 +72,6 @@ def _wide(broker: Broker, request: FetchRequest, context: RequestContext) -> Ste
 def _plan(
     broker: Broker, request: FetchRequest, context: RequestContext, wanted: Iterable[tuple[FetchKey, Wanted]]
 ) -> FetchPlan:
-    replica_id = request.replica_id if context.api_version < 15 else request.replica_state.replica_id
     uses_ids = context.api_version >= TOPIC_IDS_SINCE
     return broker.fetch_sessions.plan(
         request.session_id,
@@ -80,9 +79,14 @@ def _plan(
         wanted,
         _forgotten(broker, request, uses_ids),
         uses_topic_ids=uses_ids,
-        is_follower=replica_id >= 0,
+        is_follower=_is_follower(request, context),
         now_ms=broker.clock.monotonic_ms(),
     )
+
+
+def _is_follower(request: FetchRequest, context: RequestContext) -> bool:
+    replica_id = request.replica_id if context.api_version < 15 else request.replica_state.replica_id
+    return replica_id >= 0
 
 
 def _wanted(broker: Broker, request: FetchRequest, context: RequestContext) -> Iterator[tuple[FetchKey, Wanted]]:
@@ -117,6 +121,10 @@ class _Attempt:
         self._context = context
         self._plan = plan
         self._read_committed = request.isolation_level == READ_COMMITTED
+        # fetch.max.bytes is for clients; how much a follower takes at a time is its own setting.
+        limit_bytes = request.max_bytes if _is_follower(request, context) else broker.settings.fetch_max_bytes
+        self._max_bytes = min(request.max_bytes, limit_bytes)
+        self._min_bytes = min(request.min_bytes, self._max_bytes)  # more than that is never read
         self._later: Later[Any] = Later()
 
     def answer(self) -> Message | Later[Message | None]:
@@ -129,7 +137,7 @@ class _Attempt:
 
     def _try_answer(self, *, force: bool) -> bool:
         read, size_bytes, is_urgent = self._read_all()
-        if not force and not is_urgent and size_bytes < self._request.min_bytes:
+        if not force and not is_urgent and size_bytes < self._min_bytes:
             return False
         self._given = at_once(self._responding(read))
         self._later.give(self._given)
@@ -140,7 +148,7 @@ class _Attempt:
 
     def _reading(self) -> Steps[Read]:
         read = []
-        left_bytes = min(self._request.max_bytes, self._broker.settings.fetch_max_bytes)
+        left_bytes = self._max_bytes
         size_bytes = 0
         is_urgent = False
         for key, wanted in self._plan.wanted:
@@ -222,12 +230,12 @@ class _WideAttempt(_Attempt):
 
     def steps(self) -> Steps[Any]:
         read, size_bytes, is_urgent = yield from self._reading()
-        if self._request.max_wait_ms <= 0 or is_urgent or size_bytes >= self._request.min_bytes:
+        if self._request.max_wait_ms <= 0 or is_urgent or size_bytes >= self._min_bytes:
             return (yield from self._responding(read))
         self._wait(read)
         # Once more: what came while we read was told to nobody, because nobody was waiting yet.
         read, size_bytes, is_urgent = yield from self._reading()
-        if is_urgent or size_bytes >= self._request.min_bytes:
+        if is_urgent or size_bytes >= self._min_bytes:
             self._answer_soon()
         return self._later
 
@@ -254,7 +262,7 @@ class _WideAttempt(_Attempt):
         size_bytes = 0 if data.records is None else len(data.records)
         self._size_bytes += size_bytes - self._sizes.get(name, 0)
         self._sizes[name] = size_bytes
-        if self._size_bytes >= self._request.min_bytes or _is_urgent(data):
+        if self._size_bytes >= self._min_bytes or _is_urgent(data):
             self._answer_soon()
         return self._is_answering
 
