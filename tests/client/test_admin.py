@@ -21,7 +21,7 @@ from ottla.client.admin.credentials import ScramDeletion, ScramMechanism, ScramU
 from ottla.client.admin.offsets import OffsetSpec
 from ottla.client.admin.plans import PartlyFailed
 from ottla.client.admin.quotas import MatchType, QuotaFilter
-from ottla.client.admin.topics import NewTopic, NoSuchTopic, NoSuchTopicId
+from ottla.client.admin.topics import NewTopic
 from ottla.errors import (
     ElectionNotNeeded,
     GroupIdNotFound,
@@ -31,6 +31,8 @@ from ottla.errors import (
     SecurityDisabled,
     TopicAlreadyExists,
     TransactionalIdNotFound,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
     UnsupportedVersion,
 )
 from ottla.values import OffsetAndMetadata, TopicPartition
@@ -90,10 +92,14 @@ def test_of_several_the_failed_and_the_others_are_told(admin, clicks, unique_top
 
 
 def test_unknown_topics_are_said_to_be_unknown_at_once(admin):
-    with pytest.raises(NoSuchTopic):
+    with pytest.raises(UnknownTopicOrPartition):
         admin.describe_topics(["nothing"], timeout=5)
-    with pytest.raises(NoSuchTopicId):
+    with pytest.raises(UnknownTopicId):
         admin.delete_topics_by_id([b"0123456789abcdef"], timeout=5)
+    with pytest.raises(UnknownTopicOrPartition):
+        admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, "nothing")], timeout=5)
+    with pytest.raises(UnknownTopicOrPartition):
+        admin.delete_topics(["nothing"], timeout=5)
 
 
 def test_topics_are_deleted_by_name_and_by_id(admin, clicks, unique_topic):

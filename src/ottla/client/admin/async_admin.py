@@ -16,21 +16,10 @@ import os
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from random import Random
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from ottla.client.admin import (
-    access,
-    cluster,
-    configs,
-    credentials,
-    groups,
-    offsets,
-    quotas,
-    replicas,
-    topics,
-    transactions,
-)
 from ottla.client.admin.driver import Driver
+from ottla.client.admin.later import loaded_when_used
 from ottla.client.admin.plans import PartlyFailed, Plan, Question
 from ottla.client.admin.settings import AdminSettings
 from ottla.client.network import NetworkClient
@@ -39,6 +28,37 @@ from ottla.clock import Clock
 from ottla.errors import GroupIdNotFound, OttlaError, UnsupportedVersion, Unwritable
 from ottla.net.transport import Transport
 from ottla.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.client.admin import (
+        access,
+        cluster,
+        configs,
+        credentials,
+        groups,
+        offsets,
+        quotas,
+        replicas,
+        topics,
+        transactions,
+    )
+else:
+    # Each call needs one or two of these, and a command line that lists topics should not pay for all of them.
+    access, cluster, configs, credentials, groups, offsets, quotas, replicas, topics, transactions = map(
+        loaded_when_used,
+        (
+            "access",
+            "cluster",
+            "configs",
+            "credentials",
+            "groups",
+            "offsets",
+            "quotas",
+            "replicas",
+            "topics",
+            "transactions",
+        ),
+    )
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -254,12 +274,13 @@ class AsyncAdmin:
         self,
         partitions: Iterable[TopicPartition] | None = None,
         *,
-        election_type: replicas.ElectionType = replicas.ElectionType.PREFERRED,
+        election_type: replicas.ElectionType | None = None,
         timeout: float | None = None,
     ) -> dict[TopicPartition, OttlaError | None]:
-        """Let leaders be elected, for all partitions unless some are named; gives what became of each."""
+        """Let the preferred leaders be elected, for all partitions unless some are named; what became of each."""
         wanted = None if partitions is None else list(partitions)
-        return await self._ask(replicas.ElectLeaders(election_type, wanted), timeout)
+        kind = replicas.ElectionType.PREFERRED if election_type is None else election_type
+        return await self._ask(replicas.ElectLeaders(kind, wanted), timeout)
 
     async def alter_partition_reassignments(
         self,

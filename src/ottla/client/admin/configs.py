@@ -31,7 +31,8 @@ class ConfigResource(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        return f"{self.type.name.lower().replace('_', ' ')} {self.name!r}"
+        kind = self.type.name.lower().replace("_", " ")
+        return f"{kind} {self.name!r}" if self.name else f"every {kind}"
 
 
 class ConfigSource(enum.IntEnum):

@@ -35,6 +35,7 @@ class ListOffsets(Plan[TopicPartition, OffsetAndTimestamp]):
     """The offset is -1 where no record is as late as the time asked for."""
 
     route = Route.LEADER
+    final = ()  # a leader that was just elected may not know its partition yet
 
     places: Mapping[TopicPartition, Place]
     isolation_level: IsolationLevel = "read_uncommitted"

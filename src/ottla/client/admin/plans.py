@@ -4,8 +4,9 @@
 2. The route says who knows about a key: any broker, the controller, the leader of its partition, the coordinator of
    its group or transactional id, or one broker by its number. Keys for the same broker share a request, unless the
    plan says that a request has room for one.
-3. What may be tried again is on the error class: retriable errors are, after looking up the leader or coordinator
-   anew where the class asks for that; all others end their key. A key that an answer does not mention has failed too.
+3. What may be tried again is on the error class: retriable errors are, but for those the plan calls final, after
+   looking up the leader or coordinator anew where the class asks for that; all others end their key. A key that an
+   answer does not mention has failed too.
 4. `Work` is the state of a call: pending keys, results, and the error each key had last, which is what is raised when
    time is over, because "time is over" alone helps nobody.
 """
@@ -16,7 +17,14 @@ import enum
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
-from ottla.errors import BrokerError, MalformedMessage, OttlaError, broker_error
+from ottla.errors import (
+    BrokerError,
+    MalformedMessage,
+    OttlaError,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+    broker_error,
+)
 from ottla.protocol.schema import Message
 from ottla.values import TopicPartition
 
@@ -44,6 +52,8 @@ class Plan(Generic[K, V]):
 
     route: ClassVar[Route] = Route.ANY
     one_key_per_request: ClassVar[bool] = False
+    final: ClassVar[tuple[type[OttlaError], ...]] = (UnknownTopicOrPartition, UnknownTopicId)
+    """Retriable errors that are the answer here: who asks about a topic that is not there wants to hear it."""
     at_most: ClassVar[int | None] = None
     """The highest version of the request that this plan can read and write; None: all of them."""
 
@@ -179,7 +189,7 @@ class Work(Generic[K, V]):
 
     def _failed(self, key: K, error: OttlaError) -> bool:
         """Whether the key is to be asked again."""
-        if error.retriable:
+        if error.retriable and not isinstance(error, self.plan.final):
             self.last_error[key] = error
             return True
         self._end(key, error)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.client.admin.operations import AclOperation, operations_of
 from ottla.client.admin.plans import Plan, Question, Route, by_topic, error_of
-from ottla.errors import OttlaError, UnknownTopicId
+from ottla.errors import OttlaError
 from ottla.protocol.messages import create_partitions, create_topics, delete_records, delete_topics
 from ottla.protocol.messages import describe_topic_partitions as paged
 from ottla.protocol.messages import metadata as wire
@@ -153,18 +153,7 @@ class DeleteTopicsById(Plan[bytes, None]):
 
     def results(self, keys: Sequence[bytes], response: Any) -> Iterator[tuple[bytes, OttlaError | None]]:
         for each in response.responses:
-            error = error_of(each)
-            # Right after its creation an id may be unknown to a broker, so the class says "try again". For a deletion
-            # it means that there is no such topic.
-            yield each.topic_id, _final(error) if isinstance(error, UnknownTopicId) else error
-
-
-class NoSuchTopicId(OttlaError):
-    """There is no topic with this id."""
-
-
-def _final(error: UnknownTopicId) -> OttlaError:
-    return NoSuchTopicId(error.detail)
+            yield each.topic_id, error_of(each)
 
 
 @dataclass(frozen=True)
@@ -232,8 +221,7 @@ class DescribeTopics(Plan[str, TopicDescription]):
 
     def results(self, keys: Sequence[str], response: Any) -> Iterator[tuple[str, TopicDescription | OttlaError]]:
         for each in response.topics:
-            error = error_of(each)
-            yield each.name, _unless_retried(error) if error else described(each, each.partitions)
+            yield each.name, error_of(each) or described(each, each.partitions)
 
 
 @dataclass(frozen=True)
@@ -249,19 +237,7 @@ class DescribeTopicsById(Plan[bytes, TopicDescription]):
 
     def results(self, keys: Sequence[bytes], response: Any) -> Iterator[tuple[bytes, TopicDescription | OttlaError]]:
         for each in response.topics:
-            error = error_of(each)
-            yield each.topic_id, _unless_retried(error) if error else described(each, each.partitions)
-
-
-class NoSuchTopic(OttlaError):
-    """There is no such topic. Check its name, or create it."""
-
-
-def _unless_retried(error: OttlaError) -> OttlaError:
-    """For somebody who asks about a topic, "unknown" is the answer and not a reason to ask again for a minute."""
-    if getattr(error, "code", None) == 3:
-        return NoSuchTopic(error.detail)
-    return _final(error) if isinstance(error, UnknownTopicId) else error
+            yield each.topic_id, error_of(each) or described(each, each.partitions)
 
 
 @dataclass(frozen=True)
@@ -278,11 +254,7 @@ class TopicPage(Question["tuple[list[tuple[str, TopicDescription | OttlaError]],
         )
 
     def answer(self, response: Any) -> tuple[list[tuple[str, TopicDescription | OttlaError]], Any]:
-        found = []
-        for each in response.topics:
-            error = error_of(each)
-            described_topic = _unless_retried(error) if error else described(each, each.partitions)
-            found.append((each.name, described_topic))
+        found = [(each.name, error_of(each) or described(each, each.partitions)) for each in response.topics]
         return found, response.next_cursor
 
 
@@ -331,6 +303,7 @@ class DeleteRecords(Plan[TopicPartition, int]):
     """Everything before an offset goes; -1 is the end. Gives where the partition begins now."""
 
     route = Route.LEADER
+    final = ()  # a leader that was just elected may not know its partition yet
 
     before_offsets: Mapping[TopicPartition, int]
 

@@ -111,6 +111,7 @@ def _described(each: Any) -> TransactionDescription:
 
 class DescribeProducers(Plan[TopicPartition, list[ProducerState]]):
     route = Route.LEADER
+    final = ()  # a leader that was just elected may not know its partition yet
 
     def request(self, keys: Sequence[TopicPartition], timeout_ms: int) -> Message:
         topics = [
@@ -147,6 +148,7 @@ class AbortTransaction(Plan[TopicPartition, None]):
     """Write the abort marker of one producer into one partition, past its coordinator: for hanging ones only."""
 
     route = Route.LEADER
+    final = ()  # a leader that was just elected may not know its partition yet
 
     producer: ProducerIdAndEpoch
     coordinator_epoch: int

@@ -1,0 +1,146 @@
+"""What every command that speaks to a cluster has in common: where it is, who we are, how long to wait.
+
+1. Strongest first: --bootstrap-server and -X, the file of --command-config, OTTLA_BOOTSTRAP_SERVERS, localhost:9092.
+2. The file has Kafka's names, as the Java tools read it (client.properties).
+3. Whatever goes wrong ends as one sentence with what to do; nothing of the inside is shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ottla.cli.output import Failure, Output
+
+if TYPE_CHECKING:
+    from ottla.client.admin.admin import Admin
+
+DEFAULT_SERVERS: Final = "localhost:9092"
+SERVERS_VARIABLE: Final = "OTTLA_BOOTSTRAP_SERVERS"
+BOOTSTRAP: Final = "bootstrap.servers"
+
+Verbs: TypeAlias = "argparse._SubParsersAction[Any]"
+
+
+def add_verb(
+    verbs: Verbs, name: str, help_text: str, run: Callable[[argparse.Namespace], int], examples: str
+) -> argparse.ArgumentParser:
+    """A verb of a noun that speaks to a cluster."""
+    parser: argparse.ArgumentParser = verbs.add_parser(name, help=help_text)
+    describe(parser, help_text, run, examples)
+    return parser
+
+
+def describe(
+    parser: argparse.ArgumentParser, help_text: str, run: Callable[[argparse.Namespace], int], examples: str
+) -> None:
+    """Text, examples, the common options and what to run."""
+    parser.description = f"{help_text[0].upper()}{help_text[1:]}."
+    parser.epilog = examples
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    group = parser.add_argument_group("connection")
+    group.add_argument(
+        "-b",
+        "--bootstrap-server",
+        metavar="HOST:PORT",
+        help=f"one or more brokers, with commas between them (default: ${SERVERS_VARIABLE}, else {DEFAULT_SERVERS})",
+    )
+    group.add_argument("--command-config", type=Path, metavar="FILE", help="a file with client settings")
+    group.add_argument(
+        "-X",
+        "--command-property",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="one client setting; may be repeated",
+    )
+    group.add_argument("--timeout", type=float, default=30.0, metavar="S", help="seconds to wait at most (30)")
+    parser.set_defaults(run=run)
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    """A table for people or JSON for programs."""
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="a table, or JSON for programs")
+
+
+def settings_of(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> dict[str, object]:
+    """The client settings that the options ask for."""
+    from ottla.errors import OttlaError
+    from ottla.settings import read_properties
+
+    settings: dict[str, object] = {BOOTSTRAP: environment.get(SERVERS_VARIABLE) or DEFAULT_SERVERS}
+    if options.command_config is not None:
+        try:
+            settings |= read_properties(options.command_config)
+        except OSError as error:
+            raise Failure(f"cannot read {options.command_config}: {error.strerror}") from None
+        except OttlaError as error:
+            raise Failure(str(error)) from None
+    settings |= pairs(options.command_property, "-X")
+    if options.bootstrap_server is not None:
+        settings[BOOTSTRAP] = options.bootstrap_server
+    return settings
+
+
+def pairs(words: list[str], option: str) -> dict[str, str]:
+    """NAME=VALUE words as a dictionary."""
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name.strip():
+            raise Failure(f"{option} {word}: write it as NAME=VALUE")
+        found[name.strip()] = value.strip()
+    return found
+
+
+@contextmanager
+def sentences() -> Iterator[None]:
+    """Errors of the client leave as one sentence."""
+    from ottla.errors import OttlaError
+
+    try:
+        yield
+    except OttlaError as error:
+        raise Failure(str(error)) from None
+    except TimeoutError as error:
+        raise Failure(f"{error}. Is the cluster reachable? Try: ottla doctor") from None
+
+
+@contextmanager
+def admin_of(options: argparse.Namespace) -> Iterator[Admin]:
+    """An admin client for as long as the command runs."""
+    from ottla.client.admin.admin import Admin
+
+    with sentences():
+        settings = settings_of(options)
+        settings.setdefault("default.api.timeout.ms", max(int(options.timeout * 1000), 1))
+        settings.setdefault("request.timeout.ms", max(int(options.timeout * 1000), 1))
+        with Admin(settings) as admin:
+            yield admin
+
+
+def output_of(options: argparse.Namespace) -> Output:
+    import sys
+
+    return Output(sys.stdout, form=options.format)
+
+
+def ensure(condition: object, sentence: str) -> None:
+    """The sentence as a failure unless the condition holds."""
+    if not condition:
+        raise Failure(sentence)
+
+
+def confirmed(question: str, *, yes: bool) -> bool:
+    """Whether to go on: said by --yes, else asked on a terminal; without a terminal nobody can be asked."""
+    import sys
+
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise Failure(f"{question} Nobody can be asked here; add --yes if you mean it")
+    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
