@@ -50,6 +50,7 @@ DEFAULT_BROKER_ID: Final = 0
 DRAIN_LIMIT_MS: Final = 5_000
 QUIET_LIMIT_MS: Final = 30_000
 QUIET_STEP_MS: Final = 2
+LISTEN_BACKLOG: Final = 1_024
 WORKERS: Final = 4
 CONNECTION_LIMITS: Final = (
     "max.connections",
@@ -244,7 +245,11 @@ class Server:
         bound: list[Endpoint] = []
         for each in self.settings.endpoints:
             port = await acceptor.listen(
-                each.name, each.host, each.port, backlog=self.settings.socket_listen_backlog_size
+                each.name,
+                each.host,
+                each.port,
+                backlog=_backlog(self.settings),
+                login_limit_bytes=self.settings.sasl_server_max_receive_size if "SASL" in each.protocol else None,
             )
             bound.append(each._replace(port=port))
         told = advertise(self.settings.advertised_endpoints, bound, socket.gethostname())
@@ -284,6 +289,14 @@ def _limits(settings: BrokerSettings) -> dict[str, Any]:
         "overrides": parse_connection_overrides(settings.max_connections_per_ip_overrides),
         "per_second": settings.max_connection_creation_rate,
     }
+
+
+def _backlog(settings: BrokerSettings) -> int:
+    """What was asked for. Otherwise more than Kafka's 50: there a thread does nothing but accept, here the loop accepts
+    between two requests, and whoever finds the queue full is silent for the second that TCP waits before it tries
+    again. The system has a limit of its own (net.core.somaxconn)."""
+    wanted = settings.socket_listen_backlog_size
+    return wanted if "socket.listen.backlog.size" in settings.given_names() else max(wanted, LISTEN_BACKLOG)
 
 
 def _or_system(size_bytes: int) -> int | None:

@@ -36,11 +36,9 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 SIZE: Final = struct.Struct(">i")
 REQUEST_SIZE_LIMIT_BYTES: Final = 104_857_600
 """Kafka's socket.request.max.bytes; also what a client accepts as an answer unless told otherwise."""
-UNAUTHENTICATED_SIZE_LIMIT_BYTES: Final = 524_288
-"""What a peer may send before we know who it is."""
 CHUNK_BYTES: Final = 131_072
 FIRST_CHUNK_BYTES: Final = 4_096
-GROWTH_BYTES: Final = 262_144
+GROWTH_BYTES: Final = 65_536
 SPARES_LIMIT: Final = 8
 SPARE_LIMIT_BYTES: Final = 1_114_112
 """One megabyte and what a request has around it."""

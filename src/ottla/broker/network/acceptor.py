@@ -2,10 +2,12 @@
 
 1. Connections are limited: in total, per address, and in how fast new ones may come. Who is over a limit is turned away
    at once; nobody else notices.
-2. A connection without a request for connections.max.idle.ms is closed.
+2. A connection without a request for connections.max.idle.ms is closed; bytes that make no request do not count. So is
+   one whose client has read nothing for that long of what it asked for.
 3. Until `release` is called connections are let in and their requests wait: a port must be known before the cluster
    can be told where this broker is.
-4. `close` stops listening; `drain` waits, bounded, until what is being answered has left, then closes the rest.
+4. Whoever has to say first who he is may send only small requests until he has.
+5. `close` stops listening; `drain` waits, bounded, until what is being answered has left, then closes the rest.
 """
 
 from __future__ import annotations
@@ -74,9 +76,11 @@ class ConnectionLimits:
 class _Guarded(Connection):
     """A connection that is counted from its first moment to its last."""
 
-    def __init__(self, acceptor: Acceptor, number: int, listener: str) -> None:
+    def __init__(self, acceptor: Acceptor, number: int, listener: str, login_limit_bytes: int | None) -> None:
         super().__init__(number, listener, acceptor.dispatcher, acceptor.gone)
         self._acceptor = acceptor
+        self._login_limit_bytes = login_limit_bytes  # None: nobody has to say who he is
+        self._full_limit_bytes = 0
         self.counted_address: str | None = None
 
     def opened(self, link: Link) -> None:
@@ -89,13 +93,25 @@ class _Guarded(Connection):
         self.counted_address = address
         self.last_active_ms = self._acceptor.clock.monotonic_ms()
         super().opened(link)
+        if self._login_limit_bytes is not None:
+            self._full_limit_bytes = link.frame_limit_bytes
+            link.frame_limit_bytes = min(self._full_limit_bytes, self._login_limit_bytes)
         if self._acceptor.is_holding:
             link.pause_reading()
+
+    def authenticated(self, principal: str) -> None:
+        super().authenticated(principal)
+        if self._login_limit_bytes is not None and self._link is not None:
+            self._link.frame_limit_bytes = self._full_limit_bytes
 
     def frame_received(self, frame: memoryview) -> None:
         if self.counted_address is not None:
             self.last_active_ms = self._acceptor.clock.monotonic_ms()
             super().frame_received(frame)
+
+    def writable_changed(self, writable: bool) -> None:
+        self.last_active_ms = self._acceptor.clock.monotonic_ms()
+        super().writable_changed(writable)
 
     def closed(self, error: OttlaError | None) -> None:
         if self.counted_address is not None:
@@ -136,10 +152,15 @@ class Acceptor:
     def connections(self) -> list[Connection]:
         return list(self._connections.values())
 
-    async def listen(self, name: str, host: str, port: int, *, backlog: int) -> int:
-        """Open one endpoint; gives the port, which is another one when 0 was asked for."""
+    async def listen(
+        self, name: str, host: str, port: int, *, backlog: int, login_limit_bytes: int | None = None
+    ) -> int:
+        """Open one endpoint; gives the port, which is another one when 0 was asked for.
+
+        `login_limit_bytes` says how large a request may be before its sender is known; None where nobody asks.
+        """
         listener = await self._transport.serve(
-            host, port, self._maker(name), settings=self._link_settings, backlog=backlog
+            host, port, self._maker(name, login_limit_bytes), settings=self._link_settings, backlog=backlog
         )
         self._listeners.append(listener)
         if self._idle_timer is None:
@@ -166,10 +187,10 @@ class Acceptor:
     def gone(self, connection: Connection) -> None:
         self._connections.pop(connection.number, None)
 
-    def _maker(self, name: str) -> Callable[[], Connection]:
+    def _maker(self, name: str, login_limit_bytes: int | None) -> Callable[[], Connection]:
         def make() -> Connection:
             self._numbers += 1
-            connection = _Guarded(self, self._numbers, name)
+            connection = _Guarded(self, self._numbers, name, login_limit_bytes)
             self._connections[self._numbers] = connection
             return connection
 
@@ -177,12 +198,16 @@ class Acceptor:
 
     def _look_for_idle_ones_later(self) -> None:
         wait_ms = min(IDLE_LOOK_MS, self._idle_ms)
-        self._idle_timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._close_idle_ones)
+        self._idle_timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._look_for_idle_ones)
 
-    def _close_idle_ones(self) -> None:
+    def _look_for_idle_ones(self) -> None:
+        self.close_idle_ones()
+        self._look_for_idle_ones_later()
+
+    def close_idle_ones(self) -> None:
+        """Close who has been idle for too long."""
         border_ms = self.clock.monotonic_ms() - self._idle_ms
         for connection in self.connections:
-            if connection.is_idle and connection.last_active_ms < border_ms:
+            if (connection.is_idle or connection.is_stuck) and connection.last_active_ms < border_ms:
                 log.debug("%s: closed after %d ms without a request", connection.name, self._idle_ms)
                 connection.close()
-        self._look_for_idle_ones_later()

@@ -31,6 +31,7 @@ from ottla.storage.records_file import FileSlice
 log = logging.getLogger(__name__)
 
 OUTBOX_LIMIT_BYTES: Final = 2 * 1024 * 1024
+ANONYMOUS: Final = "User:ANONYMOUS"
 
 Piece: TypeAlias = Any  # bytes-like, or a FileSlice
 Answer: TypeAlias = Sequence[Piece]
@@ -51,7 +52,7 @@ class Connection:
     def __init__(self, number: int, listener: str, dispatcher: Dispatcher, gone: Callable[[Connection], None]) -> None:
         self.number = number
         self.listener = listener
-        self.principal = "User:ANONYMOUS"
+        self.principal = ANONYMOUS
         self.client_software = ("unknown", "unknown")
         self.last_active_ms = 0.0
         self._dispatcher = dispatcher
@@ -81,6 +82,15 @@ class Connection:
     @property
     def is_idle(self) -> bool:
         return not self._order.waiting_count and not self._outbox
+
+    @property
+    def is_stuck(self) -> bool:
+        """It waits for its client to read."""
+        return self._link is not None and not self._link.writable
+
+    def authenticated(self, principal: str) -> None:
+        """Who its client is, is known now."""
+        self.principal = principal
 
     @property
     def is_gone(self) -> bool:

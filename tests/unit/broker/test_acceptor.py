@@ -1,0 +1,135 @@
+"""Who has not said who he is sends little; who sends no request or reads nothing is closed."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from ottla.broker import server
+from ottla.broker.answers import Later
+from ottla.broker.network.acceptor import IDLE_LOOK_MS, Acceptor, ConnectionLimits
+from ottla.broker.network.processor import Connection
+from ottla.broker.settings import BrokerSettings
+from ottla.net.transport import LinkSettings
+from ottla.testing.clock import ManualClock
+
+IDLE_MS = 60_000
+FULL_LIMIT_BYTES, LOGIN_LIMIT_BYTES = 1 << 26, 1 << 19
+
+
+class FakeLink:
+    def __init__(self) -> None:
+        self.writable, self.end = True, ""
+        self.remote_address, self.local_address = ("10.0.0.1", 1234), None
+        self.frame_limit_bytes = FULL_LIMIT_BYTES
+
+    def write(self, buffers: Any) -> None: ...
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+
+    def close(self) -> None:
+        self.end = "closed"
+
+    def abort(self, reason: object = None) -> None:
+        self.end = "aborted"
+
+
+class Door:
+    """A transport and its listener: whoever knocks is let in."""
+
+    port, addresses = 9092, ()
+
+    async def serve(self, host: str, port: int, make_events: Callable[[], Any], **_: Any) -> "Door":
+        self.make_events = make_events
+        return self
+
+    def knock(self) -> tuple[Connection, FakeLink]:
+        connection, link = self.make_events(), FakeLink()
+        connection.opened(link)
+        return connection, link
+
+    def close(self) -> None: ...
+
+
+class Patient:
+    """A dispatcher that never answers."""
+
+    def dispatch(self, frame: memoryview, connection: Connection) -> Any:
+        return Later()
+
+
+def run(test: Callable[[Acceptor, Door, ManualClock], Coroutine[Any, Any, None]]) -> None:
+    async def begin() -> None:
+        clock, door = ManualClock(), Door()
+        limits = ConnectionLimits(total=10, per_address=10, overrides={}, per_second=100)
+        acceptor = Acceptor(
+            door,  # type: ignore[arg-type]
+            Patient(),
+            clock=clock,
+            limits=limits,
+            link_settings=LinkSettings(),
+            idle_ms=IDLE_MS,
+        )
+        acceptor.release()
+        await test(acceptor, door, clock)
+        acceptor.close()
+
+    asyncio.run(begin())
+
+
+@pytest.mark.parametrize("login_limit_bytes", [None, LOGIN_LIMIT_BYTES, 2 * FULL_LIMIT_BYTES])
+def test_requests_are_small_until_it_is_known_who_sends_them(login_limit_bytes: int | None) -> None:
+    async def test(acceptor: Acceptor, door: Door, clock: ManualClock) -> None:
+        await acceptor.listen("ANY", "localhost", 0, backlog=1, login_limit_bytes=login_limit_bytes)
+        connection, link = door.knock()
+        assert link.frame_limit_bytes == min(FULL_LIMIT_BYTES, login_limit_bytes or FULL_LIMIT_BYTES)
+        connection.authenticated("User:alice")
+        assert connection.principal == "User:alice"
+        assert link.frame_limit_bytes == FULL_LIMIT_BYTES
+
+    run(test)
+
+
+def test_a_connection_without_requests_is_closed_and_one_with_a_waiting_request_is_not() -> None:
+    async def test(acceptor: Acceptor, door: Door, clock: ManualClock) -> None:
+        await acceptor.listen("ANY", "localhost", 0, backlog=1)
+        (_, silent), (asking, waiting) = door.knock(), door.knock()
+        asking.frame_received(memoryview(b"request"))
+        clock.move(IDLE_MS - 1)
+        acceptor.close_idle_ones()
+        assert (silent.end, waiting.end) == ("", "")
+        clock.move(2)
+        acceptor.close_idle_ones()
+        assert (silent.end, waiting.end) == ("closed", "")
+
+    run(test)
+
+
+def test_a_client_that_reads_nothing_is_closed_and_one_that_reads_slowly_is_not() -> None:
+    async def test(acceptor: Acceptor, door: Door, clock: ManualClock) -> None:
+        await acceptor.listen("ANY", "localhost", 0, backlog=1)
+        clients = [door.knock() for _ in range(2)]
+        for connection, link in clients:
+            connection.frame_received(memoryview(b"request"))
+            link.writable = False
+            connection.writable_changed(False)
+        (slow, slow_link), (_, deaf_link) = clients
+        clock.move(IDLE_MS - 1)
+        for writable in (True, False):  # a megabyte was read, and there was more to write
+            slow_link.writable = writable
+            slow.writable_changed(writable)
+        clock.move(2)
+        acceptor.close_idle_ones()
+        assert (slow_link.end, deaf_link.end) == ("", "closed")
+
+    run(test)
+
+
+def test_idle_connections_are_looked_for_often_enough() -> None:
+    assert BrokerSettings({}).connections_max_idle_ms >= IDLE_LOOK_MS * 10
+
+
+@pytest.mark.parametrize(("given", "backlog"), [({}, server.LISTEN_BACKLOG), ({"socket.listen.backlog.size": "7"}, 7)])
+def test_more_than_kafka_may_wait_to_be_accepted_unless_told_otherwise(given: dict[str, str], backlog: int) -> None:
+    assert server._backlog(BrokerSettings(given)) == backlog
