@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-import ssl
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from ottla import __version__
-from ottla.client.security import security_of
+from ottla.client.security import Security, security_of
 from ottla.client.settings import ClientSettings
 from ottla.clock import Clock
-from ottla.net.handshake import Authenticator
 from ottla.net.peer import PeerSettings, RandomSource
 from ottla.net.transport import LinkSettings, Transport
-from ottla.values import Node
 
 ANSWER_LIMIT_BYTES: Final = 1 << 30
 IN_FLIGHT_LIMIT: Final = 100  # for clients that declare no limit of their own, as Java's consumer
@@ -30,8 +26,7 @@ class ConnectionOptions:
     random: RandomSource
     peer: PeerSettings
     link: LinkSettings
-    tls: ssl.SSLContext | None
-    authenticator: Callable[[Node], Callable[[], Authenticator]] | None
+    security: Security
     security_protocol: str
 
 
@@ -41,7 +36,6 @@ def connection_options(
     """What the settings say about every connection."""
     idle_ms = settings.connections_max_idle_ms
     in_flight = settings.as_dict().get("max.in.flight.requests.per.connection")
-    security = security_of(settings)
     return ConnectionOptions(
         transport=transport,
         clock=clock,
@@ -62,8 +56,7 @@ def connection_options(
             send_buffer_bytes=_buffer(settings.send_buffer_bytes),
             receive_buffer_bytes=_buffer(settings.receive_buffer_bytes),
         ),
-        tls=security.tls,
-        authenticator=security.authenticator,
+        security=security_of(settings, clock=clock, random=random),
         security_protocol=settings.security_protocol,
     )
 

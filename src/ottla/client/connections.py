@@ -15,7 +15,7 @@ import asyncio
 import copy
 import math
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from ottla.client.connection_options import ConnectionOptions
@@ -73,6 +73,7 @@ class WatchedConnection(NodeConnection):
         clock: Clock,
         tls: ssl.SSLContext | None = None,
         link_settings: LinkSettings | None = None,
+        prepare: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         super().__init__(peer, transport=transport, clock=clock, tls=tls, link_settings=link_settings)
         self.node = node
@@ -81,6 +82,7 @@ class WatchedConnection(NodeConnection):
         self.was_answered = False
         self._watch_clock = clock
         self._on_change = on_change
+        self._prepare = prepare
         self._watchers: set[asyncio.Future[None]] = set()
 
     @property
@@ -104,6 +106,8 @@ class WatchedConnection(NodeConnection):
     async def attempt(self, timeout_ms: float) -> None:
         """Be ready, with at most one attempt to connect; raises why not."""
         deadline_ms = self._watch_clock.monotonic_ms() + timeout_ms
+        if self._prepare is not None and self.peer.state is State.DISCONNECTED:
+            await self._prepared(timeout_ms)
         while not self.is_ready:
             if self.is_backing_off:
                 raise copy.copy(self.peer.failure) or NotConnected("it is backing off")
@@ -112,6 +116,17 @@ class WatchedConnection(NodeConnection):
                 self.happened(self.peer.connect, until_ms=-math.inf)
             if not self.is_ready and not self.is_backing_off and not await self.change(deadline_ms):
                 raise NotConnected(f"{self.peer.host}:{self.peer.port} was not ready within {timeout_ms:.0f} ms")
+
+    async def _prepared(self, timeout_ms: float) -> None:
+        """What a login needs beforehand, a token for example."""
+        assert self._prepare is not None, "asked for only when there is something to prepare"
+        preparing = asyncio.ensure_future(self._prepare())
+        try:
+            if not await within(preparing, self._watch_clock, timeout_ms):
+                raise NotConnected(f"no token for the login came within {timeout_ms:.0f} ms")
+            preparing.result()
+        finally:
+            preparing.cancel()
 
     async def change(self, deadline_ms: float) -> bool:
         """Wait for the next change of state; False when the time is over first."""
@@ -153,11 +168,14 @@ class Connections:
     async def close(self) -> None:
         """Close them all, and wait for those that were retired before."""
         connections, self._by_id = self.all(), {}
-        await asyncio.gather(*(each.close() for each in connections), *self._closing, return_exceptions=True)
+        ends = [each.close() for each in connections]
+        if self._options.security.close is not None:
+            ends.append(_awaited(self._options.security.close()))
+        await asyncio.gather(*ends, *self._closing, return_exceptions=True)
 
     def _made(self, node: Node) -> WatchedConnection:
         options = self._options
-        login = None if options.authenticator is None else options.authenticator(node)
+        login = options.security.authenticator
         peer = Peer(node.host, node.port, random=options.random, settings=options.peer, authenticator=login)
         return WatchedConnection(
             node,
@@ -165,7 +183,8 @@ class Connections:
             on_change=self._on_change,
             transport=options.transport,
             clock=options.clock,
-            tls=options.tls,
+            tls=options.security.tls,
+            prepare=options.security.prepare,
             link_settings=options.link,
         )
 
@@ -200,3 +219,7 @@ class Connections:
         if not connection.node.is_bootstrap and not connection.was_ready:
             hint += "; see that advertised.listeners of that broker is an address this machine can reach"
         return hint
+
+
+async def _awaited(awaitable: Awaitable[None]) -> None:
+    await awaitable
