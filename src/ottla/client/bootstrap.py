@@ -27,7 +27,7 @@ async def _canonical(address: Address) -> list[Address]:
     loop = asyncio.get_running_loop()
     try:
         places = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-        names = [await loop.getnameinfo(place[4], socket.NI_NAMEREQD) for place in places]
+        names = [await loop.getnameinfo((str(place[4][0]), address.port), socket.NI_NAMEREQD) for place in places]
     except (OSError, UnicodeError):
         return [address]
     return [Address(name, address.port) for name, _ in names] or [address]

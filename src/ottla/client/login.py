@@ -7,7 +7,7 @@ during a long session, a fresh one is there.
 1. One fetch at a time; whoever needs the token meanwhile waits for the same one.
 2. A fetch that fails while the old token is still good is logged and tried again with a growing wait.
 3. A provider is a function without arguments, or with one (confluent-kafka's oauth_cb, which is given the text of
-   sasl.oauthbearer.config and here an empty one). It may be async; one that is not runs in a thread. It gives a text, or
+   sasl.oauthbearer.config and here an empty one). It is called in a thread and may be async. It gives a text, or
    (text, end of life in seconds since 1970, ...) as confluent-kafka wants it, or a Token.
 """
 
@@ -89,11 +89,10 @@ class TokenLogin:
 def from_provider(provider: Callable[..., Any]) -> Callable[[], Awaitable[Token]]:
     """A fetch from a function of the user's."""
     arguments = ("",) if _wants_one(provider) else ()
-    is_async = inspect.iscoroutinefunction(provider) or inspect.iscoroutinefunction(getattr(provider, "__call__", None))
 
     async def fetch() -> Token:
         try:
-            given = provider(*arguments) if is_async else await asyncio.to_thread(provider, *arguments)
+            given = await asyncio.to_thread(provider, *arguments)
             return as_token(await given if inspect.isawaitable(given) else given)
         except OttlaError:
             raise

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.client.jaas import JaasEntry, parse_jaas
 from ottla.client.login import TokenLogin, from_provider
-from ottla.client.oidc import Endpoint, from_endpoint
 from ottla.client.retries import Backoff, RandomSource
 from ottla.client.security_settings import SecuritySettings
 from ottla.clock import Clock
@@ -32,6 +31,9 @@ from ottla.net.sasl.plain import PlainClient
 from ottla.net.sasl.scram import HASHES, ScramClient
 from ottla.net.tls import VERSIONS, TlsOptions, client_context
 from ottla.settings import Password
+
+if TYPE_CHECKING:
+    from ottla.client.oidc import Endpoint
 
 MODULES: Final = {
     "PLAIN": "PlainLoginModule",
@@ -179,8 +181,10 @@ def _token_source(
         raise InvalidSetting("a token provider and sasl.oauthbearer.token.endpoint.url are given; give one of them")
     if provider is not None:
         return from_provider(provider)
-    options = {} if entry is None else entry.options
+    options: Mapping[str, str] = {} if entry is None else entry.options
     if url is not None:
+        from ottla.client.oidc import from_endpoint  # it loads an HTTP client, which few need
+
         limit_ms = settings.sasl_login_retry_backoff_max_ms
         return from_endpoint(_endpoint(settings, url, options), clock=clock, backoff=backoff, limit_ms=limit_ms)
     if settings.sasl_oauthbearer_method == "oidc" or settings.sasl_login_callback_handler_class is not None:
@@ -193,8 +197,9 @@ def _token_source(
     )
 
 
-def _endpoint(settings: SecuritySettings, url: str, options: object) -> Endpoint:
-    given = options if isinstance(options, dict) else {}
+def _endpoint(settings: SecuritySettings, url: str, given: Mapping[str, str]) -> Endpoint:
+    from ottla.client.oidc import Endpoint
+
     client_id = settings.sasl_oauthbearer_client_credentials_client_id or given.get("clientId")
     secret = _seen(settings.sasl_oauthbearer_client_credentials_client_secret) or given.get("clientSecret")
     if not client_id or not secret:
@@ -204,10 +209,12 @@ def _endpoint(settings: SecuritySettings, url: str, options: object) -> Endpoint
     return Endpoint(url, client_id, secret, scope, settings.sasl_login_read_timeout_ms)
 
 
-def _unsecured(options: object, clock: Clock) -> Callable[[], Awaitable[Token]]:
+def _unsecured(given: Mapping[str, str], clock: Clock) -> Callable[[], Awaitable[Token]]:
     """Java's token without a signature, made of the options of the JAAS entry."""
-    given = options if isinstance(options, dict) else {}
-    life_s = float(given.get("unsecuredLoginLifetimeSeconds", _UNSECURED_LIFE_S))
+    try:
+        life_s = float(given.get("unsecuredLoginLifetimeSeconds", _UNSECURED_LIFE_S))
+    except ValueError:
+        raise InvalidSetting("unsecuredLoginLifetimeSeconds in sasl.jaas.config is not a number") from None
     claims = {name.removeprefix(_CLAIM): value for name, value in given.items() if name.startswith(_CLAIM)}
 
     async def fetch() -> Token:
