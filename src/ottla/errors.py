@@ -743,7 +743,7 @@ class UnknownSetting(InvalidConfig):
 
 
 class InvalidSetting(InvalidConfig):
-    """A setting cannot have this value. Choose one that is permitted."""
+    """A setting cannot have this value."""
 
 
 # --- local errors: they have no code and never travel ----------------------------------------------------------------

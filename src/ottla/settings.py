@@ -533,28 +533,39 @@ def read_properties(path: Path) -> dict[str, str]:
 
 def parse_properties(text: str) -> dict[str, str]:
     """The pairs of a text in Java's .properties syntax; when a key comes twice the last one counts, as in Java."""
-    pairs = {}
-    for line in _logical_lines(text):
+    return {key: value for _, key, value in _numbered_pairs(text)}
+
+
+def lines_of_properties(path: Path) -> dict[str, int]:
+    """On which line of a .properties file each key stands; the last one where it comes twice."""
+    text = path.read_bytes()[:PROPERTIES_LIMIT_BYTES].decode("iso-8859-1")
+    return {key: number for number, key, _ in _numbered_pairs(text)}
+
+
+def _numbered_pairs(text: str) -> Iterator[tuple[int, str, str]]:
+    for number, line in _logical_lines(text):
         found = _PAIR.fullmatch(line)
         if found is not None:
-            pairs[_unescaped(found[1])] = _unescaped(found[2])
-    return pairs
+            yield number, _unescaped(found[1]), _unescaped(found[2])
 
 
-def _logical_lines(text: str) -> Iterator[str]:
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines with what was continued put together, and the number each begins on."""
     held: str | None = None
-    for natural in re.split(r"\r\n|\r|\n", text):
+    first = 0
+    for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), 1):
         line = natural.lstrip(" \t\f")
         if held is None and (not line or line[0] in "#!"):
             continue
+        first = number if held is None else first
         backslashes = len(line) - len(line.rstrip("\\"))
         if backslashes % 2:
             held = (held or "") + line[:-1]
             continue
-        yield (held or "") + line
+        yield first, (held or "") + line
         held = None
     if held:
-        yield held
+        yield first, held
 
 
 def _unescaped(text: str) -> str:

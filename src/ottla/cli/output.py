@@ -18,6 +18,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import textwrap
 import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TextIO
@@ -26,6 +28,8 @@ OK: Final = 0
 FAILED: Final = 1
 INTERRUPTED: Final = 130  # what a shell says of a program ended by Ctrl-C
 BROKEN_PIPE: Final = 141  # and of one that wrote into a closed pipe
+
+PARAGRAPH_COLUMNS: Final = 100  # longer lines are hard to read, however wide the terminal is
 
 Form = Literal["text", "json"]
 
@@ -51,6 +55,14 @@ class Output:
         """A line for people; programs that asked for JSON do not get it."""
         if self.form == "text":
             print(escaped(text), file=self.stream)
+
+    def paragraph(self, text: str, *, indent: str) -> None:
+        """A text for people, in lines that fit the terminal."""
+        if self.form == "text":
+            width = min(shutil.get_terminal_size().columns, PARAGRAPH_COLUMNS)
+            print(
+                textwrap.fill(escaped(text), width, initial_indent=indent, subsequent_indent=indent), file=self.stream
+            )
 
     def value(self, value: Any) -> None:
         """One value as JSON, whatever the form."""

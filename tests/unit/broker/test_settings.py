@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import ottla
 from ottla.broker.settings import BrokerSettings, Endpoint
 from ottla.broker.settings.endpoints import advertise, is_loopback, parse_address, parse_listeners, parse_protocol_map
+from ottla.broker.settings.group_level import LIMITS
 from ottla.broker.settings.listeners import parse_connection_overrides
 from ottla.broker.settings.without_effect import MEANINGLESS, NOT_YET, refuse_false_safety, warnings
 from ottla.errors import InvalidSetting, UnknownSetting
@@ -407,5 +408,6 @@ def _names_read_somewhere():
 
 
 def test_a_setting_is_read_or_said_to_have_no_effect():
-    unread = OURS.keys() - _names_read_somewhere() - NOT_YET - MEANINGLESS - BROKER_KEYS
+    limits = {name for each in LIMITS.values() for name in each}
+    unread = OURS.keys() - _names_read_somewhere() - NOT_YET - MEANINGLESS - BROKER_KEYS - limits
     assert unread == set()

@@ -5,7 +5,9 @@ import errno
 import json
 import logging
 import os
+import re
 import signal
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import pytest
 from ottla.cli.commands.broker import explain, read_settings, run_start
 from ottla.cli.main import main, make_parser
 from ottla.cli.output import FAILED, OK, Failure
-from ottla.errors import InvalidSetting, UnknownSetting
+from ottla.errors import InvalidConfig, InvalidSetting, UnknownSetting
 
 
 @dataclass
@@ -102,6 +104,56 @@ def test_unknown_names_in_the_file_or_after_set_end_the_start(properties):
         settings_of("--config", properties("num.partition=3"))
     with pytest.raises(UnknownSetting, match=r"did you mean 'log\.dir'"):
         settings_of("--set", "log.dirz=x")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("# a comment\n\nnum.partition=3", "server.properties, line 3"),
+        ("num.partitions=3\nlog.retention.ms=\\\n  soon", "server.properties, line 2"),
+        ("broker.id=1\nnum.partitions=3\nnode.id=2", "server.properties, lines 1, 3"),
+    ],
+)
+def test_a_wrong_line_of_the_file_is_named(properties, text, place):
+    with pytest.raises(InvalidConfig) as error:
+        settings_of("--config", properties(text))
+    assert f"{place})" in str(error.value)
+
+
+def test_the_file_is_not_blamed_for_what_came_from_elsewhere(properties):
+    with pytest.raises(InvalidConfig) as error:
+        settings_of("--config", properties("num.partitions=3"), "--set", "num.partitions=x")
+    assert "line" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("listen", "sentence"),
+    [
+        ("127.0.0.1:99999", "the port 99999 is above 65535"),
+        ("127.0.0.1:abc", "the port 'abc' is no number"),
+        ("127.0.0.1", "the port is missing"),
+        ("9092", "the host is missing"),
+        ("a:b:c:1", "this is no address"),
+    ],
+)
+def test_an_address_that_is_none_is_told_what_is_wrong(listen, sentence):
+    with pytest.raises(InvalidConfig) as error:
+        settings_of("--listen", listen)
+    assert sentence in str(error.value)
+    with pytest.raises(InvalidConfig) as error:
+        settings_of("--set", f"listeners=PLAINTEXT://{listen}")
+    assert sentence in str(error.value)
+
+
+def test_a_host_that_nobody_knows_is_not_called_open_to_all(monkeypatch):
+    def unknown(*_):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(Failure, match="nobody knows a host of that name"):
+        settings_of("--listen", "nowhere:9092")
+    settings = settings_of("--set", "listeners=PLAINTEXT://nowhere:9092", "--insecure")
+    assert "nobody knows" in explain(socket.gaierror(socket.EAI_NONAME, "?"), settings)
 
 
 def test_unknown_names_in_the_environment_are_a_warning_without_their_values():
@@ -255,6 +307,46 @@ def test_settings_without_effect_are_named_once(capsys):
     ]
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "offsets.topic.replication.factor",
+        "transaction.state.log.replication.factor",
+        "transaction.state.log.min.isr",
+    ],
+)
+def test_replicas_that_cannot_be_and_everybody_would_wait_for_end_the_start(name):
+    async def serve(settings, *, ready, stop):
+        pytest.fail("it must not start")
+
+    with pytest.raises(Failure, match=r"on a broker that is alone: no .* could work; set it to 1"):
+        start(serve, "--set", f"{name}=3")
+
+
+def test_replicas_that_cannot_be_are_warned_of(capsys):
+    async def serve(settings, *, ready, stop):
+        pass
+
+    assert start(serve, "--set", "default.replication.factor=3", "--set", "min.insync.replicas=2") == OK
+    messages = [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()]
+    assert messages == [
+        "default.replication.factor=3 on a broker that is alone: topics that are made without a number of replicas "
+        "fail; set it to 1",
+        "min.insync.replicas=2 on a broker that is alone: writes with acks=all fail; set it to 1",
+    ]
+
+
+def test_a_directory_that_is_a_file_is_called_one(tmp_path):
+    async def serve(settings, *, ready, stop):
+        pytest.fail("it must not start")
+
+    file = tmp_path / "file"
+    file.write_text("")
+    for path in (file, file / "below"):
+        with pytest.raises(Failure, match="file is a file"):
+            run_start(options("--data", str(path)), {}, serve)
+
+
 def test_what_would_only_seem_to_protect_ends_the_start():
     async def serve(settings, *, ready, stop):
         pytest.fail("it must not start")
@@ -272,13 +364,28 @@ def test_explain_names_all_listeners():
 
 
 def test_settings_are_found_by_a_word(capsys):
-    assert main(["broker", "settings", "log.retention"]) == OK
+    assert main(["broker", "settings", "log.retention", "--wide"]) == OK
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("NAME")
     assert [line.split()[0] for line in lines[1:]] == [
         *("log.retention.bytes", "log.retention.check.interval.ms", "log.retention.hours"),
         *("log.retention.minutes", "log.retention.ms"),
     ]
+
+
+@pytest.mark.parametrize("columns", [80, 100, 200])
+def test_settings_fit_the_terminal(capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main(["broker", "settings"]) == OK
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= min(columns, 100)
+    assert "num.partitions=1" in lines
+
+
+def test_every_setting_is_explained_without_its_neighbours(capsys):
+    assert main(["broker", "settings", "--format", "json"]) == OK
+    texts = [each["what_it_does"] for each in json.loads(capsys.readouterr().out)]
+    assert [text for text in texts if re.search(r"\bsuch\b(?! as\b)|\bthe same as above\b", text)] == []
 
 
 def test_settings_as_json(capsys):

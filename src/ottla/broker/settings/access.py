@@ -348,7 +348,7 @@ class AccessSettings(Settings):
         at_most=86_400,
         unit="seconds",
         importance="low",
-        doc="How long such a request is good.",
+        doc="How long the broker's request for a token is good.",
     )
     sasl_oauthbearer_assertion_claim_nbf_seconds = setting(
         "sasl.oauthbearer.assertion.claim.nbf.seconds",
@@ -358,16 +358,16 @@ class AccessSettings(Settings):
         at_most=3600,
         unit="seconds",
         importance="low",
-        doc="How long before it was made such a request is already good.",
+        doc="How long before it was made the broker's request for a token is already good.",
     )
     sasl_oauthbearer_assertion_claim_jti_include = setting(
         "sasl.oauthbearer.assertion.claim.jti.include",
         bool,
         default=False,
-        doc="Whether such a request has a number of its own.",
+        doc="Whether the broker's request for a token has a number of its own.",
     )
     sasl_oauthbearer_assertion_file = setting(
-        "sasl.oauthbearer.assertion.file", str, default=None, doc="A file with a signed request."
+        "sasl.oauthbearer.assertion.file", str, default=None, doc="A file with a signed request for a token."
     )
     sasl_oauthbearer_assertion_template_file = setting(
         "sasl.oauthbearer.assertion.template.file", str, default=None, doc="A file with what every request says."

@@ -21,8 +21,9 @@ from ottla.errors import InvalidSetting
 SecurityProtocol: TypeAlias = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 PROTOCOLS: Final[tuple[str, ...]] = get_args(SecurityProtocol)
 
-_LISTENER: Final = re.compile(r"([A-Za-z0-9_.-]+)://(?:\[([0-9A-Fa-f:.%]+)\]|([^\[\]:/\s]*)):([0-9]{1,5})/?")
-_ADDRESS: Final = re.compile(r"(?:\[([0-9A-Fa-f:.%]+)\]|([^\[\]:/\s]*)):([0-9]{1,5})")
+_LISTENER: Final = re.compile(r"([A-Za-z0-9_.-]+)://(.*?)/?")
+_ADDRESS: Final = re.compile(r"(?:\[([0-9A-Fa-f:.%]+)\]|([^\[\]:/\s]*))(?::([^:/\s]*))?")
+_PORT_LIMIT: Final = 65_535
 _FORM: Final = "write NAME://host:port, like PLAINTEXT://127.0.0.1:9092; an IPv6 address stands in brackets"
 
 
@@ -70,10 +71,26 @@ def is_any_interface(host: str) -> bool:
 
 def parse_address(key: str, text: str) -> tuple[str, int]:
     """host and port of "host:port"."""
-    found = _ADDRESS.fullmatch(text.strip())
-    if found is None or int(found[3]) > 65535:
-        raise InvalidSetting(f"{key}={text!r}; write host:port, like 127.0.0.1:9644")
-    return found[1] or found[2], int(found[3])
+    try:
+        return _host_and_port(text.strip())
+    except ValueError as problem:
+        raise InvalidSetting(f"{key}={text!r}: {problem}; write host:port, like 127.0.0.1:9644") from None
+
+
+def _host_and_port(text: str) -> tuple[str, int]:
+    """ValueError says what is wrong with it."""
+    found = _ADDRESS.fullmatch(text)
+    if found is None:
+        raise ValueError("this is no address")
+    host, port = found[1] or found[2], found[3]
+    if not port:
+        # A number alone is mostly a port whose host was left out.
+        raise ValueError("the host is missing" if host.isdecimal() else "the port is missing")
+    if not port.isascii() or not port.isdecimal():
+        raise ValueError(f"the port {port!r} is no number")
+    if len(port) > 5 or int(port) > _PORT_LIMIT:
+        raise ValueError(f"the port {port[:20]} is above {_PORT_LIMIT}, the highest there is")
+    return host, int(port)
 
 
 def parse_protocol_map(text: str) -> dict[str, SecurityProtocol]:
@@ -105,15 +122,19 @@ def parse_listeners(key: str, texts: Sequence[str], protocols: Mapping[str, Secu
 
 def _parse_listener(key: str, text: str, protocols: Mapping[str, SecurityProtocol]) -> Endpoint:
     found = _LISTENER.fullmatch(text.strip())
-    if found is None or int(found[4]) > 65535:
-        raise InvalidSetting(f"{key} has {text!r}; {_FORM}")
+    try:
+        if found is None:
+            raise ValueError("the name before :// is missing")
+        host, port = _host_and_port(found[2])
+    except ValueError as problem:
+        raise InvalidSetting(f"{key} has {text!r}: {problem}; {_FORM}") from None
     name = found[1].upper()
     if name not in protocols:
         raise InvalidSetting(
             f"{key} has {text!r}, but nothing says which protocol {name} speaks; "
             f"add {name}:PLAINTEXT (or SSL, SASL_SSL, SASL_PLAINTEXT) to listener.security.protocol.map"
         )
-    return Endpoint(name, protocols[name], found[2] or found[3], int(found[4]))
+    return Endpoint(name, protocols[name], host, port)
 
 
 def _refuse_same_names(key: str, endpoints: Iterable[Endpoint]) -> None:

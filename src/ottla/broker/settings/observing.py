@@ -91,7 +91,7 @@ class ObservingSettings(Settings):
         at_least=1,
         unit="seconds",
         importance="low",
-        doc="How long one such sample lasts.",
+        doc="How long one sample of those lasts that are kept to judge a client's rate.",
     )
     replication_quota_window_num = setting(
         "replication.quota.window.num",
@@ -108,7 +108,7 @@ class ObservingSettings(Settings):
         at_least=1,
         unit="seconds",
         importance="low",
-        doc="How long one such sample lasts.",
+        doc="How long one sample of those lasts that are kept to judge replication.",
     )
     alter_log_dirs_replication_quota_window_num = setting(
         "alter.log.dirs.replication.quota.window.num",
@@ -125,7 +125,7 @@ class ObservingSettings(Settings):
         at_least=1,
         unit="seconds",
         importance="low",
-        doc="How long one such sample lasts.",
+        doc="How long one sample of those lasts that are kept to judge moves between directories.",
     )
     controller_quota_window_num = setting(
         "controller.quota.window.num",
@@ -142,7 +142,7 @@ class ObservingSettings(Settings):
         at_least=1,
         unit="seconds",
         importance="low",
-        doc="How long one such sample lasts.",
+        doc="How long one sample of those lasts that are kept to judge changes of topics.",
     )
     client_quota_callback_class = setting(
         "client.quota.callback.class",

@@ -130,7 +130,7 @@ class SharingSettings(Settings):
         default=2,
         at_least=2,
         at_most=5,
-        doc="The smallest such count a share group may set.",
+        doc="The smallest limit of deliveries of a record that a share group may set.",
     )
     group_share_max_delivery_count_limit = setting(
         "group.share.max.delivery.count.limit",
@@ -138,7 +138,7 @@ class SharingSettings(Settings):
         default=10,
         at_least=5,
         at_most=25,
-        doc="The largest such count a share group may set.",
+        doc="The largest limit of deliveries of a record that a share group may set.",
     )
     group_share_partition_max_record_locks = setting(
         "group.share.partition.max.record.locks",
@@ -154,7 +154,7 @@ class SharingSettings(Settings):
         default=100,
         at_least=100,
         at_most=2000,
-        doc="The smallest such number a share group may set.",
+        doc="The smallest limit of locked records of a partition that a share group may set.",
     )
     group_share_max_partition_max_record_locks = setting(
         "group.share.max.partition.max.record.locks",
@@ -162,7 +162,7 @@ class SharingSettings(Settings):
         default=4000,
         at_least=2000,
         at_most=10_000,
-        doc="The largest such number a share group may set.",
+        doc="The largest limit of locked records of a partition that a share group may set.",
     )
     group_share_max_share_sessions = setting(
         "group.share.max.share.sessions",
@@ -193,7 +193,7 @@ class SharingSettings(Settings):
         at_least=524_288,
         unit="bytes",
         dynamic="cluster-wide",
-        doc="How large a buffer for writing such changes is kept for the next one.",
+        doc="How large a buffer for writing changes of share groups is kept for the next one.",
     )
     share_coordinator_write_timeout_ms = setting(
         "share.coordinator.write.timeout.ms",
@@ -202,7 +202,7 @@ class SharingSettings(Settings):
         at_least=1,
         unit="ms",
         importance="high",
-        doc="How long such a write waits for the replicas.",
+        doc="How long a write of changes of share groups waits for the replicas.",
     )
     share_coordinator_load_buffer_size = setting(
         "share.coordinator.load.buffer.size",

@@ -67,7 +67,8 @@ class TransactionLogSettings(Settings):
         at_least=1,
         unit="ms",
         importance="high",
-        doc="How long a broker waits before it asks the coordinator again.",
+        doc="How long a broker waits before it asks the coordinator again whether a partition takes part in a "
+        "transaction.",
     )
     add_partitions_to_txn_retry_backoff_max_ms = setting(
         "add.partitions.to.txn.retry.backoff.max.ms",
@@ -76,7 +77,8 @@ class TransactionLogSettings(Settings):
         at_least=0,
         unit="ms",
         importance="high",
-        doc="The longest time such asking may take before the client is told to try again.",
+        doc="How long a broker may ask the coordinator whether a partition takes part in a transaction, before the "
+        "client is told to try again.",
     )
     producer_id_expiration_ms = setting(
         "producer.id.expiration.ms",

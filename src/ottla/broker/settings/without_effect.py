@@ -58,10 +58,6 @@ _OTHERS: Final = {
     *("connection.failed.authentication.delay.ms", "metrics.num.samples", "metrics.sample.window.ms"),
     *("metrics.recording.level", "telemetry.max.bytes", "queued.max.request.bytes", "log.cleaner.threads"),
     *("unstable.api.versions.enable", "num.recovery.threads.per.data.dir"),
-    # Bounds of what a group may set for itself; groups cannot set anything yet.
-    *("group.consumer.max.assignment.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
-    *("group.consumer.max.session.timeout.ms", "group.consumer.min.assignment.interval.ms"),
-    *("group.consumer.min.heartbeat.interval.ms", "group.consumer.min.session.timeout.ms"),
     # Checkpoints are written together, at log.flush.offset.checkpoint.interval.ms.
     *("log.flush.start.offset.checkpoint.interval.ms", "replica.high.watermark.checkpoint.interval.ms"),
     *("log.initial.task.delay.ms", "offsets.commit.timeout.ms", "offsets.load.buffer.size"),

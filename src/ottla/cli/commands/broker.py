@@ -2,8 +2,8 @@
 
 1. Settings come from, strongest first: --set, the other options, the environment (KAFKA_ as the official image reads
    it, OTTLA_ for our own, CLUSTER_ID), the file.
-2. A name in the file or after --set that nobody knows ends the start, with the nearest name. In the environment it is
-   a warning, because KAFKA_ variables of other programs live there too.
+2. A name in the file or after --set that nobody knows ends the start, with the nearest name, and for a file with its
+   line. In the environment it is a warning, because KAFKA_ variables of other programs live there too.
 3. One line on stdout when clients are served; the log is on stderr. A start that fails says why and what to do, and
    the exit code is 1.
 4. SIGTERM and Ctrl-C stop the broker in order; a second one ends it at once, as if the machine had lost power.
@@ -16,8 +16,10 @@ import errno
 import gc
 import logging
 import os
+import re
+import socket
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from ottla.broker.settings import BrokerSettings
+    from ottla.errors import InvalidConfig
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +101,7 @@ def add_verbs(verbs: Verbs) -> None:
     )
     settings.add_argument("word", nargs="?", default="", help="a part of a setting's name")
     settings.add_argument("--format", choices=("text", "json"), default="text")
+    settings.add_argument("--wide", action="store_true", help="one line each, however long, for grep and awk")
     settings.set_defaults(run=run_settings)
 
 
@@ -108,6 +112,7 @@ def run_start(
     options: argparse.Namespace, environment: Mapping[str, str] = os.environ, serve: Serve | None = None
 ) -> int:
     from ottla.broker import logs
+    from ottla.broker.settings.alone import refuse_missing_replicas, replica_warnings
     from ottla.broker.settings.without_effect import refuse_false_safety, warnings
     from ottla.clock import SystemClock
     from ottla.errors import InvalidConfig
@@ -115,6 +120,7 @@ def run_start(
     try:
         settings, notes = read_settings(options, environment)
         refuse_false_safety(settings)
+        refuse_missing_replicas(settings)
     except InvalidConfig as error:
         raise Failure(f"the broker cannot start. {error}") from None
     logs.configure(
@@ -123,7 +129,8 @@ def run_start(
         stream=sys.stderr,
         monotonic_ms=SystemClock().monotonic_ms,
     )
-    for note in [*notes, *warnings(settings)]:
+    _check_directories(settings)
+    for note in [*notes, *warnings(settings), *replica_warnings(settings)]:
         log.warning("%s", note)
     return _serve_until_stopped(settings, serve or _the_server())
 
@@ -206,6 +213,8 @@ def explain(error: OSError, settings: BrokerSettings) -> str:
     if error.filename is not None:
         return _explain_file(error)
     where = ", ".join(each.address for each in settings.endpoints)
+    if isinstance(error, socket.gaierror):
+        return f"the broker cannot listen on {where}: {_UNKNOWN_HOST}"
     if error.errno == errno.EADDRINUSE:
         return (
             f"the broker cannot listen on {where}: the port is taken, perhaps by another broker. "
@@ -216,6 +225,18 @@ def explain(error: OSError, settings: BrokerSettings) -> str:
     if error.errno in (errno.EACCES, errno.EPERM):
         return f"the broker may not listen on {where}: ports below 1024 need rights. Choose another with --listen."
     return f"the broker stopped: {_reason(error)}"
+
+
+_UNKNOWN_HOST: Final = "nobody knows a host of that name. Write an address of this machine, like 127.0.0.1."
+
+
+def _check_directories(settings: BrokerSettings) -> None:
+    for each in settings.data_directories:
+        way = next((part for part in (each, *each.parents) if part.exists()), each)
+        if way.exists() and not way.is_dir():
+            raise Failure(
+                f"the broker cannot keep its data in {each}: {way} is a file. Choose a directory with --data."
+            )
 
 
 def _explain_file(error: OSError) -> str:
@@ -240,10 +261,27 @@ def _reason(error: OSError) -> str:
 def read_settings(options: argparse.Namespace, environment: Mapping[str, str]) -> tuple[BrokerSettings, list[str]]:
     """The settings of all sources, and what to warn of."""
     from ottla.broker.settings import BrokerSettings
+    from ottla.errors import InvalidConfig
 
     variables, notes = _from_environment(environment)
     file = {} if options.config is None else _from_file(options.config)
-    return BrokerSettings.layered(file, variables, _from_options(options), _from_pairs(options.set)), notes
+    stronger = variables, _from_options(options), _from_pairs(options.set)
+    try:
+        return BrokerSettings.layered(file, *stronger), notes
+    except InvalidConfig as error:
+        lines = _lines_named(error, options.config, {key for layer in stronger for key in layer}) if file else ""
+        raise type(error)(f"{error.detail}{lines}") from None
+
+
+def _lines_named(error: InvalidConfig, path: Path, elsewhere: Collection[str]) -> str:
+    """Where the file has the settings that an error speaks of, those that did not come from elsewhere."""
+    from ottla.settings import lines_of_properties
+
+    words = {word.strip(".") for word in re.findall(r"[\w.-]+", error.detail or "")}
+    lines = sorted(line for key, line in lines_of_properties(path).items() if key in words and key not in elsewhere)
+    if not lines:
+        return ""
+    return f" ({path}, line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))})"
 
 
 def _from_file(path: Path) -> dict[str, str]:
@@ -260,10 +298,24 @@ def _from_options(options: argparse.Namespace) -> dict[str, str]:
     if options.data is not None:
         given["log.dirs"] = options.data
     if options.listen is not None:
-        given["listeners"] = options.listen if "://" in options.listen else f"PLAINTEXT://{options.listen}"
+        given["listeners"] = _listener(options.listen)
     if options.insecure:
         given["ottla.allow.insecure.listeners"] = "true"
     return given
+
+
+def _listener(text: str) -> str:
+    """The listener that --listen asks for, which may be an address alone."""
+    from ottla.broker.settings.endpoints import parse_address
+
+    if "://" in text:
+        return text
+    host, _ = parse_address("--listen", text)
+    try:
+        socket.getaddrinfo(host or None, 0)
+    except socket.gaierror:
+        raise Failure(f"the broker cannot listen on {text}: {_UNKNOWN_HOST}") from None
+    return f"PLAINTEXT://{text}"
 
 
 def _from_pairs(pairs: list[str]) -> dict[str, str]:
@@ -313,5 +365,11 @@ def run_settings(options: argparse.Namespace) -> int:
     ]
     if not rows:
         raise Failure(f"no setting has {options.word!r} in its name or description")
-    Output(sys.stdout, form=options.format).table(["NAME", "DEFAULT", "WHILE RUNNING", "WHAT IT DOES"], rows)
+    output = Output(sys.stdout, form=options.format)
+    if options.wide or options.format == "json":
+        output.table(["NAME", "DEFAULT", "WHILE RUNNING", "WHAT IT DOES"], rows)
+        return OK
+    for name, default, running, doc in rows:
+        output.paragraph(f"{name}={default}", indent="")
+        output.paragraph(doc if running == "no" else f"{doc} Can change while running.", indent="    ")
     return OK

@@ -1,0 +1,51 @@
+"""A broker on its own has one replica of everything: what asks for more is refused, or said to be in the way.
+
+1. Refused is what would make every group or every transaction wait for ever: their topics could not be made, or could
+   not be written. Kafka starts with such a file, and its clients hang.
+2. Warned of is what makes a part fail, with an error that the client sees: topics without a number of replicas, writes
+   with acks=all.
+3. The server.properties that Kafka ships has 1 for all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.broker.settings import BrokerSettings
+from ottla.errors import InvalidSetting
+
+_HANGS: Final = {
+    "offsets.topic.replication.factor": "no consumer group could work",
+    "transaction.state.log.replication.factor": "no transaction could work",
+    "transaction.state.log.min.isr": "no transaction could work",
+}
+_FAILS: Final = {
+    "default.replication.factor": "topics that are made without a number of replicas fail",
+    "min.insync.replicas": "writes with acks=all fail",
+}
+
+
+def refuse_missing_replicas(settings: BrokerSettings) -> None:
+    """InvalidSetting when the broker is alone and needs others to serve groups and transactions."""
+    for name, why in _wanting_more(settings, _HANGS):
+        raise InvalidSetting(f"{name}={_value(settings, name)} on a broker that is alone: {why}; set it to 1")
+
+
+def replica_warnings(settings: BrokerSettings) -> list[str]:
+    """One line for each setting that asks for replicas that are not there."""
+    return [
+        f"{name}={_value(settings, name)} on a broker that is alone: {why}; set it to 1"
+        for name, why in _wanting_more(settings, _FAILS)
+    ]
+
+
+def _wanting_more(settings: BrokerSettings, reasons: dict[str, str]) -> list[tuple[str, str]]:
+    if not settings.is_alone:
+        return []
+    return [(name, why) for name, why in reasons.items() if _value(settings, name) > 1]
+
+
+def _value(settings: BrokerSettings, name: str) -> int:
+    value = settings.as_dict()[name]
+    assert isinstance(value, int)
+    return value
