@@ -105,7 +105,7 @@ class Leaving(Enum):
     REMAIN = "remain"
 
 
-# --- what a membership is told -------------------------------------------------------------------------------------
+# --- what a membership is told ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,585 @@
+"""A member of a classic group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, as a plain machine.
+
+One rebalance, seen from inside:
+
+    heartbeat says REBALANCE_IN_PROGRESS (or topics changed, or the application wants it)
+      -> give up partitions: eager all of them, cooperative only those of topics no longer wanted (Revoke)
+      -> JoinGroup with our subscription, in every strategy we know; answered when all members came
+      -> the leader assigns (LearnTopics first if the others read topics it does not know), the rest wait
+      -> SyncGroup answers our share: eager Assigned; cooperative Revoke what moved away, Assigned, and if anything
+         moved away join again at once, so that it can be handed out
+
+1. The machine is driven as the folder's __init__ says. It joins at the first poll after subscribing, not before.
+2. Without a valid generation partitions are Lost, not revoked: the group has gone on without us.
+3. UNKNOWN_MEMBER_ID: join as somebody new. ILLEGAL_GENERATION: the same member, nothing else. FENCED_INSTANCE_ID:
+   another consumer has our group.instance.id; the application must know.
+4. Heartbeats go on in every state that has a generation. No answer for session.timeout.ms: the coordinator is looked
+   up anew. The application did not poll for max.poll.interval.ms: leave, warn, join again at the next poll.
+5. A static member does not leave when it closes: it comes back within session.timeout.ms and finds its partitions.
+6. A late answer to a request we no longer wait for changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ottla.client.consumer.membership.assignors import RebalanceProtocol, common_protocol
+from ottla.client.consumer.membership.classic_states import HEARTBEATING, MOVES, MemberState, Reaction, reaction_to
+from ottla.client.consumer.membership.decisions import (
+    NEVER_MS,
+    Ask,
+    Assigned,
+    Change,
+    Decision,
+    Fail,
+    ForgetCoordinator,
+    GroupView,
+    LearnTopics,
+    Leaving,
+    Lost,
+    MemberSettings,
+    NoCommonAssignor,
+    PollIntervalExceeded,
+    Revoke,
+    Subscription,
+    WakeAt,
+    Warn,
+)
+from ottla.client.consumer.membership.strategies import find_assignors
+from ottla.client.consumer.membership.subscriptions import (
+    NO_GENERATION,
+    MemberSubscription,
+    read_assignment,
+    read_subscription,
+    write_assignment,
+    write_subscription,
+)
+from ottla.client.group_metadata import GroupMetadata
+from ottla.errors import NONE, FencedInstanceId, IllegalMove, OttlaError, UnsupportedVersion, broker_error
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from ottla.protocol.schema import Message
+from ottla.values import TopicPartition
+
+PROTOCOL_TYPE: Final = "consumer"
+NO_MEMBER_ID: Final = ""
+JOIN_GRACE_MS: Final = 5_000
+"""JoinGroup waits for the slowest member; the answer needs this much more to come back."""
+LEARN_LIMIT_MS: Final = 10_000
+REASON_LIMIT: Final = 255
+
+_S = MemberState
+Handler = Callable[[Any, float], None]
+
+
+class ClassicMembership:
+    """One member; the interface is decisions.Membership."""
+
+    def __init__(self, settings: MemberSettings) -> None:
+        self._settings = settings
+        self._assignors = find_assignors(settings.assignors, settings.custom_assignors)
+        self._protocol = common_protocol(self._assignors)
+        self.state = _S.UNJOINED
+        self.member_id = NO_MEMBER_ID
+        self.generation = NO_GENERATION
+        self.assignment: frozenset[TopicPartition] = frozenset()
+        self._strategy: str | None = None
+        self._subscription = Subscription()
+        self._joined_with = Subscription()
+        self._view: GroupView = {}
+        self._is_leader = False
+        self._assigned_by_view: dict[str, Any] | None = None
+        self._rejoin_reason: str | None = None
+        self._last_share: tuple[frozenset[TopicPartition], int] = (frozenset(), NO_GENERATION)
+        self._share_to_apply: frozenset[TopicPartition] | None = None
+        self._to_assign: dict[str, MemberSubscription] = {}
+        self._learn_until_ms = NEVER_MS
+        self._waiting_for: Change | None = None
+        self._outbox: list[Decision] = []
+        self._asked: dict[int, tuple[Handler, Callable[[OttlaError, float], None]]] = {}
+        self._ticket = 0
+        self._heartbeat_ticket: int | None = None
+        self._step_ticket: int | None = None
+        self._gave_some_up = False
+        self._is_final = False
+        self._next_heartbeat_ms = 0.0
+        self._last_heard_ms = 0.0
+        self._last_poll_ms: float | None = None
+        self._overslept = False
+        self._attempts = 0
+        self._not_before_ms = 0.0
+        self._leaving = Leaving.DEFAULT
+
+    # --- what it is --------------------------------------------------------------------------------------------------
+
+    @property
+    def is_member(self) -> bool:
+        return self.generation != NO_GENERATION and self.state in HEARTBEATING
+
+    @property
+    def is_rebalancing(self) -> bool:
+        if self.state is _S.STABLE:
+            return self._why_rejoin() is not None
+        return self.state not in (_S.LEFT, _S.FAILED)
+
+    @property
+    def has_left(self) -> bool:
+        return self.state is _S.LEFT
+
+    def group_metadata(self) -> GroupMetadata:
+        settings = self._settings
+        return GroupMetadata(settings.group_id, self.generation, self.member_id, settings.group_instance_id)
+
+    # --- what it is told ---------------------------------------------------------------------------------------------
+
+    def polled(self, now_ms: float) -> None:
+        self._last_poll_ms = now_ms
+        self._overslept = False
+        if self.state is _S.FAILED and not self._is_final:
+            # The application polls on after it saw the error: perhaps somebody granted the right meanwhile.
+            self._back_off(now_ms)
+            self._move(_S.UNJOINED)
+
+    def subscription_changed(self, subscription: Subscription, now_ms: float) -> None:
+        self._subscription = subscription
+        if self.state in (_S.LEFT, _S.FAILED) and not subscription.is_empty:
+            self._move(_S.UNJOINED)
+            self._is_final = False
+            self._last_poll_ms = None
+
+    def metadata_changed(self, view: GroupView, now_ms: float) -> None:
+        """Topics that were looked up and do not exist belong in the view, with no partitions: then nobody waits."""
+        self._view = view
+
+    def commit_refused(self, error: OttlaError, now_ms: float) -> None:
+        if self.state in HEARTBEATING:
+            self._react(error, now_ms)
+
+    def rejoin(self, reason: str, now_ms: float) -> None:
+        self._rejoin_reason = self._rejoin_reason or reason
+
+    def leave(self, now_ms: float, *, how: Leaving = Leaving.DEFAULT) -> None:
+        if self.state in (_S.LEAVING, _S.LEFT):
+            return
+        self._leaving = how
+        self._forget_step()
+        self._forget_heartbeat()
+        self._move(_S.LEAVING)
+        if not self._give_up(self.assignment):
+            self._send_leave("the consumer is being closed")
+
+    def carried_out(self, change: Change, now_ms: float) -> None:
+        if self._waiting_for is None or change != self._waiting_for:
+            return
+        self._waiting_for = None
+        self.assignment -= change.partitions
+        if self.state is _S.APPLYING:
+            self._apply_share()
+        elif self.state is _S.LEAVING:
+            if not self._give_up(self.assignment):
+                self._send_leave("the consumer is being closed")
+        elif self.state is _S.PREPARING:
+            self._prepare(now_ms)
+
+    # --- planning ----------------------------------------------------------------------------------------------------
+
+    def plan(self, now_ms: float) -> list[Decision]:
+        self._check_poll_interval(now_ms)
+        self._beat(now_ms)
+        if self.state is _S.LEARNING and self._knows_enough(now_ms):
+            self._assign_as_leader(now_ms)
+        if self.state in (_S.UNJOINED, _S.STABLE) and self._may_join(now_ms):
+            reason = self._why_rejoin()
+            if reason is not None:
+                self._rejoin_reason = reason
+                self._prepare(now_ms)
+        decisions, self._outbox = self._outbox, []
+        decisions.append(WakeAt(self._due_ms(now_ms)))
+        return decisions
+
+    def _may_join(self, now_ms: float) -> bool:
+        polls = self._last_poll_ms is not None and not self._overslept
+        return polls and self._waiting_for is None and now_ms >= self._not_before_ms and not self._subscription.is_empty
+
+    def _why_rejoin(self) -> str | None:
+        if self._rejoin_reason is not None:
+            return self._rejoin_reason
+        if self.state is _S.UNJOINED:
+            return "the consumer subscribed"
+        if self._subscription != self._joined_with:
+            return "the subscription changed"
+        if self._is_leader and self._assigned_by_view is not None and self._group_topics() != self._assigned_by_view:
+            return "the topics of the group changed"
+        return None
+
+    def _due_ms(self, now_ms: float) -> float:
+        due = [NEVER_MS]
+        if self.state in HEARTBEATING and self.generation != NO_GENERATION:
+            # Without an answer the next thing to happen is that the session is over.
+            session_over = self._last_heard_ms + self._settings.session_timeout_ms
+            due.append(self._next_heartbeat_ms if self._heartbeat_ticket is None else session_over)
+        if self._last_poll_ms is not None and self.generation != NO_GENERATION and not self._overslept:
+            due.append(self._last_poll_ms + self._settings.max_poll_interval_ms)
+        if self.state is _S.LEARNING:
+            due.append(self._learn_until_ms)
+        if self.state in (_S.UNJOINED, _S.STABLE) and self._may_join(NEVER_MS) and self._why_rejoin() is not None:
+            due.append(self._not_before_ms)
+        return max(now_ms, min(due))
+
+    def _check_poll_interval(self, now_ms: float) -> None:
+        limit = self._settings.max_poll_interval_ms
+        if self._last_poll_ms is None or self._overslept or self.state not in HEARTBEATING:
+            return
+        if now_ms - self._last_poll_ms < limit:
+            return
+        self._overslept = True
+        late = f"group {self._settings.group_id!r}, {now_ms - self._last_poll_ms:.0f} ms since the last poll"
+        self._outbox.append(Warn(str(PollIntervalExceeded(late))))
+        self._send_leave("consumer poll timeout has expired", come_back=True)
+        self._lose_membership("max.poll.interval.ms exceeded", forget_id=True)
+
+    # --- heartbeats --------------------------------------------------------------------------------------------------
+
+    def _beat(self, now_ms: float) -> None:
+        if self.state not in HEARTBEATING or self.generation == NO_GENERATION:
+            return
+        if now_ms - self._last_heard_ms >= self._settings.session_timeout_ms:
+            # The request on its way is as good as lost; the coordinator may be a new one by now.
+            self._outbox.append(ForgetCoordinator("no heartbeat was answered for session.timeout.ms"))
+            self._last_heard_ms = now_ms
+            self._forget_heartbeat()
+        if self._heartbeat_ticket is None and now_ms >= self._next_heartbeat_ms:
+            request = HeartbeatRequest(
+                group_id=self._settings.group_id,
+                generation_id=self.generation,
+                member_id=self.member_id,
+                group_instance_id=self._settings.group_instance_id,
+            )
+            self._next_heartbeat_ms = now_ms + self._settings.heartbeat_interval_ms
+            self._heartbeat_ticket = self._ask(request, self._heartbeat_answered, self._heartbeat_failed).ticket
+
+    def _forget_heartbeat(self) -> None:
+        if self._heartbeat_ticket is not None:
+            self._asked.pop(self._heartbeat_ticket, None)
+        self._heartbeat_ticket = None
+
+    def _forget_step(self) -> None:
+        if self._step_ticket is not None:
+            self._asked.pop(self._step_ticket, None)
+        self._step_ticket = None
+
+    def _heartbeat_answered(self, response: Any, now_ms: float) -> None:
+        self._heartbeat_ticket = None
+        if response.error_code == NONE:
+            self._last_heard_ms = now_ms
+            return
+        self._heartbeat_failed(broker_error(response.error_code), now_ms)
+
+    def _heartbeat_failed(self, error: OttlaError, now_ms: float) -> None:
+        self._heartbeat_ticket = None
+        reaction = reaction_to(error)
+        if reaction is Reaction.REJOIN:
+            # The group waits for us, and it heard us; until we are ready to join, it should go on hearing us.
+            self._last_heard_ms = now_ms
+            if self.state is _S.STABLE:
+                self.rejoin("the group is rebalancing", now_ms)
+            return
+        if reaction in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
+            self._next_heartbeat_ms = min(self._next_heartbeat_ms, now_ms + self._settings.retry_backoff_ms)
+        self._react(error, now_ms)
+
+    # --- joining -----------------------------------------------------------------------------------------------------
+
+    def _prepare(self, now_ms: float) -> None:
+        """Give up what must be given up before JoinGroup; comes back here until nothing is left to give up."""
+        self._move(_S.PREPARING)
+        if self.generation == NO_GENERATION or self._protocol is RebalanceProtocol.EAGER:
+            unwanted = self.assignment
+        else:
+            unwanted = frozenset(each for each in self.assignment if each.topic not in self._subscription.topics)
+        if not self._give_up(unwanted):
+            self._send_join(now_ms)
+
+    def _give_up(self, partitions: frozenset[TopicPartition]) -> bool:
+        """True: wait until it is carried out."""
+        if self._waiting_for is not None:
+            return True
+        if not partitions:
+            return False
+        if self.generation == NO_GENERATION:
+            self._waiting_for = Lost(partitions, self._rejoin_reason or "this consumer is no longer in the group")
+        else:
+            self._waiting_for = Revoke(partitions)
+        self._outbox.append(self._waiting_for)
+        return True
+
+    def _send_join(self, now_ms: float) -> None:
+        self._move(_S.JOINING)
+        self._forget_heartbeat()
+        self._gave_some_up = False
+        self._is_leader, self._assigned_by_view = False, None
+        self._joined_with = self._subscription
+        settings = self._settings
+        request = JoinGroupRequest(
+            group_id=settings.group_id,
+            session_timeout_ms=settings.session_timeout_ms,
+            rebalance_timeout_ms=settings.max_poll_interval_ms,
+            member_id=self.member_id,
+            group_instance_id=settings.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=[
+                JoinGroupRequestProtocol(name=assignor.name, metadata=self._subscription_for(assignor))
+                for assignor in self._assignors
+            ],
+            reason=(self._rejoin_reason or "")[:REASON_LIMIT] or None,
+        )
+        timeout_ms = settings.max_poll_interval_ms + JOIN_GRACE_MS
+        self._step_ticket = self._ask(request, self._joined, self._step_failed, timeout_ms=timeout_ms).ticket
+
+    def _subscription_for(self, assignor: Any) -> bytes:
+        topics = self._subscription.topics
+        return write_subscription(
+            MemberSubscription(
+                topics=topics,
+                owned=self.assignment,
+                generation=self.generation,
+                rack=self._settings.rack,
+                user_data=assignor.user_data(topics, *self._last_share),
+            )
+        )
+
+    def _joined(self, response: Any, now_ms: float) -> None:
+        if response.error_code != NONE:
+            error = broker_error(response.error_code)
+            if reaction_to(error) is Reaction.JOIN_WITH_ID:
+                self.member_id = response.member_id
+                self._send_join(now_ms)
+            else:
+                self._step_failed(error, now_ms)
+            return
+        if response.protocol_type not in (None, PROTOCOL_TYPE) or self._assignor(response.protocol_name) is None:
+            self._fail(NoCommonAssignor(f"the group chose {response.protocol_name!r} ({response.protocol_type})"))
+            return
+        self.generation, self.member_id = response.generation_id, response.member_id
+        self._strategy = response.protocol_name
+        self._attempts = 0
+        self._last_heard_ms = now_ms
+        self._next_heartbeat_ms = now_ms + self._settings.heartbeat_interval_ms
+        if response.leader == response.member_id:
+            self._lead(response, now_ms)
+        else:
+            self._send_sync({})
+
+    def _assignor(self, name: str | None) -> Any:
+        return next((assignor for assignor in self._assignors if assignor.name == name), None)
+
+    def _lead(self, response: Any, now_ms: float) -> None:
+        self._is_leader = True
+        try:
+            self._to_assign = {
+                member.member_id: read_subscription(member.metadata, member.group_instance_id)
+                for member in response.members
+            }
+        except OttlaError as error:
+            self._step_failed(error, now_ms)
+            return
+        if response.skip_assignment:
+            # A static leader came back: the coordinator keeps the assignment, we only watch the topics.
+            self._assigned_by_view = self._group_topics()
+            self._send_sync({})
+            return
+        self._move(_S.LEARNING)
+        self._learn_until_ms = now_ms + LEARN_LIMIT_MS
+        if self._knows_enough(now_ms):
+            self._assign_as_leader(now_ms)
+        else:
+            self._outbox.append(LearnTopics(names=self._wanted_by_all()))
+
+    def _wanted_by_all(self) -> frozenset[str]:
+        return frozenset(topic for member in self._to_assign.values() for topic in member.topics)
+
+    def _knows_enough(self, now_ms: float) -> bool:
+        return self._wanted_by_all() <= self._view.keys() or now_ms >= self._learn_until_ms
+
+    def _group_topics(self) -> dict[str, Any]:
+        """What the assignment depends on: partitions and racks of all topics the group reads, where known."""
+        return {topic: self._view[topic].partition_racks for topic in self._wanted_by_all() if topic in self._view}
+
+    def _assign_as_leader(self, now_ms: float) -> None:
+        self._assigned_by_view = self._group_topics()
+        try:
+            shares = self._assignor(self._strategy).assign(self._view, self._to_assign)
+        except Exception as error:  # an application's own assignor may raise anything
+            self._move(_S.UNJOINED)
+            self._back_off(now_ms)
+            self._outbox.append(Fail(NoCommonAssignor(f"{self._strategy!r} could not assign: {error!r}")))
+            return
+        self._send_sync({name: write_assignment(found) for name, found in shares.items()})
+
+    def _send_sync(self, shares: dict[str, bytes]) -> None:
+        self._move(_S.SYNCING)
+        request = SyncGroupRequest(
+            group_id=self._settings.group_id,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self._settings.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=self._strategy,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=name, assignment=share) for name, share in sorted(shares.items())
+            ],
+        )
+        self._step_ticket = self._ask(request, self._synced, self._step_failed).ticket
+
+    def _synced(self, response: Any, now_ms: float) -> None:
+        if response.error_code != NONE:
+            self._step_failed(broker_error(response.error_code), now_ms)
+            return
+        if response.protocol_name not in (None, self._strategy):
+            self._fail(
+                NoCommonAssignor(f"joined with {self._strategy!r}, the assignment is of {response.protocol_name!r}")
+            )
+            return
+        try:
+            share = read_assignment(response.assignment)
+        except OttlaError as error:
+            self._step_failed(error, now_ms)
+            return
+        self._rejoin_reason = None
+        self._last_share = (share, self.generation)
+        self._take_share(share)
+
+    def _take_share(self, share: frozenset[TopicPartition]) -> None:
+        if any(each.topic not in self._subscription.topics for each in share):
+            # The subscription changed while the group was assigning: what came is of no use.
+            self._rejoin_reason = "the assignment does not match the subscription any more"
+            self._move(_S.STABLE)
+            return
+        self._share_to_apply = share
+        self._gave_some_up = bool(self.assignment - share)
+        self._move(_S.APPLYING)
+        if not self._give_up(self.assignment - share):
+            self._apply_share()
+
+    def _apply_share(self) -> None:
+        share, self._share_to_apply = self._share_to_apply, None
+        if share is None or self.generation == NO_GENERATION:
+            self._move(_S.UNJOINED)
+            return
+        added = share - self.assignment
+        self.assignment = share
+        self._outbox.append(Assigned(share, added))
+        self._move(_S.STABLE)
+        if self._gave_some_up:
+            self._rejoin_reason = self._rejoin_reason or "partitions were given up and can be handed out"
+
+    def _step_failed(self, error: OttlaError, now_ms: float) -> None:
+        """JoinGroup or SyncGroup did not work: begin the rebalance again, as whoever the error leaves us to be."""
+        self._rejoin_reason = f"the last attempt failed: {type(error).__name__}"
+        if reaction_to(error) in (Reaction.RETRY, Reaction.FIND_COORDINATOR, Reaction.FAIL):
+            self._back_off(now_ms)
+        self._move(_S.UNJOINED)
+        self._react(error, now_ms)
+
+    # --- errors ------------------------------------------------------------------------------------------------------
+
+    def _react(self, error: OttlaError, now_ms: float) -> None:
+        reaction = reaction_to(error)
+        if reaction is Reaction.FAIL:
+            self._fail(error)
+        elif reaction is Reaction.FIND_COORDINATOR:
+            self._outbox.append(ForgetCoordinator(str(error)))
+        elif reaction is Reaction.REJOIN:
+            self.rejoin("the group is rebalancing", now_ms)
+        elif reaction in (Reaction.NEW_GENERATION, Reaction.NEW_MEMBER):
+            self._lose_membership(type(error).__name__, forget_id=reaction is Reaction.NEW_MEMBER)
+
+    def _lose_membership(self, reason: str, *, forget_id: bool) -> None:
+        self.generation = NO_GENERATION
+        if forget_id:
+            self.member_id = NO_MEMBER_ID
+        self._share_to_apply = None
+        self._rejoin_reason = reason
+        self._is_leader, self._assigned_by_view = False, None
+        self._forget_heartbeat()
+        self._forget_step()
+        if self.state in HEARTBEATING and self.state is not _S.PREPARING:
+            self._move(_S.UNJOINED)
+        # What was ours may be somebody else's by now; reading on would be reading twice.
+        self._give_up(self.assignment)
+
+    def _fail(self, error: OttlaError) -> None:
+        self._move(_S.FAILED)
+        self.generation = NO_GENERATION
+        self._is_final = isinstance(error, FencedInstanceId | UnsupportedVersion | NoCommonAssignor)
+        if isinstance(error, FencedInstanceId):
+            self.member_id = NO_MEMBER_ID  # it belongs to the other one now
+        self._forget_heartbeat()
+        self._forget_step()
+        self._outbox.append(Fail(error))
+        self._give_up(self.assignment)
+
+    def _back_off(self, now_ms: float) -> None:
+        wait_ms = min(self._settings.retry_backoff_ms * 2**self._attempts, self._settings.retry_backoff_max_ms)
+        self._attempts = min(self._attempts + 1, 20)
+        self._not_before_ms = now_ms + wait_ms
+
+    # --- leaving -----------------------------------------------------------------------------------------------------
+
+    def _send_leave(self, reason: str, *, come_back: bool = False) -> None:
+        static = self._settings.group_instance_id is not None
+        stays = self._leaving is Leaving.REMAIN or (static and self._leaving is Leaving.DEFAULT)
+        if self.member_id == NO_MEMBER_ID or stays:
+            if not come_back:
+                self._left(None, 0.0)
+            return
+        member = MemberIdentity(
+            member_id=self.member_id, group_instance_id=self._settings.group_instance_id, reason=reason[:REASON_LIMIT]
+        )
+        request = LeaveGroupRequest(group_id=self._settings.group_id, members=[member])
+        done = self._ignore if come_back else self._left
+        self._ask(request, done, done, best_effort=True)
+
+    def _ignore(self, _result: Any, _now_ms: float) -> None:
+        """A consumer that overslept does not wait to be told that it has left."""
+
+    def _left(self, _result: Any, _now_ms: float) -> None:
+        self._move(_S.LEFT)
+        self.member_id, self.generation = NO_MEMBER_ID, NO_GENERATION
+        self._rejoin_reason = None
+        self._forget_heartbeat()
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def _ask(
+        self,
+        request: Message,
+        answered: Handler,
+        failed: Callable[[OttlaError, float], None],
+        *,
+        timeout_ms: float | None = None,
+        best_effort: bool = False,
+    ) -> Ask:
+        self._ticket += 1
+        ask = Ask(request, self._ticket, timeout_ms, best_effort)
+        self._asked[ask.ticket] = (answered, failed)
+        self._outbox.append(ask)
+        return ask
+
+    def answered(self, ask: Ask, response: Any, now_ms: float) -> None:
+        handlers = self._asked.pop(ask.ticket, None)
+        if handlers is not None:
+            handlers[0](response, now_ms)
+
+    def failed(self, ask: Ask, error: OttlaError, now_ms: float) -> None:
+        handlers = self._asked.pop(ask.ticket, None)
+        if handlers is not None:
+            handlers[1](error, now_ms)
+
+    def _move(self, target: MemberState) -> None:
+        if target not in MOVES[self.state]:
+            raise IllegalMove(f"member of {self._settings.group_id!r}: from {self.state.value} to {target.value}")
+        self.state = target
