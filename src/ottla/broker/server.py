@@ -30,6 +30,7 @@ from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.endpoints import Endpoint, advertise
 from ottla.broker.settings.group_level import GroupLevelSettings
 from ottla.broker.settings.listeners import parse_connection_overrides
+from ottla.broker.state_metrics import StateMetrics
 from ottla.clock import Clock, SystemClock
 from ottla.cluster import model
 from ottla.cluster.config_layers import ConfigRules, topic_in_effect
@@ -145,7 +146,7 @@ class Server:
         self._register(store, broker_id, endpoints)
         self.broker.start()
         self._stack.push_async_callback(start_jobs(self.broker, logs, world.clock, pool, self._last_disk_failed))
-        await self._start_admin()
+        await self._start_admin(acceptor)
         acceptor.release()
         self._is_ready = True
         return ServerInfo(
@@ -255,14 +256,13 @@ class Server:
         told = advertise(self.settings.advertised_endpoints, bound, socket.gethostname())
         return tuple(model.Endpoint(each.name, each.host, each.port, each.protocol) for each in told)
 
-    async def _start_admin(self) -> None:
+    async def _start_admin(self, acceptor: Acceptor) -> None:
         """Metrics and health. A default port that is taken is no reason not to serve; one that was asked for is."""
         address = self.settings.admin_address
         if address is None:
             return
-        clock = self._world.clock
         watch = Watch(
-            metrics=lambda: self.registry.text(clock.monotonic_ms()),
+            metrics=self._metrics_of(acceptor),
             not_ready_because=lambda: None if self._is_ready else "starting or stopping",
         )
         admin = AdminServer(watch)
@@ -274,6 +274,17 @@ class Server:
             log.warning("no metrics and health: %s:%d cannot be opened: %s", *address, error)
             return
         self._stack.push_async_callback(admin.stop)
+
+    def _metrics_of(self, acceptor: Acceptor) -> Callable[[], str]:
+        clock, state = self._world.clock, StateMetrics(self.registry)
+        started_ms = clock.monotonic_ms()
+
+        def metrics() -> str:
+            now_ms = clock.monotonic_ms()
+            state.look(self.broker, [each.listener for each in acceptor.connections], now_ms - started_ms)
+            return self.registry.text(now_ms)
+
+        return metrics
 
     def _register(self, store: EmbeddedStore, broker_id: int, endpoints: tuple[model.Endpoint, ...]) -> None:
         me = model.Broker(broker_id, endpoints, rack=self.settings.broker_rack, features=tuple(SUPPORTED))
