@@ -40,7 +40,7 @@ from ottla.errors import KafkaStorageError
 from ottla.metrics import Registry
 from ottla.net.transport import LinkSettings, TcpTransport, Transport
 from ottla.storage.files import DiskFiles, Files
-from ottla.storage.loading import ProducerLimits
+from ottla.storage.loading import ProducerLimits, recovery_summary
 from ottla.storage.manager import LogManager
 from ottla.storage.settings import TopicSettings
 from ottla.values import random_uuid, uuid_to_text
@@ -221,7 +221,10 @@ class Server:
             random_bytes=self._world.random.randbytes,
         )
         self._stack.callback(logs.close)
-        logs.open(self._world.clock.now_ms(), pool=pool)
+        began_ms = self._world.clock.monotonic_ms()
+        opened = logs.open(self._world.clock.now_ms(), pool=pool)
+        if told := recovery_summary(opened, self._world.clock.monotonic_ms() - began_ms):
+            log.info("%s", told)
         return logs
 
     def _make_acceptor(self) -> Acceptor:

@@ -142,8 +142,19 @@ def load_all(
             each.directory.files.fail(error)
         loaded = _loaded(each, loader, settings_of, now_ms)._replace(done=done, total=len(plans))
         if not each.directory.was_clean:
-            logger.info("recovered %s, %d of %d", each.path, done, len(plans))
+            logger.debug("recovered %s, %d of %d", each.path, done, len(plans))
         yield loaded
+
+
+def recovery_summary(loaded: Iterable[LoadedLog], took_ms: float) -> str | None:
+    """One sentence about all logs that were not closed in order; None when all were."""
+    recovered = [each for each in loaded if not each.found.directory.was_clean]
+    if not recovered:
+        return None
+    segments = sum(each.recovered_segments for each in recovered)
+    cut = [each for each in recovered if each.truncated_bytes]
+    lost = f", {sum(each.truncated_bytes for each in cut)} bytes cut from {len(cut)} of them" if cut else ""
+    return f"recovered {len(recovered)} partitions in {took_ms / 1000:.1f} s: {segments} segments read{lost}"
 
 
 def _loader(found: FoundLog, settings: TopicSettings, limits: ProducerLimits, now_ms: int) -> LogLoader:

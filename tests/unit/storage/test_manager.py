@@ -18,7 +18,7 @@ from ottla.errors import InconsistentTopicId, KafkaStorageError, UnknownTopicOrP
 from ottla.records import BatchBuilder, RecordStream
 from ottla.storage.checkpoints import CLEAN_SHUTDOWN, HIGH_WATERMARKS, RECOVERY_POINTS, ForeignDirectory
 from ottla.storage.files import DirectoryInUse, DiskFile, DiskFiles, Files
-from ottla.storage.loading import DuplicateDirectory, DuplicateLog, ProducerLimits
+from ottla.storage.loading import DuplicateDirectory, DuplicateLog, ProducerLimits, recovery_summary
 from ottla.storage.log import PartitionLog
 from ottla.storage.manager import LogManager, NoLogDirectory
 from ottla.storage.settings import TopicSettings
@@ -160,6 +160,19 @@ def test_an_unclean_stop_is_recovered_from_the_recovery_point(pool: ThreadPoolEx
     again.close()
     if pool is not None:
         pool.shutdown()
+
+
+def test_one_sentence_tells_of_all_that_was_recovered(files: MemoryFiles, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    logs = started(files)
+    for number in range(3):
+        append(create(logs, number))
+    logs.close(is_clean=False)
+    again = manager(files)
+    assert recovery_summary(again.open(NOW_MS), 1250) == "recovered 3 partitions in 1.2 s: 3 segments read"
+    assert "recovered" not in caplog.text
+    again.close()
+    assert recovery_summary(manager(files).open(NOW_MS), 5) is None
 
 
 def test_a_second_recovery_changes_nothing(files: MemoryFiles) -> None:
