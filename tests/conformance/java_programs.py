@@ -45,12 +45,14 @@ class JavaPrograms:
             self._compile()
         return self.run(name, self.servers, *arguments, limit_s=limit_s)
 
+    def command(self, main_class: str, *arguments: str) -> list[str]:
+        """How a program is started, for who does that alone."""
+        return ["java", *JVM, QUIET, "-cp", f"{self._classes}:{self.jars}/*", main_class, *arguments]
+
     def run(self, main_class: str, *arguments: str, limit_s: float = LIMIT_S, fails: bool = False) -> str:
         """What a program printed; it must end within `limit_s` and without a fault, or with one if `fails`."""
-        path = f"{self._classes}:{self.jars}/*"
-        command = ["java", *JVM, QUIET, "-cp", path, main_class, *arguments]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s)
+            done = subprocess.run(self.command(main_class, *arguments), capture_output=True, text=True, timeout=limit_s)
         except subprocess.TimeoutExpired as late:
             words = (late.stdout or b"").decode(errors="replace")[-TAIL_CHARACTERS:]
             raise AssertionError(f"{main_class} did not end within {limit_s} s: {words}") from None
