@@ -1,0 +1,178 @@
+"""Our client logs in at Apache Kafka: every mechanism it has, with and without TLS, and what it says when it may not.
+
+One broker with a port for each way. Needs Java and Kafka's jars (kafka_jars.py): run by `make test-long`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import socket
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import pytest
+from tests.conformance.kafka_broker import KafkaBroker
+from tests.conformance.kafka_jars import JarsMissing, find_jars
+from tests.unit.net.papers import Papers, make_papers
+
+from ottla.client.network import NetworkClient
+from ottla.client.settings import ClientSettings
+from ottla.errors import AuthenticationFailed, ConnectionClosed, NotConnected, OttlaError
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(shutil.which("openssl") is None, reason="the certificates are made with openssl"),
+]
+
+MODULE = "org.apache.kafka.common.security"
+REAUTH_MS = 3000
+SETTINGS = """
+ssl.keystore.type=PEM
+ssl.keystore.location={store}
+ssl.truststore.type=PEM
+ssl.truststore.location={ca}
+listener.name.tls.ssl.client.auth=requested
+listener.name.mutual.ssl.client.auth=required
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
+connections.max.reauth.ms={reauth_ms}
+"""
+LOGINS = """
+listener.name.{name}.plain.sasl.jaas.config={module}.plain.PlainLoginModule required user_alice="pencil";
+listener.name.{name}.scram-sha-256.sasl.jaas.config={module}.scram.ScramLoginModule required;
+listener.name.{name}.scram-sha-512.sasl.jaas.config={module}.scram.ScramLoginModule required;
+listener.name.{name}.oauthbearer.sasl.jaas.config={module}.oauthbearer.OAuthBearerLoginModule required \
+ unsecuredLoginStringClaim_sub="broker";
+"""
+PROTOCOLS = {"TLS": "SSL", "MUTUAL": "SSL", "LOGIN": "SASL_PLAINTEXT", "BOTH": "SASL_SSL"}
+
+
+class Doors(NamedTuple):
+    """The ports of the broker by the names of its listeners, and the papers."""
+
+    ports: dict[str, int]
+    papers: Papers
+
+    def settings(self, door: str, **more: object) -> dict[str, object]:
+        host = "localhost" if "SSL" in PROTOCOLS[door] else "127.0.0.1"
+        trusted = {"ssl_cafile": str(self.papers.ca)} if "SSL" in PROTOCOLS[door] else {}
+        address = {"bootstrap_servers": f"{host}:{self.ports[door]}", "security_protocol": PROTOCOLS[door]}
+        return {**address, **trusted, **more}
+
+
+@pytest.fixture(scope="module")
+def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
+    try:
+        jars = find_jars("4.3")
+    except JarsMissing as reason:
+        pytest.skip(str(reason))
+    scratch = tmp_path_factory.mktemp("kafka")
+    papers = make_papers(scratch)
+    store = scratch / "store.pem"
+    store.write_text(papers.server_key.read_text() + papers.server.read_text())
+    settings = SETTINGS.format(store=store, ca=papers.ca, reauth_ms=REAUTH_MS)
+    settings += "".join(LOGINS.format(name=name, module=MODULE) for name in ("login", "both"))
+    broker = KafkaBroker(jars, scratch, scratch / "data", settings)
+    ports = dict(zip(PROTOCOLS, free_ports(len(PROTOCOLS)), strict=True))
+    broker.properties.write_text(with_listeners(broker.properties.read_text(), ports))
+    scram = [f"--add-scram=SCRAM-SHA-{bits}=[name=alice,password=pencil]" for bits in (256, 512)]
+    properties = ["-c", str(broker.properties)]
+    broker.run("kafka.tools.StorageTool", "format", "-t", "b3R0bGEtZ29sZGVuLTAwMg", *properties, *scram)
+    with broker:
+        wait_for_ports(ports)
+        yield Doors(ports, papers)
+
+
+def with_listeners(properties: str, ports: dict[str, int]) -> str:
+    hosts = {name: "localhost" if "SSL" in PROTOCOLS[name] else "127.0.0.1" for name in ports}
+    more = "".join(f",{name}://{hosts[name]}:{port}" for name, port in ports.items())
+    protocols = "".join(f",{name}:{protocol}" for name, protocol in PROTOCOLS.items())
+    properties = re.sub(r"(?m)^((?:advertised\.)?listeners=.*)$", rf"\1{more}", properties)
+    return re.sub(r"(?m)^(listener\.security\.protocol\.map=.*)$", rf"\1{protocols}", properties)
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def wait_for_ports(ports: dict[str, int]) -> None:
+    for port in ports.values():
+        socket.create_connection(("127.0.0.1", port), timeout=30).close()
+
+
+def describe(settings: Mapping[str, object], *, stay_s: float = 0) -> int:
+    """Log in, learn of the cluster and talk to its broker, again after a while; gives the number of brokers."""
+
+    async def visit() -> int:
+        client = NetworkClient.from_settings(ClientSettings(**settings))
+        try:
+            await client.refresh_metadata(timeout_ms=20_000)
+            await client.ready(1, timeout_ms=20_000)
+            await asyncio.sleep(stay_s)
+            await client.refresh_metadata(timeout_ms=20_000)
+            return len(client.metadata.nodes())
+        finally:
+            await client.close()
+
+    return asyncio.run(visit())
+
+
+@pytest.mark.parametrize("door", ["LOGIN", "BOTH"])
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_user_logs_in(doors: Doors, door: str, mechanism: str) -> None:
+    login = {"sasl_mechanism": mechanism, "sasl_username": "alice", "sasl_password": "pencil"}
+    assert describe(doors.settings(door, **login)) == 1
+
+
+@pytest.mark.parametrize("door", ["LOGIN", "BOTH"])
+def test_a_token_is_taken(doors: Doors, door: str) -> None:
+    jaas = f'{MODULE}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="alice";'
+    assert describe(doors.settings(door, sasl_mechanism="OAUTHBEARER", sasl_jaas_config=jaas)) == 1
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_a_wrong_password_is_told(doors: Doors, mechanism: str) -> None:
+    login = {"sasl_mechanism": mechanism, "sasl_username": "alice", "sasl_password": "wrong"}
+    with pytest.raises(AuthenticationFailed, match="did not accept the credentials"):
+        describe(doors.settings("LOGIN", **login))
+
+
+def test_a_session_is_renewed_while_the_client_stays(doors: Doors) -> None:
+    login = {"sasl_mechanism": "SCRAM-SHA-256", "sasl_username": "alice", "sasl_password": "pencil"}
+    assert describe(doors.settings("LOGIN", **login), stay_s=2.5 * REAUTH_MS / 1000) == 1
+
+
+def test_tls_alone(doors: Doors) -> None:
+    assert describe(doors.settings("TLS")) == 1
+
+
+def test_a_client_that_shows_its_certificate(doors: Doors) -> None:
+    papers = {"ssl_certfile": str(doors.papers.client), "ssl_keyfile": str(doors.papers.client_key)}
+    assert describe(doors.settings("MUTUAL", **papers)) == 1
+
+
+def test_a_client_that_has_none_is_not_let_in(doors: Doors) -> None:
+    with pytest.raises(OttlaError):
+        describe(doors.settings("MUTUAL"))
+
+
+def test_a_broker_nobody_vouches_for_is_not_trusted(doors: Doors) -> None:
+    with pytest.raises(AuthenticationFailed, match="is not trusted"):
+        describe(doors.settings("TLS", ssl_cafile=str(doors.papers.other_ca)))
+
+
+def test_plaintext_at_a_tls_port_is_explained(doors: Doors) -> None:
+    settings = {"bootstrap_servers": f"localhost:{doors.ports['TLS']}"}
+    with pytest.raises(NotConnected, match=r"TLS.*security\.protocol here is PLAINTEXT"):
+        describe(settings)
+
+
+def test_no_login_where_one_is_wanted_is_explained(doors: Doors) -> None:
+    settings = {"bootstrap_servers": f"127.0.0.1:{doors.ports['LOGIN']}"}
+    with pytest.raises(ConnectionClosed, match="may want a login"):
+        describe(settings)
