@@ -2,3 +2,4 @@
 
 from ottla.records.checks import check_records as check_records
 from ottla.records.checks import place_plain_batch as place_plain_batch
+from ottla.records.record_walk import RecordsWalk as RecordsWalk

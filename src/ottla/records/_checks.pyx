@@ -182,36 +182,42 @@ cdef inline void clear(Found* found) noexcept nogil:
     found.end = NULL
 
 
+cdef inline void judge(int32_t index, int64_t timestamp_delta, int64_t offset_delta, bint has_key, const Rules* rules,
+                       Found* found) noexcept nogil:
+    """Take the record into account, or write down why it is refused."""
+    cdef int64_t timestamp_ms
+    cdef int reason
+    if rules.has_append_time:
+        timestamp_ms = rules.append_time_ms
+    else:
+        timestamp_ms = <int64_t> (<uint64_t> rules.base_timestamp_ms + <uint64_t> timestamp_delta)
+    if timestamp_ms > found.max_timestamp_ms:
+        found.max_timestamp_ms = timestamp_ms
+    if offset_delta != index:
+        found.has_consecutive_offsets = False
+    reason = reason_to_refuse(rules, timestamp_ms, has_key)
+    if reason == TAKEN:
+        return
+    if reason != NO_KEY:
+        found.has_refused_time = True
+    if found.refused_count < LIMIT:
+        found.refused[found.refused_count].index = index
+        found.refused[found.refused_count].reason = reason
+        found.refused[found.refused_count].timestamp_ms = timestamp_ms
+    found.refused_count += 1
+
+
 cdef void walk(const uint8_t* at, const uint8_t* end, int32_t count, const Rules* rules, Found* found) noexcept nogil:
     cdef int64_t timestamp_delta = 0
     cdef int64_t offset_delta = 0
     cdef int64_t key_length = 0
-    cdef int64_t timestamp_ms
     cdef int32_t index
-    cdef int reason
     for index in range(count):
         at = walk_record(at, end, &timestamp_delta, &offset_delta, &key_length)
         if at == NULL:
             found.broken = index
             return
-        if rules.has_append_time:
-            timestamp_ms = rules.append_time_ms
-        else:
-            timestamp_ms = <int64_t> (<uint64_t> rules.base_timestamp_ms + <uint64_t> timestamp_delta)
-        if timestamp_ms > found.max_timestamp_ms:
-            found.max_timestamp_ms = timestamp_ms
-        if offset_delta != index:
-            found.has_consecutive_offsets = False
-        reason = reason_to_refuse(rules, timestamp_ms, key_length >= 0)
-        if reason == TAKEN:
-            continue
-        if reason != NO_KEY:
-            found.has_refused_time = True
-        if found.refused_count < LIMIT:
-            found.refused[found.refused_count].index = index
-            found.refused[found.refused_count].reason = reason
-            found.refused[found.refused_count].timestamp_ms = timestamp_ms
-        found.refused_count += 1
+        judge(index, timestamp_delta, offset_delta, key_length >= 0, rules, found)
     found.end = at
 
 
@@ -227,19 +233,24 @@ cdef object result_of(const Found* found):
     )
 
 
-def check_records(records, int32_t record_count, int64_t base_timestamp_ms, *, append_time_ms=None,
-                  bint keys_required=False, bounds=None):
-    """Check the decompressed records of one batch."""
-    cdef Py_buffer view
+cdef Rules rules_of(int64_t base_timestamp_ms, object append_time_ms, bint keys_required, object bounds) except *:
     cdef Rules rules
-    cdef Found found
-    cdef const uint8_t* start
     rules.base_timestamp_ms = base_timestamp_ms
     rules.keys_required = keys_required
     rules.has_append_time = append_time_ms is not None
     rules.append_time_ms = append_time_ms if append_time_ms is not None else 0
     rules.has_bounds = bounds is not None
     rules.now_ms, rules.before_max_ms, rules.after_max_ms = bounds if bounds is not None else (0, 0, 0)
+    return rules
+
+
+def check_records(records, int32_t record_count, int64_t base_timestamp_ms, *, append_time_ms=None,
+                  bint keys_required=False, bounds=None):
+    """Check the decompressed records of one batch."""
+    cdef Py_buffer view
+    cdef Rules rules = rules_of(base_timestamp_ms, append_time_ms, keys_required, bounds)
+    cdef Found found
+    cdef const uint8_t* start
     clear(&found)
     PyObject_GetBuffer(records, &view, PyBUF_SIMPLE)
     try:
@@ -261,6 +272,167 @@ def check_records(records, int32_t record_count, int64_t base_timestamp_ms, *, a
     finally:
         PyBuffer_Release(&view)
     return result_of(&found)
+
+
+# ---- records that come in pieces ----
+
+cdef enum:
+    # What the next varint is; ATTRIBUTES is one byte, AFTER_RECORD none.
+    LENGTH = 0
+    ATTRIBUTES = 1
+    TIMESTAMP = 2
+    OFFSET = 3
+    KEY = 4
+    VALUE = 5
+    HEADERS = 6
+    HEADER_KEY = 7
+    HEADER_VALUE = 8
+    AFTER_RECORD = 9
+
+
+cdef struct Place:
+    # Where in a record the last piece ended.
+    int state
+    int shift
+    uint64_t raw
+    int64_t skip
+    int64_t length
+    int64_t taken
+    int64_t headers
+    int64_t timestamp_delta
+    int64_t offset_delta
+    int64_t key_length
+    int32_t index
+
+
+cdef inline bint take_value(Place* place, int64_t value) noexcept nogil:
+    """What a varint means where it stands; False when it cannot stand there."""
+    cdef int64_t shortest = 0 if place.state == HEADER_KEY else -1
+    if place.state == LENGTH:
+        place.length = value
+        place.taken = 0
+        place.state = ATTRIBUTES
+        return value >= 1
+    if place.state == TIMESTAMP:
+        place.timestamp_delta = value
+        place.state = OFFSET
+    elif place.state == OFFSET:
+        place.offset_delta = value
+        place.state = KEY
+    elif place.state == HEADERS:
+        if value < 0 or value > place.length:
+            return False
+        place.headers = value
+        place.state = HEADER_KEY if value > 0 else AFTER_RECORD
+    else:
+        if value < shortest:
+            return False
+        place.skip = value if value > 0 else 0
+        place.taken += place.skip
+        if place.state == KEY:
+            place.key_length = value
+            place.state = VALUE
+        elif place.state == VALUE:
+            place.state = HEADERS
+        elif place.state == HEADER_KEY:
+            place.state = HEADER_VALUE
+        else:
+            place.headers -= 1
+            place.state = HEADER_KEY if place.headers > 0 else AFTER_RECORD
+    return place.taken <= place.length
+
+
+cdef const uint8_t* walk_piece(Place* place, const uint8_t* at, const uint8_t* end, int32_t count, const Rules* rules,
+                               Found* found) noexcept nogil:
+    """As far as the piece goes, or to the end of the last record; NULL when a record is broken."""
+    cdef const uint8_t* after
+    cdef int64_t value
+    cdef int bits
+    cdef uint8_t byte
+    while True:
+        if place.skip > 0:
+            if place.skip > end - at:
+                place.skip -= end - at
+                return end
+            at += place.skip
+            place.skip = 0
+        if place.state == AFTER_RECORD:
+            if place.taken != place.length:
+                return NULL
+            judge(place.index, place.timestamp_delta, place.offset_delta, place.key_length >= 0, rules, found)
+            place.index += 1
+            place.state = LENGTH
+        if place.index == count or at == end:
+            return at
+        if place.state == LENGTH and place.shift == 0:
+            # Most records lie within a piece; one that does not, or is broken, is read part by part.
+            after = walk_record(at, end, &place.timestamp_delta, &place.offset_delta, &place.key_length)
+            if after != NULL:
+                judge(place.index, place.timestamp_delta, place.offset_delta, place.key_length >= 0, rules, found)
+                place.index += 1
+                at = after
+                continue
+        byte = at[0]
+        at += 1
+        place.taken += 1
+        if place.state == ATTRIBUTES:
+            place.state = TIMESTAMP
+            continue
+        bits = 64 if place.state == TIMESTAMP else 32
+        place.raw |= <uint64_t> (byte & 0x7F) << place.shift
+        if byte >= 0x80:
+            place.shift += 7
+            if place.shift >= bits:
+                return NULL
+            continue
+        if bits - place.shift < 7 and byte >> (bits - place.shift):
+            return NULL
+        value = <int64_t> (place.raw >> 1) ^ -<int64_t> (place.raw & 1)
+        place.raw = 0
+        place.shift = 0
+        if not take_value(place, value):
+            return NULL
+
+
+cdef class RecordsWalk:
+    """Checks the decompressed records of one batch, piece by piece."""
+
+    cdef Rules rules
+    cdef Found found
+    cdef Place place
+    cdef int32_t record_count
+
+    def __cinit__(self, int32_t record_count, int64_t base_timestamp_ms, *, append_time_ms=None,
+                  bint keys_required=False, bounds=None):
+        if record_count < 0:
+            raise InvalidRecord(f"the batch claims {record_count} records")
+        self.record_count = record_count
+        self.rules = rules_of(base_timestamp_ms, append_time_ms, keys_required, bounds)
+        clear(&self.found)
+
+    def feed(self, piece):
+        """The next bytes of the records; InvalidRecord when they cannot be right."""
+        cdef Py_buffer view
+        cdef const uint8_t* at
+        cdef const uint8_t* end
+        PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
+        try:
+            at = <const uint8_t*> view.buf
+            end = at + view.len
+            with nogil:
+                at = walk_piece(&self.place, at, end, self.record_count, &self.rules, &self.found)
+            if at == NULL:
+                raise InvalidRecord(f"record {self.place.index} of the batch is broken")
+            if at != end:
+                raise InvalidRecord(f"bytes are left after the {self.record_count} records of the batch")
+        finally:
+            PyBuffer_Release(&view)
+
+    def finish(self):
+        """What the walk found, when all bytes were fed; InvalidRecord when some are missing."""
+        if self.place.index < self.record_count:
+            raise InvalidRecord(f"record {self.place.index} of the batch is broken")
+        return result_of(&self.found)
 
 
 # ---- the plain case in one step ----

@@ -85,7 +85,7 @@ def check_records(
     refused: list[RefusedRecord] = []
     _check_count(record_count, len(view))
     for index in range(record_count):
-        timestamp_delta, offset_delta, has_key, position = _walk_record(view, position, index)
+        timestamp_delta, offset_delta, has_key, position = walk_record(view, position, index)
         timestamp_ms = wrapped_int64(base_timestamp_ms + timestamp_delta) if append_time_ms is None else append_time_ms
         max_timestamp_ms = max(max_timestamp_ms, timestamp_ms)
         is_consecutive = is_consecutive and offset_delta == index
@@ -139,7 +139,7 @@ def _check_count(record_count: int, record_bytes: int) -> None:
         raise InvalidRecord(f"the batch claims {record_count} records in {record_bytes} bytes")
 
 
-def _walk_record(view: memoryview, position: int, index: int) -> tuple[int, int, bool, int]:
+def walk_record(view: memoryview, position: int, index: int) -> tuple[int, int, bool, int]:
     """Timestamp delta, offset delta, whether there is a key, and where the next record begins."""
     try:
         length, start = decode_varint(view, position)

@@ -6,6 +6,7 @@ The only file that knows compression libraries. Each is imported on first use, s
 2. `decompress` never returns more than `limit_bytes` and never allocates much more than that on the way. Where a
    format has a skeleton that can be walked (lz4, zstd, snappy), it is walked first: the walk proves that the
    bytes are complete and says how large the output can be at most, and no header is believed beyond that.
+   `decompress_in_pieces` refuses the same, but gives large content piece by piece, for those who only look at it.
 3. Broken bytes, wrong checksums, a missing end, anything behind the end, too much output: CorruptMessage.
    A codec id that Kafka does not have: UnsupportedCompressionType. No library's exception leaves this file.
 4. No state is shared between calls running at the same time, and all libraries release the interpreter lock.
@@ -22,7 +23,7 @@ What the frames look like, and what is peculiar:
 """
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,7 +32,7 @@ from ottla.errors import CorruptMessage, UnsupportedCompressionType
 if TYPE_CHECKING:
     import zstandard
 
-__all__ = ["Bytes", "Compression", "check_level", "compress", "decompress"]
+__all__ = ["Bytes", "Compression", "check_level", "compress", "decompress", "decompress_in_pieces"]
 
 Bytes = bytes | bytearray | memoryview
 
@@ -75,6 +76,17 @@ def decompress(codec: int, data: Bytes, limit_bytes: int, *, old_lz4_header: boo
     if codec is Compression.LZ4:
         return _lz4_decompress(view, limit_bytes, old_lz4_header)
     return _DECOMPRESSORS[codec](view, limit_bytes)
+
+
+PIECE_BYTES = 64 * 1024
+WHOLE_BYTES = 1024 * 1024  # what can be no larger than this is one piece
+
+
+def decompress_in_pieces(codec: int, data: Bytes, limit_bytes: int) -> Iterator[Bytes]:
+    """The same bytes as `decompress` gives, one after the other. What is broken or too much is refused when it is
+    met: whoever looks at the pieces before the last one has been given must be ready to forget what he saw."""
+    codec = _known(codec)
+    return _PIECES[codec](memoryview(data).cast("B"), limit_bytes)
 
 
 def _known(codec: int) -> Compression:
@@ -140,6 +152,12 @@ def _none_decompress(view: memoryview, limit_bytes: int) -> bytes:
     return bytes(view)
 
 
+def _none_pieces(view: memoryview, limit_bytes: int) -> Iterator[Bytes]:
+    if len(view) > limit_bytes:
+        raise _too_large(Compression.NONE, view, limit_bytes)
+    yield view
+
+
 # ---- gzip ----
 
 GZIP_WINDOW_BITS = 31  # the largest window (15), plus 16 for gzip's header and trailer instead of zlib's
@@ -188,6 +206,31 @@ def _gzip_member(view: memoryview, position: int, room: int, limit_bytes: int) -
     return position, parts
 
 
+def _gzip_pieces(view: memoryview, limit_bytes: int) -> Iterator[Bytes]:
+    import zlib
+
+    room, position, member = limit_bytes, 0, None
+    while position < len(view) or member is None:
+        member = zlib.decompressobj(wbits=GZIP_WINDOW_BITS)
+        while not member.eof:
+            rest: Bytes = member.unconsumed_tail
+            if not rest:
+                rest = view[position : position + GZIP_PORTION_BYTES]
+                position += len(rest)
+            try:
+                part = member.decompress(rest, PIECE_BYTES)
+            except zlib.error as error:
+                raise _broken(Compression.GZIP, view, error) from None
+            room -= len(part)
+            if room < 0:
+                raise _too_large(Compression.GZIP, view, limit_bytes)
+            if part:
+                yield part
+            elif not len(rest) and not member.eof:
+                raise _broken(Compression.GZIP, view, "it ends before its last block")
+        position -= len(member.unused_data)
+
+
 # ---- snappy ----
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
@@ -210,14 +253,18 @@ def _snappy_compress(data: Bytes, level: int | None) -> bytes:
 
 
 def _snappy_decompress(view: memoryview, limit_bytes: int) -> bytes:
+    parts = list(_snappy_pieces(view, limit_bytes))
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _snappy_pieces(view: memoryview, limit_bytes: int) -> Iterator[bytes]:
+    """A block can only be had as a whole; it holds SNAPPY_GROWTH_MAX times its size at most."""
     blocks = _xerial_blocks(view) if view[:8] == XERIAL_MAGIC else [view]
-    parts: list[bytes] = []
     room = limit_bytes
     for block in blocks:
         part = _snappy_block(block, view, room, limit_bytes)
-        parts.append(part)
         room -= len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        yield part
 
 
 def _xerial_blocks(view: memoryview) -> Iterator[memoryview]:
@@ -298,6 +345,32 @@ def _lz4_decompress(view: memoryview, limit_bytes: int, old_header: bool) -> byt
     if not at_end:
         raise _broken(Compression.LZ4, view, "its end mark was not reached")
     return bytes(data)
+
+
+def _lz4_pieces(view: memoryview, limit_bytes: int) -> Iterator[Bytes]:
+    import lz4.frame
+
+    _, largest = _walk_lz4(view)
+    if largest <= WHOLE_BYTES:
+        yield _lz4_decompress(view, limit_bytes, False)
+        return
+    context = lz4.frame.create_decompression_context()
+    room, position, at_end = limit_bytes, 0, False
+    while not at_end:
+        try:
+            part, read, at_end = lz4.frame.decompress_chunk(
+                context, view[position : position + PIECE_BYTES], max_length=PIECE_BYTES
+            )
+        except RuntimeError as error:
+            raise _broken(Compression.LZ4, view, error) from None
+        room -= len(part)
+        position += read
+        if room < 0:
+            raise _too_large(Compression.LZ4, view, limit_bytes)
+        if not part and not read and not at_end:
+            raise _broken(Compression.LZ4, view, "its end mark was not reached")
+        if part:
+            yield part
 
 
 def _walk_lz4(view: memoryview) -> tuple[int, int]:
@@ -423,6 +496,39 @@ def _zstd_frame_content(frame: _ZstdFrame, view: memoryview, room: int, limit_by
     return part
 
 
+def _zstd_pieces(view: memoryview, limit_bytes: int) -> Iterator[Bytes]:
+    room = limit_bytes
+    for frame in _zstd_frames(view):
+        if frame.content_bytes_max <= WHOLE_BYTES:
+            parts: Iterable[bytes] = [_zstd_frame_content(frame, view, room, limit_bytes)]
+        else:
+            parts = _zstd_frame_pieces(frame, view)
+        for part in parts:
+            room -= len(part)
+            if room < 0:
+                raise _too_large(Compression.ZSTD, view, limit_bytes)
+            yield part
+
+
+def _zstd_frame_pieces(frame: _ZstdFrame, view: memoryview) -> Iterator[bytes]:
+    import zstandard
+
+    _check_zstd_claim(frame, view)
+    total = 0
+    with zstandard.ZstdDecompressor().stream_reader(frame.data, read_size=PIECE_BYTES) as reader:
+        while True:
+            try:
+                part = reader.read(PIECE_BYTES)
+            except zstandard.ZstdError as error:
+                raise _broken(Compression.ZSTD, view, error) from None
+            if not part:
+                break
+            total += len(part)
+            yield part
+    if frame.content_bytes not in (None, total):
+        raise _broken(Compression.ZSTD, view, f"a frame claims {frame.content_bytes} bytes and holds {total}")
+
+
 def _check_zstd_claim(frame: _ZstdFrame, view: memoryview) -> None:
     if frame.content_bytes is None:
         return
@@ -477,6 +583,13 @@ _COMPRESSORS: dict[Compression, Callable[[Bytes, int | None], bytes]] = {
     Compression.GZIP: _gzip_compress,
     Compression.SNAPPY: _snappy_compress,
     Compression.ZSTD: _zstd_compress,
+}
+_PIECES: dict[Compression, Callable[[memoryview, int], Iterator[Bytes]]] = {
+    Compression.NONE: _none_pieces,
+    Compression.GZIP: _gzip_pieces,
+    Compression.SNAPPY: _snappy_pieces,
+    Compression.LZ4: _lz4_pieces,
+    Compression.ZSTD: _zstd_pieces,
 }
 _DECOMPRESSORS: dict[Compression, Callable[[memoryview, int], bytes]] = {
     Compression.NONE: _none_decompress,

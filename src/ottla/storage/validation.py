@@ -13,7 +13,8 @@ This is the leader's side; what a follower looks at is in follower_check.py.
    for another codec the records themselves are kept, only their wrapping changes. Markers are never compressed.
 5. Most batches are plain, and for these all steps are one native call, `place_plain_batch` with the `plain_terms` of
    the topic; the steps here are what it means.
-6. No walk over records outside the native leaf, no clock, no file.
+6. A batch that is large when decompressed is looked at piece by piece; only where it is made anew it is held whole.
+7. No walk over records outside the native leaf, no clock, no file.
 
 What is refused, and how:
     CORRUPT_MESSAGE               a size or format that cannot be, bytes left behind it, a wrong sum
@@ -27,7 +28,8 @@ What is refused, and how:
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple
 
 from ottla.errors import (
     BrokerError,
@@ -37,9 +39,9 @@ from ottla.errors import (
     RecordListTooLarge,
     UnsupportedCompressionType,
 )
-from ottla.records.check_choice import check_records
+from ottla.records.check_choice import RecordsWalk, check_records
 from ottla.records.checks import RecordsCheck, TimeBounds
-from ottla.records.compression import Compression, decompress
+from ottla.records.compression import Compression, decompress, decompress_in_pieces
 from ottla.records.header import Buffer, view_of
 from ottla.records.implementation import BatchInfo, crc32c
 from ottla.records.layout import (
@@ -117,8 +119,7 @@ def prepare_leader_append(
     info = _only_batch(view, zstd_allowed=zstd_allowed)
     _check_envelope(view, info, rules, origin)
     _check_header(info, origin)
-    records = _record_bytes(view, info, rules)
-    found = _check_records(records, info, rules, now_ms)
+    records, found = _checked(view, info, rules, now_ms)
     is_ours = rules.timestamp_type is TimestampType.LOG_APPEND_TIME
     max_timestamp_ms = now_ms if is_ours else found.max_timestamp_ms
     final = _final_form(view, info, records, found, rules)
@@ -220,41 +221,51 @@ def _check_header(info: BatchInfo, origin: AppendOrigin) -> None:
 # --- the records -----------------------------------------------------------------------------------------------------
 
 
-def _record_bytes(view: memoryview, info: BatchInfo, rules: AppendRules) -> memoryview | bytes:
-    payload = view[HEADER_BYTES:]
-    if info.compression is Compression.NONE:
-        return payload
-    try:
-        return decompress(info.compression, payload, rules.decompressed_bytes_max)
-    except CorruptMessage as error:
-        # The sum was right, so it was sent like this, and sending it again cannot help.
-        raise InvalidRecord(error.detail) from None
-
-
-def _check_records(records: Buffer, info: BatchInfo, rules: AppendRules, now_ms: int) -> RecordsCheck:
+def _checked(view: memoryview, info: BatchInfo, rules: AppendRules, now_ms: int) -> tuple[Buffer | None, RecordsCheck]:
+    """What the walk over the records found, and the records, unless they were too many to be held at once."""
     bounds = None
     if rules.timestamp_type is TimestampType.CREATE_TIME:
         bounds = TimeBounds(now_ms, rules.timestamp_before_max_ms, rules.timestamp_after_max_ms)
-    found = check_records(
-        records,
-        info.record_count,
-        info.base_timestamp_ms,
-        append_time_ms=info.max_timestamp_ms if info.timestamp_type is TimestampType.LOG_APPEND_TIME else None,
-        keys_required=rules.keys_required,
-        bounds=bounds,
-    )
+    how = {
+        "append_time_ms": info.max_timestamp_ms if info.timestamp_type is TimestampType.LOG_APPEND_TIME else None,
+        "keys_required": rules.keys_required,
+        "bounds": bounds,
+    }
+    try:
+        records, found = _walked(view[HEADER_BYTES:], info, rules, how)
+    except CorruptMessage as error:
+        # The sum was right, so it was sent like this, and sending it again cannot help.
+        raise InvalidRecord(error.detail) from None
     if found.refused_count:
         raise refuse_records(found, bounds)
-    return found
+    return records, found
+
+
+def _walked(
+    payload: memoryview, info: BatchInfo, rules: AppendRules, how: dict[str, Any]
+) -> tuple[Buffer | None, RecordsCheck]:
+    """Most batches are one piece when decompressed. Of a larger one no more than a piece is held."""
+    if info.compression is Compression.NONE:
+        return payload, check_records(payload, info.record_count, info.base_timestamp_ms, **how)
+    pieces = decompress_in_pieces(info.compression, payload, rules.decompressed_bytes_max)
+    first, second = next(pieces, b""), next(pieces, None)
+    if second is None:
+        return first, check_records(first, info.record_count, info.base_timestamp_ms, **how)
+    walk = RecordsWalk(info.record_count, info.base_timestamp_ms, **how)
+    for piece in chain((first, second), pieces):
+        walk.feed(piece)
+    return None, walk.finish()
 
 
 def _final_form(
-    view: memoryview, info: BatchInfo, records: Buffer, found: RecordsCheck, rules: AppendRules
+    view: memoryview, info: BatchInfo, records: Buffer | None, found: RecordsCheck, rules: AppendRules
 ) -> memoryview:
     """The bytes to write: `view` itself, unless they must be others or cannot be written into."""
     codec = _target_codec(info, rules)
     if codec is info.compression and found.has_consecutive_offsets:
         return memoryview(bytearray(view)) if view.readonly else view
+    if records is None:
+        records = decompress(info.compression, view[HEADER_BYTES:], rules.decompressed_bytes_max)
     rewrapped = rewrap_batch(
         view,
         info,

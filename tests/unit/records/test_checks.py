@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.errors import CorruptMessage, InvalidRecord
-from ottla.records import check_choice, checks
+from ottla.records import check_choice, checks, record_walk
 from ottla.records.checks import REFUSALS_LIMIT, RecordsCheck, Refusal, RefusedRecord, TimeBounds
 from ottla.records.implementation import CHOSEN, BatchBuilder, RecordBatch
 from ottla.records.layout import HEADER_BYTES
@@ -139,6 +141,7 @@ def test_the_walk_is_chosen_like_the_codec():
     expected = checks if CHOSEN == "python" or native is None else native
     assert check_choice.check_records is expected.check_records
     assert check_choice.place_plain_batch is expected.place_plain_batch
+    assert check_choice.RecordsWalk is (record_walk if expected is checks else native).RecordsWalk
 
 
 def outcome(check, *arguments, **how):
@@ -178,3 +181,73 @@ def test_what_is_taken_can_be_read_and_the_other_way_round(some, position, value
         assert isinstance(taken, str)
     else:
         assert isinstance(taken, RecordsCheck)
+
+
+# --- in pieces --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["python", "native"])
+def make_walk(request):
+    if request.param == "native" and native is None:
+        pytest.skip("ottla.records._checks is not built here")
+    return record_walk.RecordsWalk if request.param == "python" else native.RecordsWalk
+
+
+def walked(make_walk, data, count, base, cuts, **how):
+    """What a walk finds in `data` when it comes cut at these places."""
+    walk = make_walk(count, base, **how)
+    places = [0, *sorted(cuts), len(data)]
+    for start, end in pairwise(places):
+        walk.feed(bytes(data[start:end]))
+    return walk.finish()
+
+
+@pytest.mark.parametrize("twin", ["python", "native"])
+@given(
+    some=st.lists(records(), min_size=1, max_size=4),
+    damage=st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), max_size=2),
+    extra=st.integers(-1, 1),
+    cuts=st.lists(st.integers(0, 1 << 16), max_size=5) | st.just(None),
+    base=st.integers(INT64_MIN, INT64_MAX),
+    append_time_ms=st.none() | st.integers(-1, 100),
+    keys_required=st.booleans(),
+    bounds=st.none() | st.builds(TimeBounds, *[st.integers(0, INT64_MAX)] * 3),
+)
+def test_a_walk_in_pieces_finds_what_the_walk_over_all_finds(twin, some, damage, extra, cuts, **how):
+    if twin == "native" and native is None:
+        return
+    make_walk = record_walk.RecordsWalk if twin == "python" else native.RecordsWalk
+    data = bytearray(record_bytes(*some))
+    for position, value in damage:
+        data[position % len(data)] = value
+    places = range(len(data)) if cuts is None else [cut % len(data) for cut in cuts]
+    base = how.pop("base")
+    expected = outcome(checks.check_records, data, len(some) + extra, base, **how)
+    found = outcome(walked, make_walk, data, len(some) + extra, base, places, **how)
+    if isinstance(expected, RecordsCheck):
+        assert found == expected
+    else:
+        assert isinstance(found, str)
+
+
+def test_a_record_larger_than_its_pieces_is_passed_over(make_walk):
+    data = record_bytes((7, b"k" * 300, b"v" * 5000, (("h" * 200, b"x" * 900),)), (8, None, b"", ()))
+    for step in (1, 2, 63, 64, 500):
+        found = walked(make_walk, data, 2, 7, range(step, len(data), step))
+        assert found == RecordsCheck(8, True, 0, [], False)
+
+
+def test_a_walk_refuses_as_soon_as_it_knows(make_walk):
+    sound = record_bytes((1, b"k", b"v", ()))
+    walk = make_walk(1, 0)
+    walk.feed(sound)
+    with pytest.raises(InvalidRecord, match="left after the 1 records"):
+        walk.feed(b"\0")
+    walk = make_walk(2, 0)
+    walk.feed(sound)
+    with pytest.raises(InvalidRecord, match="record 1 of the batch is broken"):
+        walk.finish()
+    with pytest.raises(InvalidRecord, match="record 1 of the batch is broken"):
+        walk.feed(b"\xff" * 6)
+    with pytest.raises(InvalidRecord, match="claims -1 records"):
+        make_walk(-1, 0)

@@ -9,6 +9,8 @@ import threading
 import tracemalloc
 import warnings
 import zlib
+from collections.abc import Callable
+from random import Random
 from types import SimpleNamespace
 
 import aiokafka.codec
@@ -23,11 +25,13 @@ from ottla.errors import CorruptMessage, UnsupportedCompressionType
 from ottla.records import compression
 from ottla.records.compression import (
     LEVELS,
+    PIECE_BYTES,
     Compression,
     _lz4_header_checksum,
     check_level,
     compress,
     decompress,
+    decompress_in_pieces,
 )
 
 with warnings.catch_warnings():
@@ -575,3 +579,62 @@ def test_any_bytes_give_no_other_exception(codec, start, rest):
         decompress(codec, start + rest, 1000)
     except CorruptMessage:
         pass
+
+
+# ---- in pieces ----
+
+
+def in_pieces(codec: Compression, data: bytes, limit_bytes: int) -> bytes:
+    return b"".join(decompress_in_pieces(codec, data, limit_bytes))
+
+
+@pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.label)
+def test_large_content_comes_in_pieces_and_small_content_in_one(codec: Compression) -> None:
+    content = (bytes(range(256)) * 100 + bytes(30_000)) * 60  # above three megabytes
+    pieces = list(decompress_in_pieces(codec, compress(codec, content), 1 << 30))
+    assert b"".join(pieces) == content
+    if codec is not Compression.NONE:
+        assert max(map(len, pieces)) <= PIECE_BYTES
+    assert [bytes(piece) for piece in decompress_in_pieces(codec, compress(codec, b"small"), 5)] == [b"small"]
+
+
+@pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.label)
+def test_pieces_are_refused_above_the_limit_and_not_below(codec: Compression) -> None:
+    packed = compress(codec, bytes(3 << 20))
+    assert len(in_pieces(codec, packed, 3 << 20)) == 3 << 20
+    with pytest.raises(CorruptMessage, match="more than the 3145727 bytes allowed"):
+        in_pieces(codec, packed, (3 << 20) - 1)
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Compression if codec], ids=lambda codec: codec.label)
+def test_broken_content_is_refused_in_pieces_as_it_is_in_one(codec: Compression) -> None:
+    source = Random(codec.label)
+    packed = compress(codec, source.randbytes(100_000) + bytes(2 << 20))
+    for _ in range(60):
+        damaged = bytearray(packed)
+        match source.randrange(3):
+            case 0:
+                damaged[source.randrange(len(damaged))] ^= 1 << source.randrange(8)
+            case 1:
+                del damaged[source.randrange(len(damaged)) :]
+            case _:
+                damaged += source.randbytes(3)
+        assert refused(in_pieces, codec, damaged) == refused(decompress, codec, damaged)
+
+
+def refused(take: Callable[[Compression, bytes, int], bytes], codec: Compression, data: bytes) -> bytes | None:
+    try:
+        return take(codec, data, 1 << 26)
+    except CorruptMessage:
+        return None
+
+
+def test_a_bomb_takes_no_more_memory_than_a_few_pieces() -> None:
+    for codec in (Compression.GZIP, Compression.LZ4, Compression.ZSTD):
+        packed = compress(codec, bytes(64 << 20))
+        tracemalloc.start()
+        try:
+            assert sum(map(len, decompress_in_pieces(codec, packed, 64 << 20))) == 64 << 20
+            assert tracemalloc.get_traced_memory()[1] < 1 << 20, codec
+        finally:
+            tracemalloc.stop()
