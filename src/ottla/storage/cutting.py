@@ -61,8 +61,17 @@ def set_aside(log: LogState, segments: Iterable[Segment]) -> Removed:
 # --- the end ---------------------------------------------------------------------------------------------------------
 
 
+def end_after_cut(log: LogState, offset: int) -> int:
+    """Where a log ends that is cut at `offset`: a batch that holds it goes as a whole, because a hole between two
+    batches is damage to the next start."""
+    segment = log.segments.floor(offset) if offset < log.log_end_offset else None
+    found = None if segment is None else segment.translate(offset)
+    return offset if found is None else min(offset, found.base_offset)
+
+
 def truncate_to(log: LogState, offset: int, now_ms: int) -> Removed:
-    """Let the log end at `offset`; batches that reach beyond it are gone."""
+    """Let the log end at `offset`, or at the start of the batch that holds it."""
+    offset = end_after_cut(log, offset)
     first = log.segments.first
     if offset >= log.log_end_offset:
         # A leader that wrote nothing may have left its epoch at the end, and the next leader's would contradict it.

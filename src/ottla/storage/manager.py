@@ -33,7 +33,7 @@ from ottla.errors import KafkaStorageError, OttlaError, UnknownTopicOrPartition
 from ottla.storage import retention
 from ottla.storage.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from ottla.storage.chores import Checkpointed, CleanedUp, Deleted, DueFlush, Turn, error_of
-from ottla.storage.cutting import Removed
+from ottla.storage.cutting import Removed, end_after_cut
 from ottla.storage.directories import DELETE, FUTURE, STRAY, CheckpointJob, FoundLog, LogDirectory
 from ottla.storage.files import Files
 from ottla.storage.loading import DEFAULT_PRODUCER_LIMITS, LoadedLog, ProducerLimits, load_all, prepare
@@ -251,9 +251,9 @@ class LogManager:
     # --- cutting ------------------------------------------------------------------------------------------------------
 
     def truncate_to(self, name: TopicPartition, offset: int, now_ms: int) -> None:
-        """Let a log end at `offset`; on the disk when it returns."""
+        """Let a log end at `offset`, or before the batch that holds it; on the disk when it returns."""
         log = self._expect(name)
-        self._homes[name].lower(name, offset)
+        self._homes[name].lower(name, end_after_cut(log, offset))
         self.remove_later(log, log.truncate_to(offset, now_ms), now_ms)
 
     def truncate_fully(self, name: TopicPartition, offset: int, now_ms: int) -> None:

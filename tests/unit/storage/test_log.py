@@ -541,6 +541,19 @@ def test_truncation_forgets_records_epochs_and_producers_behind_it(log: Partitio
     assert [at for at, _ in everything(log)] == list(range(offset + 1))
 
 
+@pytest.mark.parametrize(("offset", "end"), [(1, 0), (2, 2), (3, 2), (4, 2), (5, 5)])
+def test_a_batch_that_holds_the_cut_goes_as_a_whole(
+    log: PartitionLog, files: MemoryFiles, offset: int, end: int
+) -> None:
+    for values in ((b"0", b"1"), (b"2", b"3", b"4"), (b"5", b"6")):
+        append(log, *values)
+    log.truncate_to(offset, NOW_MS)
+    assert log.log_end_offset == end
+    assert append(log, b"new") == end, "a hole before it would be damage to the next start"
+    log.close(is_clean=False)
+    assert [at for at, _ in everything(opened(files))] == list(range(end + 1))
+
+
 def test_what_a_truncation_removed_can_be_read_until_it_is_deleted(log: PartitionLog, files: MemoryFiles) -> None:
     three_segments(log)
     under_way = log.read(4, 1000, up_to="log_end").slice
