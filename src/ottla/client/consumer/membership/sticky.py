@@ -26,23 +26,13 @@ from ottla.client.consumer.membership.assignors import (
     subscribed_topics,
 )
 from ottla.client.consumer.membership.decisions import GroupView
+from ottla.client.consumer.membership.sticky_data import StickyTopic, StickyUserData
 from ottla.client.consumer.membership.subscriptions import NO_GENERATION, MemberSubscription, by_topic
 from ottla.errors import MalformedMessage
 from ottla.protocol.compiled import decode_prefix, encode
-from ottla.protocol.schema import Int32, Message, String, Struct, since
 from ottla.values import TopicPartition
 
 Claims = dict[str, frozenset[TopicPartition]]
-
-
-class StickyTopic(Struct):
-    topic: String
-    partitions: list[Int32]
-
-
-class StickyUserData(Message, versions="0-1"):
-    previous_assignment: list[StickyTopic]
-    generation: Int32 = since(1, default=NO_GENERATION, ignorable=True)
 
 
 class StickyAssignor:

@@ -1,0 +1,374 @@
+"""A member of a consumer group (KIP-848): one heartbeat does everything, as a plain machine.
+
+    heartbeat (epoch 0: I am new)  ->  epoch, interval, assignment
+    assignment differs from what we have:  Revoke what goes, Assigned what stays and comes, then a heartbeat at once
+        that says what we have now; the coordinator gives what we gave up to others, and the next epoch to us
+    heartbeat (epoch -1: I leave; -2: I am static and come back)
+
+1. The machine is driven as the folder's __init__ says. It joins at the first poll after subscribing. Its member id is
+   made by the client and stays for its whole life.
+2. One heartbeat is on its way at a time: at the interval the coordinator chose, or at once when there is something
+   to say (joined anew, subscription changed, partitions changed).
+3. Members change at their own pace: nobody stops reading what he keeps, and a new assignment that arrives while
+   partitions are being given up is looked at when that is done.
+4. FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID: everything is Lost, then we join again with epoch 0. An application that
+   does not poll for max.poll.interval.ms makes us leave; we join again at the next poll.
+5. A topic we are assigned but cannot name yet is asked for (LearnTopics); the others do not wait for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ottla.client.consumer.membership.consumer_states import (
+    HEARTBEATING,
+    IN_GROUP,
+    MOVES,
+    ConsumerState,
+    Reaction,
+    reaction_to,
+)
+from ottla.client.consumer.membership.decisions import (
+    NEVER_MS,
+    Ask,
+    Assigned,
+    Change,
+    Decision,
+    Fail,
+    ForgetCoordinator,
+    GroupView,
+    LearnTopics,
+    Leaving,
+    Lost,
+    MemberSettings,
+    PollIntervalExceeded,
+    Revoke,
+    Subscription,
+    WakeAt,
+    Warn,
+)
+from ottla.client.consumer.membership.heartbeats import (
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    HeartbeatFields,
+    by_name,
+    by_topic_id,
+)
+from ottla.client.group_metadata import GroupMetadata
+from ottla.errors import NONE, IllegalMove, OttlaError, broker_error
+from ottla.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from ottla.values import TopicPartition
+
+NO_EPOCH: Final = -1
+
+_S = ConsumerState
+
+
+class ConsumerMembership:
+    """One member; the interface is decisions.Membership. `member_id` is a new uuid in Kafka's text form."""
+
+    def __init__(self, settings: MemberSettings, member_id: str) -> None:
+        self._settings = settings
+        self.member_id = member_id
+        self.state = _S.UNJOINED
+        self.generation = NO_EPOCH
+        self.assignment: frozenset[TopicPartition] = frozenset()
+        self._fields = HeartbeatFields(settings, member_id)
+        self._subscription = Subscription()
+        self._view: GroupView = {}
+        self._target: list[TopicPartitions] = []
+        self._topic_ids: dict[str, bytes] = {}
+        self._asked_for: frozenset[bytes] = frozenset()
+        self._waiting_for: Change | None = None
+        self._outbox: list[Decision] = []
+        self._ticket = 0
+        self._in_flight: int | None = None
+        self._is_urgent = False
+        self._interval_ms = float(settings.heartbeat_interval_ms)
+        self._next_heartbeat_ms = 0.0
+        self._attempts = 0
+        self._last_poll_ms: float | None = None
+        self._leaving = Leaving.DEFAULT
+        self._must_tell = False
+
+    # --- what it is --------------------------------------------------------------------------------------------------
+
+    @property
+    def is_member(self) -> bool:
+        return self.state in IN_GROUP
+
+    @property
+    def is_rebalancing(self) -> bool:
+        return self.state not in (_S.STABLE, _S.LEFT, _S.FAILED)
+
+    @property
+    def has_left(self) -> bool:
+        return self.state is _S.LEFT
+
+    def group_metadata(self) -> GroupMetadata:
+        settings = self._settings
+        return GroupMetadata(settings.group_id, self.generation, self.member_id, settings.group_instance_id)
+
+    # --- what it is told ---------------------------------------------------------------------------------------------
+
+    def polled(self, now_ms: float) -> None:
+        self._last_poll_ms = now_ms
+
+    def subscription_changed(self, subscription: Subscription, now_ms: float) -> None:
+        if subscription == self._subscription and self.state not in (_S.LEFT, _S.FAILED):
+            return
+        self._subscription = subscription
+        self._is_urgent = True
+        if self.state in (_S.LEFT, _S.FAILED) and not subscription.is_empty:
+            self._move(_S.UNJOINED)
+            self._last_poll_ms = None
+
+    def metadata_changed(self, view: GroupView, now_ms: float) -> None:
+        self._view = view
+
+    def commit_refused(self, error: OttlaError, now_ms: float) -> None:
+        if self.is_member and reaction_to(error) is Reaction.FENCED:
+            self._fenced(type(error).__name__)
+
+    def rejoin(self, reason: str, now_ms: float) -> None:
+        """The coordinator decides about rebalances in this protocol; a heartbeat now is all a member can do."""
+        self._is_urgent = True
+
+    def leave(self, now_ms: float, *, how: Leaving = Leaving.DEFAULT) -> None:
+        if self.state in (_S.LEAVING, _S.LEFT):
+            return
+        # A heartbeat that joins may be on its way: the coordinator must hear of the end if it heard of the beginning.
+        self._must_tell = self.state in IN_GROUP or self._in_flight is not None
+        self._leaving = how
+        self._in_flight = None
+        self._move(_S.LEAVING)
+        if not self._give_up(self.assignment):
+            self._say_goodbye()
+
+    def carried_out(self, change: Change, now_ms: float) -> None:
+        if self._waiting_for is None or change != self._waiting_for:
+            return
+        self._waiting_for = None
+        if not isinstance(change, Assigned):
+            self.assignment -= change.partitions
+        if self.state is _S.LEAVING:
+            if not self._give_up(self.assignment):
+                self._say_goodbye()
+        elif self.state is _S.RECONCILING:
+            self._carried_out_while_reconciling(change)
+
+    # --- planning ----------------------------------------------------------------------------------------------------
+
+    def plan(self, now_ms: float) -> list[Decision]:
+        self._check_poll_interval(now_ms)
+        if self.state in (_S.FENCED, _S.STALE, _S.FAILED):
+            self._give_up(self.assignment)
+        if self._may_join(now_ms):
+            self._move(_S.JOINING)
+            self._next_heartbeat_ms = max(now_ms, self._next_heartbeat_ms if self._attempts else now_ms)
+        if self.state in IN_GROUP:
+            self._reconcile()
+        if self._may_beat(now_ms):
+            self._beat(now_ms)
+        decisions, self._outbox = self._outbox, []
+        decisions.append(WakeAt(self._due_ms(now_ms)))
+        return decisions
+
+    def _may_join(self, now_ms: float) -> bool:
+        if (
+            self._last_poll_ms is None
+            or self._subscription.is_empty
+            or self._waiting_for is not None
+            or self.assignment
+        ):
+            return False
+        if self.state is _S.STALE and now_ms - self._last_poll_ms >= self._settings.max_poll_interval_ms:
+            return False
+        return self.state in (_S.UNJOINED, _S.FENCED, _S.STALE)
+
+    def _may_beat(self, now_ms: float) -> bool:
+        if self.state not in HEARTBEATING or self._in_flight is not None:
+            return False
+        wants_now = self._is_urgent or self.state is _S.ACKNOWLEDGING
+        return now_ms >= self._next_heartbeat_ms or (wants_now and self._attempts == 0)
+
+    def _due_ms(self, now_ms: float) -> float:
+        due = NEVER_MS
+        if self.state in HEARTBEATING and self._in_flight is None:
+            due = self._next_heartbeat_ms
+        if self.state in HEARTBEATING and self._last_poll_ms is not None:
+            due = min(due, self._last_poll_ms + self._settings.max_poll_interval_ms)
+        return max(now_ms, due)
+
+    def _check_poll_interval(self, now_ms: float) -> None:
+        if self._last_poll_ms is None or self.state not in HEARTBEATING:
+            return
+        silent_ms = now_ms - self._last_poll_ms
+        if silent_ms < self._settings.max_poll_interval_ms:
+            return
+        late = f"group {self._settings.group_id!r}, {silent_ms:.0f} ms since the last poll"
+        self._outbox.append(Warn(str(PollIntervalExceeded(late))))
+        # An ongoing change is between the application and us; the group hears now that it need not wait.
+        static = self._settings.group_instance_id is not None
+        self._ask(self._fields.leaving(STATIC_LEAVE_EPOCH if static else LEAVE_EPOCH), best_effort=True)
+        self._in_flight = None
+        self._begin_anew(_S.STALE)
+
+    # --- reconciling -------------------------------------------------------------------------------------------------
+
+    def _reconcile(self) -> None:
+        """Take the next step from what we have to what we should have."""
+        if self._waiting_for is not None or self.state is _S.ACKNOWLEDGING:
+            return
+        wanted, ids, unknown = by_name(self._target, self._view)
+        self._topic_ids |= ids
+        if unknown - self._asked_for:
+            self._outbox.append(LearnTopics(ids=unknown))
+        self._asked_for = unknown
+        if wanted == self.assignment:
+            self._move(_S.RECONCILING if unknown else _S.STABLE)
+            return
+        self._move(_S.RECONCILING)
+        if not self._give_up(self.assignment - wanted):
+            self._take(wanted)
+
+    def _take(self, wanted: frozenset[TopicPartition]) -> None:
+        change = Assigned(wanted, wanted - self.assignment)
+        self.assignment = wanted
+        self._waiting_for = change
+        self._outbox.append(change)
+
+    def _carried_out_while_reconciling(self, change: Change) -> None:
+        if isinstance(change, Assigned):
+            self._move(_S.ACKNOWLEDGING)
+            return
+        # The target may have changed while the application gave partitions up; look again.
+        wanted, ids, _ = by_name(self._target, self._view)
+        self._topic_ids |= ids
+        if not self._give_up(self.assignment - wanted):
+            self._take(wanted)
+
+    def _give_up(self, partitions: frozenset[TopicPartition]) -> bool:
+        """True: wait until it is carried out."""
+        if self._waiting_for is not None:
+            return True
+        if not partitions:
+            return False
+        if self.generation == NO_EPOCH:
+            self._waiting_for = Lost(partitions, f"the consumer is {self.state.value}")
+        else:
+            self._waiting_for = Revoke(partitions)
+        self._outbox.append(self._waiting_for)
+        return True
+
+    # --- heartbeats --------------------------------------------------------------------------------------------------
+
+    def _beat(self, now_ms: float) -> None:
+        if self.state is _S.JOINING:
+            request = self._fields.joining(self._subscription)
+        else:
+            settled = self._waiting_for is None
+            owned = by_topic_id(self.assignment, self._topic_ids) if settled else None
+            request = self._fields.staying(self.generation, self._subscription, owned)
+        if self.state is _S.ACKNOWLEDGING:
+            self._move(_S.STABLE)
+        self._is_urgent = False
+        self._next_heartbeat_ms = now_ms + self._interval_ms
+        self._in_flight = self._ask(request)
+
+    def _ask(self, request: ConsumerGroupHeartbeatRequest, *, best_effort: bool = False) -> int:
+        self._ticket += 1
+        self._outbox.append(Ask(request, self._ticket, best_effort=best_effort))
+        return self._ticket
+
+    def answered(self, ask: Ask, response: Any, now_ms: float) -> None:
+        if response.error_code != NONE:
+            self.failed(ask, broker_error(response.error_code, response.error_message), now_ms)
+        elif ask.ticket == self._in_flight:
+            self._in_flight = None
+            self._heard(response, now_ms)
+
+    def failed(self, ask: Ask, error: OttlaError, now_ms: float) -> None:
+        if ask.ticket != self._in_flight:
+            return
+        self._in_flight = None
+        self._fields.forget()
+        if self.state is _S.LEAVING:
+            self._left()
+        elif self.state in HEARTBEATING:
+            self._back_off(now_ms)
+            self._react(error)
+
+    def _heard(self, response: ConsumerGroupHeartbeatResponse, now_ms: float) -> None:
+        if self.state is _S.LEAVING:
+            self._left()
+        if self.state not in HEARTBEATING:
+            return
+        self._attempts = 0
+        self._interval_ms = float(response.heartbeat_interval_ms or self._settings.heartbeat_interval_ms)
+        self._next_heartbeat_ms = now_ms + self._interval_ms
+        self.generation = response.member_epoch
+        if response.assignment is not None:
+            self._target = response.assignment.topic_partitions
+        if self.state is _S.JOINING:
+            self._move(_S.STABLE)
+
+    # --- errors ------------------------------------------------------------------------------------------------------
+
+    def _react(self, error: OttlaError) -> None:
+        reaction = reaction_to(error)
+        if reaction is Reaction.FENCED:
+            self._fenced(type(error).__name__)
+        elif reaction is Reaction.FIND_COORDINATOR:
+            self._outbox.append(ForgetCoordinator(str(error)))
+        elif reaction is Reaction.TELL:
+            self._outbox.append(Fail(error))
+        elif reaction is Reaction.FAIL:
+            self._outbox.append(Fail(error))
+            self._begin_anew(_S.FAILED)
+
+    def _fenced(self, reason: str) -> None:
+        self._outbox.append(Warn(f"group {self._settings.group_id!r} does not know this member any more: {reason}"))
+        self._in_flight = None
+        self._attempts = 0
+        self._begin_anew(_S.FENCED)
+
+    def _begin_anew(self, state: ConsumerState) -> None:
+        self._move(state)
+        self.generation = NO_EPOCH
+        self._target = []
+        self._fields.forget()
+        self._give_up(self.assignment)
+
+    def _back_off(self, now_ms: float) -> None:
+        wait_ms = min(self._settings.retry_backoff_ms * 2**self._attempts, self._settings.retry_backoff_max_ms)
+        self._attempts = min(self._attempts + 1, 20)
+        self._next_heartbeat_ms = now_ms + wait_ms
+
+    # --- leaving -----------------------------------------------------------------------------------------------------
+
+    def _say_goodbye(self) -> None:
+        static = self._settings.group_instance_id is not None
+        if not self._must_tell or (self._leaving is Leaving.REMAIN and not static):
+            self._left()
+            return
+        for_good = not static or self._leaving is Leaving.LEAVE
+        self._in_flight = self._ask(
+            self._fields.leaving(LEAVE_EPOCH if for_good else STATIC_LEAVE_EPOCH), best_effort=True
+        )
+
+    def _left(self) -> None:
+        self._move(_S.LEFT)
+        self.generation = NO_EPOCH
+        self._target = []
+        self._attempts = 0
+        self._fields.forget()
+
+    def _move(self, target: ConsumerState) -> None:
+        if target not in MOVES[self.state]:
+            raise IllegalMove(f"member of {self._settings.group_id!r}: from {self.state.value} to {target.value}")
+        self.state = target
