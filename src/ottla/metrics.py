@@ -177,13 +177,14 @@ class Histogram:
         self._buckets: dict[int, int] = {}
         self._before: dict[int, int] = {}
 
-    def record(self, value: float, now_ms: float) -> None:
+    def record(self, value: float, now_ms: float, count: int = 1) -> None:
+        """Take note of a value that was seen `count` times."""
         if now_ms - self._start_ms >= self.window_ms:
             self._turn(now_ms)
         bucket = _bucket(value)
-        self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
-        self.count += 1
-        self.total += value
+        self._buckets[bucket] = self._buckets.get(bucket, 0) + count
+        self.count += count
+        self.total += value * count
 
     def quantile(self, share: float, now_ms: float) -> float:
         """The value below which `share` of the recent ones lie; NaN when there are none."""

@@ -10,7 +10,9 @@
 4. Per API: how many requests, how long they took, which errors.
 5. Clients repeat themselves. What does not change between requests of one API and version is kept in a Lane; what does
    not change between those of one connection (who asks) is kept with the connection and recognised by its bytes.
-6. No request keeps the others waiting: how much it may ask for is limited (request_limits.py), and a large one is read,
+6. Requests that came together may be handled together: a handler module with `handle_run` is given a run of them, as
+   long as they are of one kind and one client, and answers as many from the front as it can take in one go.
+7. No request keeps the others waiting: how much it may ask for is limited (request_limits.py), and a large one is read,
    answered and written in stints (long_work.py), while its connection rests.
 """
 
@@ -18,9 +20,11 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ottla.broker.answers import Later
@@ -49,12 +53,15 @@ log = logging.getLogger(__name__)
 
 Given: TypeAlias = "Message | Later[Message | None] | None"
 Handler: TypeAlias = "Callable[[Broker, Any, RequestContext], Given]"
+HandlerOfRuns: TypeAlias = "Callable[[Broker, list[Any], RequestContext], list[Given]]"
 Decoder: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
 Encoder: TypeAlias = Callable[[Any], list[Any]]
 
 
 # API key, API version, correlation id: the same in every header. The rest says who asks.
 _FIXED: Final = struct.Struct(">hhi")
+_KIND: Final = struct.Struct(">hh")
+RUN_LIMIT: Final = 16
 # Larger frames are refused without a word on what is wrong in them: the codec that could tell takes its time.
 _EXPLAINED_BYTES: Final = 16_384
 # An answer's header, without and with its (always empty) tags.
@@ -70,6 +77,7 @@ class Lane:
         "decode",
         "encode",
         "handler",
+        "handler_of_runs",
         "has_error_code",
         "long_bytes",
         "requests",
@@ -81,7 +89,9 @@ class Lane:
     def __init__(self, broker: Broker, api: Api, version: int) -> None:
         self.api = api
         self.version = version
-        self.handler: Handler = import_module(f"ottla.broker.handlers.{api.module}").handle
+        module = import_module(f"ottla.broker.handlers.{api.module}")
+        self.handler: Handler = module.handle
+        self.handler_of_runs: HandlerOfRuns | None = getattr(module, "handle_run", None)
         self.decode, self.encode = codec_of(api, version)
         self.answer_header = _ANSWER_HEADERS[response_header_version(api.key, version)]
         self.has_error_code = any(field.name == "error_code" for field in api.response.fields)
@@ -123,10 +133,36 @@ class Dispatch:
         if isinstance(given, LongLater):
             return self._written_in_stints(lane, given, context, correlation_id, started_ms)
         if isinstance(given, Later):
-            later: Later[Answer | None] = Later()
-            given.when_given(lambda g: later.give(self._written_later(lane, g, context, correlation_id, started_ms)))
-            return later
+            return self._later_answer(lane, given, context, correlation_id, started_ms)
         return self._written(lane, given, correlation_id, started_ms)
+
+    def dispatch_run(
+        self, frame: memoryview, following: deque[memoryview], connection: Connection
+    ) -> list[tuple[Answer | Later[Answer | None], int]] | None:
+        """Requests of one kind and one client that came together, where the handler can take them together."""
+        if len(frame) < _FIXED.size or frame[: _KIND.size] != following[0][: _KIND.size]:
+            return None
+        lane = self._lanes.get(_KIND.unpack_from(frame))
+        if lane is None or lane.handler_of_runs is None:
+            return None
+        started_ms = self._monotonic_ms()
+        context, position = _context(lane, frame, connection)
+        requests = _decoded_run(lane, frame, following, position)
+        if len(requests) < 2:
+            return None
+        given = lane.handler_of_runs(self._broker, requests, context)
+        if not given:
+            return None
+        frames = [frame, *(following.popleft() for _ in given[1:])]
+        answers: list[tuple[Answer | Later[Answer | None], int]] = []
+        for one, each in zip(given, frames, strict=True):
+            correlation_id = _FIXED.unpack_from(each)[2]
+            if isinstance(one, Later):
+                answers.append((self._later_answer(lane, one, context, correlation_id, started_ms), len(each)))
+            else:
+                answers.append((_encoded(lane, one, correlation_id), len(each)))
+        self._count_run(lane, sum(not isinstance(one, Later) for one in given), started_ms)
+        return answers
 
     # -- what takes long ---------------------------------------------------------------------------------------------
 
@@ -216,6 +252,19 @@ class Dispatch:
         if lane.has_error_code and response is not None and response.error_code:
             self._broker.request_metrics.failed(lane.api, response.error_code)
 
+    def _count_run(self, lane: Lane, count: int, started_ms: float) -> None:
+        if count:
+            now_ms = self._monotonic_ms()
+            lane.requests.value += count
+            lane.times.record(now_ms - started_ms, now_ms, count)
+
+    def _later_answer(
+        self, lane: Lane, given: Later[Message | None], context: RequestContext, correlation_id: int, started_ms: float
+    ) -> Later[Answer | None]:
+        later: Later[Answer | None] = Later()
+        given.when_given(lambda g: later.give(self._written_later(lane, g, context, correlation_id, started_ms)))
+        return later
+
     def _written_later(
         self, lane: Lane, response: Message | None, context: RequestContext, correlation_id: int, started_ms: float
     ) -> Answer | None:
@@ -267,6 +316,20 @@ def _decoded(lane: Lane, frame: memoryview, position: int) -> Any:
             raise MalformedMessage(f"{what}: it is broken, or has more than {limit} entries") from None
         decode_prefix(lane.api.request, lane.version, frame, position, limit)  # says what is wrong with it
         raise
+
+
+def _decoded_run(lane: Lane, frame: memoryview, following: deque[memoryview], position: int) -> list[Any]:
+    """The requests that begin with the same header as the first one, up to one that cannot be read."""
+    kind, header = frame[: _KIND.size], frame[_FIXED.size : position]
+    requests: list[Any] = []
+    for each in (frame, *islice(following, RUN_LIMIT - 1)):
+        if each[: _KIND.size] != kind or each[_FIXED.size : position] != header:
+            break
+        try:
+            requests.append(lane.decode(each, position)[0])
+        except DECODE_FAILURES:
+            break
+    return requests
 
 
 def _context(lane: Lane, frame: memoryview, connection: Connection) -> tuple[RequestContext, int]:

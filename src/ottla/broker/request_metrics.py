@@ -121,9 +121,9 @@ class TopicMetrics:
         found = self._topics.get(topic)
         return self._new(topic) if found is None else found
 
-    def produced(self, topic: str, size_bytes: int, record_count: int) -> None:
+    def produced(self, topic: str, size_bytes: int, record_count: int, times: int = 1) -> None:
         counters = self.of(topic)
-        counters.produces.value += 1
+        counters.produces.value += times
         counters.bytes_in.value += size_bytes
         counters.messages_in.value += record_count
 

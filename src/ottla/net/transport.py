@@ -64,6 +64,7 @@ class Link(Protocol):
     """One open connection, from either side."""
 
     frame_limit_bytes: int  # may be raised once the other side has said who it is
+    following: deque[memoryview]  # frames that came with the one being delivered; who deals with one takes it away
 
     @property
     def writable(self) -> bool: ...
@@ -174,7 +175,7 @@ class FramedLink(abc.ABC):
         self._events = events
         self._settings = settings
         self._reader = FrameReader(size_limit_bytes=settings.frame_limit_bytes)
-        self._kept_back: deque[memoryview] = deque()
+        self.following: deque[memoryview] = deque()
         self._paused = False
         self._delivering = False
         self._yielding = False  # the frames kept back wait for the next turn of the loop
@@ -265,7 +266,7 @@ class FramedLink(abc.ABC):
             return
         if not frames:
             return  # a part of a big one; there will be many
-        self._kept_back.extend(frames)
+        self.following.extend(frames)
         self._deliver()
         self._end_if_broken()
 
@@ -279,14 +280,15 @@ class FramedLink(abc.ABC):
             return
         self._delivering = True
         left = TURN_FRAMES
-        while self._kept_back and left and not self._paused and not self._ending:
-            left -= 1
-            self._tell(self._events.frame_received, self._kept_back.popleft())
+        while self.following and left > 0 and not self._paused and not self._ending:
+            left -= len(self.following)
+            self._tell(self._events.frame_received, self.following.popleft())
+            left += len(self.following)
         self._delivering = False
         if self._ending:
             return
         self._write_held()
-        if self._kept_back and not self._paused:
+        if self.following and not self._paused:
             self._yielding = True
             self._stop_reading()
             asyncio.get_running_loop().call_soon(self._next_turn)
@@ -311,7 +313,7 @@ class FramedLink(abc.ABC):
         if error is None and not self._ending and self._reader.pending_bytes:
             error = ConnectionClosed("the other side closed it in the middle of a frame")
         self._finished = self._ending = True
-        self._kept_back.clear()
+        self.following.clear()
         self._tell(self._events.closed, self._reason or error)
 
     def _tell(self, event: Callable[..., None], *arguments: Any) -> None:

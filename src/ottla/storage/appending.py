@@ -91,7 +91,8 @@ def append_as_leader(
     latest = log.epochs.latest
     if latest is None or latest.epoch != leader_epoch:
         log.change_epochs(lambda epochs: epochs.assign(leader_epoch, first_offset))
-    _write(log, buffer, (batch,), batch.max_timestamp_ms, accepted, now_ms)
+    segment = _segment_for(log, (batch,), len(buffer), batch.max_timestamp_ms, now_ms)
+    write_batches(log, segment, (buffer,), (batch,), accepted, now_ms)
     return AppendResult(first_offset, last_offset, append_time_ms, log.log_start_offset, leader_epoch)
 
 
@@ -122,7 +123,8 @@ def append_as_follower(log: LogState, buffer: Buffer, *, leader_epoch: int, now_
             decided = log.producers.check_append(known, AppendOrigin.REPLICATION)
             assert not isinstance(decided, Duplicate), "only clients are answered with Duplicate"
             accepted = decided
-        _write(log, ready.buffer[start:end], batches, ready.max_timestamp_ms, accepted, now_ms)
+        segment = _segment_for(log, batches, end - start, ready.max_timestamp_ms, now_ms)
+        write_batches(log, segment, (ready.buffer[start:end],), batches, accepted, now_ms)
     return AppendResult(ready.first_offset, ready.last_offset, NO_TIMESTAMP, log.log_start_offset, ready.leader_epoch)
 
 
@@ -149,26 +151,26 @@ def _runs(batches: list[BatchInfo], size_limit_bytes: int) -> Iterator[list[Batc
     yield row
 
 
-def _write(
+def write_batches(
     log: LogState,
-    buffer: Buffer,
+    segment: Segment,
+    buffers: Sequence[Buffer],
     batches: Sequence[BatchInfo | PlacedBatch],
-    max_timestamp_ms: int,
     accepted: Accepted | None,
     now_ms: int,
 ) -> None:
+    """Write batches that were checked and have their place: all of them and what must be known of them, or nothing."""
     last_offset = batches[-1].last_offset
-    segment = _segment_for(log, batches, len(buffer), max_timestamp_ms, now_ms)
     end_before, log_end_before = segment.records.size_bytes, log.log_end_offset
     try:
         try:
-            segment.append(last_offset, batches, (buffer,))
+            segment.append(last_offset, batches, buffers)
         except CorruptIndex:
             sound(log, segment, lambda doubtful: doubtful.indexes.make_ready())
-            segment.append(last_offset, batches, (buffer,))
+            segment.append(last_offset, batches, buffers)
         log.log_end_offset = last_offset + 1
         if accepted is None:
-            log.producers.move_end(last_offset + 1)
+            log.producers.end_offset = last_offset + 1
         else:
             book(log.producers, segment.aborted_index, accepted, last_offset + 1)
     except KafkaStorageError:
@@ -178,31 +180,35 @@ def _write(
         raise
 
 
-def _segment_for(
-    log: LogState, batches: Sequence[BatchInfo | PlacedBatch], size_bytes: int, max_timestamp_ms: int, now_ms: int
-) -> Segment:
-    """The segment to write to: the active one, or a new one if that must end."""
-    active, last_offset = log.active, batches[-1].last_offset
+def fits_active(log: LogState, size_bytes: int, last_offset: int, max_timestamp_ms: int) -> bool:
+    """Whether the active segment takes it without a doubt. What nearly every append finds, in few steps."""
+    active, limits = log.active, log.limits
     end, first_ms = active.records.size_bytes + size_bytes, active.first_timestamp_ms
-    limits = log.limits
-    # What nearly every append finds, in few steps; whoever fails it is asked in full.
-    if (
+    return (
         end <= limits.segment_bytes
         and end <= log.bytes_before_full_index
         and last_offset - active.base_offset <= INT32_MAX
         and first_ms >= 0
         and max_timestamp_ms - first_ms <= limits.segment_ms - active.jitter_ms
-    ):
-        return active
+    )
+
+
+def _segment_for(
+    log: LogState, batches: Sequence[BatchInfo | PlacedBatch], size_bytes: int, max_timestamp_ms: int, now_ms: int
+) -> Segment:
+    """The segment to write to: the active one, or a new one if that must end."""
+    last_offset = batches[-1].last_offset
+    if fits_active(log, size_bytes, last_offset, max_timestamp_ms):
+        return log.active
     must_roll = sound(
         log,
-        active,
+        log.active,
         lambda segment: segment.should_roll(
-            limits,
+            log.limits,
             now_ms=now_ms,
             incoming_bytes=size_bytes,
             incoming_timestamp_ms=max_timestamp_ms,
             incoming_last_offset=last_offset,
         ),
     )
-    return roll(log, now_ms, batches[0].base_offset) if must_roll else active
+    return roll(log, now_ms, batches[0].base_offset) if must_roll else log.active

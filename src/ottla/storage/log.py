@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from ottla.errors import InconsistentTopicId
-from ottla.storage import appending, cutting, flushing, lookups, reading, recovery, rolling, swapping
+from ottla.storage import append_run, appending, cutting, flushing, lookups, reading, recovery, rolling, swapping
 from ottla.storage.appending import AppendResult
 from ottla.storage.checkpoints import write_topic_id
 from ottla.storage.cutting import Removed
@@ -54,6 +54,7 @@ class PartitionLog(LogState):
     # Each is told, with its promises, in the module it comes from.
 
     append_as_leader = appending.append_as_leader
+    append_run = append_run.append_run
     append_as_follower = appending.append_as_follower
     read = reading.read
     aborted_transactions = reading.aborted_transactions

@@ -143,10 +143,29 @@ class ProducerState:
     ) -> Duplicate | Accepted:
         """Whether the batches of one append may be written, and what the state is then."""
         if origin is AppendOrigin.CLIENT:
-            decided = self._find_duplicate(batches) or self._continue(batches)
+            decided = self._find_duplicate(batches) or (self.check_run(batches) if len(batches) == 1 else None)
             if decided is not None:
                 return decided
         return self._accept(batches, origin, guard, transaction_version)
+
+    def check_run(self, batches: Sequence[ProducerBatch]) -> Accepted | None:
+        """What nearly all batches do: go on where their producer was, one after the other. None: decide step by step.
+
+        A batch that goes on repeats none, so whoever gets an answer need not look for duplicates.
+        """
+        producer_id = batches[0].producer_id
+        entry = self._entries.get(producer_id)
+        if entry is None or not entry.batches or producer_id in self._verifications:
+            return None
+        for batch in batches:
+            if batch.producer_id != producer_id or batch.epoch != entry.epoch or batch.is_control:
+                return None
+            if batch.first_sequence != (entry.batches[-1].last_sequence + 1) % SEQUENCES:
+                return None
+            if batch.is_transactional is (entry.transaction_first_offset is None):
+                return None
+            entry = entry.with_batch(batch)
+        return Accepted({producer_id: entry}, [], [], set())
 
     def update(self, accepted: Accepted) -> None:
         """The batches are written."""
@@ -219,20 +238,6 @@ class ProducerState:
         self._keep_limit()
 
     # ---- inside ----
-
-    def _continue(self, batches: Sequence[ProducerBatch]) -> Accepted | None:
-        """The short cut for what nearly all batches do: go on where their producer was. None: decide step by step."""
-        if len(batches) != 1 or batches[0].producer_id in self._verifications:
-            return None
-        batch = batches[0]
-        entry = self._entries.get(batch.producer_id)
-        if entry is None or not entry.batches or batch.epoch != entry.epoch or batch.is_control:
-            return None
-        if batch.first_sequence != (entry.batches[-1].last_sequence + 1) % SEQUENCES:
-            return None
-        if batch.is_transactional is (entry.transaction_first_offset is None):
-            return None
-        return Accepted({batch.producer_id: entry.with_batch(batch)}, [], [], set())
 
     def _find_duplicate(self, batches: Sequence[ProducerBatch]) -> Duplicate | None:
         for batch in batches:

@@ -23,6 +23,7 @@ class FakeLink:
         self.writable, self.end = True, ""
         self.remote_address, self.local_address = ("10.0.0.1", 1234), None
         self.frame_limit_bytes = FULL_LIMIT_BYTES
+        self.following: tuple[memoryview, ...] = ()
 
     def write(self, buffers: Any) -> None: ...
     def pause_reading(self) -> None: ...

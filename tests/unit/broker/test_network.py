@@ -1,6 +1,7 @@
 """One client's connection: order, limits, slices of files; and who may connect at all."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ class FakeLink:
         self.remote_address = ("10.0.0.1", 1234)
         self.local_address = None
         self.frame_limit_bytes = 1 << 20
+        self.following: deque[memoryview] = deque()
 
     def write(self, buffers: Sequence[Any]) -> None:
         self.written.append(b"".join(bytes(buffer) for buffer in buffers))
@@ -48,12 +50,22 @@ class Script:
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
+        self.runs: list[Any] = []
 
     def dispatch(self, frame: memoryview, connection: Connection) -> Any:
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    def dispatch_run(self, frame: memoryview, following: deque[memoryview], connection: Connection) -> Any:
+        if not self.runs:
+            return None
+        run = self.runs.pop(0)
+        if isinstance(run, Exception):
+            raise run
+        sizes = [len(frame), *(len(following.popleft()) for _ in run[1:])]
+        return list(zip(run, sizes, strict=True))
 
 
 def connect(*answers: Any) -> tuple[Connection, FakeLink]:
@@ -227,3 +239,52 @@ def test_gathered_answers_come_in_order_when_the_last_is_there() -> None:
     assert taken == [[1, 2, 3]]
     gather([], taken.append)
     assert taken[-1] == []
+
+
+# --- requests that came together -------------------------------------------------------------------------------------
+
+
+def connect_run(run: Any, following: int, *answers: Any) -> tuple[Connection, FakeLink]:
+    link = FakeLink()
+    link.following.extend(memoryview(b"frame") for _ in range(following))
+    script = Script(*answers)
+    script.runs.append(run)
+    connection = Connection(1, "PLAINTEXT", script, lambda _: None)
+    connection.opened(link)
+    return connection, link
+
+
+def test_requests_that_came_together_are_answered_in_their_order() -> None:
+    connection, link = connect_run([[b"one"], [b"two"], [b"three"]], 3)
+    connection.frame_received(memoryview(b"frame"))
+    assert b"".join(link.written) == framed(b"one") + framed(b"two") + framed(b"three")
+    assert len(link.following) == 1
+    assert connection.is_idle
+
+
+def test_in_a_run_an_answer_that_is_ready_waits_for_the_one_before() -> None:
+    async def test() -> None:
+        later: Later[Any] = Later()
+        connection, link = connect_run([[b"one"], later, [b"three"]], 2)
+        connection.frame_received(memoryview(b"frame"))
+        assert link.written == [framed(b"one")]
+        later.give([b"two"])
+        assert b"".join(link.written[1:]) == framed(b"two") + framed(b"three")
+
+    run(test)
+
+
+def test_a_request_that_is_no_run_is_answered_alone() -> None:
+    link = FakeLink()
+    link.following.append(memoryview(b"frame"))
+    connection = Connection(1, "PLAINTEXT", Script([b"alone"]), lambda _: None)
+    connection.opened(link)
+    connection.frame_received(memoryview(b"frame"))
+    assert link.written == [framed(b"alone")]
+    assert len(link.following) == 1
+
+
+def test_a_run_that_cannot_be_understood_ends_the_connection() -> None:
+    connection, link = connect_run(CloseConnection("no"), 1)
+    connection.frame_received(memoryview(b"frame"))
+    assert link.end == "closed"

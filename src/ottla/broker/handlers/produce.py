@@ -19,19 +19,15 @@ from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.network.processor import CloseConnection
 from ottla.broker.produce_choice import scan, write
-from ottla.broker.produce_frames import Answers, Outcome, Produce, Topic
+from ottla.broker.produce_frames import Answers, Outcome, Produce
+from ottla.broker.producing import Appending, Guards, Refused, topic_name
+from ottla.broker.replication.partition import ACKS_ALL
 from ottla.broker.request_limits import ENTRIES_LIMIT
 from ottla.broker.verification import refused_produce
 from ottla.broker.waiting.produce import Pending, WaitingProduce, is_settled
 from ottla.broker.waiting.transaction import ask_patiently
 from ottla.broker.waiting.turns import Done
-from ottla.errors import (
-    BrokerError,
-    InvalidRequiredAcks,
-    InvalidTopicException,
-    UnknownTopicId,
-    UnknownTopicOrPartition,
-)
+from ottla.errors import BrokerError, InvalidRequiredAcks
 from ottla.protocol.schema import Buffer
 from ottla.records import BatchInfo
 from ottla.records.layout import HEADER_BYTES
@@ -41,14 +37,8 @@ from ottla.values import TopicPartition
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-ZSTD_SINCE = 7
 ABORTABLE_SINCE = 11
 IMPLICIT_ADD_SINCE = 12
-ACKS_ALL = -1
-NO_RECORDS = memoryview(b"")
-
-Guards = dict[TopicPartition, VerificationGuard]
-Refused = dict[TopicPartition, BrokerError]
 
 
 def codec(version: int) -> tuple[Callable[[Buffer, int], tuple[Produce, int]], Callable[[Answers], list[Buffer]]]:
@@ -64,19 +54,37 @@ def handle(broker: Broker, request: Produce, context: RequestContext) -> Answers
     return _append(broker, request, context, {}, {})
 
 
+def handle_run(
+    broker: Broker, requests: list[Produce], context: RequestContext
+) -> list[Answers | Later[Answers | None] | None]:
+    """Requests that came together; gives the answers to those from the first on that are alike and are acknowledged."""
+    acks = requests[0].acks
+    if acks not in (ACKS_ALL, 1):
+        return []
+    appending = Appending(broker, acks, context.api_version)
+    taken = []
+    for request in requests:
+        if request.acks != acks or request.transactional_id is not None:
+            break
+        taken.append((*appending.take(request), request.timeout_ms))
+    appending.append()
+    return [
+        _when_committed(broker, answers, pending, timeout_ms) if pending else answers
+        for answers, pending, timeout_ms in taken
+    ]
+
+
 def _append(
     broker: Broker, request: Produce, context: RequestContext, refused: Refused, guards: Guards
 ) -> Answers | Later[Answers | None] | None:
-    append = _Append(broker, request.acks, context, refused, guards)
-    answers: Answers = []
-    for topic, partitions in request.topics:
-        name = _topic_name(broker, topic, context)
-        answers.append((topic, [append.one(name, index, records) for index, records in partitions]))
+    appending = Appending(broker, request.acks, context.api_version, refused, guards)
+    answers, pending = appending.take(request)
+    appending.append()
     if request.acks == 0:
         _close_on_error(answers)
         return None
-    if append.pending:
-        return _when_committed(broker, answers, append.pending, request.timeout_ms)
+    if pending:
+        return _when_committed(broker, answers, pending, request.timeout_ms)
     return answers
 
 
@@ -147,13 +155,13 @@ def _unverified(
     broker: Broker, request: Produce, context: RequestContext
 ) -> tuple[Guards, Refused, tuple[int, int] | None]:
     """Guards of partitions to ask about, partitions whose producer is fenced, and who the producer is."""
-    guards: Guards = {}
-    fenced: Refused = {}
+    guards: dict[TopicPartition, VerificationGuard] = {}
+    fenced: dict[TopicPartition, BrokerError] = {}
     producer: tuple[int, int] | None = None
     for topic, partitions in request.topics:
-        name = _topic_name(broker, topic, context)
+        name = topic_name(broker, topic) or ""
         for index, records in partitions:
-            partition = broker.replicas.get(TopicPartition(str(name), index))
+            partition = broker.replicas.get((name, index))
             if partition is None or records is None or len(records) < HEADER_BYTES:
                 continue
             batch = BatchInfo(records)
@@ -176,58 +184,7 @@ def _unverified(
     return guards, fenced, producer
 
 
-# -- partitions ------------------------------------------------------------------------------------------------------
-
-
-def _topic_name(broker: Broker, topic: Topic, context: RequestContext) -> str | BrokerError:
-    if isinstance(topic, str):
-        return topic
-    return broker.image.topic_name(topic) or UnknownTopicId()
-
-
-class _Append:
-    """One request on its way into the logs; `pending` is what must still be committed."""
-
-    __slots__ = ("_acks", "_broker", "_guards", "_now_ms", "_refused", "_zstd_allowed", "pending")
-
-    def __init__(self, broker: Broker, acks: int, context: RequestContext, refused: Refused, guards: Guards) -> None:
-        self._broker = broker
-        self._acks = acks
-        self._now_ms = broker.clock.now_ms()
-        self._zstd_allowed = context.api_version >= ZSTD_SINCE
-        self._refused = refused
-        self._guards = guards
-        self.pending: list[Pending] = []
-
-    def one(self, topic: str | BrokerError, index: int, records: memoryview | None) -> Outcome:
-        """Append the records for one partition."""
-        broker = self._broker
-        try:
-            if isinstance(topic, BrokerError):
-                raise topic
-            if topic in broker.internal_topics:
-                raise InvalidTopicException(f"{topic} is written by the broker only")
-            partition = broker.replicas.get((topic, index))
-            if partition is None:
-                raise UnknownTopicOrPartition(f"{topic}-{index}")
-            if partition.name in self._refused:
-                raise self._refused[partition.name]
-            result = partition.append(
-                NO_RECORDS if records is None else records,
-                acks=self._acks,
-                now_ms=self._now_ms,
-                zstd_allowed=self._zstd_allowed,
-                guard=self._guards.get(partition.name) if self._guards else None,
-            )
-        except BrokerError as error:
-            return Outcome(index, error=error)
-        first_offset, last_offset, log_append_time_ms, log_start_offset, *_ = result
-        broker.topic_metrics.produced(topic, 0 if records is None else len(records), last_offset - first_offset + 1)
-        outcome = Outcome(index, first_offset, log_append_time_ms, log_start_offset)
-        broker.appended(partition)
-        if self._acks == ACKS_ALL and partition.log.high_watermark <= last_offset:
-            self.pending.append(Pending(partition, last_offset + 1, partition.leader_epoch, outcome))
-        return outcome
+# -- answers ---------------------------------------------------------------------------------------------------------
 
 
 def _when_committed(

@@ -45,6 +45,12 @@ class Dispatcher(Protocol):
     def dispatch(self, frame: memoryview, connection: Connection) -> Answer | Later[Answer | None] | None:
         """The answer, None for no answer, or a Later of either. CloseConnection ends the connection."""
 
+    def dispatch_run(
+        self, frame: memoryview, following: deque[memoryview], connection: Connection
+    ) -> list[tuple[Answer | Later[Answer | None], int]] | None:
+        """The answers to this request and to those that it takes away from `following`, each with the request's size;
+        None when it is to be dispatched alone."""
+
 
 class Connection:
     """LinkEvents of one client."""
@@ -131,14 +137,34 @@ class Connection:
         self._link = link
 
     def frame_received(self, frame: memoryview) -> None:
+        if self._link is not None and self._link.following and self.is_idle and self._run_received(frame):
+            return
         place = None if self.is_idle else self._order.arrived(len(frame))
         try:
             answer = self._dispatcher.dispatch(frame, self)
         except (CloseConnection, MalformedMessage, BrokerError) as reason:
             self.end(reason)
             return
+        self._take(answer, len(frame), place)
+
+    def _run_received(self, frame: memoryview) -> bool:
+        """Have the frame answered together with those behind it, when the dispatcher knows how; else say False."""
+        assert self._link is not None
+        try:
+            answers = self._dispatcher.dispatch_run(frame, self._link.following, self)
+        except (CloseConnection, MalformedMessage, BrokerError) as reason:
+            self.end(reason)
+            return True
+        if answers is None:
+            return False
+        for answer, size_bytes in answers:
+            self._take(answer, size_bytes, None if self.is_idle else self._order.arrived(size_bytes))
+        return True
+
+    def _take(self, answer: Answer | Later[Answer | None] | None, size_bytes: int, place: int | None) -> None:
+        """The answer to a request of that size; `place` None: nothing waits before it."""
         if isinstance(answer, Later):
-            waits_at = self._order.arrived(len(frame)) if place is None else place
+            waits_at = self._order.arrived(size_bytes) if place is None else place
             answer.when_given(lambda given: self._answered(waits_at, given))
         elif place is None:
             self._write_at_once(answer)

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ottla.cluster import model
 from ottla.errors import (
@@ -120,6 +120,16 @@ class Partition:
         )
         self.advance()
         return result
+
+    def append_run(self, buffers: Sequence[memoryview], *, acks: int, now_ms: int) -> list[AppendResult] | None:
+        """Append batches of clients that came together, by one write; None when they must go one by one."""
+        if self.offline is not None or not self.is_leader:
+            return None
+        if acks == ACKS_ALL and self.in_sync_count < self.min_in_sync_count:
+            return None
+        results = self.log.append_run(buffers, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        self.advance()
+        return results
 
     def advance(self) -> bool:
         """Recompute the high watermark; True when it moved."""
