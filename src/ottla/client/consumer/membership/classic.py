@@ -154,7 +154,9 @@ class ClassicMembership:
         """Topics that were looked up and do not exist belong in the view, with no partitions: then nobody waits."""
         self._view = view
 
-    def commit_refused(self, error: OttlaError, now_ms: float) -> None:
+    def commit_refused(self, error: OttlaError, now_ms: float, *, sent_as: GroupMetadata | None = None) -> None:
+        if sent_as is not None and sent_as != self.group_metadata():
+            return
         if self.state in HEARTBEATING:
             self._react(error, now_ms)
 

@@ -130,7 +130,9 @@ class ConsumerMembership:
     def metadata_changed(self, view: GroupView, now_ms: float) -> None:
         self._view = view
 
-    def commit_refused(self, error: OttlaError, now_ms: float) -> None:
+    def commit_refused(self, error: OttlaError, now_ms: float, *, sent_as: GroupMetadata | None = None) -> None:
+        if sent_as is not None and sent_as != self.group_metadata():
+            return
         if self.is_member and reaction_to(error) is Reaction.FENCED:
             self._fenced(type(error).__name__)
 

@@ -194,8 +194,9 @@ class Membership(Protocol):
     def polled(self, now_ms: float) -> None: ...
     def subscription_changed(self, subscription: Subscription, now_ms: float) -> None: ...
     def metadata_changed(self, view: GroupView, now_ms: float) -> None: ...
-    def commit_refused(self, error: OttlaError, now_ms: float) -> None:
-        """A commit was answered with an error that says something about the membership."""
+    def commit_refused(self, error: OttlaError, now_ms: float, *, sent_as: GroupMetadata | None = None) -> None:
+        """A commit was answered with an error that says something about the membership. `sent_as`: what the commit
+        said of us; when we are somebody else by now, the error is old news."""
 
     def rejoin(self, reason: str, now_ms: float) -> None:
         """The application asks for a rebalance (enforce_rebalance)."""
