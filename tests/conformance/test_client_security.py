@@ -6,16 +6,12 @@ One broker with a port for each way. Needs Java and Kafka's jars (kafka_jars.py)
 from __future__ import annotations
 
 import asyncio
-import re
 import shutil
-import socket
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 import pytest
-from tests.conformance.kafka_broker import KafkaBroker
 from tests.conformance.kafka_jars import JarsMissing, find_jars
-from tests.unit.net.papers import Papers, make_papers
+from tests.conformance.secure_broker import MODULE, REAUTH_MS, Doors, secure_broker
 
 from ottla.client.network import NetworkClient
 from ottla.client.settings import ClientSettings
@@ -26,40 +22,6 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("openssl") is None, reason="the certificates are made with openssl"),
 ]
 
-MODULE = "org.apache.kafka.common.security"
-REAUTH_MS = 3000
-SETTINGS = """
-ssl.keystore.type=PEM
-ssl.keystore.location={store}
-ssl.truststore.type=PEM
-ssl.truststore.location={ca}
-listener.name.tls.ssl.client.auth=requested
-listener.name.mutual.ssl.client.auth=required
-sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
-connections.max.reauth.ms={reauth_ms}
-"""
-LOGINS = """
-listener.name.{name}.plain.sasl.jaas.config={module}.plain.PlainLoginModule required user_alice="pencil";
-listener.name.{name}.scram-sha-256.sasl.jaas.config={module}.scram.ScramLoginModule required;
-listener.name.{name}.scram-sha-512.sasl.jaas.config={module}.scram.ScramLoginModule required;
-listener.name.{name}.oauthbearer.sasl.jaas.config={module}.oauthbearer.OAuthBearerLoginModule required \
- unsecuredLoginStringClaim_sub="broker";
-"""
-PROTOCOLS = {"TLS": "SSL", "MUTUAL": "SSL", "LOGIN": "SASL_PLAINTEXT", "BOTH": "SASL_SSL"}
-
-
-class Doors(NamedTuple):
-    """The ports of the broker by the names of its listeners, and the papers."""
-
-    ports: dict[str, int]
-    papers: Papers
-
-    def settings(self, door: str, **more: object) -> dict[str, object]:
-        host = "localhost" if "SSL" in PROTOCOLS[door] else "127.0.0.1"
-        trusted = {"ssl_cafile": str(self.papers.ca)} if "SSL" in PROTOCOLS[door] else {}
-        address = {"bootstrap_servers": f"{host}:{self.ports[door]}", "security_protocol": PROTOCOLS[door]}
-        return {**address, **trusted, **more}
-
 
 @pytest.fixture(scope="module")
 def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
@@ -67,42 +29,8 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
         jars = find_jars("4.3")
     except JarsMissing as reason:
         pytest.skip(str(reason))
-    scratch = tmp_path_factory.mktemp("kafka")
-    papers = make_papers(scratch)
-    store = scratch / "store.pem"
-    store.write_text(papers.server_key.read_text() + papers.server.read_text())
-    settings = SETTINGS.format(store=store, ca=papers.ca, reauth_ms=REAUTH_MS)
-    settings += "".join(LOGINS.format(name=name, module=MODULE) for name in ("login", "both"))
-    broker = KafkaBroker(jars, scratch, scratch / "data", settings)
-    ports = dict(zip(PROTOCOLS, free_ports(len(PROTOCOLS)), strict=True))
-    broker.properties.write_text(with_listeners(broker.properties.read_text(), ports))
-    scram = [f"--add-scram=SCRAM-SHA-{bits}=[name=alice,password=pencil]" for bits in (256, 512)]
-    properties = ["-c", str(broker.properties)]
-    broker.run("kafka.tools.StorageTool", "format", "-t", "b3R0bGEtZ29sZGVuLTAwMg", *properties, *scram)
-    with broker:
-        wait_for_ports(ports)
-        yield Doors(ports, papers)
-
-
-def with_listeners(properties: str, ports: dict[str, int]) -> str:
-    hosts = {name: "localhost" if "SSL" in PROTOCOLS[name] else "127.0.0.1" for name in ports}
-    more = "".join(f",{name}://{hosts[name]}:{port}" for name, port in ports.items())
-    protocols = "".join(f",{name}:{protocol}" for name, protocol in PROTOCOLS.items())
-    properties = re.sub(r"(?m)^((?:advertised\.)?listeners=.*)$", rf"\1{more}", properties)
-    return re.sub(r"(?m)^(listener\.security\.protocol\.map=.*)$", rf"\1{protocols}", properties)
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
-def wait_for_ports(ports: dict[str, int]) -> None:
-    for port in ports.values():
-        socket.create_connection(("127.0.0.1", port), timeout=30).close()
+    with secure_broker(jars, tmp_path_factory.mktemp("kafka")) as doors:
+        yield doors
 
 
 def describe(settings: Mapping[str, object], *, stay_s: float = 0) -> int:
