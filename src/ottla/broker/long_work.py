@@ -27,14 +27,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Executor
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from ottla.broker.answers import Later
+from ottla.broker.answers import Later, gather
 
 log = logging.getLogger(__name__)
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 STINT_MS: Final = 4.0
@@ -156,6 +157,17 @@ class LongWork:
         finally:
             self._jobs.extendleft(reversed(self._begun))
             self._begun = None
+
+
+def ask_each(asked: Iterable[Later[A]], join: Callable[[list[A]], T]) -> Steps[Later[T]]:
+    """Ask one after the other, a step each; what `join` makes of all answers is given when the last has come."""
+    together: Later[T] = Later()
+    waiting = []
+    for each in asked:
+        waiting.append(each)
+        yield
+    gather(waiting, lambda answers: together.give(join(answers)))
+    return together
 
 
 def at_once(steps: Steps[T]) -> T:

@@ -65,12 +65,7 @@ def incremental_alter_configs_plan(
         return _incremental_changes(image, resource, rules)
 
     changes, outcomes = _each_resource(request.resources, decide)
-    answers = [
-        incremental_alter_configs.AlterConfigsResourceResponse(
-            **outcome, resource_type=resource.resource_type, resource_name=resource.resource_name
-        )
-        for resource, outcome in zip(request.resources, outcomes, strict=True)
-    ]
+    answers = answers_for(request.resources, outcomes, incremental_alter_configs.AlterConfigsResourceResponse)
     return ConfigPlan((), answers) if request.validate_only else ConfigPlan(changes, answers, tuple(levels))
 
 
@@ -83,13 +78,16 @@ def alter_configs_plan(
         return _replacing_changes(image, resource, rules)
 
     changes, outcomes = _each_resource(request.resources, decide)
-    answers = [
-        alter_configs.AlterConfigsResourceResponse(
-            **outcome, resource_type=resource.resource_type, resource_name=resource.resource_name
-        )
-        for resource, outcome in zip(request.resources, outcomes, strict=True)
-    ]
+    answers = answers_for(request.resources, outcomes, alter_configs.AlterConfigsResourceResponse)
     return ConfigPlan(() if request.validate_only else changes, answers)
+
+
+def answers_for(resources: Sequence[Any], outcomes: Sequence[Outcome], answer: Callable[..., Any]) -> list[Any]:
+    """What `answer` makes of every resource and its outcome."""
+    return [
+        answer(**outcome, resource_type=resource.resource_type, resource_name=resource.resource_name)
+        for resource, outcome in zip(resources, outcomes, strict=True)
+    ]
 
 
 def _each_resource(

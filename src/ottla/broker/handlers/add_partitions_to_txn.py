@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.answers import Later, gather
+from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.transactions.shard import TransactionShard
-from ottla.broker.long_work import Steps
+from ottla.broker.long_work import Steps, ask_each
 from ottla.errors import BrokerError, OperationNotAttempted, UnknownTopicOrPartition
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -38,18 +38,11 @@ def handle(
 
 
 def _steps(broker: Broker, request: AddPartitionsToTxnRequest, context: RequestContext) -> Steps[Later[Any]]:
-    together: Later[Any] = Later()
-
-    def answered(answers: list[AddPartitionsToTxnResponse]) -> None:
+    def joined(answers: list[AddPartitionsToTxnResponse]) -> AddPartitionsToTxnResponse:
         results = [result for answer in answers for result in answer.results_by_transaction]
-        together.give(AddPartitionsToTxnResponse(results_by_transaction=results))
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
 
-    asked = []
-    for each in request.transactions:
-        asked.append(_for_a_broker(broker, each, context))
-        yield
-    gather(asked, answered)
-    return together
+    return ask_each((_for_a_broker(broker, each, context) for each in request.transactions), joined)
 
 
 def _for_a_client(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.altering import alter
 from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.cluster.configs import alter_configs_plan
-from ottla.errors import BrokerError
 from ottla.protocol.messages.alter_configs import (
     AlterConfigsRequest,
-    AlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
@@ -20,19 +19,4 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: AlterConfigsRequest, context: RequestContext) -> Later[Any]:
-    def answer(given: Any) -> AlterConfigsResponse:
-        if isinstance(given, BrokerError):
-            return AlterConfigsResponse(responses=[_refused(one, given) for one in request.resources])
-        broker.set_log_levels(given.log_levels)
-        return AlterConfigsResponse(responses=given.answers)
-
-    return broker.change(lambda image: alter_configs_plan(image, request, broker.config_rules), answer)
-
-
-def _refused(resource: AlterConfigsResource, error: BrokerError) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=error.code,
-        error_message=str(error),
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )
+    return alter(broker, request, alter_configs_plan, AlterConfigsResponse, AlterConfigsResourceResponse)

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.answers import Later, gather
+from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.groups.consumer.describe import describe_error
 from ottla.broker.coordinators.groups.shard import GroupShard
-from ottla.broker.long_work import Steps
+from ottla.broker.long_work import Steps, ask_each
 from ottla.broker.security.operations import GROUP_OPERATIONS
 from ottla.errors import NONE, BrokerError, UnsupportedVersion
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
@@ -28,21 +28,14 @@ def handle(
 
 
 def _steps(broker: Broker, request: ConsumerGroupDescribeRequest, context: RequestContext) -> Steps[Later[Any]]:
-    together: Later[Any] = Later()
-
-    def answered(answers: list[ConsumerGroupDescribeResponse]) -> None:
+    def joined(answers: list[ConsumerGroupDescribeResponse]) -> ConsumerGroupDescribeResponse:
         groups = [group for answer in answers for group in answer.groups]
         for group in groups:
             if request.include_authorized_operations and group.error_code == NONE:
                 group.authorized_operations = GROUP_OPERATIONS
-        together.give(ConsumerGroupDescribeResponse(groups=groups))
+        return ConsumerGroupDescribeResponse(groups=groups)
 
-    asked = []
-    for group_id in dict.fromkeys(request.group_ids):
-        asked.append(_one(broker, group_id, context))
-        yield
-    gather(asked, answered)
-    return together
+    return ask_each((_one(broker, each, context) for each in dict.fromkeys(request.group_ids)), joined)
 
 
 def _one(broker: Broker, group_id: str, context: RequestContext) -> Later[Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.answers import Later, gather
+from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.groups.shard import GroupShard
-from ottla.broker.long_work import Steps
+from ottla.broker.long_work import Steps, ask_each
 from ottla.errors import BrokerError
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
@@ -20,17 +20,10 @@ def handle(broker: Broker, request: DeleteGroupsRequest, context: RequestContext
 
 
 def _steps(broker: Broker, request: DeleteGroupsRequest, context: RequestContext) -> Steps[Later[Any]]:
-    together: Later[Any] = Later()
+    def joined(answers: list[DeleteGroupsResponse]) -> DeleteGroupsResponse:
+        return DeleteGroupsResponse(results=[result for answer in answers for result in answer.results])
 
-    def answered(answers: list[DeleteGroupsResponse]) -> None:
-        together.give(DeleteGroupsResponse(results=[result for answer in answers for result in answer.results]))
-
-    asked = []
-    for group_id in dict.fromkeys(request.groups_names):
-        asked.append(_one(broker, group_id, context))
-        yield
-    gather(asked, answered)
-    return together
+    return ask_each((_one(broker, each, context) for each in dict.fromkeys(request.groups_names)), joined)
 
 
 def _one(broker: Broker, group_id: str, context: RequestContext) -> Later[Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.answers import Later, gather
+from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.groups.shard import GroupShard
-from ottla.broker.long_work import Steps
+from ottla.broker.long_work import Steps, ask_each
 from ottla.broker.security.operations import GROUP_OPERATIONS
 from ottla.errors import BrokerError
 from ottla.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
@@ -22,21 +22,14 @@ def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestConte
 
 
 def _steps(broker: Broker, request: DescribeGroupsRequest, context: RequestContext) -> Steps[Later[Any]]:
-    together: Later[Any] = Later()
-
-    def answered(answers: list[DescribeGroupsResponse]) -> None:
+    def joined(answers: list[DescribeGroupsResponse]) -> DescribeGroupsResponse:
         groups = [group for answer in answers for group in answer.groups]
         if request.include_authorized_operations:
             for group in groups:
                 group.authorized_operations = GROUP_OPERATIONS
-        together.give(DescribeGroupsResponse(groups=groups))
+        return DescribeGroupsResponse(groups=groups)
 
-    asked = []
-    for group_id in dict.fromkeys(request.groups):
-        asked.append(_one(broker, group_id, context))
-        yield
-    gather(asked, answered)
-    return together
+    return ask_each((_one(broker, each, context) for each in dict.fromkeys(request.groups)), joined)
 
 
 def _one(broker: Broker, group_id: str, context: RequestContext) -> Later[Any]:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.answers import Later, gather
+from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.coordinators.transactions.answers import not_described
 from ottla.broker.coordinators.transactions.shard import TransactionShard
-from ottla.broker.long_work import Steps
+from ottla.broker.long_work import Steps, ask_each
 from ottla.errors import BrokerError
 from ottla.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
-    TransactionState,
 )
 
 if TYPE_CHECKING:
@@ -28,18 +28,11 @@ def handle(broker: Broker, request: DescribeTransactionsRequest, context: Reques
 
 
 def _steps(broker: Broker, request: DescribeTransactionsRequest, context: RequestContext) -> Steps[Later[Any]]:
-    together: Later[Any] = Later()
-
-    def answered(answers: list[DescribeTransactionsResponse]) -> None:
+    def joined(answers: list[DescribeTransactionsResponse]) -> DescribeTransactionsResponse:
         states = [state for answer in answers for state in answer.transaction_states]
-        together.give(DescribeTransactionsResponse(transaction_states=states))
+        return DescribeTransactionsResponse(transaction_states=states)
 
-    asked = []
-    for name in dict.fromkeys(request.transactional_ids):
-        asked.append(_one(broker, name, context))
-        yield
-    gather(asked, answered)
-    return together
+    return ask_each((_one(broker, each, context) for each in dict.fromkeys(request.transactional_ids)), joined)
 
 
 def _one(broker: Broker, transactional_id: str, context: RequestContext) -> Later[Any]:
@@ -47,14 +40,4 @@ def _one(broker: Broker, transactional_id: str, context: RequestContext) -> Late
     try:
         return broker.transactions.ask(transactional_id, TransactionShard.describe_transactions, single, context)
     except BrokerError as error:
-        refused = TransactionState(
-            error_code=error.code,
-            transactional_id=transactional_id,
-            transaction_state="",
-            transaction_timeout_ms=0,
-            transaction_start_time_ms=0,
-            producer_id=0,
-            producer_epoch=0,
-            topics=[],
-        )
-        return Later.given(DescribeTransactionsResponse(transaction_states=[refused]))
+        return Later.given(DescribeTransactionsResponse(transaction_states=[not_described(transactional_id, error)]))

@@ -149,7 +149,7 @@ def described(
 ) -> describe_transactions.TransactionState:
     """`partitions` are those that still have no marker."""
     if metadata is None:
-        return _not_described(transactional_id)
+        return not_described(transactional_id, TransactionalIdNotFound() if transactional_id else InvalidRequest())
     return describe_transactions.TransactionState(
         error_code=NONE,
         transactional_id=transactional_id,
@@ -165,8 +165,7 @@ def described(
     )
 
 
-def _not_described(transactional_id: str) -> describe_transactions.TransactionState:
-    error = TransactionalIdNotFound if transactional_id else InvalidRequest
+def not_described(transactional_id: str, error: BrokerError) -> describe_transactions.TransactionState:
     return describe_transactions.TransactionState(
         error_code=error.code,
         transactional_id=transactional_id,
