@@ -5,8 +5,10 @@
 2. Frames that still mean something may do what they say, but what they do not name stays as it was.
 3. A good client works all the time and never waits longer than GOOD_LIMIT_S for an answer.
 4. Nothing is left behind: no connection, no waiting request; and no logger of ours says ERROR.
-5. Memory of a broker process stays within a budget: against clients that claim much, that never read, and against
-   batches that decompress to much more than they are (one for each codec).
+5. Memory of a broker process stays within a budget: against clients that claim much, that never read, that ask for
+   hundreds of thousands of things in one request, and against batches that decompress to much more than they are.
+6. While such a request is worked on, others wait less than WIDE_WAIT_S.
+7. A client that sends a request byte by byte for ever, or never reads what it asked for, is closed.
 
 `make test` sends FRAMES of each of the two kinds; OTTLA_HOSTILE_FRAMES sets another number, and the marked test sends
 LONG_FRAMES of each. The frames come from seeds, so that a run that fails can be played again.
@@ -40,7 +42,9 @@ from ottla.protocol import compiled
 from ottla.protocol.api import APIS
 from ottla.protocol.header import decode_request, decode_response, encode_request
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -63,7 +67,10 @@ LEDGER, GOOD = "ledger", "good-client"
 MIB = 1 << 20
 LEAK_FRAMES, LEAK_LIMIT_BYTES = 1500, 2 * MIB
 CODECS = [each for each in Compression if each]
-BOMB_LIMIT_BYTES = 2 * DECOMPRESSED_LIMIT_BYTES + 16 * MIB  # pieces, and the whole that is made of them
+BOMB_LIMIT_BYTES = 8 * MIB
+WIDE_LIMIT_BYTES = 200 * MIB
+WIDE_WAIT_S = 1.0  # measured: 0.1 s; they were seconds
+IDLE_MS = 300
 ASK_ID = 0x7EADBEEF
 ASK = b"".join(encode_request(ApiVersionsRequest(), version=0, correlation_id=ASK_ID, client_id="asks"))
 OPEN_FILES_SLACK = 12  # what the good client and its threads may hold
@@ -285,7 +292,7 @@ class Heard(logging.Handler):
     """What loggers of ours say; caplog forgets the test when its fixtures end."""
 
     def __init__(self) -> None:
-        super().__init__(logging.INFO)
+        super().__init__()
         self.said: list[str] = []
         self.wrong: list[str] = []
 
@@ -301,13 +308,12 @@ def heard() -> Iterator[Heard]:
     before = [logger.level for logger in loggers]
     for logger in loggers:
         logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
-        logger.propagate = False  # pytest would keep every record, and with it the frame that it tells of
+        # Not INFO: pytest keeps every record that is logged, and there is one for every frame.
+        logger.setLevel(logging.WARNING)
     yield handler
     for logger, level in zip(loggers, before, strict=True):
         logger.removeHandler(handler)
         logger.setLevel(level)
-        logger.propagate = True
 
 
 @pytest.fixture
@@ -324,6 +330,7 @@ def broker(heard: Heard) -> Iterator[KafkaBroker]:
             yield broker
         assert ledger(broker) == before == (7, (0, 10))
         assert eventually(lambda: open_files("self") <= open_before + OPEN_FILES_SLACK)
+        logging.getLogger("ottla").setLevel(logging.INFO)
         assert is_closed_after(broker.bootstrap_servers, framed(b""))
         assert "closing the connection" in heard.said[0], "the log is not heard"
     assert heard.wrong == []
@@ -555,6 +562,115 @@ def pile_up(links: list[socket.socket], data: bytes, meanwhile: Callable[[], boo
         assert meanwhile()
         longest_s = max(longest_s, time.monotonic() - started_s)
     return longest_s
+
+
+# -- requests that ask for very much -----------------------------------------------------------------------------------
+
+
+def wide_groups(count: int) -> tuple[Any, int]:
+    return DescribeGroupsRequest(groups=[f"g{number}" for number in range(count)]), 0
+
+
+def wide_metadata(count: int) -> tuple[Any, int]:
+    topics = [MetadataRequestTopic(name=f"t{number}") for number in range(count)]
+    return MetadataRequest(topics=topics, allow_auto_topic_creation=False), 8
+
+
+def wide_fetch(count: int) -> tuple[Any, int]:
+    wanted = [FetchPartition(partition=number, fetch_offset=0, partition_max_bytes=1) for number in range(count)]
+    return FetchRequest(max_wait_ms=0, min_bytes=1, topics=[FetchTopic(topic="no such", partitions=wanted)]), 4
+
+
+def wide_produce(count: int) -> tuple[Any, int]:
+    data = [PartitionProduceData(index=number, records=memoryview(b"")) for number in range(count)]
+    topics = [TopicProduceData(name=LEDGER, partition_data=data)]
+    return ProduceRequest(transactional_id=None, acks=1, timeout_ms=1000, topic_data=topics), 9
+
+
+@pytest.mark.parametrize(
+    ("make", "count", "is_answered"),
+    [
+        (wide_groups, 19_000, True),
+        (wide_groups, 300_000, False),
+        (wide_metadata, 100_000, True),
+        (wide_fetch, 100_000, True),
+        (wide_fetch, 300_000, False),
+        (wide_produce, 10_000, True),
+        (wide_produce, 300_000, False),
+    ],
+    ids=["groups", "too many groups", "topics", "fetch", "too wide a fetch", "produce", "too wide a produce"],
+)
+def test_a_request_for_very_much_is_answered_or_refused_and_holds_up_nobody(
+    process: MeasuredBroker, make: Callable[[int], tuple[Any, int]], count: int, is_answered: bool
+) -> None:
+    request, version = make(count)
+    frame = b"".join(encode_request(request, version=version, correlation_id=ASK_ID, client_id="wide"))
+    servers = process.bootstrap_servers
+    with process.within(WIDE_LIMIT_BYTES), connect(servers) as wide, Waiting(servers) as others:
+        assert drained(send(wide, framed(frame)), WAIT_S) == ("answered" if is_answered else "closed")
+    print(f"others waited {others.longest_s * 1000:.0f} ms at most")
+    assert others.longest_s < WIDE_WAIT_S
+
+
+class Waiting:
+    """Asks again and again, and remembers how long the longest answer took."""
+
+    def __init__(self, servers: str) -> None:
+        self._servers = servers
+        self._over = threading.Event()
+        self._begun = threading.Event()
+        self._thread = threading.Thread(target=self._work)
+        self.longest_s = 0.0
+
+    def _work(self) -> None:
+        with connect(self._servers) as link:
+            while not self._over.wait(0.001):
+                started_s = time.monotonic()
+                drained(send(link, framed(ASK)), WAIT_S)
+                self.longest_s = max(self.longest_s, time.monotonic() - started_s)
+                self._begun.set()
+
+    def __enter__(self) -> "Waiting":
+        self._thread.start()
+        assert self._begun.wait(WAIT_S)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join(WAIT_S)
+
+
+# -- clients that take for ever ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def impatient(heard: Heard) -> Iterator[KafkaBroker]:
+    with KafkaBroker({"connections.max.idle.ms": IDLE_MS}, seed=1) as broker:
+        fill(broker.bootstrap_servers, LEDGER, 20, MIB // 2)
+        yield broker
+    assert heard.wrong == []
+
+
+def test_a_client_that_drips_a_request_for_ever_is_closed(impatient: KafkaBroker) -> None:
+    with connect(impatient.bootstrap_servers) as link:
+        link.sendall(struct.pack(">i", MIB))
+        ended = drained(link, 0.01)
+        end_s = time.monotonic() + WAIT_S
+        while ended == "waits" and time.monotonic() < end_s:
+            send(link, b"x")
+            ended = drained(link, 0.02)
+        assert ended == "closed"
+
+
+def test_a_client_that_never_reads_what_it_fetched_is_closed(impatient: KafkaBroker) -> None:
+    wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=MIB)
+    fetch = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[FetchTopic(topic=LEDGER, partitions=[wanted])])
+    frame = framed(b"".join(encode_request(fetch, version=11, correlation_id=3, client_id="deaf")))
+    with connect(impatient.bootstrap_servers) as link:
+        send(link, frame * 50)
+        ended = select.poll()
+        ended.register(link, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
+        assert ended.poll(WAIT_S * 1000)
 
 
 # -- bombs -------------------------------------------------------------------------------------------------------------

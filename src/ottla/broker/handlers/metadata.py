@@ -4,12 +4,13 @@ A null topic list (from version 1) or an empty one (version 0) asks for all topi
 when auto.create.topics.enable says so and the request allows it (always before version 4); the answer is then
 LEADER_NOT_AVAILABLE until it is there, as clients expect. Topics can be asked for by id from version 12 on; as in Kafka
 one id is enough to make names count for nothing, because the Java admin client leaves an empty name beside each id. A
-topic that is named twice is told once, as in Kafka.
+topic that is named twice is told once, as in Kafka. One request makes at most CREATED_LIMIT topics; who wants more is
+told that they do not exist, and asks again.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
@@ -42,6 +43,7 @@ NULL_IS_ALL_SINCE = 1
 AUTO_CREATE_FLAG_SINCE = 4
 LISTENER_ERROR_SINCE = 6
 BY_ID_SINCE = 12
+CREATED_LIMIT: Final = 1_000
 
 
 def handle(
@@ -87,8 +89,11 @@ def _topics(broker: Broker, request: MetadataRequest, context: RequestContext) -
             yield
         return found
     may_create = request.allow_auto_topic_creation or context.api_version < AUTO_CREATE_FLAG_SINCE
+    creations_left = CREATED_LIMIT if may_create else 0
     for name in dict.fromkeys(one.name for one in asked):
-        found.append(_asked_topic(broker, name, may_create, context))
+        is_missing = name is not None and broker.image.topic(name) is None
+        found.append(_asked_topic(broker, name, is_missing and creations_left > 0, context))
+        creations_left -= is_missing
         yield
     return found
 

@@ -208,6 +208,10 @@ class Acceptor:
         """Close who has been idle for too long."""
         border_ms = self.clock.monotonic_ms() - self._idle_ms
         for connection in self.connections:
-            if (connection.is_idle or connection.is_stuck) and connection.last_active_ms < border_ms:
+            if connection.last_active_ms >= border_ms:
+                continue
+            if connection.is_stuck:
+                connection.abort(f"nothing was read of its answers for {self._idle_ms} ms")
+            elif connection.is_idle:
                 log.debug("%s: closed after %d ms without a request", connection.name, self._idle_ms)
                 connection.close()

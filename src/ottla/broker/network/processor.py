@@ -121,6 +121,11 @@ class Connection:
         if self._link is not None:
             self._link.close()
 
+    def abort(self, reason: str) -> None:
+        """Close now: what waits will not be written."""
+        if self._link is not None:
+            self._link.abort(ConnectionClosed(reason))
+
     def throttle(self, for_ms: float) -> None:
         """Read nothing more for a while: the answer tells the client, and this holds those who do not listen."""
         if for_ms <= 0 or self._link is None:
