@@ -2,6 +2,8 @@
 
 The native one is taken when it was built. OTTLA_RECORDS=native or =python forces the choice, and then a missing
 build is an error and not a silent change of speed. `CHOSEN` says which one it is, for logs and test headers.
+The walks over records that a log makes (_checks) and that compaction makes (_compaction) go with the codec, each if it
+was built.
 """
 
 from __future__ import annotations
@@ -39,6 +41,19 @@ def choose(forced: str) -> str:
 
 CHOSEN = choose(os.environ.get(VARIABLE, ""))
 
+
+def goes_along(name: str) -> bool:
+    """Whether a native walk is used with the codec that was chosen."""
+    if CHOSEN == "python":
+        return False
+    is_built = importlib.util.find_spec(f"ottla.records.{name}") is not None
+    if not is_built and os.environ.get(VARIABLE) == "native":
+        raise ImportError(
+            f"{VARIABLE}=native, but ottla.records.{name} is not built here; build it, or unset the variable"
+        )
+    return is_built
+
+
 if CHOSEN == "native":
     from ottla.records._native import (
         BatchBuilder,
@@ -67,21 +82,40 @@ else:
     from ottla.records.stream import RecordStream
     from ottla.records.varint import decode_varint, decode_varlong, encode_varint, encode_varlong
 
+if goes_along("_checks"):
+    from ottla.records._checks import RecordsWalk, check_records, place_plain_batch
+else:
+    from ottla.records.checks import check_records, place_plain_batch
+    from ottla.records.record_walk import RecordsWalk
+
+if goes_along("_compaction"):
+    from ottla.records._compaction import KeyTable, filter_batches, filter_records, index_batches, index_records
+else:
+    from ottla.records.compaction import KeyTable, filter_batches, filter_records, index_batches, index_records
+
 __all__ = [
     "CHOSEN",
     "BatchBuilder",
     "BatchInfo",
+    "KeyTable",
     "Record",
     "RecordBatch",
     "RecordStream",
+    "RecordsWalk",
     "assign_offsets",
+    "check_records",
     "crc32c",
     "decode_columns",
     "decode_varint",
     "decode_varlong",
     "encode_varint",
     "encode_varlong",
+    "filter_batches",
+    "filter_records",
+    "index_batches",
+    "index_records",
     "murmur2",
+    "place_plain_batch",
     "scan",
     "set_append_time",
 ]

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ottla.records.check_choice import place_plain_batch
 from ottla.records.checks import PlacedBatch
+from ottla.records.implementation import place_plain_batch
 from ottla.records.layout import LENGTH_AT, NO_PRODUCER_ID, NO_TIMESTAMP
 from ottla.storage.appending import AppendResult, fits_active, write_batches
 from ottla.storage.files import Buffer

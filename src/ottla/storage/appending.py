@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from ottla.errors import KafkaStorageError
 from ottla.records import BatchInfo, TimestampType
-from ottla.records.check_choice import place_plain_batch
 from ottla.records.checks import PlacedBatch
+from ottla.records.implementation import place_plain_batch
 from ottla.records.layout import NO_PRODUCER_ID, NO_TIMESTAMP
 from ottla.storage.cutting import truncate_to
 from ottla.storage.files import Buffer

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from ottla.records import BatchBuilder, Compression, RecordBatch, TimestampType
 from ottla.records.compaction import KeepRules, empty_batch, is_listed, sealed_batch
-from ottla.records.compaction_choice import filter_batches, filter_records
 from ottla.records.compression import compress
+from ottla.records.implementation import filter_batches, filter_records
 from ottla.storage.cleaned_transactions import CleanedTransactions
 from ottla.storage.key_map import KeyMap, is_whole
 from ottla.storage.producer_entry import ProducerEntry

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 from ottla.records import BatchInfo, RecordBatch
 from ottla.records.compaction import NOT_FOUND, SLOT_BYTES
-from ottla.records.compaction_choice import KeyTable, index_batches, index_records
+from ottla.records.implementation import KeyTable, index_batches, index_records
 from ottla.records.layout import HEADER_BYTES
 
 SLOTS_MIN: Final = 2

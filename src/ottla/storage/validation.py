@@ -39,11 +39,10 @@ from ottla.errors import (
     RecordListTooLarge,
     UnsupportedCompressionType,
 )
-from ottla.records.check_choice import RecordsWalk, check_records
 from ottla.records.checks import RecordsCheck, TimeBounds
 from ottla.records.compression import Compression, decompress, decompress_in_pieces
 from ottla.records.header import Buffer, view_of
-from ottla.records.implementation import BatchInfo, crc32c
+from ottla.records.implementation import BatchInfo, RecordsWalk, check_records, crc32c
 from ottla.records.layout import (
     ATTRIBUTES_AT,
     COMPRESSION_MASK,

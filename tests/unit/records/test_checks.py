@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.errors import CorruptMessage, InvalidRecord
-from ottla.records import check_choice, checks, record_walk
+from ottla.records import checks, implementation, record_walk
 from ottla.records.checks import REFUSALS_LIMIT, RecordsCheck, Refusal, RefusedRecord, TimeBounds
 from ottla.records.implementation import CHOSEN, BatchBuilder, RecordBatch
 from ottla.records.layout import HEADER_BYTES
@@ -139,9 +139,9 @@ def test_broken_records_are_refused(check_records, data, count, what):
 
 def test_the_walk_is_chosen_like_the_codec():
     expected = checks if CHOSEN == "python" or native is None else native
-    assert check_choice.check_records is expected.check_records
-    assert check_choice.place_plain_batch is expected.place_plain_batch
-    assert check_choice.RecordsWalk is (record_walk if expected is checks else native).RecordsWalk
+    assert implementation.check_records is expected.check_records
+    assert implementation.place_plain_batch is expected.place_plain_batch
+    assert implementation.RecordsWalk is (record_walk if expected is checks else native).RecordsWalk
 
 
 def outcome(check, *arguments, **how):

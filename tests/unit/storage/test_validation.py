@@ -18,11 +18,10 @@ from ottla.errors import (
     UnsupportedCompressionType,
 )
 from ottla.records import checks
-from ottla.records.check_choice import place_plain_batch
 from ottla.records.checks import PlacedBatch
 from ottla.records.compression import Compression
 from ottla.records.control import EndTransactionMarker, end_transaction_batch
-from ottla.records.implementation import BatchBuilder, RecordBatch, crc32c
+from ottla.records.implementation import BatchBuilder, RecordBatch, crc32c, place_plain_batch
 from ottla.records.layout import ATTRIBUTES_AT, CRC_AT, HEADER_BYTES, MAX_TIMESTAMP_AT, TimestampType
 from ottla.storage import validation
 from ottla.storage.origin import AppendOrigin
