@@ -383,6 +383,15 @@ class Settings:
         """All declarations, in the order of the class bodies."""
         return tuple(cls._declared.values())
 
+    @classmethod
+    def setting_of(cls, key: str) -> Setting[Any] | None:
+        """The declaration behind a key."""
+        return cls._declared.get(key)
+
+    def written(self, source: Source) -> dict[str, object]:
+        """The values that come from there, by name and as they were written."""
+        return {slot: each.value for slot, each in self._given.items() if each.source is source}
+
     def source(self, name: str) -> Source:
         """Where the value of a setting, by its dotted name, comes from."""
         given = self._in_effect(self._declared[name])

@@ -80,7 +80,10 @@ class ConfigRules:
     @cached_property
     def static_texts(self) -> Mapping[str, str]:
         """What the broker was started with, by the name it was written under; secrets are empty."""
-        return dict(self._texts(Source.STATIC))
+        written = self.broker.written(Source.STATIC)
+        others = {key: setting for key in written if (setting := self.broker.setting_of(key)) and setting.name != key}
+        prefixed = {key: "" if each.sensitive else each.text(written[key]) for key, each in others.items()}
+        return {**prefixed, **dict(self._texts(Source.STATIC))}
 
     @cached_property
     def default_texts(self) -> Mapping[str, str]:
@@ -164,6 +167,17 @@ def broker_levels(image: ClusterImage, names: Iterable[str], rules: ConfigRules,
         if name in texts
     )
     return list(dropwhile(lambda level: level.name != wanted[0], found))
+
+
+def listener_settings(image: ClusterImage, rules: ConfigRules) -> dict[str, Setting[Any]]:
+    """What is set for single listeners of this broker (listener.name.<name>.<setting>), with its declaration."""
+    keys = sorted({*image.config(rules.broker_resource), *rules.static_texts} - rules.broker_settings.keys())
+    return {key: setting for key in keys if (setting := rules.broker.setting_of(key)) is not None}
+
+
+def levels_of_listener_setting(image: ClusterImage, key: str, setting: Setting[Any], rules: ConfigRules) -> list[Level]:
+    """A listener that sets nothing has what the broker has."""
+    return broker_levels(image, (key, setting.name), rules, secret=setting.sensitive)
 
 
 def levels_of_broker_setting(image: ClusterImage, setting: Setting[Any], rules: ConfigRules) -> list[Level]:

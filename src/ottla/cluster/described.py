@@ -18,7 +18,9 @@ from ottla.cluster.config_layers import (
     broker_levels,
     levels_of_broker_setting,
     levels_of_group_setting,
+    levels_of_listener_setting,
     levels_of_topic_setting,
+    listener_settings,
     topic_in_effect,
 )
 from ottla.cluster.image import ClusterImage
@@ -106,10 +108,22 @@ def _broker_entries(
         return _all_brokers_entries(image, request, rules)
     _check_broker_id(name, rules)
     settings = broker_in_effect(image, rules)
-    return [
+    entries = [
         _entry(each, settings, levels_of_broker_setting(image, each, rules), request, read_only=each.dynamic is None)
         for each in settings.declared()
     ]
+    return entries + _listener_entries(image, request, rules)
+
+
+def _listener_entries(
+    image: ClusterImage, request: DescribeConfigsRequest, rules: ConfigRules
+) -> list[DescribeConfigsResourceResult]:
+    entries = []
+    for key, setting in listener_settings(image, rules).items():
+        levels = levels_of_listener_setting(image, key, setting, rules)
+        secret, read_only = setting.sensitive, setting.dynamic is None
+        entries.append(_result(key, setting, levels[0].text, levels, request, secret=secret, read_only=read_only))
+    return entries
 
 
 def _all_brokers_entries(

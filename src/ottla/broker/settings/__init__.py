@@ -129,10 +129,6 @@ class BrokerSettings(
         """What was set by file, option or while running, as it was written."""
         return tuple(each.key for each in self._given.values() if each.source is not Source.DEFAULT)
 
-    def written(self, source: Source) -> dict[str, object]:
-        """The values that come from there, by name and as they were written."""
-        return {slot: each.value for slot, each in self._given.items() if each.source is source}
-
     def listener_values(self) -> dict[str, object]:
         """The values for single listeners, by full name and as they were written."""
         return {key.text: self._given[key.text].value for key in self._listener_keys()}

@@ -128,6 +128,20 @@ def test_a_broker_that_chose_its_id_tells_it_under_both_names(broker):
     )
 
 
+def test_what_is_set_for_one_listener_is_told_with_what_it_hides(make_broker):
+    broker = make_broker(**{"listener.name.plaintext.ssl.key.password": "hunter2"})
+    me, key = str(broker.broker.id), "listener.name.plaintext.max.connections"
+    assert set_config(broker, BROKER, me, key, "3") == 0
+    resource = DescribeConfigsResource(resource_type=BROKER, resource_name=me, configuration_keys=None)
+    answer = broker.ask(DescribeConfigsRequest(resources=[resource], include_synonyms=True)).results[0]
+    told = {each.name: each for each in answer.configs}
+    assert (told[key].value, told[key].config_source, told[key].read_only) == ("3", 2, False)
+    assert [each.name for each in told[key].synonyms] == [key, "max.connections"]
+    secret = told["listener.name.plaintext.ssl.key.password"]
+    assert (secret.value, secret.is_sensitive, secret.config_source) == (None, True, 4)
+    assert "hunter2" not in repr(answer)
+
+
 def test_a_broker_on_its_own_tells_one_default_for_internal_topics(broker):
     name = "offsets.topic.replication.factor"
     keys = [
