@@ -145,6 +145,7 @@ class Group:
     def __init__(self, **topics):
         self.world = World(_world.Cluster(**(topics or {"t": 4})))
         self.members = []
+        self.count = 0
 
     @property
     def now_ms(self):
@@ -162,11 +163,12 @@ class Group:
         return self._add(membership, topics)
 
     def add_consumer(self, *topics, **how):
-        membership = ConsumerMembership(self.settings(**how), f"member-{len(self.members)}")
+        membership = ConsumerMembership(self.settings(**how), f"member-{self.count}")
         return self._add(membership, topics)
 
     def _add(self, membership, topics):
-        member = Member(self, f"m{len(self.members)}", membership, topics or ("t",))
+        self.count += 1
+        member = Member(self, f"m{self.count}", membership, topics or ("t",))
         self.members.append(member)
         return member
 
