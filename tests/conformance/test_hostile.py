@@ -696,6 +696,21 @@ def test_what_compresses_well_is_no_bomb(process: MeasuredBroker, compression: C
         assert answer.error_code == 0, answer
 
 
+def test_a_request_of_many_large_batches_holds_up_nobody(process: MeasuredBroker) -> None:
+    batch = memoryview(made_batch(Compression.GZIP, [bytes(30 * MIB)]))  # a tenth of a second to look at
+    data = [PartitionProduceData(index=0, records=batch) for _ in range(30)]
+    topics = [TopicProduceData(name=LEDGER, partition_data=data)]
+    request = ProduceRequest(transactional_id=None, acks=1, timeout_ms=1000, topic_data=topics)
+    servers = process.bootstrap_servers
+    with process.within(BOMB_LIMIT_BYTES), connect(servers) as link, Waiting(servers) as others:
+        answer = asked(link, request, 9)
+    outcomes = answer.responses[0].partition_responses
+    assert {one.error_code for one in outcomes} == {0}
+    assert [one.base_offset for one in outcomes] == list(range(outcomes[0].base_offset, outcomes[0].base_offset + 30))
+    print(f"others waited {others.longest_s * 1000:.0f} ms at most")
+    assert others.longest_s < WIDE_WAIT_S
+
+
 def bombs(compression: Compression) -> bytes:
     """A batch of less than a megabyte, its checksum right, that would be more than the limit when decompressed."""
     payload = compress(compression, bytes(DECOMPRESSED_LIMIT_BYTES + MIB))

@@ -8,6 +8,8 @@
    order, by one write where they are simple (storage/append_run.py), else one by one.
 2. What goes wrong with one partition is said in its outcome and concerns no other.
 3. `pending` is what a request that wants its records committed must still wait for.
+4. Where it may take long (`takes_long`), `steps` does the same as `append` and leaves others their turn: a few
+   kilobytes of compressed records may be a hundred megabytes to look at, and a request may have thousands of these.
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
+from ottla.broker.long_work import Steps
 from ottla.broker.produce_frames import Answers, Outcome, Produce, Topic
 from ottla.broker.replication.partition import ACKS_ALL, Partition
 from ottla.broker.waiting.produce import Pending
 from ottla.errors import BrokerError, InvalidTopicException, UnknownTopicId, UnknownTopicOrPartition
+from ottla.records.layout import ATTRIBUTES_AT, COMPRESSION_MASK, HEADER_BYTES
 from ottla.storage.appending import AppendResult
 from ottla.storage.producer_append import VerificationGuard
 from ottla.values import TopicPartition
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 ZSTD_SINCE = 7
+MANY_PARTITIONS = 256
+CODEC_AT = ATTRIBUTES_AT + 1
 NO_RECORDS = memoryview(b"")
 
 Guards: TypeAlias = Mapping[TopicPartition, VerificationGuard]
@@ -37,6 +43,17 @@ Part: TypeAlias = tuple[memoryview, Outcome, list[Pending]]
 def topic_name(broker: Broker, topic: Topic) -> str | None:
     """The name of a topic that a request names or gives the id of; None for an id that nobody has."""
     return topic if isinstance(topic, str) else broker.image.topic_name(topic)
+
+
+def takes_long(request: Produce) -> bool:
+    """Whether nobody can say, before he has done it, how long the append will take."""
+    count = 0
+    for _, partitions in request.topics:
+        count += len(partitions)
+        for _, records in partitions:
+            if records is not None and len(records) >= HEADER_BYTES and records[CODEC_AT] & COMPRESSION_MASK:
+                return True
+    return count > MANY_PARTITIONS
 
 
 class Appending:
@@ -80,12 +97,18 @@ class Appending:
 
     def append(self) -> None:
         """Append all that was taken in."""
+        for _ in self.steps():
+            pass
+
+    def steps(self) -> Steps[None]:
         now_ms = self._broker.clock.now_ms()
         for partition, parts in self._parts.items():
             if len(parts) > 1 and not self._guards and self._append_run(partition, parts, now_ms):
+                yield
                 continue
             for part in parts:
                 self._append_one(partition, part, now_ms)
+                yield
 
     def _partition(self, topic: str | None, index: int) -> Partition:
         broker = self._broker

@@ -60,6 +60,7 @@ class MemoryFiles:
         self.now_ms = now_ms
         self._random = Random(seed)
         self._capacity_bytes = capacity_bytes
+        self._allocated_at_most_bytes = 0
         self._root = _Directory()
         self._locked: set[Path] = set()
         self._failures: list[_Failure] = []
@@ -74,10 +75,12 @@ class MemoryFiles:
         self._locked = set()  # another one: a lock of the life before must not release one of the next
         self._failures.clear()
         self._root.settle(keep, self._random)
+        self._allocated_at_most_bytes = self._root.allocated()
 
     def fill(self, free_bytes: int) -> None:
         """Leave room for that many bytes more."""
-        self._capacity_bytes = self._root.allocated() + free_bytes
+        self._allocated_at_most_bytes = self._root.allocated()
+        self._capacity_bytes = self._allocated_at_most_bytes + free_bytes
 
     def fail(self, when: int | Callable[[Operation], bool], error: int = errno.EIO, *, for_ever: bool = False) -> None:
         """Let an operation fail: the `when`-th from now (1 is the next), or the first that `when` says yes to.
@@ -203,6 +206,16 @@ class MemoryFiles:
             raise _missing(path)
         return max(0, self._capacity_bytes - self._root.allocated())
 
+    def lacking_bytes(self, growth_bytes: int) -> int:
+        """How much of that much more data there is no room for."""
+        # Counting all that is there takes as long as there are files; a bound that only grows is enough until it is
+        # not. It forgets what was deleted, and is found out anew when it reaches the capacity.
+        if self._allocated_at_most_bytes + growth_bytes > self._capacity_bytes:
+            self._allocated_at_most_bytes = self._root.allocated()
+        lacking = self._allocated_at_most_bytes + growth_bytes - self._capacity_bytes
+        self._allocated_at_most_bytes += growth_bytes
+        return max(0, lacking)
+
     def lock(self, path: Path) -> MemoryLock:
         self.attempt(Operation("lock", path))
         if path in self._locked:
@@ -269,8 +282,7 @@ class MemoryFile:
         if position < 0:
             raise _translated(errno.EINVAL, "write", self.path)
         self._files.attempt(Operation("write", self.path, position, len(content)))
-        lacking = inode.live.growth(position, len(content))
-        lacking = lacking and lacking - self._files.free_bytes(Path("/"))
+        lacking = self._files.lacking_bytes(inode.live.growth(position, len(content)))
         inode.modified_ms = self._files.now_ms()
         if lacking <= 0:
             inode.change(_Change(position, content))

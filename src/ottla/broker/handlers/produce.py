@@ -11,23 +11,25 @@ Requests and answers are flat values here, not messages (produce_frames.py): eve
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.long_work import LongLater, Steps
 from ottla.broker.network.processor import CloseConnection
 from ottla.broker.produce_choice import scan, write
 from ottla.broker.produce_frames import Answers, Outcome, Produce
-from ottla.broker.producing import Appending, Guards, Refused, topic_name
+from ottla.broker.producing import Appending, Guards, Refused, takes_long, topic_name
 from ottla.broker.replication.partition import ACKS_ALL
 from ottla.broker.request_limits import ENTRIES_LIMIT
 from ottla.broker.verification import refused_produce
 from ottla.broker.waiting.produce import Pending, WaitingProduce, is_settled
 from ottla.broker.waiting.transaction import ask_patiently
 from ottla.broker.waiting.turns import Done
-from ottla.errors import BrokerError, InvalidRequiredAcks
+from ottla.errors import BrokerError, InvalidRequiredAcks, UnknownServerError
 from ottla.protocol.schema import Buffer
 from ottla.records import BatchInfo
 from ottla.records.layout import HEADER_BYTES
@@ -36,6 +38,8 @@ from ottla.values import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+
+log = logging.getLogger(__name__)
 
 ABORTABLE_SINCE = 11
 IMPLICIT_ADD_SINCE = 12
@@ -64,7 +68,7 @@ def handle_run(
     appending = Appending(broker, acks, context.api_version)
     taken = []
     for request in requests:
-        if request.acks != acks or request.transactional_id is not None:
+        if request.acks != acks or request.transactional_id is not None or takes_long(request):
             break
         taken.append((*appending.take(request), request.timeout_ms))
     appending.append()
@@ -77,9 +81,28 @@ def handle_run(
 def _append(
     broker: Broker, request: Produce, context: RequestContext, refused: Refused, guards: Guards
 ) -> Answers | Later[Answers | None] | None:
+    if takes_long(request):
+        # Without the client's name: what came whole is appended, even if he has left since.
+        steps: Steps[Any] = _steps(broker, request, context, refused, guards)
+        return broker.long_work.do(steps)
     appending = Appending(broker, request.acks, context.api_version, refused, guards)
     answers, pending = appending.take(request)
     appending.append()
+    return _settled(broker, request, answers, pending)
+
+
+def _steps(
+    broker: Broker, request: Produce, context: RequestContext, refused: Refused, guards: Guards
+) -> Steps[Answers | Later[Answers | None] | None]:
+    appending = Appending(broker, request.acks, context.api_version, refused, guards)
+    answers, pending = appending.take(request)
+    yield from appending.steps()
+    return _settled(broker, request, answers, pending)
+
+
+def _settled(
+    broker: Broker, request: Produce, answers: Answers, pending: list[Pending]
+) -> Answers | Later[Answers | None] | None:
     if request.acks == 0:
         _close_on_error(answers)
         return None
@@ -119,15 +142,25 @@ def _verify(
     def verified(refused: Refused) -> None:
         told = {name: _told(error, context.api_version) for name, error in refused.items()}
         try:
-            given = _append(broker, request, context, {**fenced, **told}, guards)
-        except CloseConnection:
-            given = None
-            if context.connection is not None:
-                context.connection.close()
-        finally:
-            done()
+            settled(_append(broker, request, context, {**fenced, **told}, guards))
+        except CloseConnection as reason:
+            settled(reason)
+
+    def settled(given: Any) -> None:
+        """What comes of the append: at once, in stints, or when it is committed; the next may begin before that."""
+        if isinstance(given, LongLater):
+            given.when_given(settled)
+            return
+        done()
         if isinstance(given, Later):
             given.when_given(later.give)
+        elif isinstance(given, CloseConnection):
+            if context.connection is not None:
+                context.connection.close()
+            later.give(None)
+        elif isinstance(given, Exception):
+            log.error("a transactional produce failed", exc_info=given)
+            later.give(_refuse_all(request, UnknownServerError()))
         else:
             later.give(given)
 
