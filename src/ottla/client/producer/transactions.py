@@ -18,33 +18,31 @@ The sender drives it, on the client's loop:
    TxnOffsetCommit add by themselves, and every EndTxn answers with the next epoch. Which one holds is decided when the
    producer is initialized and at each end of a transaction, never in the middle of one.
 3. Any error leaves the producer in one of two states: abort and go on, or fatal. Which error leads where is data in
-   transaction_requests.py and in FATAL_FOR_BATCHES below. A retriable error that exhausted its retries aborts, because
+   transaction_requests.py and in numbered_batches.py. A retriable error that exhausted its retries aborts, because
    committing without those records would be a lie.
 4. Idempotence alone: the same numbers without transactions. Where a gap cannot be closed the epoch is bumped here,
    without asking (KIP-360), and what is on its way is numbered again from 0.
-5. No clock, no socket, no thread. Everything belongs to the loop but `maybe_add_partition`, which the caller's
-   thread may call: it only adds to a set that the loop only pops from.
+5. Three files, one object: transaction_life.py has states and calls, numbered_batches.py the records, this one the
+   requests. No clock, no socket, no thread. Everything belongs to the loop but `maybe_add_partition`, which the
+   caller's thread may call: it only adds to a set that the loop only pops from.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from ottla.client.group_metadata import GroupMetadata
 from ottla.client.producer import transaction_requests as requests
-from ottla.client.producer.sequences import NO_OFFSET, Retry, Sequences, Stamp
+from ottla.client.producer.numbered_batches import NumberedBatches
 from ottla.client.producer.transaction_queue import NEVER_MS, Pending, RequestQueue
 from ottla.client.producer.transaction_requests import Effect, Verdict
 from ottla.client.producer.transaction_states import (
-    MOVES,
     AbortBatches,
     Kind,
     Outcome,
     PlannedRequest,
     ProducerIdentity,
-    RecordsUnaccounted,
     TransactionAborted,
     TransactionFailed,
     TransactionMisuse,
@@ -54,16 +52,9 @@ from ottla.errors import (
     AuthenticationFailed,
     ClusterAuthorizationFailed,
     GroupAuthorizationFailed,
-    IllegalMove,
-    InvalidProducerEpoch,
-    InvalidProducerIdMapping,
-    InvalidTxnState,
     OttlaError,
-    OutOfOrderSequenceNumber,
-    ProducerFenced,
     TransactionAbortable,
     TransactionalIdAuthorizationFailed,
-    UnknownProducerId,
     UnsupportedVersion,
 )
 from ottla.values import OffsetAndMetadata, TopicPartition
@@ -71,24 +62,12 @@ from ottla.values import OffsetAndMetadata, TopicPartition
 RETRY_BACKOFF_MS: Final = 100.0
 ADD_PARTITIONS_BACKOFF_MS: Final = 20.0
 """The transaction before is still writing its markers; that takes milliseconds, and the first send waits for it."""
-LAST_EPOCH: Final = 2**15 - 1
-BUMP_VERSION: Final = 3
-"""The first version of InitProducerId that can bump the epoch of a producer that is alive."""
-STORY_LIMIT: Final = 20
-
-FATAL_FOR_BATCHES: Final = (
-    ClusterAuthorizationFailed,
-    TransactionalIdAuthorizationFailed,
-    ProducerFenced,
-    UnsupportedVersion,
-    InvalidProducerIdMapping,
-)
 _RECOVERABLE: Final = (TransactionalIdAuthorizationFailed, ClusterAuthorizationFailed)
 
 _S = TransactionState
 
 
-class TransactionManager:
+class TransactionManager(NumberedBatches):
     """Identity, sequences and transactions of one producer; see the top of the file for how it is driven."""
 
     def __init__(
@@ -98,59 +77,17 @@ class TransactionManager:
         transaction_timeout_ms: int = 60_000,
         retry_backoff_ms: float = RETRY_BACKOFF_MS,
     ) -> None:
-        self.transactional_id = transactional_id
-        self.state = _S.UNINITIALIZED
-        self.error: OttlaError | None = None
-        self.identity: ProducerIdentity | None = None
-        self.is_v2 = False
+        super().__init__(transactional_id)
         self._timeout_ms = transaction_timeout_ms
         self._backoff_ms = retry_backoff_ms
-        self._sequences = Sequences()
-        self._to_rewrite: set[TopicPartition] = set()
-        self._bump_required = False
-        self._can_bump = True
         self._finalized_version = 0
         self._started = False
         self._new: set[TopicPartition] = set()
         self._adding: set[TopicPartition] = set()
-        self._added: set[TopicPartition] = set()
         self._queue = RequestQueue()
-        self._call: tuple[Outcome, TransactionState] | None = None
         self._retry_identity_ms = 0.0
-        self._story: deque[str] = deque(maxlen=STORY_LIMIT)
 
     # --- what it is --------------------------------------------------------------------------------------------------
-
-    @property
-    def is_transactional(self) -> bool:
-        return self.transactional_id is not None
-
-    @property
-    def has_identity(self) -> bool:
-        return self.identity is not None
-
-    @property
-    def has_fatal_error(self) -> bool:
-        return self.state is _S.FATAL_ERROR
-
-    @property
-    def has_error(self) -> bool:
-        return self.state in (_S.ABORTABLE_ERROR, _S.FATAL_ERROR)
-
-    @property
-    def is_completing(self) -> bool:
-        """The accumulator should send everything now instead of lingering."""
-        return self.state in (_S.COMMITTING, _S.ABORTING)
-
-    @property
-    def has_open_transaction(self) -> bool:
-        """Close() should abort: records or offsets may be in a transaction that nobody ended."""
-        return self.is_transactional and self.state in (
-            _S.IN_TRANSACTION,
-            _S.COMMITTING,
-            _S.ABORTING,
-            _S.ABORTABLE_ERROR,
-        )
 
     @property
     def has_requests(self) -> bool:
@@ -165,10 +102,6 @@ class TransactionManager:
     def set_features(self, transaction_version: int) -> None:
         """The cluster's finalized `transaction.version` (0 when absent); used from the next good moment on."""
         self._finalized_version = transaction_version
-
-    def coordinator_ready(self, init_producer_id_version: int) -> None:
-        """The highest InitProducerId version the transaction coordinator speaks: can it bump epochs?"""
-        self._can_bump = init_producer_id_version >= BUMP_VERSION
 
     # --- calls of the face -------------------------------------------------------------------------------------------
 
@@ -294,76 +227,6 @@ class TransactionManager:
         self._apply(pending, verdict, now_ms)
         return verdict.find_coordinator and planned.to != "any"
 
-    # --- driven by the sender: batches -------------------------------------------------------------------------------
-
-    def may_send(self, partition: TopicPartition) -> bool:
-        """Whether batches of the partition may go at all."""
-        if self.has_fatal_error or self.identity is None:
-            return False
-        return not self.is_transactional or partition in self._added
-
-    def may_drain(self, partition: TopicPartition, stamp: Stamp | None) -> bool:
-        """Whether the first batch of the partition's queue may go; `stamp` is the one it has from an earlier try."""
-        if self.identity is None or not self.may_send(partition):
-            return False
-        return self._sequences.may_drain(partition, stamp, self.identity)
-
-    def stamp(self, partition: TopicPartition, record_count: int) -> Stamp:
-        """Number a batch that is drained for the first time; ask may_drain first."""
-        if self.identity is None:
-            raise IllegalMove("a batch was stamped before the producer had an identity", story=self._story)
-        return self._sequences.of(partition).stamp(self.identity, record_count)
-
-    def in_flight_count(self, partition: TopicPartition) -> int:
-        """Batches with a stamp that are neither acknowledged nor given up."""
-        return len(self._sequences.of(partition).in_flight)
-
-    def split(self, partition: TopicPartition, stamp: Stamp, record_counts: list[int]) -> list[Stamp]:
-        """The batch was too large: its parts take over its numbers, in order."""
-        return self._sequences.of(partition).split(stamp, record_counts)
-
-    def batch_acknowledged(self, partition: TopicPartition, stamp: Stamp, base_offset: int = NO_OFFSET) -> None:
-        """The broker has the batch (also when it says DUPLICATE_SEQUENCE_NUMBER, then without an offset)."""
-        self._sequences.of(partition).acknowledged(stamp, base_offset)
-
-    def can_retry(
-        self, partition: TopicPartition, stamp: Stamp, error: OttlaError, log_start_offset: int = NO_OFFSET
-    ) -> bool:
-        """Whether the batch may be tried again after `error`; attempts and deadlines are the sender's business."""
-        retry = Retry.NO
-        if isinstance(error, UnknownProducerId):
-            transactional = self.identity if self.is_transactional else None
-            retry = self._sequences.after_unknown_producer(partition, stamp, log_start_offset, transactional)
-        elif isinstance(error, OutOfOrderSequenceNumber):
-            retry = self._sequences.after_out_of_order(partition, stamp, transactional=self.is_transactional)
-        if retry is Retry.AFTER_BUMP:
-            self._request_bump(partition)
-        return retry is not Retry.NO or error.retriable
-
-    def batch_failed(
-        self, partition: TopicPartition, stamp: Stamp | None, error: OttlaError, *, adjust_sequences: bool
-    ) -> None:
-        """The batch is given up. `adjust_sequences`: the broker refused it for good, so it certainly is not in the log
-        (false for time-outs and exhausted retries). `stamp` None: it was never drained."""
-        self._note_failure(error)
-        numbers = self._sequences.of(partition)
-        if stamp is not None:
-            numbers.forget(stamp)
-        if self.has_fatal_error:
-            return
-        if isinstance(error, UnknownProducerId):
-            self._sequences.reset(partition)
-        elif not self.is_transactional and (
-            isinstance(error, OutOfOrderSequenceNumber) or (adjust_sequences and stamp is not None)
-        ):
-            self._request_bump(partition)
-        elif adjust_sequences and stamp is not None:
-            numbers.close_gap(stamp)
-
-    def mark_unresolved(self, partition: TopicPartition, stamp: Stamp) -> None:
-        """The batch was sent at least once and expired without an answer; call after batch_failed."""
-        self._sequences.mark_unresolved(partition, stamp)
-
     # --- calls, inside -----------------------------------------------------------------------------------------------
 
     def _start_initializing(self) -> Outcome:
@@ -387,33 +250,6 @@ class TransactionManager:
         pending.commit = commit
         return outcome
 
-    def _once(self, operation: str, state: TransactionState, start: Callable[[], Outcome]) -> Outcome:
-        self._need_transactional(operation)
-        if self._call is not None and not self._call[0].acknowledged:
-            outcome, wanted = self._call
-            if wanted is state:
-                return outcome
-        self._no_unfinished_call(operation)
-        outcome = start()
-        self._call = (outcome, state)
-        return outcome
-
-    def _no_unfinished_call(self, operation: str) -> None:
-        if self._call is None:
-            return
-        if not self._call[0].acknowledged:
-            earlier = self._call[0].operation
-            raise TransactionMisuse(f"{earlier} timed out and must be called again before {operation}")
-        self._call = None
-
-    def _need_transactional(self, operation: str) -> None:
-        if not self.is_transactional:
-            raise TransactionMisuse(f"{operation} needs a producer with transactional.id")
-
-    def _must_be(self, state: TransactionState, operation: str) -> None:
-        if self.state is not state:
-            raise TransactionMisuse(f"{operation} in state '{self.state.value}', it needs '{state.value}'")
-
     def _check_may_add(self, partition: TopicPartition) -> None:
         self._raise_if_failed()
         self._no_unfinished_call("send")
@@ -421,18 +257,6 @@ class TransactionManager:
             raise TransactionMisuse(f"a record for {partition} before init_transactions")
         if self.state is not _S.IN_TRANSACTION:
             raise TransactionMisuse(f"a record for {partition} in state '{self.state.value}', outside a transaction")
-
-    def _raise_if_failed(self) -> None:
-        if not self.has_error:
-            return
-        who = f"transactional.id {self.transactional_id!r}, producer {self.identity}"
-        if isinstance(self.error, ProducerFenced):
-            raise ProducerFenced(f"{who}: a newer producer with the same transactional.id took over") from self.error
-        if isinstance(self.error, InvalidProducerEpoch):
-            raise InvalidProducerEpoch(f"{who} wrote with an old epoch") from self.error
-        if self.state is _S.ABORTABLE_ERROR:
-            raise TransactionAbortable(f"{who}: {self.error}") from self.error
-        raise TransactionFailed(f"{who}: {self.error}") from self.error
 
     # --- requests, inside --------------------------------------------------------------------------------------------
 
@@ -543,69 +367,7 @@ class TransactionManager:
             self._move(_S.INITIALIZING)
             self._queue.add(Kind.INIT_PRODUCER_ID, Outcome("init producer id"))
 
-    def _bump_idempotent_epoch(self, identity: ProducerIdentity) -> None:
-        self._bump_required = False
-        if identity.epoch >= LAST_EPOCH:
-            # The numbers are rewritten when the new id is there; until then nothing may be sent.
-            self.identity = None
-            self._move(_S.UNINITIALIZED)
-            return
-        self.identity = ProducerIdentity(identity.producer_id, identity.epoch + 1)
-        self._rewrite_sequences(self.identity)
-
-    def _rewrite_sequences(self, identity: ProducerIdentity) -> None:
-        partitions, self._to_rewrite = self._to_rewrite, set()
-        for partition in partitions:
-            self._sequences.of(partition).start_over(identity)
-
-    def _request_bump(self, partition: TopicPartition) -> None:
-        self._bump_required = True
-        self._to_rewrite.add(partition)
-
-    def _resolve_sequences(self) -> None:
-        for partition in self._sequences.take_lost():
-            if self.is_transactional:
-                self._fail_abortable_or_for_good(RecordsUnaccounted(str(partition)))
-            else:
-                self._request_bump(partition)
-
     # --- errors and moves --------------------------------------------------------------------------------------------
-
-    def _note_failure(self, error: OttlaError) -> None:
-        """A record cannot be sent: what does it mean for the producer?"""
-        if isinstance(error, FATAL_FOR_BATCHES):
-            self._fail_for_good(error)
-            return
-        if not self.is_transactional:
-            return
-        if error.retriable or isinstance(error, InvalidTxnState):
-            error = TransactionAbortable(f"a record could not be sent: {error}")
-        if self._needs_bump_from_client and not self.is_completing:
-            self._bump_required = True
-        self._fail_abortable(error)
-
-    @property
-    def _needs_bump_from_client(self) -> bool:
-        return self._can_bump and not self.is_v2
-
-    def _fail_abortable_or_for_good(self, error: OttlaError) -> None:
-        if self._can_bump or self.is_v2:
-            self._bump_required = self._bump_required or self._needs_bump_from_client
-            self._fail_abortable(error)
-        else:
-            self._fail_for_good(error)
-
-    def _fail_abortable(self, error: OttlaError) -> None:
-        if self.state in (_S.ABORTING, _S.FATAL_ERROR):
-            return  # it is being aborted already, or worse
-        self._move(_S.ABORTABLE_ERROR, error)
-
-    def _fail_for_good(self, error: OttlaError) -> None:
-        if self.state is _S.FATAL_ERROR:
-            return  # the first reason is the one to tell
-        self._move(_S.FATAL_ERROR, error)
-        if self._call is not None:
-            self._call[0].fail(error)
 
     def _start_anew(self, now_ms: float) -> AbortBatches:
         error = self._known_error()
@@ -615,14 +377,3 @@ class TransactionManager:
         self._move(_S.UNINITIALIZED)
         self._retry_identity_ms = now_ms + self._backoff_ms
         return AbortBatches(error, only_unsent=False)
-
-    def _known_error(self) -> OttlaError:
-        return self.error or TransactionFailed()
-
-    def _move(self, target: TransactionState, error: OttlaError | None = None) -> None:
-        if target not in MOVES[self.state]:
-            refused = IllegalMove(f"from {self.state.value} to {target.value}", story=self._story)
-            self.state, self.error = _S.FATAL_ERROR, refused
-            raise refused
-        self._story.append(f"{self.state.value} -> {target.value}" + (f" ({error})" if error else ""))
-        self.state, self.error = target, error
