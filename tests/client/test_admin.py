@@ -328,8 +328,8 @@ def test_the_asyncio_face_has_the_same_calls(kafka_broker, unique_topic):
 
 
 def test_both_faces_name_the_same_calls():
-    calls = {name for name in vars(AsyncAdmin) if not name.startswith("_")}
-    assert calls == {name for name in vars(Admin) if not name.startswith("_")}
+    calls = {name for name in dir(AsyncAdmin) if not name.startswith("_")}
+    assert calls == {name for name in dir(Admin) if not name.startswith("_")}
 
 
 def test_a_cluster_that_is_not_there_is_told_within_the_time():

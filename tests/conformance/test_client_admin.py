@@ -6,11 +6,13 @@ Needs Java and Kafka's jars (kafka_jars.py): run by `make test-long`.
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -26,16 +28,27 @@ from ottla.client.admin.offsets import OffsetSpec
 from ottla.client.admin.operations import AclOperation
 from ottla.client.admin.plans import PartlyFailed
 from ottla.client.admin.quotas import MatchType, QuotaFilter
+from ottla.client.admin.share_groups import ShareGroupDescription
+from ottla.client.admin.streams_groups import StreamsGroupDescription
 from ottla.client.admin.topics import NewTopic
+from ottla.client.network import NetworkClient
+from ottla.client.settings import ClientSettings
 from ottla.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
     ElectionNotNeeded,
     GroupIdNotFound,
+    NonEmptyGroup,
+    NotCoordinator,
     TopicAlreadyExists,
     TopicAuthorizationFailed,
     TransactionalIdNotFound,
     UnknownTopicOrPartition,
 )
-from ottla.values import OffsetAndMetadata, TopicPartition
+from ottla.protocol.messages import streams_group_heartbeat as streams
+from ottla.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from ottla.protocol.schema import Message
+from ottla.values import OffsetAndMetadata, TopicPartition, random_uuid, uuid_to_text
 
 pytestmark = [
     pytest.mark.long,
@@ -43,11 +56,15 @@ pytestmark = [
 ]
 
 T = TypeVar("T")
+RETRIABLE = {CoordinatorLoadInProgress.code, CoordinatorNotAvailable.code, NotCoordinator.code}
 MORE = """
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS
 delegation.token.secret.key=whatever
 log.dirs={one},{two}
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+share.coordinator.state.topic.num.partitions=2
 """
 
 
@@ -158,6 +175,7 @@ def test_copies_move_between_directories(place: Place, topic: str) -> None:
     other = next(path for path in place.directories if path != directory())
     place.admin.alter_replica_log_dirs({Replica(topic, 0, 1): other})
     eventually(directory, lambda path: path == other)
+    assert place.admin.describe_replica_log_dirs([Replica(topic, 0, 1)])[Replica(topic, 0, 1)].current == other
 
 
 # --- the cluster -----------------------------------------------------------------------------------------------------
@@ -220,6 +238,95 @@ def test_transactions_are_seen_fenced_and_aborted(place: Place, topic: str) -> N
     eventually(stable_offset, lambda offset: offset == 2)
     with pytest.raises(TransactionalIdNotFound):
         place.admin.describe_transactions(["nobody"])
+
+
+async def beat(place: Place, group: str, heartbeat: Message) -> Any:
+    """Be a member of a group: what a client of that kind would say."""
+    network = NetworkClient.from_settings(ClientSettings(bootstrap_servers=place.bootstrap))
+    try:
+        deadline = time.monotonic() + 30
+        while True:
+            node = await network.coordinator("group", group, timeout_ms=20_000)
+            answer = await network.send(node, heartbeat)
+            if answer.error_code not in RETRIABLE or time.monotonic() > deadline:
+                return answer
+            network.coordinator_gone("group", group)
+            await asyncio.sleep(0.2)
+    finally:
+        await network.close()
+
+
+def test_a_share_group_and_where_it_starts(place: Place, topic: str) -> None:
+    if "share.version" not in place.admin.describe_features().finalized:
+        pytest.skip("this release has no share groups")
+    produce(place, topic, 10)
+    group, first = f"share-of-{topic}", TopicPartition(topic, 0)
+    member = uuid_to_text(random_uuid(os.urandom))
+    joining = ShareGroupHeartbeatRequest(
+        group_id=group, member_id=member, member_epoch=0, subscribed_topic_names=[topic]
+    )
+
+    def beat_and_look() -> ShareGroupDescription:
+        answer = asyncio.run(beat(place, group, joining))
+        assert answer.error_code == 0
+        joining.member_epoch, joining.subscribed_topic_names = answer.member_epoch, None
+        return place.admin.describe_share_groups([group])[group]
+
+    described = eventually(beat_and_look, lambda found: bool(found.members) and len(found.members[0].assignment) == 2)
+    assert (described.members[0].member_id, described.members[0].subscription) == (member, (topic,))
+    with pytest.raises(NonEmptyGroup):
+        place.admin.alter_share_group_offsets(group, {first: 3})
+    leaving = ShareGroupHeartbeatRequest(group_id=group, member_id=member, member_epoch=-1, subscribed_topic_names=None)
+    assert asyncio.run(beat(place, group, leaving)).error_code == 0
+    place.admin.alter_share_group_offsets(group, {first: 3})
+    offsets = eventually(lambda: place.admin.list_share_group_offsets(group), lambda found: first in found)
+    assert offsets[first] is not None
+    assert offsets[first].offset == 3  # type: ignore[union-attr]
+    place.admin.delete_share_group_offsets(group, [topic])
+    eventually(lambda: place.admin.list_share_group_offsets(group), lambda found: found.get(first) is None)
+    place.admin.delete_share_groups([group])
+    with pytest.raises(GroupIdNotFound):
+        place.admin.describe_share_groups([group])
+
+
+def test_a_streams_group_is_described(place: Place, topic: str) -> None:
+    if "streams.version" not in place.admin.describe_features().finalized:
+        pytest.skip("this release has no streams groups")
+    group, member = f"app-of-{topic}", uuid_to_text(random_uuid(os.urandom))
+    part = streams.Subtopology(
+        subtopology_id="0",
+        source_topics=[topic],
+        source_topic_regex=[],
+        state_changelog_topics=[],
+        repartition_sink_topics=[],
+        repartition_source_topics=[],
+        copartition_groups=[],
+    )
+    joining = streams.StreamsGroupHeartbeatRequest(
+        group_id=group,
+        member_id=member,
+        member_epoch=0,
+        endpoint_information_epoch=0,
+        rebalance_timeout_ms=30_000,
+        topology=streams.Topology(epoch=0, subtopologies=[part]),
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+        process_id="process",
+        client_tags=[],
+    )
+
+    def beat_and_look() -> StreamsGroupDescription:
+        answer = asyncio.run(beat(place, group, joining))
+        assert answer.error_code == 0
+        joining.member_epoch, joining.topology = answer.member_epoch, None
+        return place.admin.describe_streams_groups([group])[group]
+
+    described = eventually(
+        beat_and_look, lambda found: len(found.members) == 1 and len(found.members[0].target_assignment.active) == 2
+    )
+    assert described.subtopologies[0].source_topics == (topic,)
+    assert described.members[0].member_id == member
 
 
 # --- who may do what -------------------------------------------------------------------------------------------------

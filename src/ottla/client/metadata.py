@@ -1,7 +1,8 @@
 """What this client wants to know of the cluster, what it knows, and when it asks next. Plain: no socket, no clock.
 
 1. Reading is free of locks: every answer makes a new frozen view (cluster_view.py), so a caller's thread may read while
-   the loop works. `want` may also be called from there; everything else belongs to the loop.
+   the loop works. `want` may also be called from there, and then the loop must be woken when it says True; everything
+   else belongs to the loop.
 2. The next question is due when somebody asked for it, when a wanted topic is new, or when the last answer is
    `max_age_ms` old; but after failures, and after answers that brought nothing new, only when a growing wait is over.
 3. A new topic is asked for alone; what was known of the others stays. Every other question is about all wanted topics.
@@ -13,7 +14,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from ottla.client.cluster_view import ClusterView, PartitionInfo
@@ -68,6 +69,8 @@ class Metadata:
         self._wait_ms = 0.0
         self.version = 0
         self.failure: OttlaError | None = None
+        self.on_request: Callable[[], None] | None = None
+        """Whoever sends the questions is told here that one may be due sooner than `due_ms` said last."""
 
     # --- looking: any thread ---
 
@@ -134,7 +137,8 @@ class Metadata:
     # --- wanting ---
 
     def want(self, *topics: str, now_ms: float) -> bool:
-        """Keep these topics fresh; True when one of them is new and a question is due. May be called by any thread."""
+        """Keep these topics fresh; True when one of them is new and a question is due. May be called by any thread, so
+        it tells nobody: then call `NetworkClient.wake` on the loop."""
         is_new = False
         for topic in topics:
             if topic not in self._wanted:
@@ -148,15 +152,17 @@ class Metadata:
         if topics is None:
             self._update_requested = self._update_requested or not self._wants_all
             self._wants_all = True
-            return
-        self._wants_all = False
-        self._new.update(set(topics).difference(self._wanted))
-        self._new.intersection_update(topics)
-        self._wanted = dict.fromkeys(topics, math.inf)
+        else:
+            self._wants_all = False
+            self._new.update(set(topics).difference(self._wanted))
+            self._new.intersection_update(topics)
+            self._wanted = dict.fromkeys(topics, math.inf)
+        self._tell_request()
 
     def request_update(self) -> None:
         """Something was stale: ask again soon."""
         self._update_requested = True
+        self._tell_request()
 
     def due_ms(self, now_ms: float) -> float:
         """When the next question should be sent; a time that has passed means now."""
@@ -253,6 +259,10 @@ class Metadata:
         self._view = view
         self.version += 1
         return True
+
+    def _tell_request(self) -> None:
+        if self.on_request is not None:
+            self.on_request()
 
     def _end_request(self, now_ms: float) -> None:
         self._asked = None

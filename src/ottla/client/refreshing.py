@@ -52,6 +52,7 @@ class MetadataKeeper:
         self._ended = 0
         self._forced = False
         self._closed = False
+        metadata.on_request = self.wake
 
     def start(self) -> None:
         """Start the task; calling it again does nothing."""
@@ -74,7 +75,6 @@ class MetadataKeeper:
     def ask_soon(self) -> None:
         """Something is stale."""
         self._metadata.request_update()
-        self._news.set()
 
     def on_update(self, call: Callable[[], None]) -> None:
         """Call this after every refresh, good or bad."""

@@ -148,6 +148,7 @@ class FakeCluster:
         self.brokers: dict[int, FakeBroker] = {}
         self.topics: dict[str, int] = {}
         self.advertised: dict[int, str] = {}
+        self.controller_id: int | None = None  # the lowest id unless a test says otherwise
 
     async def add(self, *node_ids: int) -> None:
         for node_id in node_ids:
@@ -160,7 +161,7 @@ class FakeCluster:
         return MetadataResponse(
             brokers=[MetadataResponseBroker(node_id=i, host=host, port=9092) for i, host in self.advertised.items()],
             cluster_id="fake",
-            controller_id=min(self.advertised),
+            controller_id=min(self.advertised) if self.controller_id is None else self.controller_id,
             topics=[self._topic(name) for name in names],
         )
 

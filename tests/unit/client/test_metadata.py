@@ -337,3 +337,12 @@ def test_a_broker_may_ask_for_it() -> None:
     response.error_code = RebootstrapRequired.code
     known.update(response, 0)
     assert known.nodes_to_ask() == BOOT
+
+
+def test_whoever_sends_the_questions_hears_that_one_is_due() -> None:
+    known = knows_orders()
+    heard: list[str] = []
+    known.on_request = lambda: heard.append("due")
+    known.request_update()
+    known.want_only(["orders", "bills"])
+    assert heard == ["due", "due"]

@@ -18,7 +18,9 @@ from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from ottla.client.admin.arguments import raise_failed, several
 from ottla.client.admin.driver import Driver
+from ottla.client.admin.group_kinds import GroupKinds
 from ottla.client.admin.later import loaded_when_used
 from ottla.client.admin.plans import PartlyFailed, Plan, Question
 from ottla.client.admin.settings import AdminSettings
@@ -64,7 +66,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class AsyncAdmin:
+class AsyncAdmin(GroupKinds):
     """Questions and orders to a cluster."""
 
     def __init__(
@@ -116,7 +118,7 @@ class AsyncAdmin:
 
     async def delete_topics(self, names: Iterable[str], *, timeout: float | None = None) -> None:
         """Delete topics by name."""
-        await self._carry_out(topics.DeleteTopics(), _several(names), timeout)
+        await self._carry_out(topics.DeleteTopics(), several(names), timeout)
 
     async def delete_topics_by_id(self, topic_ids: Iterable[bytes], *, timeout: float | None = None) -> None:
         """Delete topics by id, so that one made again under the same name is not hit."""
@@ -132,7 +134,7 @@ class AsyncAdmin:
         self, names: Iterable[str], *, include_authorized_operations: bool = False, timeout: float | None = None
     ) -> dict[str, topics.TopicDescription]:
         """Topics with their partitions, leaders and replicas."""
-        wanted = _several(names)
+        wanted = several(names)
         if include_authorized_operations:
             return await self._carry_out(topics.DescribeTopics(True), wanted, timeout)
         try:
@@ -145,7 +147,7 @@ class AsyncAdmin:
     ) -> dict[bytes, topics.TopicDescription]:
         """The same by topic id."""
         return await self._carry_out(
-            topics.DescribeTopicsById(include_authorized_operations), _several(topic_ids), timeout
+            topics.DescribeTopicsById(include_authorized_operations), several(topic_ids), timeout
         )
 
     async def create_partitions(
@@ -260,6 +262,14 @@ class AsyncAdmin:
         wanted = await self._broker_ids(timeout) if brokers is None else brokers
         return await self._carry_out(cluster.DescribeLogDirs(partitions), wanted, timeout)
 
+    async def describe_replica_log_dirs(
+        self, replicas_wanted: Iterable[cluster.Replica], *, timeout: float | None = None
+    ) -> dict[cluster.Replica, cluster.ReplicaLogDirs]:
+        """In which directories copies of partitions are, and to which they are moving."""
+        wanted = several(replicas_wanted)
+        found = await self.describe_log_dirs({each.broker for each in wanted}, timeout=timeout)
+        return {each: cluster.directories_of(each, found[each.broker]) for each in wanted}
+
     async def alter_replica_log_dirs(
         self, directories: Mapping[cluster.Replica, str], *, timeout: float | None = None
     ) -> None:
@@ -321,7 +331,7 @@ class AsyncAdmin:
         self, group_ids: Iterable[str], *, include_authorized_operations: bool = False, timeout: float | None = None
     ) -> dict[str, groups.GroupDescription]:
         """Groups of either protocol with their members."""
-        wanted = _several(group_ids)
+        wanted = several(group_ids)
         found, left = await self._described_groups(wanted, include_authorized_operations, timeout)
         if left:
             plan = groups.DescribeClassicGroups(include_authorized_operations)
@@ -337,7 +347,7 @@ class AsyncAdmin:
 
     async def delete_consumer_groups(self, group_ids: Iterable[str], *, timeout: float | None = None) -> None:
         """Delete groups that have no members, with their committed offsets."""
-        await self._carry_out(groups.DeleteGroups(), _several(group_ids), timeout)
+        await self._carry_out(groups.DeleteGroups(), several(group_ids), timeout)
 
     async def remove_members_from_consumer_group(
         self,
@@ -358,7 +368,7 @@ class AsyncAdmin:
             wanted = [groups.MemberToRemove(each) if isinstance(each, str) else each for each in members]
         if wanted:
             plan = groups.RemoveMembers(wanted, reason)
-            _raise_failed((await self._carry_out(plan, [group_id], timeout))[group_id])
+            raise_failed((await self._carry_out(plan, [group_id], timeout))[group_id])
 
     async def list_consumer_group_offsets(
         self,
@@ -390,14 +400,14 @@ class AsyncAdmin:
             for partition, each in new_offsets.items()
         }
         found = await self._carry_out(groups.AlterGroupOffsets(committed), [group_id], timeout)
-        _raise_failed(found[group_id])
+        raise_failed(found[group_id])
 
     async def delete_consumer_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition], *, timeout: float | None = None
     ) -> None:
         """Forget what a group committed for partitions that no member is subscribed to."""
         found = await self._carry_out(groups.DeleteGroupOffsets(list(partitions)), [group_id], timeout)
-        _raise_failed(found[group_id])
+        raise_failed(found[group_id])
 
     # --- transactions ---
 
@@ -420,7 +430,7 @@ class AsyncAdmin:
         self, transactional_ids: Iterable[str], *, timeout: float | None = None
     ) -> dict[str, transactions.TransactionDescription]:
         """State, producer and partitions of transactional ids."""
-        return await self._carry_out(transactions.DescribeTransactions(), _several(transactional_ids), timeout)
+        return await self._carry_out(transactions.DescribeTransactions(), several(transactional_ids), timeout)
 
     async def describe_producers(
         self, partitions: Iterable[TopicPartition], *, timeout: float | None = None
@@ -446,7 +456,7 @@ class AsyncAdmin:
     ) -> dict[str, transactions.ProducerIdAndEpoch]:
         """Fence whoever uses these ids, and abort what they have open."""
         plan = transactions.FenceProducers(transaction_timeout_ms=int(self._timeout_ms(timeout)))
-        return await self._carry_out(plan, _several(transactional_ids), timeout)
+        return await self._carry_out(plan, several(transactional_ids), timeout)
 
     # --- access ---
 
@@ -579,18 +589,3 @@ class AsyncAdmin:
             return error.succeeded, others
         except (GroupIdNotFound, UnsupportedVersion):
             return {}, list(wanted)
-
-
-def _several(names: Iterable[K]) -> list[K]:
-    """A list of names. A single text would be taken for a list of its letters, which is never meant."""
-    if isinstance(names, str | bytes):
-        raise TypeError(f"a list of names is wanted, not one: write [{names!r}]")
-    return list(dict.fromkeys(names))
-
-
-def _raise_failed(endings: Mapping[Any, OttlaError | None]) -> None:
-    failed = {key: error for key, error in endings.items() if error is not None}
-    if failed and len(endings) == 1:
-        raise next(iter(failed.values()))
-    if failed:
-        raise PartlyFailed({key: None for key, error in endings.items() if error is None}, failed)

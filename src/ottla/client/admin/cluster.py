@@ -203,6 +203,27 @@ class Replica(NamedTuple):
     broker: int
 
 
+class ReplicaLogDirs(NamedTuple):
+    """Where a copy is and how far behind, and the same of the directory it moves to; None where it is not."""
+
+    current: str | None = None
+    current_lag: int | None = None
+    future: str | None = None
+    future_lag: int | None = None
+
+
+def directories_of(replica: Replica, directories: Mapping[str, LogDirDescription]) -> ReplicaLogDirs:
+    """What the directories of a broker say about one copy."""
+    found = ReplicaLogDirs()
+    for path, directory in directories.items():
+        copy = directory.replicas.get(TopicPartition(replica.topic, replica.partition))
+        if copy is not None and copy.is_future:
+            found = found._replace(future=path, future_lag=copy.offset_lag)
+        elif copy is not None:
+            found = found._replace(current=path, current_lag=copy.offset_lag)
+    return found
+
+
 @dataclass(frozen=True)
 class AlterReplicaLogDirs(Plan[Replica, None]):
     """Move copies into other directories of their brokers."""

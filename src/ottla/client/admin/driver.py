@@ -1,7 +1,8 @@
 """Carries plans out over the network: find the nodes, ask them at the same time, and again what may be asked again.
 
 1. A call ends at the latest when its time is over; what is not done then fails with the last error it had.
-2. Requests of a round go out together; a node that is slow delays nobody but its own keys, and the next round.
+2. Requests of a round go out together; a node that is slow delays nobody but its own keys, and the next round. No
+   request takes longer than request.timeout.ms.
 3. Between rounds there is a back-off that grows. What was learnt from an error (the leader has moved, the coordinator
    is another) is used in the next round.
 """
@@ -110,7 +111,8 @@ class Driver:
         )
 
     async def _ask(self, work: Work[Any, Any], node: Node | str, keys: list[Any], deadline_ms: float) -> None:
-        left_ms = self._left_ms(deadline_ms)
+        # A broker that does not answer must not cost the time of the whole call: another may know the answer.
+        left_ms = min(self._left_ms(deadline_ms), self._network.request_timeout_ms)
         request, at_most = work.plan.request(keys, int(left_ms)), work.plan.at_most
         try:
             if node == _ANY:
