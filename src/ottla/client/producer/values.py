@@ -1,0 +1,99 @@
+"""What goes into a producer and what comes out of it: small values without behaviour.
+
+Sizes are in bytes after serializing, -1 for no key or no value, as in Kafka. A timestamp in the metadata is the
+record's own, or the broker's when the topic says LogAppendTime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from ottla.errors import OttlaError
+from ottla.values import TopicPartition
+
+HeaderItems: TypeAlias = Sequence[tuple[str, bytes | None]] | Mapping[str, bytes | None]
+
+FAILED_RECORDS_LIMIT: Final = 100
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record came to stand; an offset of -1 means that nobody asked the broker (acks=0) or that it failed."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    serialized_key_size: int
+    serialized_value_size: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def timestamp(self) -> int:
+        """kafka-python's name for it."""
+        return self.timestamp_ms
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerRecord:
+    """A record on its way in; interceptors may replace it by another one."""
+
+    topic: str
+    value: Any = None
+    key: Any = None
+    partition: int | None = None
+    timestamp_ms: int | None = None
+    headers: HeaderItems = field(default=())
+
+
+class FailedRecord(NamedTuple):
+    """A record that was taken and not delivered, as bytes, and why."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp_ms: int
+    error: OttlaError
+
+
+class SendFailed(OttlaError):
+    """Some records were not delivered.
+    `records` has the first of them with their errors, `count` says how many; send them again if they matter."""
+
+    def __init__(self, count: int, records: Sequence[FailedRecord] = (), detail: str | None = None) -> None:
+        first = records[0] if records else None
+        of_what = f", the first to {first.topic}-{first.partition}: {first.error}" if first else ""
+        super().__init__(detail or f"{count} failed{of_what}")
+        self.count = count
+        self.records = tuple(records)
+        # An exception is rebuilt from its args when it is copied or pickled.
+        self.args = (count, self.records, self.detail)
+
+
+class RecordTooLargeToSend(OttlaError):
+    """The record is larger than this producer may send.
+    Raise max.request.size (and the topic's max.message.bytes), or send less in one record."""
+
+
+class BufferExhausted(OttlaError):
+    """No memory became free in time: records come faster than the cluster takes them.
+    Raise buffer.memory or max.block.ms, or send more slowly."""
+
+    retriable = True
+
+
+class DeliveryTimedOut(OttlaError):
+    """The record was not acknowledged within delivery.timeout.ms.
+    Look for an unreachable leader or an overloaded broker, or raise delivery.timeout.ms."""
+
+    retriable = True
+
+
+class ProducerClosed(OttlaError):
+    """The producer was closed before this record was delivered. Give close() more time, or call flush() before."""
