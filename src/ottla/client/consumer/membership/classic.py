@@ -24,7 +24,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from ottla.client.consumer.membership import classic_requests as requests
 from ottla.client.consumer.membership.assignors import RebalanceProtocol, common_protocol
+from ottla.client.consumer.membership.classic_requests import PROTOCOL_TYPE
 from ottla.client.consumer.membership.classic_states import HEARTBEATING, MOVES, MemberState, Reaction, reaction_to
 from ottla.client.consumer.membership.decisions import (
     NEVER_MS,
@@ -34,84 +36,53 @@ from ottla.client.consumer.membership.decisions import (
     Decision,
     Fail,
     ForgetCoordinator,
-    GroupView,
     LearnTopics,
     Leaving,
-    Lost,
     MemberSettings,
     NoCommonAssignor,
-    PollIntervalExceeded,
-    Revoke,
     Subscription,
     WakeAt,
-    Warn,
 )
+from ottla.client.consumer.membership.leading import Leadership
+from ottla.client.consumer.membership.member_life import MemberLife
 from ottla.client.consumer.membership.strategies import find_assignors
-from ottla.client.consumer.membership.subscriptions import (
-    NO_GENERATION,
-    MemberSubscription,
-    read_assignment,
-    read_subscription,
-    write_assignment,
-    write_subscription,
-)
+from ottla.client.consumer.membership.subscriptions import NO_GENERATION, read_assignment
 from ottla.client.group_metadata import GroupMetadata
 from ottla.errors import NONE, FencedInstanceId, IllegalMove, OttlaError, UnsupportedVersion, broker_error
-from ottla.protocol.messages.heartbeat import HeartbeatRequest
-from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from ottla.protocol.schema import Message
 from ottla.values import TopicPartition
 
-PROTOCOL_TYPE: Final = "consumer"
 NO_MEMBER_ID: Final = ""
 JOIN_GRACE_MS: Final = 5_000
 """JoinGroup waits for the slowest member; the answer needs this much more to come back."""
-LEARN_LIMIT_MS: Final = 10_000
-REASON_LIMIT: Final = 255
 
 _S = MemberState
 Handler = Callable[[Any, float], None]
 
 
-class ClassicMembership:
+class ClassicMembership(MemberLife):
     """One member; the interface is decisions.Membership."""
 
     def __init__(self, settings: MemberSettings) -> None:
-        self._settings = settings
+        super().__init__(settings, NO_MEMBER_ID)
         self._assignors = find_assignors(settings.assignors, settings.custom_assignors)
         self._protocol = common_protocol(self._assignors)
         self.state = _S.UNJOINED
-        self.member_id = NO_MEMBER_ID
-        self.generation = NO_GENERATION
-        self.assignment: frozenset[TopicPartition] = frozenset()
         self._strategy: str | None = None
-        self._subscription = Subscription()
         self._joined_with = Subscription()
-        self._view: GroupView = {}
-        self._is_leader = False
-        self._assigned_by_view: dict[str, Any] | None = None
+        self._leadership: Leadership | None = None
         self._rejoin_reason: str | None = None
         self._last_share: tuple[frozenset[TopicPartition], int] = (frozenset(), NO_GENERATION)
         self._share_to_apply: frozenset[TopicPartition] | None = None
-        self._to_assign: dict[str, MemberSubscription] = {}
-        self._learn_until_ms = NEVER_MS
-        self._waiting_for: Change | None = None
-        self._outbox: list[Decision] = []
         self._asked: dict[int, tuple[Handler, Callable[[OttlaError, float], None]]] = {}
-        self._ticket = 0
         self._heartbeat_ticket: int | None = None
         self._step_ticket: int | None = None
         self._gave_some_up = False
         self._is_final = False
         self._next_heartbeat_ms = 0.0
         self._last_heard_ms = 0.0
-        self._last_poll_ms: float | None = None
         self._overslept = False
-        self._attempts = 0
         self._not_before_ms = 0.0
-        self._leaving = Leaving.DEFAULT
 
     # --- what it is --------------------------------------------------------------------------------------------------
 
@@ -128,10 +99,6 @@ class ClassicMembership:
     @property
     def has_left(self) -> bool:
         return self.state is _S.LEFT
-
-    def group_metadata(self) -> GroupMetadata:
-        settings = self._settings
-        return GroupMetadata(settings.group_id, self.generation, self.member_id, settings.group_instance_id)
 
     # --- what it is told ---------------------------------------------------------------------------------------------
 
@@ -150,10 +117,6 @@ class ClassicMembership:
             self._is_final = False
             self._last_poll_ms = None
 
-    def metadata_changed(self, view: GroupView, now_ms: float) -> None:
-        """Topics that were looked up and do not exist belong in the view, with no partitions: then nobody waits."""
-        self._view = view
-
     def commit_refused(self, error: OttlaError, now_ms: float, *, sent_as: GroupMetadata | None = None) -> None:
         if sent_as is not None and sent_as != self.group_metadata():
             return
@@ -170,7 +133,7 @@ class ClassicMembership:
         self._forget_step()
         self._forget_heartbeat()
         self._move(_S.LEAVING)
-        if not self._give_up(self.assignment):
+        if not self._give_up(self.assignment, self._why_lost()):
             self._send_leave("the consumer is being closed")
 
     def carried_out(self, change: Change, now_ms: float) -> None:
@@ -181,7 +144,7 @@ class ClassicMembership:
         if self.state is _S.APPLYING:
             self._apply_share()
         elif self.state is _S.LEAVING:
-            if not self._give_up(self.assignment):
+            if not self._give_up(self.assignment, self._why_lost()):
                 self._send_leave("the consumer is being closed")
         elif self.state is _S.PREPARING:
             self._prepare(now_ms)
@@ -191,8 +154,9 @@ class ClassicMembership:
     def plan(self, now_ms: float) -> list[Decision]:
         self._check_poll_interval(now_ms)
         self._beat(now_ms)
-        if self.state is _S.LEARNING and self._knows_enough(now_ms):
-            self._assign_as_leader(now_ms)
+        leadership = self._leadership
+        if self.state is _S.LEARNING and leadership is not None and leadership.knows_enough(self._view, now_ms):
+            self._assign_as_leader(leadership, now_ms)
         if self.state in (_S.UNJOINED, _S.STABLE) and self._may_join(now_ms):
             reason = self._why_rejoin()
             if reason is not None:
@@ -213,7 +177,7 @@ class ClassicMembership:
             return "the consumer subscribed"
         if self._subscription != self._joined_with:
             return "the subscription changed"
-        if self._is_leader and self._assigned_by_view is not None and self._group_topics() != self._assigned_by_view:
+        if self._leadership is not None and self._leadership.is_outdated(self._view):
             return "the topics of the group changed"
         return None
 
@@ -225,21 +189,18 @@ class ClassicMembership:
             due.append(self._next_heartbeat_ms if self._heartbeat_ticket is None else session_over)
         if self._last_poll_ms is not None and self.generation != NO_GENERATION and not self._overslept:
             due.append(self._last_poll_ms + self._settings.max_poll_interval_ms)
-        if self.state is _S.LEARNING:
-            due.append(self._learn_until_ms)
+        if self.state is _S.LEARNING and self._leadership is not None:
+            due.append(self._leadership.learn_until_ms)
         if self.state in (_S.UNJOINED, _S.STABLE) and self._may_join(NEVER_MS) and self._why_rejoin() is not None:
             due.append(self._not_before_ms)
         return max(now_ms, min(due))
 
     def _check_poll_interval(self, now_ms: float) -> None:
-        limit = self._settings.max_poll_interval_ms
-        if self._last_poll_ms is None or self._overslept or self.state not in HEARTBEATING:
-            return
-        if now_ms - self._last_poll_ms < limit:
+        silent_ms = self._overslept_ms(now_ms)
+        if silent_ms is None or self._overslept or self.state not in HEARTBEATING:
             return
         self._overslept = True
-        late = f"group {self._settings.group_id!r}, {now_ms - self._last_poll_ms:.0f} ms since the last poll"
-        self._outbox.append(Warn(str(PollIntervalExceeded(late))))
+        self._warn_of_oversleeping(silent_ms)
         self._send_leave("consumer poll timeout has expired", come_back=True)
         self._lose_membership("max.poll.interval.ms exceeded", forget_id=True)
 
@@ -254,12 +215,7 @@ class ClassicMembership:
             self._last_heard_ms = now_ms
             self._forget_heartbeat()
         if self._heartbeat_ticket is None and now_ms >= self._next_heartbeat_ms:
-            request = HeartbeatRequest(
-                group_id=self._settings.group_id,
-                generation_id=self.generation,
-                member_id=self.member_id,
-                group_instance_id=self._settings.group_instance_id,
-            )
+            request = requests.heartbeat(self.group_metadata())
             self._next_heartbeat_ms = now_ms + self._settings.heartbeat_interval_ms
             self._heartbeat_ticket = self._ask(request, self._heartbeat_answered, self._heartbeat_failed).ticket
 
@@ -302,56 +258,26 @@ class ClassicMembership:
             unwanted = self.assignment
         else:
             unwanted = frozenset(each for each in self.assignment if each.topic not in self._subscription.topics)
-        if not self._give_up(unwanted):
+        if not self._give_up(unwanted, self._why_lost()):
             self._send_join(now_ms)
-
-    def _give_up(self, partitions: frozenset[TopicPartition]) -> bool:
-        """True: wait until it is carried out."""
-        if self._waiting_for is not None:
-            return True
-        if not partitions:
-            return False
-        if self.generation == NO_GENERATION:
-            self._waiting_for = Lost(partitions, self._rejoin_reason or "this consumer is no longer in the group")
-        else:
-            self._waiting_for = Revoke(partitions)
-        self._outbox.append(self._waiting_for)
-        return True
 
     def _send_join(self, now_ms: float) -> None:
         self._move(_S.JOINING)
         self._forget_heartbeat()
         self._gave_some_up = False
-        self._is_leader, self._assigned_by_view = False, None
+        self._leadership = None
         self._joined_with = self._subscription
-        settings = self._settings
-        request = JoinGroupRequest(
-            group_id=settings.group_id,
-            session_timeout_ms=settings.session_timeout_ms,
-            rebalance_timeout_ms=settings.max_poll_interval_ms,
-            member_id=self.member_id,
-            group_instance_id=settings.group_instance_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocols=[
-                JoinGroupRequestProtocol(name=assignor.name, metadata=self._subscription_for(assignor))
-                for assignor in self._assignors
-            ],
-            reason=(self._rejoin_reason or "")[:REASON_LIMIT] or None,
+        request = requests.join_group(
+            self._settings,
+            self.group_metadata(),
+            self._assignors,
+            self._subscription.topics,
+            self.assignment,
+            self._last_share,
+            self._rejoin_reason,
         )
-        timeout_ms = settings.max_poll_interval_ms + JOIN_GRACE_MS
+        timeout_ms = self._settings.max_poll_interval_ms + JOIN_GRACE_MS
         self._step_ticket = self._ask(request, self._joined, self._step_failed, timeout_ms=timeout_ms).ticket
-
-    def _subscription_for(self, assignor: Any) -> bytes:
-        topics = self._subscription.topics
-        return write_subscription(
-            MemberSubscription(
-                topics=topics,
-                owned=self.assignment,
-                generation=self.generation,
-                rack=self._settings.rack,
-                user_data=assignor.user_data(topics, *self._last_share),
-            )
-        )
 
     def _joined(self, response: Any, now_ms: float) -> None:
         if response.error_code != NONE:
@@ -379,61 +305,35 @@ class ClassicMembership:
         return next((assignor for assignor in self._assignors if assignor.name == name), None)
 
     def _lead(self, response: Any, now_ms: float) -> None:
-        self._is_leader = True
         try:
-            self._to_assign = {
-                member.member_id: read_subscription(member.metadata, member.group_instance_id)
-                for member in response.members
-            }
+            self._leadership = Leadership(response.members, now_ms)
         except OttlaError as error:
             self._step_failed(error, now_ms)
             return
         if response.skip_assignment:
             # A static leader came back: the coordinator keeps the assignment, we only watch the topics.
-            self._assigned_by_view = self._group_topics()
+            self._leadership.remember(self._view)
             self._send_sync({})
             return
         self._move(_S.LEARNING)
-        self._learn_until_ms = now_ms + LEARN_LIMIT_MS
-        if self._knows_enough(now_ms):
-            self._assign_as_leader(now_ms)
+        if self._leadership.knows_enough(self._view, now_ms):
+            self._assign_as_leader(self._leadership, now_ms)
         else:
-            self._outbox.append(LearnTopics(names=self._wanted_by_all()))
+            self._outbox.append(LearnTopics(names=self._leadership.topics))
 
-    def _wanted_by_all(self) -> frozenset[str]:
-        return frozenset(topic for member in self._to_assign.values() for topic in member.topics)
-
-    def _knows_enough(self, now_ms: float) -> bool:
-        return self._wanted_by_all() <= self._view.keys() or now_ms >= self._learn_until_ms
-
-    def _group_topics(self) -> dict[str, Any]:
-        """What the assignment depends on: partitions and racks of all topics the group reads, where known."""
-        return {topic: self._view[topic].partition_racks for topic in self._wanted_by_all() if topic in self._view}
-
-    def _assign_as_leader(self, now_ms: float) -> None:
-        self._assigned_by_view = self._group_topics()
+    def _assign_as_leader(self, leadership: Leadership, now_ms: float) -> None:
         try:
-            shares = self._assignor(self._strategy).assign(self._view, self._to_assign)
+            shares = leadership.assign(self._assignor(self._strategy), self._view)
         except Exception as error:  # an application's own assignor may raise anything
             self._move(_S.UNJOINED)
             self._back_off(now_ms)
             self._outbox.append(Fail(NoCommonAssignor(f"{self._strategy!r} could not assign: {error!r}")))
             return
-        self._send_sync({name: write_assignment(found) for name, found in shares.items()})
+        self._send_sync(shares)
 
     def _send_sync(self, shares: dict[str, bytes]) -> None:
         self._move(_S.SYNCING)
-        request = SyncGroupRequest(
-            group_id=self._settings.group_id,
-            generation_id=self.generation,
-            member_id=self.member_id,
-            group_instance_id=self._settings.group_instance_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocol_name=self._strategy,
-            assignments=[
-                SyncGroupRequestAssignment(member_id=name, assignment=share) for name, share in sorted(shares.items())
-            ],
-        )
+        request = requests.sync_group(self.group_metadata(), self._strategy, shares)
         self._step_ticket = self._ask(request, self._synced, self._step_failed).ticket
 
     def _synced(self, response: Any, now_ms: float) -> None:
@@ -463,7 +363,7 @@ class ClassicMembership:
         self._share_to_apply = share
         self._gave_some_up = bool(self.assignment - share)
         self._move(_S.APPLYING)
-        if not self._give_up(self.assignment - share):
+        if not self._give_up(self.assignment - share, self._why_lost()):
             self._apply_share()
 
     def _apply_share(self) -> None:
@@ -505,13 +405,13 @@ class ClassicMembership:
             self.member_id = NO_MEMBER_ID
         self._share_to_apply = None
         self._rejoin_reason = reason
-        self._is_leader, self._assigned_by_view = False, None
+        self._leadership = None
         self._forget_heartbeat()
         self._forget_step()
         if self.state in HEARTBEATING and self.state is not _S.PREPARING:
             self._move(_S.UNJOINED)
         # What was ours may be somebody else's by now; reading on would be reading twice.
-        self._give_up(self.assignment)
+        self._give_up(self.assignment, self._why_lost())
 
     def _fail(self, error: OttlaError) -> None:
         self._move(_S.FAILED)
@@ -522,26 +422,23 @@ class ClassicMembership:
         self._forget_heartbeat()
         self._forget_step()
         self._outbox.append(Fail(error))
-        self._give_up(self.assignment)
+        self._give_up(self.assignment, self._why_lost())
 
     def _back_off(self, now_ms: float) -> None:
-        wait_ms = min(self._settings.retry_backoff_ms * 2**self._attempts, self._settings.retry_backoff_max_ms)
-        self._attempts = min(self._attempts + 1, 20)
-        self._not_before_ms = now_ms + wait_ms
+        self._not_before_ms = now_ms + self._next_wait_ms()
+
+    def _why_lost(self) -> str:
+        return self._rejoin_reason or "this consumer is no longer in the group"
 
     # --- leaving -----------------------------------------------------------------------------------------------------
 
     def _send_leave(self, reason: str, *, come_back: bool = False) -> None:
-        static = self._settings.group_instance_id is not None
-        stays = self._leaving is Leaving.REMAIN or (static and self._leaving is Leaving.DEFAULT)
+        stays = self._leaving is Leaving.REMAIN or (self._is_static and self._leaving is Leaving.DEFAULT)
         if self.member_id == NO_MEMBER_ID or stays:
             if not come_back:
                 self._left(None, 0.0)
             return
-        member = MemberIdentity(
-            member_id=self.member_id, group_instance_id=self._settings.group_instance_id, reason=reason[:REASON_LIMIT]
-        )
-        request = LeaveGroupRequest(group_id=self._settings.group_id, members=[member])
+        request = requests.leave_group(self.group_metadata(), reason)
         done = self._ignore if come_back else self._left
         self._ask(request, done, done, best_effort=True)
 
@@ -565,8 +462,7 @@ class ClassicMembership:
         timeout_ms: float | None = None,
         best_effort: bool = False,
     ) -> Ask:
-        self._ticket += 1
-        ask = Ask(request, self._ticket, timeout_ms, best_effort)
+        ask = Ask(request, self._new_ticket(), timeout_ms, best_effort)
         self._asked[ask.ticket] = (answered, failed)
         self._outbox.append(ask)
         return ask

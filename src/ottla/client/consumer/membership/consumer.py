@@ -36,13 +36,9 @@ from ottla.client.consumer.membership.decisions import (
     Decision,
     Fail,
     ForgetCoordinator,
-    GroupView,
     LearnTopics,
     Leaving,
-    Lost,
     MemberSettings,
-    PollIntervalExceeded,
-    Revoke,
     Subscription,
     WakeAt,
     Warn,
@@ -54,6 +50,7 @@ from ottla.client.consumer.membership.heartbeats import (
     by_name,
     by_topic_id,
 )
+from ottla.client.consumer.membership.member_life import MemberLife
 from ottla.client.group_metadata import GroupMetadata
 from ottla.errors import NONE, IllegalMove, OttlaError, broker_error
 from ottla.protocol.messages.consumer_group_heartbeat import (
@@ -68,31 +65,20 @@ NO_EPOCH: Final = -1
 _S = ConsumerState
 
 
-class ConsumerMembership:
+class ConsumerMembership(MemberLife):
     """One member; the interface is decisions.Membership. `member_id` is a new uuid in Kafka's text form."""
 
     def __init__(self, settings: MemberSettings, member_id: str) -> None:
-        self._settings = settings
-        self.member_id = member_id
+        super().__init__(settings, member_id)
         self.state = _S.UNJOINED
-        self.generation = NO_EPOCH
-        self.assignment: frozenset[TopicPartition] = frozenset()
         self._fields = HeartbeatFields(settings, member_id)
-        self._subscription = Subscription()
-        self._view: GroupView = {}
         self._target: list[TopicPartitions] = []
         self._topic_ids: dict[str, bytes] = {}
         self._asked_for: frozenset[bytes] = frozenset()
-        self._waiting_for: Change | None = None
-        self._outbox: list[Decision] = []
-        self._ticket = 0
         self._in_flight: int | None = None
         self._is_urgent = False
         self._interval_ms = float(settings.heartbeat_interval_ms)
         self._next_heartbeat_ms = 0.0
-        self._attempts = 0
-        self._last_poll_ms: float | None = None
-        self._leaving = Leaving.DEFAULT
         self._must_tell = False
 
     # --- what it is --------------------------------------------------------------------------------------------------
@@ -109,10 +95,6 @@ class ConsumerMembership:
     def has_left(self) -> bool:
         return self.state is _S.LEFT
 
-    def group_metadata(self) -> GroupMetadata:
-        settings = self._settings
-        return GroupMetadata(settings.group_id, self.generation, self.member_id, settings.group_instance_id)
-
     # --- what it is told ---------------------------------------------------------------------------------------------
 
     def polled(self, now_ms: float) -> None:
@@ -126,9 +108,6 @@ class ConsumerMembership:
         if self.state in (_S.LEFT, _S.FAILED) and not subscription.is_empty:
             self._move(_S.UNJOINED)
             self._last_poll_ms = None
-
-    def metadata_changed(self, view: GroupView, now_ms: float) -> None:
-        self._view = view
 
     def commit_refused(self, error: OttlaError, now_ms: float, *, sent_as: GroupMetadata | None = None) -> None:
         if sent_as is not None and sent_as != self.group_metadata():
@@ -148,7 +127,7 @@ class ConsumerMembership:
         self._leaving = how
         self._in_flight = None
         self._move(_S.LEAVING)
-        if not self._give_up(self.assignment):
+        if not self._give_up(self.assignment, self._why_lost()):
             self._say_goodbye()
 
     def carried_out(self, change: Change, now_ms: float) -> None:
@@ -158,7 +137,7 @@ class ConsumerMembership:
         if not isinstance(change, Assigned):
             self.assignment -= change.partitions
         if self.state is _S.LEAVING:
-            if not self._give_up(self.assignment):
+            if not self._give_up(self.assignment, self._why_lost()):
                 self._say_goodbye()
         elif self.state is _S.RECONCILING:
             self._carried_out_while_reconciling(change)
@@ -168,7 +147,7 @@ class ConsumerMembership:
     def plan(self, now_ms: float) -> list[Decision]:
         self._check_poll_interval(now_ms)
         if self.state in (_S.FENCED, _S.STALE, _S.FAILED):
-            self._give_up(self.assignment)
+            self._give_up(self.assignment, self._why_lost())
         if self._may_join(now_ms):
             self._move(_S.JOINING)
             self._next_heartbeat_ms = max(now_ms, self._next_heartbeat_ms if self._attempts else now_ms)
@@ -207,16 +186,12 @@ class ConsumerMembership:
         return max(now_ms, due)
 
     def _check_poll_interval(self, now_ms: float) -> None:
-        if self._last_poll_ms is None or self.state not in HEARTBEATING:
+        silent_ms = self._overslept_ms(now_ms)
+        if silent_ms is None or self.state not in HEARTBEATING:
             return
-        silent_ms = now_ms - self._last_poll_ms
-        if silent_ms < self._settings.max_poll_interval_ms:
-            return
-        late = f"group {self._settings.group_id!r}, {silent_ms:.0f} ms since the last poll"
-        self._outbox.append(Warn(str(PollIntervalExceeded(late))))
+        self._warn_of_oversleeping(silent_ms)
         # An ongoing change is between the application and us; the group hears now that it need not wait.
-        static = self._settings.group_instance_id is not None
-        self._ask(self._fields.leaving(STATIC_LEAVE_EPOCH if static else LEAVE_EPOCH), best_effort=True)
+        self._ask(self._fields.leaving(STATIC_LEAVE_EPOCH if self._is_static else LEAVE_EPOCH), best_effort=True)
         self._in_flight = None
         self._begin_anew(_S.STALE)
 
@@ -235,7 +210,7 @@ class ConsumerMembership:
             self._move(_S.RECONCILING if unknown else _S.STABLE)
             return
         self._move(_S.RECONCILING)
-        if not self._give_up(self.assignment - wanted):
+        if not self._give_up(self.assignment - wanted, self._why_lost()):
             self._take(wanted)
 
     def _take(self, wanted: frozenset[TopicPartition]) -> None:
@@ -251,21 +226,8 @@ class ConsumerMembership:
         # The target may have changed while the application gave partitions up; look again.
         wanted, ids, _ = by_name(self._target, self._view)
         self._topic_ids |= ids
-        if not self._give_up(self.assignment - wanted):
+        if not self._give_up(self.assignment - wanted, self._why_lost()):
             self._take(wanted)
-
-    def _give_up(self, partitions: frozenset[TopicPartition]) -> bool:
-        """True: wait until it is carried out."""
-        if self._waiting_for is not None:
-            return True
-        if not partitions:
-            return False
-        if self.generation == NO_EPOCH:
-            self._waiting_for = Lost(partitions, f"the consumer is {self.state.value}")
-        else:
-            self._waiting_for = Revoke(partitions)
-        self._outbox.append(self._waiting_for)
-        return True
 
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
@@ -283,9 +245,9 @@ class ConsumerMembership:
         self._in_flight = self._ask(request)
 
     def _ask(self, request: ConsumerGroupHeartbeatRequest, *, best_effort: bool = False) -> int:
-        self._ticket += 1
-        self._outbox.append(Ask(request, self._ticket, best_effort=best_effort))
-        return self._ticket
+        ticket = self._new_ticket()
+        self._outbox.append(Ask(request, ticket, best_effort=best_effort))
+        return ticket
 
     def answered(self, ask: Ask, response: Any, now_ms: float) -> None:
         if response.error_code != NONE:
@@ -344,21 +306,21 @@ class ConsumerMembership:
         self.generation = NO_EPOCH
         self._target = []
         self._fields.forget()
-        self._give_up(self.assignment)
+        self._give_up(self.assignment, self._why_lost())
 
     def _back_off(self, now_ms: float) -> None:
-        wait_ms = min(self._settings.retry_backoff_ms * 2**self._attempts, self._settings.retry_backoff_max_ms)
-        self._attempts = min(self._attempts + 1, 20)
-        self._next_heartbeat_ms = now_ms + wait_ms
+        self._next_heartbeat_ms = now_ms + self._next_wait_ms()
+
+    def _why_lost(self) -> str:
+        return f"the consumer is {self.state.value}"
 
     # --- leaving -----------------------------------------------------------------------------------------------------
 
     def _say_goodbye(self) -> None:
-        static = self._settings.group_instance_id is not None
-        if not self._must_tell or (self._leaving is Leaving.REMAIN and not static):
+        if not self._must_tell or (self._leaving is Leaving.REMAIN and not self._is_static):
             self._left()
             return
-        for_good = not static or self._leaving is Leaving.LEAVE
+        for_good = not self._is_static or self._leaving is Leaving.LEAVE
         self._in_flight = self._ask(
             self._fields.leaving(LEAVE_EPOCH if for_good else STATIC_LEAVE_EPOCH), best_effort=True
         )
