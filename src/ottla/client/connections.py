@@ -158,8 +158,10 @@ class Connections:
         """The connection to a node, made if there is none at its address."""
         found = self._by_id.get(node.id)
         if found is not None:
-            # A tuple compares in C; only a new tuple, or a change of rack, looks at the address itself.
-            if found.node is node or found.node.address == node.address:
+            if found.node is node:
+                return found
+            if found.node.address == node.address:
+                found.node = node  # every refresh makes new nodes; the next look is the quick one again
                 return found
             self._retire(found)
         made = self._by_id[node.id] = self._made(node)
