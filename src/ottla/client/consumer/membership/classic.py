@@ -88,7 +88,7 @@ class ClassicMembership(MemberLife):
 
     @property
     def is_member(self) -> bool:
-        return self.generation != NO_GENERATION and self.state in HEARTBEATING
+        return self.generation != NO_GENERATION and (self.state in HEARTBEATING or self.state is _S.LEAVING)
 
     @property
     def is_rebalancing(self) -> bool:
@@ -130,8 +130,8 @@ class ClassicMembership(MemberLife):
         if self.state in (_S.LEAVING, _S.LEFT):
             return
         self._leaving = how
+        self._subscription = Subscription()
         self._forget_step()
-        self._forget_heartbeat()
         self._move(_S.LEAVING)
         if not self._give_up(self.assignment, self._why_lost()):
             self._send_leave("the consumer is being closed")
@@ -183,11 +183,11 @@ class ClassicMembership(MemberLife):
 
     def _due_ms(self, now_ms: float) -> float:
         due = [NEVER_MS]
-        if self.state in HEARTBEATING and self.generation != NO_GENERATION:
+        if self._is_beating:
             # Without an answer the next thing to happen is that the session is over.
             session_over = self._last_heard_ms + self._settings.session_timeout_ms
             due.append(self._next_heartbeat_ms if self._heartbeat_ticket is None else session_over)
-        if self._last_poll_ms is not None and self.generation != NO_GENERATION and not self._overslept:
+        if self._last_poll_ms is not None and self.state in HEARTBEATING and not self._overslept:
             due.append(self._last_poll_ms + self._settings.max_poll_interval_ms)
         if self.state is _S.LEARNING and self._leadership is not None:
             due.append(self._leadership.learn_until_ms)
@@ -204,10 +204,16 @@ class ClassicMembership(MemberLife):
         self._send_leave("consumer poll timeout has expired", come_back=True)
         self._lose_membership("max.poll.interval.ms exceeded", forget_id=True)
 
+    @property
+    def _is_beating(self) -> bool:
+        # A member that leaves stays alive until the application has given its partitions up.
+        leaves_slowly = self.state is _S.LEAVING and self._waiting_for is not None
+        return self.generation != NO_GENERATION and (self.state in HEARTBEATING or leaves_slowly)
+
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
     def _beat(self, now_ms: float) -> None:
-        if self.state not in HEARTBEATING or self.generation == NO_GENERATION:
+        if not self._is_beating:
             return
         if now_ms - self._last_heard_ms >= self._settings.session_timeout_ms:
             # The request on its way is as good as lost; the coordinator may be a new one by now.
@@ -390,7 +396,9 @@ class ClassicMembership(MemberLife):
 
     def _react(self, error: OttlaError, now_ms: float) -> None:
         reaction = reaction_to(error)
-        if reaction is Reaction.FAIL:
+        if reaction is Reaction.FAIL and self.state is _S.LEAVING:
+            self._lose_membership(type(error).__name__, forget_id=True)
+        elif reaction is Reaction.FAIL:
             self._fail(error)
         elif reaction is Reaction.FIND_COORDINATOR:
             self._outbox.append(ForgetCoordinator(str(error)))
@@ -450,6 +458,9 @@ class ClassicMembership(MemberLife):
         self.member_id, self.generation = NO_MEMBER_ID, NO_GENERATION
         self._rejoin_reason = None
         self._forget_heartbeat()
+        if not self._subscription.is_empty:  # subscribed anew while it was leaving
+            self._move(_S.UNJOINED)
+            self._last_poll_ms = None
 
     # --- requests ----------------------------------------------------------------------------------------------------
 

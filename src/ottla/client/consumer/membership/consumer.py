@@ -80,12 +80,13 @@ class ConsumerMembership(MemberLife):
         self._interval_ms = float(settings.heartbeat_interval_ms)
         self._next_heartbeat_ms = 0.0
         self._must_tell = False
+        self._goodbye: int | None = None
 
     # --- what it is --------------------------------------------------------------------------------------------------
 
     @property
     def is_member(self) -> bool:
-        return self.state in IN_GROUP
+        return self.state in IN_GROUP or (self.state is _S.LEAVING and self.generation != NO_EPOCH)
 
     @property
     def is_rebalancing(self) -> bool:
@@ -125,7 +126,7 @@ class ConsumerMembership(MemberLife):
         # A heartbeat that joins may be on its way: the coordinator must hear of the end if it heard of the beginning.
         self._must_tell = self.state in IN_GROUP or self._in_flight is not None
         self._leaving = how
-        self._in_flight = None
+        self._subscription = Subscription()
         self._move(_S.LEAVING)
         if not self._give_up(self.assignment, self._why_lost()):
             self._say_goodbye()
@@ -172,14 +173,20 @@ class ConsumerMembership(MemberLife):
         return self.state in (_S.UNJOINED, _S.FENCED, _S.STALE)
 
     def _may_beat(self, now_ms: float) -> bool:
-        if self.state not in HEARTBEATING or self._in_flight is not None:
+        if not self._is_beating or self._in_flight is not None:
             return False
         wants_now = self._is_urgent or self.state is _S.ACKNOWLEDGING
         return now_ms >= self._next_heartbeat_ms or (wants_now and self._attempts == 0)
 
+    @property
+    def _is_beating(self) -> bool:
+        # A member that leaves stays alive until the application has given its partitions up.
+        leaves_slowly = self.state is _S.LEAVING and self._waiting_for is not None and self.generation != NO_EPOCH
+        return self.state in HEARTBEATING or leaves_slowly
+
     def _due_ms(self, now_ms: float) -> float:
         due = NEVER_MS
-        if self.state in HEARTBEATING and self._in_flight is None:
+        if self._is_beating and self._in_flight is None:
             due = self._next_heartbeat_ms
         if self.state in HEARTBEATING and self._last_poll_ms is not None:
             due = min(due, self._last_poll_ms + self._settings.max_poll_interval_ms)
@@ -237,12 +244,16 @@ class ConsumerMembership(MemberLife):
         else:
             settled = self._waiting_for is None
             owned = by_topic_id(self.assignment, self._topic_ids) if settled else None
-            request = self._fields.staying(self.generation, self._subscription, owned)
+            request = self._fields.staying(self.generation, self._told_subscription(), owned)
         if self.state is _S.ACKNOWLEDGING:
             self._move(_S.STABLE)
         self._is_urgent = False
         self._next_heartbeat_ms = now_ms + self._interval_ms
         self._in_flight = self._ask(request)
+
+    def _told_subscription(self) -> Subscription | None:
+        """A member that leaves does not say that it wants no topics: that would be a rebalance more."""
+        return None if self.state is _S.LEAVING else self._subscription
 
     def _ask(self, request: ConsumerGroupHeartbeatRequest, *, best_effort: bool = False) -> int:
         ticket = self._new_ticket()
@@ -252,25 +263,24 @@ class ConsumerMembership(MemberLife):
     def answered(self, ask: Ask, response: Any, now_ms: float) -> None:
         if response.error_code != NONE:
             self.failed(ask, broker_error(response.error_code, response.error_message), now_ms)
+        elif ask.ticket == self._goodbye:
+            self._left()
         elif ask.ticket == self._in_flight:
             self._in_flight = None
             self._heard(response, now_ms)
 
     def failed(self, ask: Ask, error: OttlaError, now_ms: float) -> None:
-        if ask.ticket != self._in_flight:
-            return
-        self._in_flight = None
-        self._fields.forget()
-        if self.state is _S.LEAVING:
+        if ask.ticket == self._goodbye:
             self._left()
-        elif self.state in HEARTBEATING:
-            self._back_off(now_ms)
-            self._react(error)
+        elif ask.ticket == self._in_flight:
+            self._in_flight = None
+            self._fields.forget()
+            if self._is_beating:
+                self._back_off(now_ms)
+                self._react(error)
 
     def _heard(self, response: ConsumerGroupHeartbeatResponse, now_ms: float) -> None:
-        if self.state is _S.LEAVING:
-            self._left()
-        if self.state not in HEARTBEATING:
+        if not self._is_beating:
             return
         self._attempts = 0
         self._interval_ms = float(response.heartbeat_interval_ms or self._settings.heartbeat_interval_ms)
@@ -285,7 +295,10 @@ class ConsumerMembership(MemberLife):
 
     def _react(self, error: OttlaError) -> None:
         reaction = reaction_to(error)
-        if reaction is Reaction.FENCED:
+        if self.state is _S.LEAVING:
+            if reaction in (Reaction.FENCED, Reaction.FAIL):
+                self.generation, self._must_tell = NO_EPOCH, False
+        elif reaction is Reaction.FENCED:
             self._fenced(type(error).__name__)
         elif reaction is Reaction.FIND_COORDINATOR:
             self._outbox.append(ForgetCoordinator(str(error)))
@@ -321,7 +334,8 @@ class ConsumerMembership(MemberLife):
             self._left()
             return
         for_good = not self._is_static or self._leaving is Leaving.LEAVE
-        self._in_flight = self._ask(
+        self._in_flight = None
+        self._goodbye = self._ask(
             self._fields.leaving(LEAVE_EPOCH if for_good else STATIC_LEAVE_EPOCH), best_effort=True
         )
 
@@ -330,7 +344,11 @@ class ConsumerMembership(MemberLife):
         self.generation = NO_EPOCH
         self._target = []
         self._attempts = 0
+        self._in_flight = self._goodbye = None
         self._fields.forget()
+        if not self._subscription.is_empty:  # subscribed anew while it was leaving
+            self._move(_S.UNJOINED)
+            self._last_poll_ms = None
 
     def _move(self, target: ConsumerState) -> None:
         if target not in MOVES[self.state]:

@@ -27,6 +27,7 @@ class HeartbeatFields:
         self._settings = settings
         self._member_id = member_id
         self._told: dict[str, Any] = {}
+        self._had_pattern = False
 
     def forget(self) -> None:
         self._told = {}
@@ -36,18 +37,20 @@ class HeartbeatFields:
         return self.staying(JOIN_EPOCH, subscription, [])
 
     def staying(
-        self, epoch: int, subscription: Subscription, owned: list[TopicPartitions] | None
+        self, epoch: int, subscription: Subscription | None, owned: list[TopicPartitions] | None
     ) -> ConsumerGroupHeartbeatRequest:
-        """`owned` None: do not speak of partitions, they are just changing."""
+        """None: do not speak of it, it is just changing."""
         now: dict[str, Any] = {
             "rebalance_timeout_ms": self._settings.max_poll_interval_ms,
             "rack_id": self._settings.rack,
-            "subscribed_topic_names": sorted(subscription.topics),
             "server_assignor": self._settings.remote_assignor,
         }
-        if subscription.pattern is not None or self._told.get("subscribed_topic_regex"):
-            # An empty text takes the pattern back; not speaking of it would keep it.
-            now["subscribed_topic_regex"] = subscription.pattern or ""
+        if subscription is not None:
+            now["subscribed_topic_names"] = sorted(subscription.topics)
+            self._had_pattern = self._had_pattern or subscription.pattern is not None
+            if self._had_pattern:
+                # An empty text takes the pattern back; not speaking of it would keep it.
+                now["subscribed_topic_regex"] = subscription.pattern or ""
         if owned is not None:
             now["topic_partitions"] = owned
         news = {name: value for name, value in now.items() if name not in self._told or self._told[name] != value}

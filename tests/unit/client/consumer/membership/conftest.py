@@ -91,6 +91,15 @@ class Member:
         self.machine.subscription_changed(Subscription(frozenset(topics), pattern), self.group.now_ms)
 
     def plan(self):
+        self.plan_once()
+        for _ in range(5):
+            # A machine that wants to be woken at once, again and again, would keep the loop busy for nothing.
+            if self.wake_at_ms > self.group.now_ms:
+                return
+            self.plan_once()
+        raise AssertionError("plan() wakes up for nothing")
+
+    def plan_once(self):
         for decision in self.machine.plan(self.group.now_ms):
             if isinstance(decision, Ask):
                 method, version = METHODS[type(decision.request).__name__]

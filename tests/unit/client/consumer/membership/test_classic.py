@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.client.consumer.membership.assignors import RebalanceProtocol
 from ottla.client.consumer.membership.classic_states import MOVES, MemberState
-from ottla.client.consumer.membership.decisions import Assigned, LearnTopics, Leaving, Lost, Revoke
+from ottla.client.consumer.membership.decisions import (
+    Assigned,
+    ForgetCoordinator,
+    LearnTopics,
+    Leaving,
+    Lost,
+    Revoke,
+)
 from ottla.errors import (
     FencedInstanceId,
     GroupAuthorizationFailed,
@@ -283,3 +291,66 @@ def test_a_group_that_moves_to_cooperative_in_two_rolling_restarts_never_reads_t
     group.add(assignors=("range", "cooperative-sticky"))
     group.settle()
     group.check_shared_out()
+
+
+def test_a_member_that_leaves_slowly_stays_alive_until_its_partitions_are_given_up(group):
+    first, second = group.add(), group.add()
+    group.settle()
+    before = second.held
+    first.carry_out = lambda: None  # the application commits, and that takes longer than its session
+    first.machine.leave(group.now_ms)
+    group.settle(30_000)
+    assert first.machine.is_member
+    assert second.held == before
+    del first.carry_out
+    group.settle()
+    assert first.machine.has_left
+    assert second.held == ALL_OF_T
+
+
+def test_a_consumer_may_subscribe_again_while_it_is_leaving(group):
+    member = group.add()
+    group.settle()
+    member.machine.leave(group.now_ms)
+    member.subscribe("t")
+    group.settle()
+    group.check_shared_out()
+
+
+def test_old_news_about_the_membership_are_not_taken_for_new_ones(group):
+    member = group.add()
+    group.settle()
+    old = member.machine.group_metadata()
+    member.machine.rejoin("the test wants it", group.now_ms)
+    group.settle()
+    member.machine.commit_refused(IllegalGeneration(), group.now_ms, sent_as=old)
+    assert not member.machine.is_rebalancing
+
+
+def test_an_assignor_that_raises_is_told_and_the_group_tries_again(group):
+    class Broken:
+        name = "broken"
+        protocols = frozenset({RebalanceProtocol.EAGER})
+
+        def user_data(self, topics, last_assignment, last_generation):
+            return None
+
+        def assign(self, view, members):
+            raise KeyError("t")
+
+    member = group.add(assignors=("broken",), custom_assignors={"broken": Broken()})
+    group.settle(10_000)
+    assert "KeyError" in str(member.failures[0])
+    assert len(member.failures) > 1
+
+
+def test_a_dead_coordinator_is_looked_up_anew_when_the_session_is_over(group):
+    member = group.add()
+    group.settle()
+    group.world.advance(3_000)
+    member.plan()
+    member.asks.clear()  # no answer, no error: the broker hangs
+    group.world.advance(10_000)
+    member.poll()
+    member.plan()
+    assert any(isinstance(each, ForgetCoordinator) for each in member.told)

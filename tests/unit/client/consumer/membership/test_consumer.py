@@ -239,3 +239,27 @@ def test_a_moved_coordinator_is_looked_up_and_keeps_the_member(group):
     assert member.told
     assert member.machine.generation == epoch
     group.check_shared_out()
+
+
+def test_a_member_that_leaves_slowly_stays_alive_until_its_partitions_are_given_up(group):
+    first, second = group.add_consumer(), group.add_consumer()
+    group.settle(20_000)
+    before = second.held
+    first.carry_out = lambda: None
+    first.machine.leave(group.now_ms)
+    group.settle(55_000)
+    assert first.machine.is_member
+    assert second.held == before
+    del first.carry_out
+    group.settle(10_000)
+    assert first.machine.has_left
+    assert second.held == ALL_OF_T
+
+
+def test_a_consumer_may_subscribe_again_while_it_is_leaving(group):
+    member = group.add_consumer()
+    group.settle(5_000)
+    member.machine.leave(group.now_ms)
+    member.subscribe("t")
+    group.settle(20_000)
+    group.check_shared_out()
