@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import gc
 import json
 import logging
 import os
@@ -231,6 +232,16 @@ def test_the_ready_line_is_on_stdout_and_says_where(capsys):
     assert capsys.readouterr().out == (
         "ottla: broker 0 is ready at 127.0.0.1:9092 (data: /somewhere, cluster id abc)\n"
     )
+
+
+def test_garbage_is_collected_while_the_server_runs():
+    seen = []
+
+    async def serve(settings, *, ready, stop):
+        seen.append(gc.isenabled())
+
+    assert start(serve) == OK
+    assert [*seen, gc.isenabled()] == [True, True]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
