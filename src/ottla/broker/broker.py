@@ -33,7 +33,7 @@ from ottla.broker.dynamic_settings import DynamicSettings
 from ottla.broker.host_names import look_up
 from ottla.broker.internal_topics import internal_topic_request
 from ottla.broker.log_levels import LogLevels, set_levels
-from ottla.broker.long_work import LongWork
+from ottla.broker.long_work import LongWork, Steps, at_once
 from ottla.broker.replication.commits import Commits
 from ottla.broker.replication.fetch_sessions import FetchSessions
 from ottla.broker.replication.manager import Logs, ReplicaManager
@@ -200,7 +200,7 @@ class Broker:
 
     def start(self) -> None:
         """Make the disk follow the image, load the coordinators, get producer ids."""
-        self._follow(self.image, None)
+        at_once(self._follow(self.image, None))
         self._ask_for_producer_ids()
 
     # -- what changes ------------------------------------------------------------------------------------------------
@@ -230,8 +230,11 @@ class Broker:
         if runtime is not None:
             runtime.committed(name.partition)
 
-    def adopt(self, image: ClusterImage, changes: Sequence[Change]) -> None:
-        """The cluster's truth changed."""
+    def adopt(self, image: ClusterImage, changes: Sequence[Change]) -> Later[None] | None:
+        """The cluster's truth changed; None when all of it has been followed, otherwise when that will be."""
+        return self.long_work.do(self._adopting(image, changes))
+
+    def _adopting(self, image: ClusterImage, changes: Sequence[Change]) -> Steps[None]:
         before, self.image = self.image, image
         deleted = [
             (before.topic_name(each.topic_id) or "", each.topic_id) for each in changes if isinstance(each, RemoveTopic)
@@ -239,7 +242,7 @@ class Broker:
         if any(isinstance(each, AlterConfig) and each.resource.type is ResourceType.BROKER for each in changes):
             self._apply_broker_settings()
         changed = _topics_of(before, image, changes)
-        self._follow(image, changed)
+        yield from self._follow(image, changed)
         for _, transaction_shard in self.transactions.runtime.shards():
             transaction_shard.transaction_version = image.feature("transaction.version")
         self._tell_groups(deleted, changed)
@@ -252,8 +255,8 @@ class Broker:
             if changed is None or changed:
                 self.groups.runtime.tell(index, lambda shard, now_ms: shard.topics_changed(changed, now_ms))
 
-    def _follow(self, image: ClusterImage, topics: set[str] | None) -> None:
-        moves = self.replicas.follow(image, topics, self.clock.now_ms())
+    def _follow(self, image: ClusterImage, topics: set[str] | None) -> Steps[None]:
+        moves = yield from self.replicas.follow(image, topics, self.clock.now_ms())
         for name in moves.removed:
             self.produce_purgatory.check(name)
             self.fetch_purgatory.check(name)
@@ -267,6 +270,7 @@ class Broker:
                 runtime.load(partition.name.partition, Home(partition, self.appended))
         for partition in moves.new_leaders:
             self.appended(partition)
+            yield
         self.arm()
 
     def _storage_failed(self, partition: Partition, error: KafkaStorageError) -> None:
@@ -436,7 +440,7 @@ class Broker:
     @property
     def is_quiet(self) -> bool:
         """Nothing is on its way to the disk."""
-        return self._flusher.is_idle and self.changes.is_idle
+        return self._flusher.is_idle and self.changes.is_idle and self.long_work.is_idle
 
     def stop(self) -> None:
         """Answer everybody who waits; the owner then waits for `is_quiet` and closes the logs."""

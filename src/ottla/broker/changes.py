@@ -1,7 +1,8 @@
 """Changes of the cluster's truth, one after another: plan on the newest image, store, then answer.
 
 A plan is made when its turn comes, on the image that is then the newest; so two requests never decide on the same old
-state. The store's write runs on a worker thread; the loop goes on.
+state. The store's write runs on a worker thread; the loop goes on. A change that takes long to adopt (a thousand new
+partitions are a thousand directories) is adopted in stints, and the next has to wait.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ MakePlan = Callable[[ClusterImage], Any]  # gives something with .changes; may r
 
 
 class ChangeQueue:
-    """`adopt(image, changes)` is called when a commit is true, before its Later is given."""
+    """`adopt(image, changes)` is called when a commit is true, before its Later is given. It gives None when it is
+    done, or a Later of None; an exception there is a failure."""
 
-    def __init__(self, store: Any, pool: Executor | None, adopt: Callable[[ClusterImage, Any], None]) -> None:
+    def __init__(
+        self, store: Any, pool: Executor | None, adopt: Callable[[ClusterImage, Any], Later[Any] | None]
+    ) -> None:
         self._store = store
         self._pool = pool
         self._adopt = adopt
@@ -59,9 +63,7 @@ class ChangeQueue:
     def _commit(self, plan: Any, later: Later[Any]) -> None:
         try:
             if self._pool is None or not hasattr(self._store, "begin"):
-                image = self._store.commit(plan.changes)
-                self._adopt(image, plan.changes)
-                later.give(plan)
+                self._adopt_then_give(self._store.commit(plan.changes), plan, later)
                 return
             pending = self._store.begin(plan.changes)
         except BrokerError as error:
@@ -75,11 +77,25 @@ class ChangeQueue:
         self._is_busy = False
         error = done.exception()
         if error is None:
-            self._adopt(self._store.finish(pending), plan.changes)
-            later.give(plan)
+            self._adopt_then_give(self._store.finish(pending), plan, later)
         elif isinstance(error, BrokerError):
             later.give(error)
         else:
             log.error("a change of the metadata could not be written", exc_info=error)
             later.give(KafkaStorageError(str(error)))
+        self._next()
+
+    def _adopt_then_give(self, image: ClusterImage, plan: Any, later: Later[Any]) -> None:
+        waits_for = self._adopt(image, plan.changes)
+        if waits_for is None:
+            later.give(plan)
+            return
+        self._is_busy = True
+        waits_for.when_given(lambda result: self._adopted(result, plan, later))
+
+    def _adopted(self, result: Any, plan: Any, later: Later[Any]) -> None:
+        self._is_busy = False
+        if isinstance(result, Exception):
+            log.error("a change of the metadata could not be followed", exc_info=result)
+        later.give(KafkaStorageError(str(result)) if isinstance(result, Exception) else plan)
         self._next()

@@ -19,7 +19,8 @@ generator that yields now and then; it runs for STINT_MS at a time, and between 
 3. A generator may also yield a future: it is woken with its result. `apart` makes one of a pure function, which then
    runs in a thread; the loop keeps its turns, because threads change every few milliseconds.
 4. A fault is given as the answer, and dispatch.py makes of it what it would have made of it at once.
-5. Work for a client that has left is dropped.
+5. Work for a client that has left is dropped, and so is all that is for a client once the broker stops. What is for
+   nobody is always done.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ class LongWork:
         self._jobs: deque[_Job] = deque()
         self._task: asyncio.Task[None] | None = None
         self._begun: list[_Job] | None = None  # by the job that runs now
+        self._is_stopped = False
 
     @property
     def is_idle(self) -> bool:
@@ -106,18 +108,15 @@ class LongWork:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
 
     def stop(self) -> None:
-        """Whoever still waits will not be answered."""
-        self._jobs.clear()
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
+        """Clients that still wait will not be answered."""
+        self._is_stopped = True
 
     async def _work_off(self) -> None:
         while self._jobs:
             await asyncio.sleep(0)
             job = self._jobs.popleft()
             result = await self._result_of(job)
-            if not _is_gone(job):
+            if not self._is_unwanted(job):
                 self._give(job.later, result)
         self._task = None
 
@@ -131,7 +130,7 @@ class LongWork:
     async def _result_of(self, job: _Job) -> Any:
         """What the generator returns, or the exception that it ended with."""
         given = None
-        while not _is_gone(job):
+        while not self._is_unwanted(job):
             try:
                 waits_for = self._stint(job.steps, given)
                 given = None
@@ -145,6 +144,9 @@ class LongWork:
                 return error
         job.steps.close()
         return None
+
+    def _is_unwanted(self, job: _Job) -> bool:
+        return job.client is not None and (self._is_stopped or job.client.is_gone)
 
     def _stint(self, steps: Steps[Any], given: Any) -> Any:
         """Go on until the time is over (None) or something must be waited for (that)."""
@@ -178,7 +180,3 @@ def at_once(steps: Steps[T]) -> T:
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
     raise TypeError("work that waits for something else cannot be done at once")
-
-
-def _is_gone(job: _Job) -> bool:
-    return job.client is not None and job.client.is_gone

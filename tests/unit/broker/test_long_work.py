@@ -133,6 +133,16 @@ def test_work_for_who_has_left_is_dropped() -> None:
     run(test)
 
 
+def test_a_stop_drops_what_is_for_clients_and_nothing_else() -> None:
+    async def test(work: LongWork) -> None:
+        for_client, for_nobody = work.do_later(counting(9, []), Gone()), work.do_later(counting(9, []))
+        work.stop()
+        assert await until(for_nobody) == "9 done"
+        assert not for_client.is_given
+
+    run(test)
+
+
 def test_what_runs_apart_runs_in_a_thread_and_gives_its_result() -> None:
     async def test() -> None:
         with ThreadPoolExecutor(1) as pool:

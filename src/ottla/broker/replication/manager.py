@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
+from ottla.broker.long_work import Steps
 from ottla.broker.replication.partition import Partition
 from ottla.cluster.image import ClusterImage
 from ottla.errors import KafkaStorageError
@@ -79,27 +80,29 @@ class ReplicaManager:
         """The directories that get no new logs."""
         return self._logs.cordoned
 
-    def follow(self, image: ClusterImage, topics: set[str] | None, now_ms: int) -> Moves:
+    def follow(self, image: ClusterImage, topics: set[str] | None, now_ms: int) -> Steps[Moves]:
         """Make what we have match the image; `topics` limits the look to those that changed, None is all."""
         moves = Moves([], [])
         names = set(image.topics()) if topics is None else topics
         for topic in sorted(names):
-            self._follow_topic(image, topic, now_ms, moves)
+            yield from self._follow_topic(image, topic, now_ms, moves)
         gone = [each for each in self._partitions if image.topic(each.topic) is None and self._concerns(each, topics)]
         for name in gone:
             self._remove(name, now_ms, moves)
+            yield
         return moves
 
     @staticmethod
     def _concerns(name: TopicPartition, topics: set[str] | None) -> bool:
         return topics is None or name.topic in topics
 
-    def _follow_topic(self, image: ClusterImage, topic_name: str, now_ms: int, moves: Moves) -> None:
+    def _follow_topic(self, image: ClusterImage, topic_name: str, now_ms: int, moves: Moves) -> Steps[None]:
         topic = image.topic(topic_name)
         if topic is None:
             return
         settings: TopicSettings | None = None
         for index, state in enumerate(topic.partitions):
+            yield
             name = TopicPartition(topic_name, index)
             partition = self._partitions.get(name)
             if partition is not None and partition.topic_id != topic.id:

@@ -1,0 +1,85 @@
+"""Changes one after another; one that is adopted in stints holds up the next, and nobody else."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from ottla.broker.answers import Later
+from ottla.broker.changes import ChangeQueue
+from ottla.errors import InvalidRequest, KafkaStorageError
+
+
+class Store:
+    """Commits at once; the image is the number of changes."""
+
+    def __init__(self) -> None:
+        self.image = 0
+
+    def load(self) -> int:
+        return self.image
+
+    def commit(self, changes: Any) -> int:
+        self.image += len(changes)
+        return self.image
+
+
+def plan(*changes: str) -> Any:
+    return SimpleNamespace(changes=changes)
+
+
+def given(later: Later[Any]) -> Any:
+    values: list[Any] = []
+    later.when_given(values.append)
+    return values[0] if values else "nothing yet"
+
+
+def test_what_is_adopted_at_once_is_given_at_once() -> None:
+    adopted: list[Any] = []
+    queue = ChangeQueue(Store(), None, lambda image, changes: adopted.append((image, changes)))
+    assert given(queue.submit(lambda image: plan("a", "b"))).changes == ("a", "b")
+    assert adopted == [(2, ("a", "b"))]
+    assert queue.is_idle
+
+
+def test_the_next_change_waits_until_the_one_before_is_adopted() -> None:
+    waits: list[Later[Any]] = []
+
+    def adopt(image: Any, changes: Any) -> Later[Any]:
+        waits.append(Later())
+        return waits[-1]
+
+    queue, seen = ChangeQueue(Store(), None, adopt), list[int]()
+
+    def make(image: Any) -> Any:
+        seen.append(image)
+        return plan("x")
+
+    told: list[Any] = []
+    for _ in range(2):
+        queue.submit(make).when_given(told.append)
+    assert (seen, told, queue.is_idle) == ([0], [], False)
+    waits[0].give(None)
+    assert (seen, len(told), queue.is_idle) == ([0, 1], 1, False)
+    waits[1].give(None)
+    assert (len(told), queue.is_idle) == (2, True)
+
+
+def test_a_change_that_cannot_be_followed_is_an_error_and_the_next_is_made() -> None:
+    waits = [Later[Any](), None]
+    queue = ChangeQueue(Store(), None, lambda image, changes: waits.pop(0))
+    first = waits[0]
+    assert first is not None
+    failed, next_one = queue.submit(lambda image: plan("x")), queue.submit(lambda image: plan("y"))
+    first.give(OSError("no room"))
+    assert isinstance(given(failed), KafkaStorageError)
+    assert given(next_one).changes == ("y",)
+
+
+def test_a_plan_that_is_refused_changes_nothing() -> None:
+    store = Store()
+    queue = ChangeQueue(store, None, lambda image, changes: None)
+
+    def refuse(image: Any) -> Any:
+        raise InvalidRequest("no")
+
+    assert isinstance(given(queue.submit(refuse)), InvalidRequest)
+    assert store.image == 0
