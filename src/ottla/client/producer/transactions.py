@@ -82,6 +82,7 @@ class TransactionManager(NumberedBatches):
         self._backoff_ms = retry_backoff_ms
         self._finalized_version = 0
         self._started = False
+        self._end_waits = False
         self._new: set[TopicPartition] = set()
         self._adding: set[TopicPartition] = set()
         self._queue = RequestQueue()
@@ -182,11 +183,13 @@ class TransactionManager(NumberedBatches):
 
     def next_request(self, *, has_incomplete_batches: bool, now_ms: float) -> PlannedRequest | None:
         """The request to send now, if any; the next one comes when this one was answered or failed."""
+        self._end_waits = False
         self._enqueue_new_partitions()
         if self.has_error:
             self._queue.fail_waiting(self._known_error())
         while first := self._queue.first(now_ms):
             if first.kind is Kind.END and has_incomplete_batches:
+                self._end_waits = True
                 return None
             pending = self._queue.take()
             if pending.kind is Kind.END and not self._started:
@@ -199,6 +202,8 @@ class TransactionManager(NumberedBatches):
 
     def due_ms(self, now_ms: float) -> float:
         """When `next_request` may have something; infinity: only after an answer, a batch or a call."""
+        if self._end_waits:
+            return NEVER_MS  # for batches, and they come back by themselves
         if self._new and not self._queue:
             return now_ms
         if self._queue:

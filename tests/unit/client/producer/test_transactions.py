@@ -350,6 +350,7 @@ def test_the_second_version_adds_nothing_and_takes_the_epoch_of_each_end():
     stamp = manager.stamp(A, 5)
     outcome = manager.begin_commit()
     assert manager.turn(incomplete=True) is None  # the end waits for the batch
+    assert manager.due_ms(0) == float("inf")  # and not by asking again and again
     manager.batch_acknowledged(A, stamp, 0)
     planned, _ = manager.answer(ended(producer_id=7, epoch=1))
     assert (planned.kind, planned.at_most) == (Kind.END, None)
