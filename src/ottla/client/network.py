@@ -54,6 +54,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 NAMED_LIMIT: Final = 3
+UNUSED_TOPIC_MS: Final = 300_000  # for clients that do not declare metadata.max.idle.ms, Java's default of it
 RELIABLE_EPOCHS_SINCE: Final = 9  # of Metadata: KAFKA-9212 was mended then
 
 
@@ -110,10 +111,10 @@ class NetworkClient:
             bootstrap_nodes(bootstrap),
             backoff=backoff,
             max_age_ms=settings.metadata_max_age_ms,
-            max_idle_ms=_number(given.get("metadata.max.idle.ms")),
+            max_idle_ms=_number(given.get("metadata.max.idle.ms")) or UNUSED_TOPIC_MS,
             rebootstrap_trigger_ms=settings.metadata_recovery_rebootstrap_trigger_ms,
             rebootstrap_allowed=settings.metadata_recovery_strategy == "rebootstrap",
-            auto_create=given.get("allow.auto.create.topics") is not False,
+            auto_create=bool(given.get("allow.auto.create.topics", settings.topics_are_made_by_asking)),
         )
         return cls(
             metadata,

@@ -7,7 +7,7 @@ that means nothing to this client is unknown, because a setting that is taken an
 from __future__ import annotations
 
 import itertools
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 from ottla.client.security_settings import SecuritySettings
 from ottla.errors import InvalidSetting
@@ -26,6 +26,10 @@ def _addresses_problem(addresses: tuple[str, ...]) -> str | None:
 
 
 class ClientSettings(SecuritySettings):
+    topics_are_made_by_asking: ClassVar[bool] = True
+    """Whether a broker may make a topic because this kind of client asks for it. A client that declares
+    allow.auto.create.topics is asked instead."""
+
     bootstrap_servers = setting(
         "bootstrap.servers",
         LIST,

@@ -3,7 +3,8 @@
 1. A call ends at the latest when its time is over; what is not done then fails with the last error it had.
 2. Requests of a round go out together; a node that is slow delays nobody but its own keys, and the next round. No
    request takes longer than request.timeout.ms.
-3. Between rounds there is a back-off that grows. What was learnt from an error (the leader has moved, the coordinator
+3. A topic or partition that does not exist is told after a moment, not when time is over. Nothing is made by asking.
+4. Between rounds there is a back-off that grows. What was learnt from an error (the leader has moved, the coordinator
    is another) is used in the next round.
 """
 
@@ -11,18 +12,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable, Iterable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from ottla.client.admin.plans import Plan, Route, Target, Work
+from ottla.client.metadata import Metadata
 from ottla.client.network import NetworkClient
 from ottla.client.retries import Backoff
-from ottla.errors import OttlaError, RequestTimedOut
+from ottla.errors import OttlaError, RequestTimedOut, UnknownTopicOrPartition
 from ottla.values import Node, TopicPartition
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 _ANY, _CONTROLLER = "any", "controller"
+UNKNOWN_PATIENCE_MS: Final = 1_000
+"""For so long a topic may be unknown before we believe it: one that was made just now is not known everywhere yet."""
+
+
+class _Missing(Exception):
+    """What a call is about is not there, and waiting longer would not help."""
+
+    def __init__(self, error: OttlaError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class Driver:
@@ -71,9 +83,11 @@ class Driver:
         """The node to ask about `key`; None when it cannot be found now, which the work then knows."""
         try:
             return await self._node_for(work.plan.route, work.plan.target(key), self._left_ms(deadline_ms))
+        except _Missing as missing:
+            work.refused(key, missing.error)
         except OttlaError as error:
             work.not_asked([key], error)
-            return None
+        return None
 
     async def _node_for(self, route: Route, target: Target, left_ms: float) -> Node | str:
         match route:
@@ -94,11 +108,15 @@ class Driver:
     async def _leader(self, partition: TopicPartition, left_ms: float) -> Node:
         metadata = self._network.metadata
         metadata.want(partition.topic, now_ms=self._now_ms())
-        if (leader := metadata.leader_of(partition)) is not None:
-            return leader
-        return await self._network.wait_for(
-            lambda known: known.leader_of(partition), timeout_ms=left_ms, what=f"the leader of {partition}"
-        )
+        began_ms = self._now_ms()
+
+        def leader(known: Metadata) -> Node | None:
+            is_late = self._now_ms() - began_ms >= UNKNOWN_PATIENCE_MS
+            if (error := _why_missing(known, partition)) is not None and (is_late or not error.retriable):
+                raise _Missing(error)
+            return known.leader_of(partition)
+
+        return await self._network.wait_for(leader, timeout_ms=left_ms, what=f"the leader of {partition}")
 
     async def _broker(self, target: Target, left_ms: float) -> Node | str:
         if target is None:
@@ -143,3 +161,13 @@ class Driver:
 
     def _left_ms(self, deadline_ms: float) -> float:
         return max(deadline_ms - self._now_ms(), 1.0)
+
+
+def _why_missing(known: Metadata, partition: TopicPartition) -> OttlaError | None:
+    """Why there is no such partition, as far as is known."""
+    partitions = known.partitions_of(partition.topic)
+    if partitions is None:
+        return known.error_of(partition.topic)
+    if partition.partition < len(partitions):
+        return None
+    return UnknownTopicOrPartition(f"{partition.topic} has {len(partitions)} partitions, none is {partition.partition}")

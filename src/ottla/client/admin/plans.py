@@ -173,6 +173,10 @@ class Work(Generic[K, V]):
         """The request did not come through; gives the keys that must be asked again."""
         return [(key, error) for key in keys if key in self.pending and self._failed(key, error)]
 
+    def refused(self, key: K, error: OttlaError) -> None:
+        """The key has failed for good, whatever the class of the error says about trying again."""
+        self._end(key, error)
+
     def time_is_over(self, default: OttlaError) -> None:
         """Whatever is pending has failed, with the last error it had."""
         for key in list(self.pending):
