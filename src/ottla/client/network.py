@@ -400,7 +400,8 @@ class NetworkClient:
 
     async def _pause(self, attempt: int, deadline_ms: float, tried: Mapping[int, OttlaError]) -> None:
         wait_ms = self.backoff.delay_ms(attempt)
-        if self.clock.monotonic_ms() + wait_ms >= deadline_ms:
+        # Whoever tries again must hear that there is nothing to wait for any more: close() waits for him.
+        if self._closed or self.clock.monotonic_ms() + wait_ms >= deadline_ms:
             raise self._nobody(tried)
         await self.clock.sleep(wait_ms)
 

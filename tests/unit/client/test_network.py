@@ -407,3 +407,24 @@ def test_a_cancelled_wait_leaves_nothing_behind() -> None:
         await client.close()
 
     run(scenario)
+
+
+def test_who_tries_again_stops_when_the_client_is_closed():
+    """A producer's close() waits for its requests; one that looks for a broker must not keep it."""
+    import asyncio
+
+    from ottla.client.network import NetworkClient
+    from ottla.client.settings import ClientSettings
+    from ottla.errors import NotConnected
+    from ottla.protocol.messages.metadata import MetadataRequest
+
+    async def story():
+        network = NetworkClient.from_settings(ClientSettings(bootstrap_servers="127.0.0.1:1"))
+        await network.start()
+        asking = asyncio.create_task(network.ask_any(MetadataRequest(topics=[]), timeout_ms=60_000))
+        await asyncio.sleep(0.05)
+        await network.close(timeout_ms=1_000)
+        with pytest.raises(NotConnected):
+            await asyncio.wait_for(asking, 5)
+
+    asyncio.run(story())
