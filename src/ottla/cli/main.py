@@ -21,6 +21,14 @@ from ottla.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, OK, Failure
 
 NOUNS: Final = {
     "broker": "start a broker, and look up its settings",
+    "produce": "write records, one for each line",
+    "consume": "read records",
+    "topic": "make, look at, change and delete topics",
+    "group": "consumer groups: members, lag, offsets",
+    "config": "settings of topics, brokers and groups",
+    "txn": "transactions: who holds one open, and how to end it",
+    "cluster": "who is in the cluster and how it is doing",
+    "perf": "how fast it is here: produce, consume, latency",
     "log": "look into the files of a log, without a broker",
     "completion": "what your shell needs to complete ottla's words",
 }
@@ -28,7 +36,11 @@ EXAMPLES: Final = """\
 examples:
   ottla broker start                            a broker on 127.0.0.1:9092
   ottla broker start --listen 127.0.0.1:0       on any free port
-  ottla broker settings retention               what can be set about retention
+  ottla topic create clicks -p 6                make a topic
+  ottla produce clicks events.txt               write records
+  ottla consume clicks -o -10 -e                read the last ten of each partition
+  ottla group describe billing                  who reads what, and how far behind
+  ottla log dump clicks-0/*.log --records       what is in the files
 """
 
 

@@ -1,0 +1,28 @@
+"""The types of the names that __init__.py loads when they are first used."""
+
+from ottla import aio as aio
+from ottla import errors as errors
+from ottla import testing as testing
+from ottla.client.admin.admin import Admin as Admin
+from ottla.client.admin.topics import NewTopic as NewTopic
+from ottla.client.consumer.consumer import Consumer as Consumer
+from ottla.client.consumer.record_choice import ConsumerRecord as ConsumerRecord
+from ottla.client.producer.producer import Producer as Producer
+from ottla.client.producer.values import ProducerRecord as ProducerRecord
+from ottla.client.producer.values import RecordMetadata as RecordMetadata
+from ottla.values import OffsetAndMetadata as OffsetAndMetadata
+from ottla.values import TopicPartition as TopicPartition
+
+__version__: str
+__all__ = [
+    "Admin",
+    "Consumer",
+    "ConsumerRecord",
+    "NewTopic",
+    "OffsetAndMetadata",
+    "Producer",
+    "ProducerRecord",
+    "RecordMetadata",
+    "TopicPartition",
+    "__version__",
+]

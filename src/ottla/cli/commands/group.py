@@ -1,0 +1,295 @@
+"""`ottla group`: list and describe consumer groups with their lag, move their offsets, delete them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.cli.connecting import (
+    BOOTSTRAP,
+    Verbs,
+    add_format,
+    add_verb,
+    admin_of,
+    confirmed,
+    ensure,
+    output_of,
+    settings_of,
+)
+from ottla.cli.lag import LagRow, behind, lag_rows, total
+from ottla.cli.moments import duration_ms, milliseconds
+from ottla.cli.output import OK, Failure
+from ottla.cli.show import shown_duration
+from ottla.clock import SystemClock
+
+if TYPE_CHECKING:
+    from ottla.client.admin.admin import Admin
+    from ottla.values import OffsetAndTimestamp, TopicPartition
+
+EXAMPLES: Final = """\
+examples:
+  ottla group list
+  ottla group describe billing                     members, offsets, lag in records and seconds
+  ottla group describe billing --members
+  ottla group reset billing --topic clicks --to-earliest            shows what would be done
+  ottla group reset billing --topic clicks:0,2 --to-time -2h --execute
+  ottla group reset billing --all-topics --shift-by -100 --execute
+  ottla group delete billing --yes
+"""
+AGE_LIMIT_S: Final = 5.0
+
+
+def add_verbs(verbs: Verbs) -> None:
+    listing = add_verb(verbs, "list", "all groups", run_list, EXAMPLES)
+    listing.add_argument("--state", action="append", default=[], metavar="STATE", help="only these (Stable, Empty)")
+    listing.add_argument("--type", action="append", default=[], metavar="TYPE", help="classic or consumer")
+    add_format(listing)
+    describe = add_verb(verbs, "describe", "members, committed offsets and lag", run_describe, EXAMPLES)
+    describe.add_argument("groups", nargs="+", metavar="GROUP")
+    describe.add_argument("--members", action="store_true", help="the members instead of the offsets")
+    describe.add_argument("--no-seconds", action="store_true", help="no lag in seconds: quicker with many partitions")
+    add_format(describe)
+    reset = add_verb(verbs, "reset", "move the offsets of a group that has no members", run_reset, EXAMPLES)
+    reset.add_argument("group", metavar="GROUP")
+    reset.add_argument("--topic", action="append", default=[], metavar="TOPIC[:0,1]", help="which; may be repeated")
+    reset.add_argument("--all-topics", action="store_true", help="all that the group has committed for")
+    where = reset.add_mutually_exclusive_group(required=True)
+    where.add_argument("--to-earliest", action="store_true", help="the oldest record")
+    where.add_argument("--to-latest", action="store_true", help="behind the newest record")
+    where.add_argument("--to-current", action="store_true", help="commit once more what is committed")
+    where.add_argument("--to-offset", type=int, metavar="N")
+    where.add_argument("--to-time", "--to-datetime", metavar="TIME", help="2026-11-01T00:00:00Z, -2h")
+    where.add_argument("--by-duration", metavar="TIME", help="so long ago: 2h, PT2H")
+    where.add_argument("--shift-by", type=int, metavar="N", help="records forward, or back with a minus")
+    reset.add_argument("--execute", action="store_true", help="do it; without this it is only shown")
+    add_format(reset)
+    delete = add_verb(verbs, "delete", "delete groups that have no members", run_delete, EXAMPLES)
+    delete.add_argument("groups", nargs="+", metavar="GROUP")
+    delete.add_argument("-y", "--yes", action="store_true", help="do not ask")
+
+
+# --- look ------------------------------------------------------------------------------------------------------------
+
+
+def run_list(options: argparse.Namespace) -> int:
+    with admin_of(options) as admin:
+        found = admin.list_groups(states=options.state, types=options.type)
+    rows = [(each.group_id, each.type, each.protocol_type or None, each.state) for each in found]
+    output_of(options).table(("GROUP", "TYPE", "PROTOCOL", "STATE"), rows)
+    return OK
+
+
+def run_describe(options: argparse.Namespace) -> int:
+    out = output_of(options)
+    shown = []
+    with admin_of(options) as admin:
+        described = admin.describe_consumer_groups(options.groups)
+        for name in options.groups:
+            rows = [] if options.members else _rows(admin, described[name], options)
+            shown.append((described[name], rows))
+    if options.format == "json":
+        out.value([_as_json(group, rows) for group, rows in shown])
+        return OK
+    for number, (group, rows) in enumerate(shown):
+        if number:
+            print()
+        _print_members(out, group) if options.members else _print_offsets(out, group, rows)
+    return OK
+
+
+def _rows(admin: Admin, group: Any, options: argparse.Namespace) -> list[LagRow]:
+    from ottla.client.admin.offsets import OffsetSpec
+
+    committed = admin.list_consumer_group_offsets(group.group_id)
+    assigned = {partition for member in group.members for partition in member.assignment}
+    wanted = _existing(admin, {*committed, *assigned})
+    ends = admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.LATEST)) if wanted else {}
+    ages = {} if options.no_seconds else ages_of(settings_of(options), behind(committed, ends))
+    return lag_rows(committed, ends, group.members, ages)
+
+
+def _existing(admin: Admin, partitions: set[TopicPartition]) -> list[TopicPartition]:
+    """Those whose topic is still there: a group remembers topics that were deleted."""
+    there = admin.list_topics(include_internal=True)
+    return sorted(each for each in partitions if each.topic in there)
+
+
+def ages_of(settings: Mapping[str, object], first_unread: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
+    """How old the first unread record of each partition is, in seconds."""
+    from ottla.client.consumer.consumer import Consumer
+
+    if not first_unread:
+        return {}
+    clock = SystemClock()
+    deadline_ms = clock.monotonic_ms() + AGE_LIMIT_S * 1000
+    ages: dict[TopicPartition, float] = {}
+    reading = {name: value for name, value in settings.items() if name not in ("group.id", "enable.auto.commit")}
+    reading |= {"enable.auto.commit": "false", "auto.offset.reset": "earliest", BOOTSTRAP: settings[BOOTSTRAP]}
+    with Consumer(reading) as consumer:
+        consumer.assign(list(first_unread))
+        for partition, offset in first_unread.items():
+            consumer.seek(partition, offset)
+        while len(ages) < len(first_unread) and clock.monotonic_ms() < deadline_ms:
+            for record in consumer.poll(0.2):
+                partition = _partition_of(record)
+                if partition not in ages:
+                    ages[partition] = max(clock.now_ms() - record.timestamp_ms, 0) / 1000
+                    consumer.pause(partition)
+    return ages
+
+
+def _partition_of(record: Any) -> TopicPartition:
+    from ottla.values import TopicPartition
+
+    return TopicPartition(record.topic, record.partition)
+
+
+def _print_offsets(out: Any, group: Any, rows: list[LagRow]) -> None:
+    records, seconds = total(rows)
+    oldest = "" if seconds is None or not records else f", the oldest unread record is {shown_duration(seconds)} old"
+    state = f"{group.state}, {group.type} protocol, {len(group.members)} members"
+    out.line(f"{group.group_id}: {state}, lag {records:,} records{oldest}")
+    table = [
+        (
+            row.topic, row.partition, row.committed, row.end, row.lag, shown_duration(row.lag_s), row.member_id,
+            row.host, row.client_id,
+        )
+        for row in rows
+    ]  # fmt: skip
+    headings = ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "LAG TIME", "MEMBER", "HOST", "CLIENT")
+    out.table(headings, table)
+
+
+def _print_members(out: Any, group: Any) -> None:
+    out.line(f"{group.group_id}: {group.state}, {group.type} protocol, assignor {group.assignor or '-'}")
+    rows = [
+        (
+            each.member_id, each.group_instance_id, each.host, each.client_id, len(each.assignment),
+            ", ".join(map(str, sorted(each.assignment))) or None,
+        )
+        for each in group.members
+    ]  # fmt: skip
+    out.table(("MEMBER", "INSTANCE", "HOST", "CLIENT", "PARTITIONS", "ASSIGNMENT"), rows)
+
+
+def _as_json(group: Any, rows: list[LagRow]) -> dict[str, object]:
+    records, seconds = total(rows)
+    return {
+        "group": group.group_id,
+        "state": group.state,
+        "type": group.type,
+        "assignor": group.assignor,
+        "members": [
+            {
+                "member_id": each.member_id,
+                "group_instance_id": each.group_instance_id,
+                "host": each.host,
+                "client_id": each.client_id,
+                "assignment": [list(partition) for partition in sorted(each.assignment)],
+            }
+            for each in group.members
+        ],
+        "lag": records,
+        "lag_seconds": seconds,
+        "offsets": [row._asdict() for row in rows],
+    }
+
+
+# --- move ------------------------------------------------------------------------------------------------------------
+
+
+def run_reset(options: argparse.Namespace) -> int:
+    ensure(options.topic or options.all_topics, "name topics with --topic, or take --all-topics")
+    with admin_of(options) as admin:
+        committed = admin.list_consumer_group_offsets(options.group)
+        wanted = _chosen(admin, options, committed)
+        ensure(wanted, f"group {options.group!r} has committed nothing; name topics with --topic")
+        targets = _targets(admin, options, wanted, committed)
+        if options.execute:
+            admin.alter_consumer_group_offsets(options.group, targets)
+    rows = [
+        (partition.topic, partition.partition, _offset(committed.get(partition)), targets[partition])
+        for partition in sorted(targets)
+    ]
+    out = output_of(options)
+    out.table(("TOPIC", "PARTITION", "COMMITTED", "NEW OFFSET"), rows)
+    if not options.execute:
+        out.line("nothing was changed; add --execute to do it")
+    return OK
+
+
+def _offset(committed: Any) -> int | None:
+    return None if committed is None else committed.offset
+
+
+def _chosen(admin: Admin, options: argparse.Namespace, committed: Mapping[TopicPartition, Any]) -> list[TopicPartition]:
+    from ottla.values import TopicPartition
+
+    if options.all_topics:
+        return _existing(admin, set(committed))
+    chosen: list[TopicPartition] = []
+    for word in options.topic:
+        topic, _, indexes = word.partition(":")
+        there = [each.partition for each in admin.describe_topics([topic])[topic].partitions]
+        try:
+            wanted = [int(each) for each in indexes.split(",")] if indexes else there
+        except ValueError:
+            raise Failure(f"--topic {word}: write partitions as TOPIC:0,1") from None
+        unknown = sorted(set(wanted) - set(there))
+        ensure(not unknown, f"{topic} has no partition {', '.join(map(str, unknown))}")
+        chosen += [TopicPartition(topic, each) for each in wanted]
+    return chosen
+
+
+def _targets(
+    admin: Admin, options: argparse.Namespace, wanted: list[TopicPartition], committed: Mapping[TopicPartition, Any]
+) -> dict[TopicPartition, int]:
+    from ottla.client.admin.offsets import OffsetSpec
+
+    begin = admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.EARLIEST))
+    end = admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.LATEST))
+    asked = _asked(admin, options, wanted, committed, begin, end)
+    # Nobody can read before the beginning or behind the end; Kafka's own tool brings such offsets to the border too.
+    return {each: min(max(asked[each], begin[each].offset), end[each].offset) for each in asked}
+
+
+def _asked(
+    admin: Admin,
+    options: argparse.Namespace,
+    wanted: list[TopicPartition],
+    committed: Mapping[TopicPartition, Any],
+    begin: Mapping[TopicPartition, OffsetAndTimestamp],
+    end: Mapping[TopicPartition, OffsetAndTimestamp],
+) -> dict[TopicPartition, int]:
+    if options.to_earliest:
+        return {each: begin[each].offset for each in wanted}
+    if options.to_latest:
+        return {each: end[each].offset for each in wanted}
+    if options.to_offset is not None:
+        return dict.fromkeys(wanted, options.to_offset)
+    if (moment_ms := _moment(options)) is not None:
+        found = admin.list_offsets(dict.fromkeys(wanted, moment_ms))
+        return {each: end[each].offset if found[each].offset < 0 else found[each].offset for each in wanted}
+    current = {each: _offset(committed.get(each)) for each in wanted}
+    shift = options.shift_by or 0
+    return {each: end[each].offset if offset is None else offset + shift for each, offset in current.items()}
+
+
+def _moment(options: argparse.Namespace) -> int | None:
+    try:
+        if options.to_time is not None:
+            return milliseconds(options.to_time)
+        if options.by_duration is not None:
+            return SystemClock().now_ms() - duration_ms(options.by_duration)
+    except ValueError as error:
+        raise Failure(f"{options.to_time or options.by_duration}: {error}") from None
+    return None
+
+
+def run_delete(options: argparse.Namespace) -> int:
+    with admin_of(options) as admin:
+        if confirmed(f"Delete {', '.join(options.groups)} with all committed offsets?", yes=options.yes):
+            admin.delete_consumer_groups(options.groups)
+            print(f"deleted {', '.join(options.groups)}")
+    return OK

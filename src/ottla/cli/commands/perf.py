@@ -1,0 +1,275 @@
+"""`ottla perf`: how fast is it here? Produce, consume and latency, with the result lines of Kafka's own tools.
+
+1. The last line of `produce` is that of kafka-producer-perf-test, that of `consume` the table of
+   kafka-consumer-perf-test, that of `latency` what kafka-e2e-latency prints: people have scripts that read them.
+2. A progress line on a terminal; --format json for programs.
+3. Figures of one run on one machine say little; compare with something else in the same minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.cli.connecting import Verbs, add_format, add_verb, ensure, output_of, sentences, settings_of
+from ottla.cli.latencies import Latencies
+from ottla.cli.output import FAILED, OK
+from ottla.cli.progress import Progress
+from ottla.clock import SystemClock
+
+if TYPE_CHECKING:
+    from ottla.client.producer.producer import Producer
+
+EXAMPLES: Final = """\
+examples:
+  ottla perf produce clicks --num-records 1000000 --record-size 100
+  ottla perf produce clicks --num-records 60000 --record-size 1000 --throughput 1000 -X acks=all
+  ottla perf consume clicks --num-records 1000000
+  ottla perf latency clicks --num-records 10000
+"""
+PORTION: Final = 1000
+PERCENTILES: Final = (0.5, 0.95, 0.99, 0.999)
+MEGABYTE: Final = 1024 * 1024
+
+
+def add_verbs(verbs: Verbs) -> None:
+    produce = add_verb(verbs, "produce", "write records as fast as it goes, or at a rate", run_produce, EXAMPLES)
+    produce.add_argument("topic", metavar="TOPIC")
+    produce.add_argument("--num-records", type=int, required=True, metavar="N")
+    produce.add_argument("--record-size", type=int, default=100, metavar="BYTES", help="bytes of a value (100)")
+    produce.add_argument("--throughput", type=float, default=-1, metavar="N", help="records a second (no limit)")
+    add_format(produce)
+    consume = add_verb(verbs, "consume", "read records as fast as it goes", run_consume, EXAMPLES)
+    consume.add_argument("topic", metavar="TOPIC")
+    consume.add_argument("--num-records", type=int, required=True, metavar="N")
+    consume.add_argument("--group", metavar="GROUP", help="a group to be in (a new one)")
+    consume.add_argument("--arrow", action="store_true", help="read Arrow batches instead of records")
+    add_format(consume)
+    latency = add_verb(verbs, "latency", "from send to receive, one record at a time", run_latency, EXAMPLES)
+    latency.add_argument("topic", metavar="TOPIC")
+    latency.add_argument("--num-records", type=int, default=1000, metavar="N")
+    latency.add_argument("--record-size", type=int, default=100, metavar="BYTES")
+    add_format(latency)
+
+
+# --- produce ---------------------------------------------------------------------------------------------------------
+
+
+def run_produce(options: argparse.Namespace) -> int:
+    from ottla.client.producer.producer import Producer
+
+    ensure(options.num_records > 0 and options.record_size > 0, "--num-records and --record-size must be above 0")
+    with sentences():
+        producer = Producer(settings_of(options))
+        latencies, failed, elapsed_ms = _load(producer, options)
+    rate = latencies.count / max(elapsed_ms, 1) * 1000
+    shown = {
+        "records": latencies.count,
+        "failed": failed,
+        "records_per_second": rate,
+        "mb_per_second": rate * options.record_size / MEGABYTE,
+        "avg_ms": latencies.mean_ms,
+        "max_ms": latencies.max_ms,
+        **{f"p{share * 100:g}_ms": latencies.percentile(share) for share in PERCENTILES},
+    }
+    if options.format == "json":
+        output_of(options).value(shown)
+    else:
+        print(produce_line(latencies, rate, options.record_size))
+    return FAILED if failed else OK
+
+
+def produce_line(latencies: Latencies, rate: float, record_size: int) -> str:
+    """The result as kafka-producer-perf-test prints it."""
+    places = ", ".join(
+        f"{latencies.percentile(share):.0f} ms {name}"
+        for share, name in zip(PERCENTILES, ("50th", "95th", "99th", "99.9th"), strict=True)
+    )
+    return (
+        f"{latencies.count} records sent, {rate:f} records/sec ({rate * record_size / MEGABYTE:.2f} MB/sec), "
+        f"{latencies.mean_ms:.2f} ms avg latency, {latencies.max_ms:.2f} ms max latency, {places}."
+    )
+
+
+def _load(producer: Producer, options: argparse.Namespace) -> tuple[Latencies, int, float]:
+    """Send everything in portions; the latency of a portion's last record counts for all of them."""
+    from ottla.client.producer.values import SendFailed
+
+    clock = SystemClock()
+    latencies = Latencies()
+    failed = sent = 0
+    value = os.urandom(options.record_size)
+    portion = _portion_of(options.throughput)
+    started_ms = clock.monotonic_ms()
+
+    def ended(future: Any, count: int, sent_ms: float) -> None:
+        if future.exception() is None:
+            latencies.add(clock.monotonic_ms() - sent_ms, count)
+
+    with producer, Progress("produce", total=options.num_records, unit="records") as progress:
+        while sent < options.num_records:
+            count = min(portion, options.num_records - sent)
+            sent_ms = clock.monotonic_ms()
+            if count > 1:
+                producer.send_many(options.topic, [value] * (count - 1))
+            last = producer.send(options.topic, value)
+            last.add_done_callback(lambda done, count=count, sent_ms=sent_ms: ended(done, count, sent_ms))
+            sent += count
+            progress.reach(sent)
+            _keep_pace(clock, started_ms, sent, options.throughput)
+        try:
+            producer.flush(max(options.timeout, 120))
+        except SendFailed as error:
+            failed = error.count
+            print(f"ottla: {error}", file=sys.stderr)
+    return latencies, failed, clock.monotonic_ms() - started_ms
+
+
+def _portion_of(throughput: float) -> int:
+    """Small portions when there is a rate to keep, so that records are spread over the second."""
+    return PORTION if throughput <= 0 else max(min(int(throughput / 100), PORTION), 1)
+
+
+def _keep_pace(clock: SystemClock, started_ms: float, sent: int, throughput: float) -> None:
+    if throughput > 0:
+        import time
+
+        ahead_ms = sent / throughput * 1000 - (clock.monotonic_ms() - started_ms)
+        if ahead_ms > 0:
+            time.sleep(ahead_ms / 1000)
+
+
+# --- consume ---------------------------------------------------------------------------------------------------------
+
+CONSUME_HEADINGS: Final = (
+    "start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, "
+    "fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
+)
+
+
+def run_consume(options: argparse.Namespace) -> int:
+    from ottla.client.consumer.consumer import Consumer
+
+    clock = SystemClock()
+    settings = settings_of(options)
+    settings["group.id"] = options.group or f"ottla-perf-{os.getpid()}-{clock.now_ms()}"
+    settings.setdefault("auto.offset.reset", "earliest")
+    settings.setdefault("max.poll.records", 5000)
+    began, count, size_bytes, joined_ms = clock.now_ms(), 0, 0, 0.0
+    started_ms = last_ms = clock.monotonic_ms()
+    with (
+        sentences(),
+        Consumer(settings) as consumer,
+        Progress("consume", total=options.num_records, unit="records") as progress,
+    ):
+        consumer.subscribe([options.topic])
+        while count < options.num_records and clock.monotonic_ms() - last_ms < options.timeout * 1000:
+            found, found_bytes = _poll_arrow(consumer) if options.arrow else _poll(consumer)
+            if found:
+                last_ms = clock.monotonic_ms()
+                joined_ms = joined_ms or last_ms - started_ms
+            count += found
+            size_bytes += found_bytes
+            progress.reach(count)
+    shown = consume_figures(count, size_bytes, max(last_ms - started_ms, 1), joined_ms)
+    if options.format == "json":
+        output_of(options).value(shown)
+    else:
+        print(CONSUME_HEADINGS)
+        print(f"{_stamp(began)}, {_stamp(clock.now_ms())}, " + ", ".join(_cell(value) for value in shown.values()))
+    if count < options.num_records:
+        print(f"ottla: only {count} of {options.num_records} records came in time", file=sys.stderr)
+        return FAILED
+    return OK
+
+
+def _poll(consumer: Any) -> tuple[int, int]:
+    records = consumer.poll(0.5)
+    return len(records), sum(len(each.value or b"") + len(each.key or b"") for each in records)
+
+
+def _poll_arrow(consumer: Any) -> tuple[int, int]:
+    batch = consumer.poll_arrow(0.5)
+    return (0, 0) if batch is None else (batch.num_rows, batch.nbytes)
+
+
+def consume_figures(count: int, size_bytes: int, elapsed_ms: float, joined_ms: float) -> dict[str, float]:
+    """The columns of kafka-consumer-perf-test behind the two times."""
+    megabytes = size_bytes / MEGABYTE
+    fetch_ms = max(elapsed_ms - joined_ms, 1)
+    return {
+        "data.consumed.in.MB": megabytes,
+        "MB.sec": megabytes / elapsed_ms * 1000,
+        "data.consumed.in.nMsg": count,
+        "nMsg.sec": count / elapsed_ms * 1000,
+        "rebalance.time.ms": round(joined_ms),
+        "fetch.time.ms": round(fetch_ms),
+        "fetch.MB.sec": megabytes / fetch_ms * 1000,
+        "fetch.nMsg.sec": count / fetch_ms * 1000,
+    }
+
+
+def _cell(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.4f}"
+
+
+def _stamp(now_ms: int) -> str:
+    return datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S:") + f"{now_ms % 1000:03d}"
+
+
+# --- latency ---------------------------------------------------------------------------------------------------------
+
+
+def run_latency(options: argparse.Namespace) -> int:
+    from ottla.client.consumer.consumer import Consumer
+    from ottla.client.producer.producer import Producer
+
+    latencies = Latencies()
+    clock = SystemClock()
+    settings = settings_of(options)
+    writing = {"linger.ms": 0} | settings
+    reading = settings | {"enable.auto.commit": "false", "fetch.max.wait.ms": 500, "auto.offset.reset": "latest"}
+    with (
+        sentences(),
+        Producer(writing) as producer,
+        Consumer(reading) as consumer,
+        Progress("latency", total=options.num_records, unit="records") as progress,
+    ):
+        partitions = [_first_partition(producer, options.topic)]
+        consumer.assign(partitions)
+        consumer.seek_to_end(*partitions)
+        consumer.position(partitions[0])
+        for _ in range(options.num_records):
+            value = os.urandom(options.record_size)
+            sent_ms = clock.monotonic_ms()
+            producer.send(options.topic, value, partition=partitions[0].partition).result(options.timeout)
+            found = _wait_for(consumer, value, options.timeout)
+            ensure(found, "the record that was sent did not come back: does somebody else write into this topic?")
+            latencies.add(clock.monotonic_ms() - sent_ms)
+            progress.advance()
+    shown = {"avg_ms": latencies.mean_ms} | {
+        f"p{share * 100:g}_ms": latencies.percentile(share) for share in (0.5, 0.99, 0.999)
+    }
+    if options.format == "json":
+        output_of(options).value(shown)
+        return OK
+    print(f"Avg latency: {latencies.mean_ms:.4f} ms")
+    places = (latencies.percentile(share) for share in (0.5, 0.99, 0.999))
+    print("Percentiles: 50th = {:.3f}, 99th = {:.3f}, 99.9th = {:.3f}".format(*places))
+    return OK
+
+
+def _first_partition(producer: Any, topic: str) -> Any:
+    from ottla.values import TopicPartition
+
+    return TopicPartition(topic, min(each.partition for each in producer.partitions_for(topic)))
+
+
+def _wait_for(consumer: Any, value: bytes, timeout_s: float) -> bool:
+    for _ in range(max(int(timeout_s / 0.5), 1)):
+        for record in consumer.poll(0.5):
+            return bool(record.value == value)
+    return False
