@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
@@ -40,10 +40,14 @@ class Reply(NamedTuple):
 
 
 class Watch(NamedTuple):
-    """What there is to see: the text of all metrics, and why the broker is not ready (None when it is)."""
+    """What there is to see: the text of all metrics, and why the broker is not ready (None when it is).
+
+    `look` is gone through before metrics are told, a short step at a time, so that others have their turns between.
+    """
 
     metrics: Callable[[], str]
     not_ready_because: Callable[[], str | None]
+    look: Callable[[], Iterator[None]] = lambda: iter(())
 
 
 def answer(head: bytes, watch: Watch, *, local_only: bool) -> bytes:
@@ -152,6 +156,9 @@ class AdminServer:
         except asyncio.LimitOverrunError:
             return _written(Reply(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of the request is too large\n"))
         try:
+            if head.startswith(b"GET /metrics"):
+                for _ in self._watch.look():
+                    await asyncio.sleep(0)
             return answer(head, self._watch, local_only=self._local_only)
         except Exception:
             log.exception("the admin listener could not answer")

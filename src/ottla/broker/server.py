@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -264,9 +264,11 @@ class Server:
         address = self.settings.admin_address
         if address is None:
             return
+        clock = self._world.clock
         watch = Watch(
-            metrics=self._metrics_of(acceptor),
+            metrics=lambda: self.registry.text(clock.monotonic_ms()),
             not_ready_because=lambda: None if self._is_ready else "starting or stopping",
+            look=self._look_at_state(acceptor),
         )
         admin = AdminServer(watch)
         try:
@@ -278,16 +280,15 @@ class Server:
             return
         self._stack.push_async_callback(admin.stop)
 
-    def _metrics_of(self, acceptor: Acceptor) -> Callable[[], str]:
+    def _look_at_state(self, acceptor: Acceptor) -> Callable[[], Iterator[None]]:
         clock, state = self._world.clock, StateMetrics(self.registry)
         started_ms = clock.monotonic_ms()
 
-        def metrics() -> str:
-            now_ms = clock.monotonic_ms()
-            state.look(self.broker, [each.listener for each in acceptor.connections], now_ms - started_ms)
-            return self.registry.text(now_ms)
+        def look() -> Iterator[None]:
+            listeners = [each.listener for each in acceptor.connections]
+            return state.look(self.broker, listeners, clock.monotonic_ms() - started_ms)
 
-        return metrics
+        return look
 
     def _register(self, store: EmbeddedStore, broker_id: int, endpoints: tuple[model.Endpoint, ...]) -> None:
         me = model.Broker(broker_id, endpoints, rack=self.settings.broker_rack, features=tuple(SUPPORTED))

@@ -1,11 +1,12 @@
 """What is so right now, looked up when somebody asks: partitions, groups, connections, sizes of logs, uptime.
 
     state = StateMetrics(registry)
-    state.look(broker, listeners=["PLAINTEXT", ...], uptime_ms=...)       # before the text of the registry is made
+    for _ in state.look(broker, listeners=["PLAINTEXT", ...], uptime_ms=...): ...     # before the registry is read
 
 1. The names are those that dashboards for Kafka have (kafka_server_replicamanager_*, kafka_log_log_size,
    kafka_controller_kafkacontroller_*, kafka_coordinator_group_groupmetadatamanager_*); others begin with ottla_.
-2. Nothing is kept while records are served: one look counts everything, in one pass over partitions and groups.
+2. Nothing is kept while records are served: one look counts everything, STEP partitions or groups at a time, so that
+   requests have their turns between.
 3. Labels are bounded: kafka_log_log_size has LOGS_LIMIT partitions, the largest ones, and one __other__ for the rest,
    so that the sum is right; states and listeners are few.
 """
@@ -13,20 +14,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from heapq import nlargest
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ottla.broker.coordinators.groups.consumer.state import ConsumerGroupState
-from ottla.broker.coordinators.groups.group import Group, GroupKind
+from ottla.broker.coordinators.groups.group import GroupKind
 from ottla.broker.coordinators.groups.state import GroupState
 from ottla.cluster.model import NO_LEADER
 from ottla.metrics import OTHER, Family, Gauge, Registry
+from ottla.values import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
+T = TypeVar("T")
+
 LOGS_LIMIT: Final = 1_000
+STEP: Final = 250
 
 _REPLICAS: Final = "kafka.server:ReplicaManager", "kafka_server_replicamanager_"
 _CONTROLLER: Final = "kafka.controller:KafkaController", "kafka_controller_kafkacontroller_"
@@ -84,41 +89,47 @@ class StateMetrics:
             exposed="ottla_broker_uptime_seconds",
         ).of()
 
-    def look(self, broker: Broker, listeners: Iterable[str], uptime_ms: float) -> None:
+    def look(self, broker: Broker, listeners: Iterable[str], uptime_ms: float) -> Iterator[None]:
         """Count everything; `listeners` has the listener of every open connection."""
-        counts = Counter(_partition_counts(broker))
-        counts.update(_cluster_counts(broker))
-        groups = [group for _, shard in broker.groups.runtime.shards() for group in shard.groups.values()]
-        counts.update(_group_counts(groups))
+        counts: Counter[str] = Counter(ActiveControllerCount=int(broker.image.controller_id == broker.id))
+        yield from _look_at_partitions(broker, counts)
+        yield from _look_at_cluster(broker, counts)
+        consumer: Counter[str] = Counter()
+        yield from _look_at_groups(broker, counts, consumer)
         for name, gauge in self._counts.items():
             gauge.value = counts[name]
-        consumer = Counter(each.state_name for each in groups if each.kind is GroupKind.CONSUMER)
         for state in ConsumerGroupState:
             self._consumer_groups.of(state.value).value = consumer[state.value]
         self._look_at_connections(Counter(listeners), [each.name for each in broker.settings.endpoints])
-        self._look_at_logs(broker)
+        yield from self._look_at_logs(broker)
         self._uptime.value = round(uptime_ms / 1000, 3)
 
     def _look_at_connections(self, open_now: Counter[str], names: Collection[str]) -> None:
         for name in names:
             self._connections.of(name).value = open_now[name]
 
-    def _look_at_logs(self, broker: Broker) -> None:
-        sizes = {
-            (each.name.topic, str(each.name.partition)): each.log.size_bytes
-            for each in broker.replicas
-            if each.offline is None
-        }
-        shown = dict(
-            sizes.items() if len(sizes) <= LOGS_LIMIT else nlargest(LOGS_LIMIT, sizes.items(), lambda it: it[1])
-        )
-        rest = sum(sizes.values()) - sum(shown.values())
-        if len(shown) < len(sizes):
-            shown[OTHER, OTHER] = rest
+    def _look_at_logs(self, broker: Broker) -> Iterator[None]:
+        sizes: dict[tuple[str, ...], int] = {}
+        for some in in_steps(broker.replicas):
+            for each in some:
+                if each.offline is None:
+                    sizes[each.name.topic, str(each.name.partition)] = each.log.size_bytes
+            yield
+        shown = sizes
+        if len(sizes) > LOGS_LIMIT:
+            shown = dict(nlargest(LOGS_LIMIT, sizes.items(), lambda item: item[1]))
+            shown[OTHER, OTHER] = sum(sizes.values()) - sum(shown.values())
         _show(self._sizes, shown)
 
 
-def _show(family: Family[Gauge], values: dict[tuple[str, ...], int] | dict[tuple[str, str], int]) -> None:
+def in_steps(items: Iterable[T]) -> Iterator[list[T]]:
+    """STEP at a time, of those that are there now."""
+    waiting = list(items)
+    for start in range(0, len(waiting), STEP):
+        yield waiting[start : start + STEP]
+
+
+def _show(family: Family[Gauge], values: dict[tuple[str, ...], int]) -> None:
     """These series and no others."""
     for labels, _ in family.series():
         if labels not in values:
@@ -127,36 +138,40 @@ def _show(family: Family[Gauge], values: dict[tuple[str, ...], int] | dict[tuple
         family.of(*labels).value = value
 
 
-def _partition_counts(broker: Broker) -> dict[str, int]:
-    replicas = list(broker.replicas)
-    led = [each for each in replicas if each.is_leader]
-    under = [
-        each for each in led if each.in_sync_count < len(_replicas_of(broker, each.name.topic, each.name.partition))
-    ]
-    return {
-        "PartitionCount": len(replicas),
-        "LeaderCount": len(led),
-        "UnderReplicatedPartitions": len(under),
-        "UnderMinIsrPartitionCount": sum(each.in_sync_count < each.min_in_sync_count for each in led),
-        "OfflineReplicaCount": sum(each.offline is not None for each in replicas),
-    }
+def _look_at_partitions(broker: Broker, counts: Counter[str]) -> Iterator[None]:
+    for some in in_steps(broker.replicas):
+        led = [each for each in some if each.is_leader]
+        counts["PartitionCount"] += len(some)
+        counts["LeaderCount"] += len(led)
+        counts["UnderReplicatedPartitions"] += sum(
+            each.in_sync_count < _replica_count(broker, each.name) for each in led
+        )
+        counts["UnderMinIsrPartitionCount"] += sum(each.in_sync_count < each.min_in_sync_count for each in led)
+        counts["OfflineReplicaCount"] += sum(each.offline is not None for each in some)
+        yield
 
 
-def _replicas_of(broker: Broker, topic: str, index: int) -> Collection[int]:
-    state = broker.image.partition(topic, index)
-    return () if state is None else state.replicas
+def _replica_count(broker: Broker, name: TopicPartition) -> int:
+    state = broker.image.partition(name.topic, name.partition)
+    return 0 if state is None else len(state.replicas)
 
 
-def _cluster_counts(broker: Broker) -> dict[str, int]:
-    leaders = [partition.leader for _, partition in broker.image.partitions()]
-    return {
-        "ActiveControllerCount": int(broker.image.controller_id == broker.id),
-        "GlobalTopicCount": len(list(broker.image.topics())),
-        "GlobalPartitionCount": len(leaders),
-        "OfflinePartitionsCount": leaders.count(NO_LEADER),
-    }
+def _look_at_cluster(broker: Broker, counts: Counter[str]) -> Iterator[None]:
+    image = broker.image
+    for some in in_steps(image.topics()):
+        for name in some:
+            topic = image.topic(name)
+            leaders = [] if topic is None else [partition.leader for partition in topic.partitions]
+            counts["GlobalTopicCount"] += 1
+            counts["GlobalPartitionCount"] += len(leaders)
+            counts["OfflinePartitionsCount"] += leaders.count(NO_LEADER)
+        yield
 
 
-def _group_counts(groups: Collection[Group]) -> dict[str, int]:
-    classic = Counter(each.state_name for each in groups if each.kind is GroupKind.CLASSIC)
-    return {"NumGroups": len(groups), **{f"NumGroups{state}": count for state, count in classic.items()}}
+def _look_at_groups(broker: Broker, counts: Counter[str], consumer: Counter[str]) -> Iterator[None]:
+    for _, shard in list(broker.groups.runtime.shards()):
+        for some in in_steps(shard.groups.values()):
+            counts["NumGroups"] += len(some)
+            counts.update(f"NumGroups{each.state_name}" for each in some if each.kind is GroupKind.CLASSIC)
+            consumer.update(each.state_name for each in some if each.kind is GroupKind.CONSUMER)
+            yield

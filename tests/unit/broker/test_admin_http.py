@@ -162,6 +162,22 @@ def test_connections_are_limited_and_their_places_come_back():
     run(scenario)
 
 
+def test_what_is_told_is_looked_up_in_steps_before():
+    seen = []
+
+    def look():
+        for step in range(3):
+            seen.append(step)
+            yield
+
+    async def scenario(host, port, server):
+        assert b" 200 " in await exchange(host, port, b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert seen == []
+        assert (await exchange(host, port, METRICS)).endswith(b"[0, 1, 2]")
+
+    run(scenario, watch=Watch(lambda: str(seen), lambda: None, look))
+
+
 def test_a_fault_in_the_metrics_is_an_answer_and_a_log_line(caplog):
     async def scenario(host, port, server):
         received = await exchange(host, port, METRICS)

@@ -22,7 +22,8 @@ def told():
     state = StateMetrics(registry)
 
     def look(broker, *connections, uptime_ms=1500):
-        state.look(broker.broker, connections, uptime_ms)
+        for _ in state.look(broker.broker, connections, uptime_ms):
+            pass
         lines = [line for line in registry.text(0).splitlines() if not line.startswith("#")]
         return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 
@@ -84,6 +85,15 @@ def test_the_largest_logs_are_told_and_the_others_together(broker, told, batch, 
     assert found['kafka_log_log_size{topic="large",partition="0"}'] == sizes["large"]
     assert found['kafka_log_log_size{topic="__other__",partition="__other__"}'] == sizes["small"]
     assert len([name for name in found if name.startswith("kafka_log_log_size")]) == 2
+
+
+def test_many_partitions_are_looked_at_in_steps(broker, monkeypatch):
+    monkeypatch.setattr(state_metrics, "STEP", 2)
+    broker.create_topic("orders", 5)
+    registry = Registry()
+    steps = list(StateMetrics(registry).look(broker.broker, [], 0))
+    assert len(steps) >= 2 * 3, "five partitions are three steps, once for their states and once for their sizes"
+    assert "kafka_server_replicamanager_partitioncount 5" in registry.text(0)
 
 
 def test_a_deleted_topic_is_no_longer_told(broker, told):
