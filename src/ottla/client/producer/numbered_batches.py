@@ -4,6 +4,9 @@ The half of transactions.py that has to do with records. The rules about numbers
 producer: where a gap cannot be closed an idempotent producer bumps its epoch by itself (KIP-360) and numbers again
 what is on its way; a transactional one aborts, and the epoch is bumped when the transaction ends.
 
+A refusal says something about one attempt only: an earlier one, whose answer was lost, may be in the log. Then what
+follows keeps its numbers until the broker's answers tell; to number it again could write it twice.
+
 An error that leaves a batch without its records in the log is fatal (FATAL_FOR_BATCHES) or aborts the transaction. A
 retriable one whose retries ran out aborts, too: committing without those records would be a lie.
 """
@@ -17,9 +20,13 @@ from ottla.client.producer.transaction_life import TransactionLife
 from ottla.client.producer.transaction_states import ProducerIdentity, RecordsUnaccounted, TransactionState
 from ottla.errors import (
     ClusterAuthorizationFailed,
+    ConcurrentTransactions,
+    CorruptMessage,
     IllegalMove,
     InvalidProducerIdMapping,
     InvalidTxnState,
+    MessageTooLarge,
+    NotEnoughReplicas,
     OttlaError,
     OutOfOrderSequenceNumber,
     ProducerFenced,
@@ -41,6 +48,17 @@ FATAL_FOR_BATCHES: Final = (
     UnsupportedVersion,
     InvalidProducerIdMapping,
 )
+
+NOT_WRITTEN: Final = (
+    OutOfOrderSequenceNumber,
+    UnknownProducerId,
+    NotEnoughReplicas,
+    ConcurrentTransactions,
+    CorruptMessage,
+    MessageTooLarge,
+)
+"""Errors of an attempt that certainly left nothing in the log. Of the others nobody knows: a leader that moved or a
+connection that broke may have taken the batch first."""
 
 _S = TransactionState
 
@@ -101,61 +119,70 @@ class NumberedBatches(TransactionLife):
             retry = self._sequences.after_unknown_producer(partition, stamp, log_start_offset, transactional)
         elif isinstance(error, OutOfOrderSequenceNumber):
             retry = self._sequences.after_out_of_order(partition, stamp, transactional=self.is_transactional)
+        if not isinstance(error, NOT_WRITTEN):
+            stamp.may_be_written = True
+        stamp.at_rest = True
         if retry is Retry.AFTER_BUMP:
-            self._request_bump(partition)
+            self._request_bump(partition, stamp.base_sequence)
         return retry is not Retry.NO or error.retriable
 
     def batch_failed(
         self, partition: TopicPartition, stamp: Stamp | None, error: OttlaError, *, adjust_sequences: bool
     ) -> None:
-        """The batch is given up. `adjust_sequences`: the broker refused it for good, so it certainly is not in the log
-        (false for time-outs and exhausted retries). `stamp` None: it was never drained."""
+        """The batch is given up. `adjust_sequences`: the broker refused this attempt for good (false for time-outs and
+        exhausted retries). `stamp` None: it was never drained."""
         self._note_failure(error)
+        if stamp is None:
+            return
         numbers = self._sequences.of(partition)
-        if stamp is not None:
-            numbers.forget(stamp)
+        numbers.forget(stamp)
         if self.has_fatal_error:
             return
         if isinstance(error, UnknownProducerId):
             self._sequences.reset(partition)
-        elif not self.is_transactional and (
-            isinstance(error, OutOfOrderSequenceNumber) or (adjust_sequences and stamp is not None)
-        ):
-            self._request_bump(partition)
-        elif adjust_sequences and stamp is not None:
+        elif not adjust_sequences or stamp.may_be_written:
+            # What follows keeps its numbers: if the batch arrived they fit, if not the broker will say so.
+            self._sequences.mark_unresolved(partition, stamp)
+        elif self.is_transactional:
             numbers.close_gap(stamp)
+        else:
+            self._request_bump(partition, stamp.base_sequence)
 
     def mark_unresolved(self, partition: TopicPartition, stamp: Stamp) -> None:
-        """The batch was sent at least once and expired without an answer; call after batch_failed."""
+        """The batch was sent at least once and expired without an answer. batch_failed says so by itself; to say it
+        twice does no harm."""
         self._sequences.mark_unresolved(partition, stamp)
 
     # --- epochs ------------------------------------------------------------------------------------------------------
 
     def _bump_idempotent_epoch(self, identity: ProducerIdentity) -> None:
-        self._bump_required = False
-        if identity.epoch >= LAST_EPOCH:
+        """Number calm partitions again under the next epoch; the others follow when they are calm."""
+        calm = {partition for partition in self._to_rewrite if self._sequences.of(partition).is_calm}
+        if not calm:
+            return
+        if identity.epoch < LAST_EPOCH:
+            self.identity = ProducerIdentity(identity.producer_id, identity.epoch + 1)
+            self._rewrite_sequences(calm, self.identity)
+        elif calm == self._to_rewrite:
             # The numbers are rewritten when the new id is there; until then nothing may be sent.
             self.identity = None
             self._move(_S.UNINITIALIZED)
-            return
-        self.identity = ProducerIdentity(identity.producer_id, identity.epoch + 1)
-        self._rewrite_sequences(self.identity)
 
-    def _rewrite_sequences(self, identity: ProducerIdentity) -> None:
-        partitions, self._to_rewrite = self._to_rewrite, set()
+    def _rewrite_sequences(self, partitions: set[TopicPartition], identity: ProducerIdentity) -> None:
+        self._to_rewrite = self._to_rewrite - partitions
         for partition in partitions:
             self._sequences.of(partition).start_over(identity)
 
-    def _request_bump(self, partition: TopicPartition) -> None:
-        self._bump_required = True
+    def _request_bump(self, partition: TopicPartition, gap_at: int) -> None:
         self._to_rewrite.add(partition)
+        self._sequences.of(partition).found_gap(gap_at)
 
     def _resolve_sequences(self) -> None:
         for partition in self._sequences.take_lost():
             if self.is_transactional:
                 self._fail_abortable_or_for_good(RecordsUnaccounted(str(partition)))
             else:
-                self._request_bump(partition)
+                self._request_bump(partition, self._sequences.of(partition).next_sequence)
 
     # --- errors ------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,10 @@
    change between two attempts (`was_reset`), when the epoch was bumped or an earlier batch was given up.
 3. A partition moves to a new identity only when nothing of the old one is on its way, or when its stamps are
    rewritten as a whole.
-4. A batch that was sent and then expired leaves its partition unresolved: nobody knows whether the broker has it. No
+4. A gap is a place where records will never come: the broker takes nothing after it in this epoch. What is before it
+   is brought to its end with the old numbers; what is after it rests, and when nothing of it is on the wire any more it
+   is numbered again under the next epoch. To number a batch again that may be in the log would write it twice.
+5. A batch that was sent and then expired leaves its partition unresolved: nobody knows whether the broker has it. No
    new stamps are given until later acknowledgements prove that it arrived, or the epoch is bumped.
 """
 
@@ -38,13 +41,15 @@ def is_later(sequence: int, other: int) -> bool:
 class Stamp:
     """What a batch header says of its producer; owned by the sequences, read by the sender at each attempt."""
 
-    __slots__ = ("base_sequence", "epoch", "producer_id", "record_count", "was_reset")
+    __slots__ = ("at_rest", "base_sequence", "epoch", "may_be_written", "producer_id", "record_count", "was_reset")
 
     def __init__(self, identity: ProducerIdentity, base_sequence: int, record_count: int) -> None:
         self.producer_id, self.epoch = identity
         self.base_sequence = base_sequence
         self.record_count = record_count
         self.was_reset = False
+        self.at_rest = False  # answered with an error and not sent again yet
+        self.may_be_written = False  # an attempt with these numbers ended without a certain answer
 
     @property
     def last_sequence(self) -> int:
@@ -58,6 +63,7 @@ class Stamp:
         self.producer_id, self.epoch = identity
         self.base_sequence = base_sequence
         self.was_reset = True
+        self.may_be_written = False
 
     def __repr__(self) -> str:
         return f"<Stamp {self.producer_id}/{self.epoch} {self.base_sequence}+{self.record_count}>"
@@ -66,7 +72,15 @@ class Stamp:
 class PartitionSequences:
     """The numbers of one partition."""
 
-    __slots__ = ("identity", "in_flight", "last_acked", "last_acked_offset", "next_sequence", "unresolved_until")
+    __slots__ = (
+        "gap_at",
+        "identity",
+        "in_flight",
+        "last_acked",
+        "last_acked_offset",
+        "next_sequence",
+        "unresolved_until",
+    )
 
     def __init__(self) -> None:
         self.identity: ProducerIdentity | None = None
@@ -75,6 +89,7 @@ class PartitionSequences:
         self.last_acked_offset = NO_OFFSET
         self.in_flight: list[Stamp] = []
         self.unresolved_until: int | None = None
+        self.gap_at: int | None = None
 
     def stamp(self, identity: ProducerIdentity, record_count: int) -> Stamp:
         """The next batch; a partition with nothing on its way moves to `identity` first."""
@@ -94,7 +109,7 @@ class PartitionSequences:
         self.identity = identity
         self.next_sequence = sequence
         self.last_acked = NO_SEQUENCE
-        self.unresolved_until = None
+        self.unresolved_until = self.gap_at = None
 
     def acknowledged(self, stamp: Stamp, base_offset: int) -> None:
         if stamp.identity == self.identity:
@@ -121,6 +136,7 @@ class PartitionSequences:
         parts, sequence = [], stamp.base_sequence
         for count in record_counts:
             parts.append(Stamp(stamp.identity, sequence, count))
+            parts[-1].may_be_written, parts[-1].at_rest = stamp.may_be_written, True
             sequence = sequence_after(sequence, count)
         place = next((place for place, other in enumerate(self.in_flight) if other is stamp), None)
         if place is not None:
@@ -130,6 +146,19 @@ class PartitionSequences:
     def is_next(self, sequence: int) -> bool:
         """Whether `sequence` directly follows the last one the broker acknowledged."""
         return sequence == (0 if self.last_acked == NO_SEQUENCE else sequence_after(self.last_acked, 1))
+
+    def found_gap(self, sequence: int) -> None:
+        """Nothing from `sequence` on is in the log, or will be with the numbers it has."""
+        if self.gap_at is None or is_later(self.gap_at, sequence):
+            self.gap_at = sequence
+
+    def is_behind_gap(self, stamp: Stamp) -> bool:
+        return self.gap_at is not None and not is_later(self.gap_at, stamp.base_sequence)
+
+    @property
+    def is_calm(self) -> bool:
+        """Everything on its way can be numbered again: it is behind the gap, and none of it on the wire."""
+        return all(stamp.at_rest and self.is_behind_gap(stamp) for stamp in self.in_flight)
 
     def mark_unresolved(self, expired: Stamp) -> None:
         following = sequence_after(expired.last_sequence, 1)
@@ -170,8 +199,12 @@ class Sequences:
         numbers = self.of(partition)
         if stamp is not None:
             # Retries go in order, one at a time: the broker takes nothing after a gap.
-            return not numbers.in_flight or numbers.in_flight[0] is stamp
-        if numbers.unresolved_until is not None:
+            may_go = not numbers.in_flight or numbers.in_flight[0] is stamp
+            if may_go and stamp.at_rest and numbers.is_behind_gap(stamp):
+                return False  # it gets new numbers first
+            stamp.at_rest = stamp.at_rest and not may_go
+            return may_go
+        if numbers.unresolved_until is not None or numbers.gap_at is not None:
             return False
         return not numbers.in_flight or numbers.identity == identity
 
@@ -212,9 +245,10 @@ class Sequences:
         """OUT_OF_ORDER_SEQUENCE_NUMBER: something before this batch is missing."""
         numbers = self.of(partition)
         unresolved = numbers.unresolved_until
-        if unresolved is None and (stamp.was_reset or not numbers.is_next(stamp.base_sequence)):
+        if unresolved is None and not numbers.is_next(stamp.base_sequence):
             return Retry.YES  # what is missing is still being tried; this one fits in after it
         if transactional:
-            return Retry.NO
+            # The answer may be to the numbers it had before.
+            return Retry.YES if unresolved is None and stamp.was_reset else Retry.NO
         is_gap = unresolved is None or unresolved == stamp.base_sequence
         return Retry.AFTER_BUMP if is_gap else Retry.YES

@@ -359,14 +359,14 @@ class TransactionManager(NumberedBatches):
             self._sequences.reset_all()
         if kind is Kind.INIT_PRODUCER_ID:
             self.is_v2 = self.is_transactional and self._finalized_version >= 2
-        self._rewrite_sequences(identity)
+        self._rewrite_sequences(self._to_rewrite, identity)
 
     # --- idempotence -------------------------------------------------------------------------------------------------
 
     def _ensure_idempotent_identity(self, now_ms: float) -> None:
         if self.is_transactional:
             return
-        if self._bump_required and self.identity is not None:
+        if self._to_rewrite and self.identity is not None:
             self._bump_idempotent_epoch(self.identity)
         if self.identity is None and self.state is _S.UNINITIALIZED and now_ms >= self._retry_identity_ms:
             self._move(_S.INITIALIZING)

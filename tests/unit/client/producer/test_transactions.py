@@ -198,13 +198,46 @@ def test_a_refused_batch_bumps_the_epoch_and_renumbers_what_follows():
     elsewhere = manager.stamp(B, 1)
     manager.batch_failed(A, first, MessageTooLarge(), adjust_sequences=True)
     manager.settle(0)
+    assert manager.identity == ProducerIdentity(7, 0)  # the second is on the wire, and nobody knows its answer yet
+    assert manager.can_retry(A, second, OutOfOrderSequenceNumber())
+    assert not manager.may_drain(A, second)
+    manager.settle(0)
     assert manager.identity == ProducerIdentity(7, 1)
+    assert manager.may_drain(A, second)
     assert (second.base_sequence, second.epoch, second.was_reset) == (0, 1, True)
     assert (elsewhere.epoch, elsewhere.was_reset) == (0, False)
     assert not manager.may_drain(B, None)  # nothing new before the old epoch is done there
     manager.batch_acknowledged(B, elsewhere)
     assert manager.may_drain(B, None)
     assert manager.stamp(B, 1).epoch == 1
+
+
+def test_what_is_before_a_gap_is_brought_to_its_end_with_its_old_numbers():
+    manager = idempotent()
+    first, second, third = manager.stamp(A, 1), manager.stamp(A, 1), manager.stamp(A, 1)
+    assert manager.can_retry(A, first, ConnectionClosed())
+    assert manager.can_retry(A, third, OutOfOrderSequenceNumber())
+    manager.batch_failed(A, second, MessageTooLarge(), adjust_sequences=True)
+    manager.settle(0)
+    assert manager.identity.epoch == 0
+    assert manager.may_drain(A, first)  # it may be in the log already: with other numbers it would be there twice
+    manager.batch_acknowledged(A, first, 0)
+    manager.settle(0)
+    assert (third.epoch, third.base_sequence) == (1, 0)
+
+
+def test_a_batch_refused_after_a_lost_answer_may_be_in_the_log_so_nothing_is_renumbered():
+    manager = idempotent()
+    first, second = manager.stamp(A, 1), manager.stamp(A, 1)
+    for stamp in (first, second):
+        assert manager.can_retry(A, stamp, ConnectionClosed())
+    manager.batch_failed(A, first, MessageTooLarge(), adjust_sequences=True)
+    manager.settle(0)
+    assert manager.may_drain(A, second)
+    assert (second.epoch, second.base_sequence) == (0, 1)
+    manager.batch_acknowledged(A, second, 1)
+    manager.settle(0)
+    assert manager.identity.epoch == 0
 
 
 def test_an_expired_batch_blocks_its_partition_until_a_later_one_proves_it_arrived():
@@ -234,6 +267,7 @@ def test_the_last_epoch_is_followed_by_a_new_producer_id_and_renumbered_batches(
     manager.answer(identity(7, 2**15 - 1))
     first, second = manager.stamp(A, 1), manager.stamp(A, 1)
     manager.batch_failed(A, first, MessageTooLarge(), adjust_sequences=True)
+    assert manager.can_retry(A, second, OutOfOrderSequenceNumber())
     planned = manager.turn()
     assert planned.kind is Kind.INIT_PRODUCER_ID
     assert not manager.may_drain(A, second)
