@@ -13,9 +13,10 @@
 4. A frame stays valid for as long as somebody holds it. Small frames are slices of a chunk, and a chunk is used
    again only when no slice of it is held; otherwise a new chunk is taken and the old one lives on in its slices.
    A frame that would fill half a chunk gets memory of its own, exactly as large as itself, and the socket is read
-   straight into it: these are the bytes that are written to the file later. Memory of that kind is used again by
-   whoever needs some next (SPARES_LIMIT pieces are kept, for all readers), because fresh memory costs more than the
-   bytes that go into it.
+   straight into it: these are the bytes that are written to the file later. What came before its size was known is
+   copied; so after a big frame, which another one often follows, only PEEK_BYTES are lent to find out. Memory of that
+   kind is used again by whoever needs some next (SPARES_LIMIT pieces are kept, for all readers), because fresh memory
+   costs more than the bytes that go into it.
 
 Made for asyncio.BufferedProtocol: `get_buffer` lends memory, `received` takes it back. The lender of the memory may
 not resize it before the loop let go of it, and uvloop lets go only after `buffer_updated` has returned; so memory
@@ -39,6 +40,7 @@ REQUEST_SIZE_LIMIT_BYTES: Final = 104_857_600
 CHUNK_BYTES: Final = 131_072
 FIRST_CHUNK_BYTES: Final = 4_096
 GROWTH_BYTES: Final = 65_536
+PEEK_BYTES: Final = 4_096
 SPARES_LIMIT: Final = 8
 SPARE_LIMIT_BYTES: Final = 1_114_112
 """One megabyte and what a request has around it."""
@@ -76,6 +78,7 @@ class FrameReader:
         "_big",
         "_big_filled",
         "_big_size",
+        "_big_was_last",
         "_broken",
         "_chunk",
         "_chunk_bytes",
@@ -98,6 +101,7 @@ class FrameReader:
         self._big: bytearray | None = None
         self._big_filled = 0
         self._big_size = 0
+        self._big_was_last = False
         self._broken: OttlaError | None = None
 
     @property
@@ -118,6 +122,8 @@ class FrameReader:
             return self._big_room(self._big)
         if self._must_move():
             self._take_chunk()
+        if self._big_was_last and self._start == self._end:
+            return self._view[self._end : -1][:PEEK_BYTES]
         return self._view[self._end : -1]
 
     def received(self, nbytes: int) -> list[memoryview]:
@@ -149,6 +155,7 @@ class FrameReader:
             frames.append(view[start + SIZE.size : stop])
             start = stop
         self._start = start
+        self._big_was_last = False
         return frames
 
     def _bad_size(self, size: int) -> OttlaError:
@@ -198,7 +205,7 @@ class FrameReader:
         self._big_filled += nbytes
         if self._big_filled < self._big_size:
             return []
-        self._big, self._big_filled = None, 0
+        self._big, self._big_filled, self._big_was_last = None, 0, True
         if len(big) <= SPARE_LIMIT_BYTES:
             _spares.append(big)
         return [memoryview(big)]

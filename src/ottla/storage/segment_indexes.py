@@ -71,11 +71,13 @@ class SegmentIndexes:
     def note(self, batches: Iterable[AppendedBatch], position: int) -> int:
         """Take note of batches that stand one after the other, and give those an entry that are far enough from the
         last one; gives the position after them."""
-        latest, since_bytes = self.max_timestamp, self._bytes_since_entry
+        latest, since_bytes, interval_bytes = self.max_timestamp, self._bytes_since_entry, self._interval_bytes
+        latest_ms = latest[0]
         for batch in batches:
-            if batch.max_timestamp_ms > latest[0]:
-                latest = TimestampOffset(batch.max_timestamp_ms, batch.last_offset)
-            if since_bytes > self._interval_bytes:
+            if batch.max_timestamp_ms > latest_ms:
+                latest_ms = batch.max_timestamp_ms
+                latest = TimestampOffset(latest_ms, batch.last_offset)
+            if since_bytes > interval_bytes:
                 self._enter(batch.last_offset, position, latest)
                 since_bytes = 0
             size_bytes = batch.size_bytes

@@ -25,6 +25,7 @@ OURS = {each.name: each for each in BrokerSettings.declared()}
 OTHER_DEFAULT = {
     *("listeners", "log.dir", "node.id", "process.roles", "controller.listener.names"),
     *("metric.reporters", "principal.builder.class"),
+    *("socket.send.buffer.bytes", "socket.receive.buffer.bytes"),
     *("sasl.oauthbearer.jwt.retriever.class", "sasl.oauthbearer.jwt.validator.class"),
 }
 # Kafka takes these as they come and fails later, or has no bound because it reads the text elsewhere.

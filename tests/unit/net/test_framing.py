@@ -14,6 +14,7 @@ from ottla.errors import FrameTooLarge, MalformedMessage
 from ottla.net.framing import (
     FIRST_CHUNK_BYTES,
     GROWTH_BYTES,
+    PEEK_BYTES,
     SIZE,
     FrameReader,
     _spares,
@@ -236,3 +237,24 @@ def test_the_memory_of_a_big_frame_is_used_again_once_nobody_holds_it() -> None:
     (third,) = feed(FrameReader(chunk_bytes=64), wire(b"c" * 600))
     assert third.obj is memory
     assert (second, third) == (b"b" * 400, b"c" * 600)
+
+
+def test_after_a_big_frame_little_is_lent_until_the_next_size_is_known():
+    reader = FrameReader(chunk_bytes=64_000)
+
+    def feed(data):
+        frames = []
+        while data:
+            room = reader.get_buffer()
+            taken = min(len(room), len(data))
+            room[:taken] = data[:taken]
+            room.release()
+            frames += [bytes(each) for each in reader.received(taken)]
+            data = data[taken:]
+        return frames
+
+    big, small = bytes(50_000), b"small"
+    assert feed(wire(big)) == [big]
+    assert len(reader.get_buffer()) <= PEEK_BYTES
+    assert feed(wire(big, small)) == [big, small]
+    assert feed(wire(small)) == [small]

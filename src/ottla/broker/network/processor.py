@@ -162,6 +162,9 @@ class Connection:
             return True
         if answers is None:
             return False
+        if self._link.writable and all(type(answer) is list and len(answer) == 1 for answer, _ in answers):
+            self._link.write([part for answer, _ in answers for part in (SIZE.pack(len(answer[0])), answer[0])])
+            return True
         for answer, size_bytes in answers:
             self._take(answer, size_bytes, None if self.is_idle else self._order.arrived(size_bytes))
         return True

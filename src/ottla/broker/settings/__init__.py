@@ -10,7 +10,8 @@ The groups lie side by side in this package, one file per theme; the groups of t
 1. Names are those of Apache Kafka 4.3, and of 3.9 where a cluster on ZooKeeper needs them. A name that nobody knows is
    an error with the nearest one; so is one that was given up, with what to do instead.
 2. Defaults are Kafka's, but for: listeners (loopback only), log.dir (under the user's home), what names a Java class,
-   and on a broker without ZooKeeper one replica for the internal topics (Kafka's 3 would hang there).
+   the sizes of socket buffers (left to the system, docs/decisions/0009), and on a broker without ZooKeeper one replica
+   for the internal topics (Kafka's 3 would hang there).
 3. A listener that others can reach and that asks for no login is refused unless ottla.allow.insecure.listeners=true.
 4. What is set and has no effect is named in a warning, see without_effect.py; what would only seem to protect is
    refused.

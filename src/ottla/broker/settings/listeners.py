@@ -105,7 +105,7 @@ class ListenerSettings(Settings):
     socket_send_buffer_bytes = setting(
         "socket.send.buffer.bytes",
         int,
-        default=102_400,
+        default=-1,
         at_least=-1,
         unit="bytes",
         importance="high",
@@ -114,7 +114,7 @@ class ListenerSettings(Settings):
     socket_receive_buffer_bytes = setting(
         "socket.receive.buffer.bytes",
         int,
-        default=102_400,
+        default=-1,
         at_least=-1,
         unit="bytes",
         importance="high",
