@@ -3,7 +3,7 @@
 1. A connection is made when it is first used, and made anew when the node has moved to another address.
 2. `attempt` tries to connect once: ready, or the reason why not. While a node is backing off there is no attempt and
    the last reason is raised at once; so whoever tries again must wait a little in between.
-3. The owner is told of every change of state (`on_change`), and can wait for the next one.
+3. The owner is told of every change of state (`on_change`, with the state before), and can wait for the next one.
 4. An error says which broker, where, and who told us that address.
 
 Belongs to one event loop.
@@ -18,10 +18,11 @@ import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from ottla.client.closed import ClientClosed
 from ottla.client.connection_options import ConnectionOptions
 from ottla.clock import Clock
 from ottla.errors import ConnectionClosed, NotConnected, OttlaError
-from ottla.net.decisions import Decision
+from ottla.net.decisions import Decision, Send
 from ottla.net.node import NodeConnection
 from ottla.net.peer import Peer, State
 from ottla.net.transport import LinkSettings, Transport
@@ -68,7 +69,7 @@ class WatchedConnection(NodeConnection):
         node: Node,
         peer: Peer,
         *,
-        on_change: Callable[[WatchedConnection], None],
+        on_change: Callable[[WatchedConnection, State], None],
         transport: Transport,
         clock: Clock,
         tls: ssl.SSLContext | None = None,
@@ -78,6 +79,8 @@ class WatchedConnection(NodeConnection):
         super().__init__(peer, transport=transport, clock=clock, tls=tls, link_settings=link_settings)
         self.node = node
         self.throttled_until_ms = -math.inf
+        self.bytes_in = 0
+        self.bytes_out = 0
         self.was_ready = False
         self.was_answered = False
         self._watch_clock = clock
@@ -95,13 +98,20 @@ class WatchedConnection(NodeConnection):
 
     def happened(self, event: Callable[..., list[Decision]], *arguments: Any, **named: Any) -> None:
         before = self.peer.state
+        if arguments and isinstance(arguments[0], memoryview):
+            self.bytes_in += len(arguments[0])
         super().happened(event, *arguments, **named)
         if self.peer.state is not before:
             self.was_ready = self.was_ready or self.is_ready
             for watcher in self._watchers:
                 if not watcher.done():
                     watcher.set_result(None)
-            self._on_change(self)
+            self._on_change(self, before)
+
+    def _act(self, decision: Decision) -> None:
+        if isinstance(decision, Send):
+            self.bytes_out += sum(map(len, decision.buffers))
+        super()._act(decision)
 
     async def attempt(self, timeout_ms: float) -> None:
         """Be ready, with at most one attempt to connect; raises why not."""
@@ -141,7 +151,7 @@ class WatchedConnection(NodeConnection):
 class Connections:
     """One connection per node id."""
 
-    def __init__(self, options: ConnectionOptions, *, on_change: Callable[[WatchedConnection], None]) -> None:
+    def __init__(self, options: ConnectionOptions, *, on_change: Callable[[WatchedConnection, State], None]) -> None:
         self._options = options
         self._on_change = on_change
         self._by_id: dict[int, WatchedConnection] = {}
@@ -153,6 +163,10 @@ class Connections:
 
     def all(self) -> list[WatchedConnection]:
         return list(self._by_id.values())
+
+    def open_count(self) -> int:
+        """Connections that can be used now."""
+        return sum(each.is_ready for each in self._by_id.values())
 
     def of(self, node: Node) -> WatchedConnection:
         """The connection to a node, made if there is none at its address."""
@@ -200,6 +214,8 @@ class Connections:
     def explained(self, connection: WatchedConnection, error: OttlaError) -> OttlaError:
         """The same error with who it is about and what may help."""
         detail = error.detail or error.what
+        if isinstance(error, ClientClosed):
+            return error
         if isinstance(error, NotConnected):
             return NotConnected(f"{self._who(connection)} cannot be reached: {detail}{self._hint(connection, detail)}")
         if isinstance(error, ConnectionClosed) and not connection.was_answered and "SASL" not in self._protocol:

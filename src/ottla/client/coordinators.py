@@ -73,7 +73,7 @@ class Coordinators:
                 attempt += 1
                 if clock.monotonic_ms() + wait_ms >= deadline_ms:
                     raise self._late(kind, key, error) from error
-                await clock.sleep(wait_ms)
+                await self._network.sleep(wait_ms)
 
     async def _ask(self, kind: Kind, key: str, timeout_ms: float) -> Node:
         from ottla.client.network import VersionedRequest

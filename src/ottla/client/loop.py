@@ -23,7 +23,9 @@ import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
-from ottla.errors import OttlaError
+from ottla.client.closed import ClientClosed, ForkedClient
+
+__all__ = ["BackgroundLoop", "ClientClosed", "ForkedClient"]
 
 T = TypeVar("T")
 
@@ -34,15 +36,6 @@ EXIT_LIMIT_S: Final = 1.0
 
 _forks = 0
 _running: Final[weakref.WeakSet[BackgroundLoop]] = weakref.WeakSet()
-
-
-class ForkedClient(OttlaError):
-    """This client was made before the process forked, and its background thread stayed in the parent.
-    Make a new client in the child process, after the fork."""
-
-
-class ClientClosed(OttlaError):
-    """This client is closed. Make a new one."""
 
 
 class BackgroundLoop:

@@ -134,6 +134,10 @@ class Metadata:
         found = self._view.topics.get(topic)
         return found is not None and found.is_internal
 
+    def age_ms(self, now_ms: float) -> float:
+        """How old the last answer is; NaN when there was none."""
+        return now_ms - self._succeeded_ms if self._succeeded_ms > -math.inf else math.nan
+
     # --- wanting ---
 
     def want(self, *topics: str, now_ms: float) -> bool:

@@ -24,10 +24,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeVar
 
+from ottla.client.closed import ClientClosed
 from ottla.client.connection_options import ConnectionOptions, connection_options
-from ottla.client.connections import Connections, WatchedConnection, broker_name
+from ottla.client.connections import Connections, WatchedConnection, broker_name, within
 from ottla.client.coordinators import Coordinators
 from ottla.client.metadata import Metadata, bootstrap_nodes
+from ottla.client.network_metrics import ClientKind, NetworkMetrics
 from ottla.client.refreshing import MetadataKeeper
 from ottla.client.retries import Backoff, RandomSource
 from ottla.client.settings import ClientSettings
@@ -41,6 +43,7 @@ from ottla.errors import (
     RequestTimedOut,
     UnsupportedVersion,
 )
+from ottla.metrics import Registry
 from ottla.net.connection import ApiVersionTable
 from ottla.net.peer import State
 from ottla.net.transport import TcpTransport, Transport
@@ -88,8 +91,10 @@ class NetworkClient:
         self._coordinators = Coordinators(self)
         names = bootstrap if canonical_names else None
         self._keeper = MetadataKeeper(metadata, self._describe, options.clock, canonical_names=names)
+        self._metrics: NetworkMetrics | None = None
         self._features: Mapping[str, int] = {}
         self._features_epoch = -1
+        self._sleepers: set[asyncio.Future[None]] = set()
         self._closed = False
 
     @classmethod
@@ -135,9 +140,27 @@ class NetworkClient:
     async def close(self, *, timeout_ms: float = 5_000) -> None:
         """End everything, within the time given; calling it twice does no harm."""
         self._closed = True
+        for sleeper in self._sleepers:
+            if not sleeper.done():
+                sleeper.set_result(None)
         ending = asyncio.gather(self._keeper.close(), self._connections.close(), return_exceptions=True)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(ending, max(0.0, timeout_ms) / 1000)
+
+    async def sleep(self, duration_ms: float) -> None:
+        """Wait that long before trying again; ClientClosed as soon as the client is closed, so that close need not
+        wait for whoever waits here."""
+        sleeper: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sleepers.add(sleeper)
+        try:
+            await within(sleeper, self.clock, duration_ms)
+        finally:
+            self._sleepers.discard(sleeper)
+        self._refuse_when_closed()
+
+    def _refuse_when_closed(self) -> None:
+        if self._closed:
+            raise ClientClosed()
 
     # --- looking ---
 
@@ -171,6 +194,30 @@ class NetworkClient:
         found = self._connection_if_any(node)
         return 0.0 if found is None else max(0.0, found.throttled_until_ms - self.clock.monotonic_ms())
 
+    # --- measuring ---
+
+    def measure(self, registry: Registry, kind: ClientKind, client_id: str) -> None:
+        """Count connections, requests and bytes in this registry, under Java's names for this kind of client."""
+        metrics = NetworkMetrics(registry, kind, client_id)
+        metrics.gauge("connection-count", "Connections that are open now.", self._connections.open_count)
+        metrics.gauge("metadata-age", "Seconds since the cluster was last described.", self._metadata_age_s)
+        self._metrics = metrics
+
+    def _metadata_age_s(self) -> float:
+        return self.metadata.age_ms(self.clock.monotonic_ms()) / 1000
+
+    def _measure_sent(self, connection: WatchedConnection) -> float:
+        if self._metrics is None:
+            return 0.0
+        now_ms = self.clock.monotonic_ms()
+        self._metrics.sent(connection, now_ms)
+        return now_ms
+
+    def _measure_answered(self, connection: WatchedConnection, began_ms: float) -> None:
+        if self._metrics is not None:
+            now_ms = self.clock.monotonic_ms()
+            self._metrics.answered(connection, now_ms - began_ms, now_ms)
+
     # --- asking ---
 
     async def ready(self, node: Node | int, *, timeout_ms: float | None = None) -> ApiVersionTable:
@@ -186,6 +233,7 @@ class NetworkClient:
                 late = self.clock.monotonic_ms() >= deadline_ms
                 if error.invalid_configuration or late or not await connection.change(deadline_ms):
                     raise self._connections.explained(connection, error) from error
+                self._refuse_when_closed()
 
     async def send(
         self,
@@ -206,6 +254,7 @@ class NetworkClient:
             if isinstance(request, VersionedRequest):
                 version = self._version_for(connection, request.api, version, at_most)
                 request = request.build(version)
+            began_ms = self._measure_sent(connection)
             response = await connection.send(
                 request, version=version, at_most=at_most, timeout_ms=limit_ms, expects_response=expects_response
             )
@@ -213,7 +262,9 @@ class NetworkClient:
             raise self._connections.explained(connection, error) from error
         if response is not None:
             connection.was_answered = True
-            self._mind_throttle(connection, api_of(request), response, version, at_most)
+            self._measure_answered(connection, began_ms)
+            if getattr(response, "throttle_time_ms", 0) > 0:
+                self._mind_throttle(connection, api_of(request), response.throttle_time_ms, version, at_most)
         return response
 
     async def ask_any(
@@ -232,6 +283,8 @@ class NetworkClient:
                 try:
                     left_ms = deadline_ms - self.clock.monotonic_ms()
                     return await self.send(node, request, version=version, at_most=at_most, timeout_ms=left_ms)
+                except ClientClosed:
+                    raise
                 except NotConnected as error:
                     tried[node.id] = error
             if not self._go_back_to_bootstrap():
@@ -255,6 +308,8 @@ class NetworkClient:
             try:
                 left_ms = deadline_ms - self.clock.monotonic_ms()
                 return await self.send(node, request, version=version, at_most=at_most, timeout_ms=left_ms)
+            except ClientClosed:
+                raise
             except NotConnected as error:
                 self._keeper.ask_soon()
                 await self._pause(attempt, deadline_ms, {node.id: error})
@@ -304,6 +359,8 @@ class NetworkClient:
             try:
                 self._described(node, await self.send(node, request))
                 return
+            except ClientClosed:
+                raise
             except NotConnected as error:
                 tried[node.id] = error
 
@@ -323,8 +380,7 @@ class NetworkClient:
     # --- nodes ---
 
     def _resolved(self, node: Node | int) -> Node:
-        if self._closed:
-            raise NotConnected("this client is closed")
+        self._refuse_when_closed()
         if isinstance(node, Node):
             return node
         found = self.metadata.node(node)
@@ -353,7 +409,9 @@ class NetworkClient:
                 best, best_rank = node, rank
         return best
 
-    def _connection_changed(self, connection: WatchedConnection) -> None:
+    def _connection_changed(self, connection: WatchedConnection, before: State) -> None:
+        if self._metrics is not None:
+            self._metrics.changed(connection, before, self.clock.monotonic_ms())
         versions = connection.peer.versions
         if connection.is_ready and versions is not None:
             if versions.finalized_features_epoch >= self._features_epoch:
@@ -371,14 +429,13 @@ class NetworkClient:
         if wait_ms >= left_ms:
             raise RequestTimedOut(f"{broker_name(connection.node)} wants no request for {wait_ms:.0f} ms (its quota)")
         if wait_ms > 0:
-            await self.clock.sleep(wait_ms)
+            await self.sleep(wait_ms)
         return deadline_ms - self.clock.monotonic_ms()
 
     def _mind_throttle(
-        self, connection: WatchedConnection, api: Api, response: Any, version: int | None, at_most: int | None
+        self, connection: WatchedConnection, api: Api, throttle_ms: float, version: int | None, at_most: int | None
     ) -> None:
-        throttle_ms = getattr(response, "throttle_time_ms", 0)
-        if throttle_ms > 0 and client_waits(api, connection.peer.versions, version, at_most):
+        if client_waits(api, connection.peer.versions, version, at_most):
             until_ms = self.clock.monotonic_ms() + throttle_ms
             connection.throttled_until_ms = max(connection.throttled_until_ms, until_ms)
 
@@ -400,10 +457,9 @@ class NetworkClient:
 
     async def _pause(self, attempt: int, deadline_ms: float, tried: Mapping[int, OttlaError]) -> None:
         wait_ms = self.backoff.delay_ms(attempt)
-        # Whoever tries again must hear that there is nothing to wait for any more: close() waits for him.
-        if self._closed or self.clock.monotonic_ms() + wait_ms >= deadline_ms:
+        if self.clock.monotonic_ms() + wait_ms >= deadline_ms:
             raise self._nobody(tried)
-        await self.clock.sleep(wait_ms)
+        await self.sleep(wait_ms)
 
     def _nobody(self, tried: Mapping[int, OttlaError]) -> OttlaError:
         """Why nobody could be asked: the reason of each node, the first few of them."""

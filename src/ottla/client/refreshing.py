@@ -15,10 +15,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from ottla.client.bootstrap import canonical_nodes
+from ottla.client.closed import ClientClosed
 from ottla.client.connections import within
 from ottla.client.metadata import Metadata
 from ottla.clock import Clock
-from ottla.errors import NotConnected, OttlaError, RequestTimedOut
+from ottla.errors import OttlaError, RequestTimedOut
 from ottla.protocol.schema import Message
 from ottla.values import Address
 
@@ -161,7 +162,7 @@ class MetadataKeeper:
 
     def _refuse_when_closed(self) -> None:
         if self._closed:
-            raise NotConnected("this client is closed")
+            raise ClientClosed()
 
     def _wake_waiters(self) -> None:
         for waiter in self._waiters:

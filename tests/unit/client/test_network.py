@@ -7,9 +7,10 @@ import asyncio
 import pytest
 from tests.unit.client.fake_cluster import Answer, FakeCluster, run
 
+from ottla.client.closed import ClientClosed
 from ottla.client.connections import COORDINATOR_IDS
 from ottla.client.metadata import Metadata
-from ottla.client.network import VersionedRequest
+from ottla.client.network import NetworkClient, VersionedRequest
 from ottla.errors import (
     ConnectionClosed,
     CoordinatorNotAvailable,
@@ -18,6 +19,7 @@ from ottla.errors import (
     RequestTimedOut,
     UnsupportedVersion,
 )
+from ottla.metrics import Registry
 from ottla.protocol.api import APIS, APIS_BY_NAME
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -329,6 +331,42 @@ def test_no_right_to_a_group_is_raised_at_once() -> None:
     run(scenario)
 
 
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def test_connections_requests_and_bytes_are_counted_under_javas_names() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client()
+        registry = Registry()
+        client.measure(registry, "producer", "me")
+        await client.refresh_metadata()
+        for _ in range(3):
+            await client.send(2, HEARTBEAT)
+        found = snapshot(client, registry)
+        assert found["producer-metrics", "connection-count", None] == 2
+        assert found["producer-metrics", "connection-creation-total", None] == 2
+        assert found["producer-metrics", "request-total", None] == 4
+        assert found["producer-node-metrics", "request-total", "node-2"] == 3
+        assert found["producer-node-metrics", "response-total", "node-2"] == 3
+        assert found["producer-node-metrics", "request-latency-avg", "node-2"] >= 0
+        out, into = (found["producer-node-metrics", f"{way}-byte-total", "node-2"] for way in ("outgoing", "incoming"))
+        assert out > 60
+        assert into > 60
+        cluster.brokers[2].shut()
+        await cluster.clock.advance(10)
+        found = snapshot(client, registry)
+        assert found["producer-metrics", "connection-close-total", None] == 1
+        assert found["producer-metrics", "metadata-age", None] >= 0
+        await client.close()
+
+    run(scenario)
+
+
+def snapshot(client: NetworkClient, registry: Registry) -> dict[tuple[str, str, str | None], float]:
+    found = registry.snapshot(client.clock.monotonic_ms())
+    return {(key.group, key.name, dict(key.tags).get("node-id")): value for key, value in found.items()}
+
+
 # --- beginning again -------------------------------------------------------------------------------------------------
 
 
@@ -389,9 +427,9 @@ def test_close_ends_what_waits_and_refuses_what_comes() -> None:
         await client.close()
         with pytest.raises(ConnectionClosed):
             await pending
-        with pytest.raises(NotConnected, match="this client is closed"):
+        with pytest.raises(ClientClosed):
             await waiting
-        with pytest.raises(NotConnected, match="this client is closed"):
+        with pytest.raises(ClientClosed):
             await client.send(2, HEARTBEAT)
 
     run(scenario)
@@ -409,22 +447,16 @@ def test_a_cancelled_wait_leaves_nothing_behind() -> None:
     run(scenario)
 
 
-def test_who_tries_again_stops_when_the_client_is_closed():
-    """A producer's close() waits for its requests; one that looks for a broker must not keep it."""
-    import asyncio
+def test_who_tries_again_stops_when_the_client_is_closed() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client(bootstrap_servers="nobody:1")
+        asking = asyncio.ensure_future(client.ask_any(ListGroupsRequest(), timeout_ms=60_000))
+        looking = asyncio.ensure_future(client.coordinator("group", "g", timeout_ms=60_000))
+        readying = asyncio.ensure_future(client.ready(-1, timeout_ms=60_000))
+        await cluster.clock.advance(500)
+        await client.close()
+        await asyncio.wait((asking, looking, readying), timeout=5)
+        for each in (asking, looking, readying):
+            assert isinstance(each.exception(), ClientClosed)
 
-    from ottla.client.network import NetworkClient
-    from ottla.client.settings import ClientSettings
-    from ottla.errors import NotConnected
-    from ottla.protocol.messages.metadata import MetadataRequest
-
-    async def story():
-        network = NetworkClient.from_settings(ClientSettings(bootstrap_servers="127.0.0.1:1"))
-        await network.start()
-        asking = asyncio.create_task(network.ask_any(MetadataRequest(topics=[]), timeout_ms=60_000))
-        await asyncio.sleep(0.05)
-        await network.close(timeout_ms=1_000)
-        with pytest.raises(NotConnected):
-            await asyncio.wait_for(asking, 5)
-
-    asyncio.run(story())
+    run(scenario)

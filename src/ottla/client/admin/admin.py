@@ -16,6 +16,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from ottla.client.admin.async_admin import AsyncAdmin
 from ottla.client.loop import BackgroundLoop
+from ottla.metrics import MetricKey
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -54,6 +55,10 @@ class Admin:
                 self._loop.run(self._async.close(timeout), timeout)
             finally:
                 self._loop.close(timeout)
+
+    def metrics(self) -> dict[MetricKey, float]:
+        """Numbers of the connections, under Java's names."""
+        return self._async.metrics()
 
     create_topics = _waits(AsyncAdmin.create_topics)
     delete_topics = _waits(AsyncAdmin.delete_topics)

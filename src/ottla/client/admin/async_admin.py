@@ -28,6 +28,7 @@ from ottla.client.network import NetworkClient
 from ottla.client.retries import Backoff
 from ottla.clock import Clock
 from ottla.errors import GroupIdNotFound, OttlaError, UnsupportedVersion, Unwritable
+from ottla.metrics import MetricKey, Registry
 from ottla.net.transport import Transport
 from ottla.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
@@ -80,13 +81,15 @@ class AsyncAdmin(GroupKinds):
         random_bytes: Callable[[int], bytes] = os.urandom,
         **settings: object,
     ) -> None:
-        self._settings = AdminSettings(config, **settings)
+        self._settings = AdminSettings(config, **settings).named("adminclient")
         self._random = random or Random()
         self._random_bytes = random_bytes
         self._network = NetworkClient.from_settings(
             self._settings, transport=transport, clock=clock, random=self._random
         )
         backoff = Backoff(self._settings.retry_backoff_ms, self._settings.retry_backoff_max_ms, self._random)
+        self._registry = Registry()
+        self._network.measure(self._registry, "admin-client", self._settings.client_id)
         self._driver = Driver(self._network, backoff=backoff)
         self._started = False
 
@@ -101,6 +104,10 @@ class AsyncAdmin(GroupKinds):
     async def close(self, timeout: float = 30.0) -> None:
         """End the connections; calls that wait are failed."""
         await self._network.close(timeout_ms=timeout * 1000)
+
+    def metrics(self) -> dict[MetricKey, float]:
+        """Numbers of the connections, under Java's names; from any thread."""
+        return self._registry.snapshot(self._network.clock.monotonic_ms())
 
     # --- topics ---
 

@@ -59,7 +59,7 @@ class Driver:
                 name = type(plan).__name__
                 work.time_is_over(RequestTimedOut(f"{name} was not answered within {timeout_ms:.0f} ms"))
                 break
-            await self._network.clock.sleep(delay_ms)
+            await self._network.sleep(delay_ms)
         return work.result()
 
     async def _round(self, work: Work[Any, Any], deadline_ms: float) -> None:
