@@ -12,12 +12,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple
 
 from ottla.errors import KafkaStorageError
 from ottla.records import BatchInfo, TimestampType
-from ottla.records.checks import PlacedBatch
+from ottla.records.checks import PlacedBatch, RecordsCheck
 from ottla.records.implementation import place_plain_batch
 from ottla.records.layout import NO_PRODUCER_ID, NO_TIMESTAMP
 from ottla.storage.cutting import truncate_to
@@ -33,6 +33,7 @@ from ottla.storage.replaying import book
 from ottla.storage.rolling import roll
 from ottla.storage.segment import Segment
 from ottla.storage.sparse_index import INT32_MAX, CorruptIndex
+from ottla.storage.validation import inspect_batch as inspect_client_batch
 from ottla.storage.validation import prepare_leader_append
 
 
@@ -63,8 +64,12 @@ def append_as_leader(
     guard: VerificationGuard | None = None,
     transaction_version: int | None = None,
     zstd_allowed: bool = True,
+    checked: RecordsCheck | None = None,
 ) -> AppendResult:
-    """Check one batch, give it the next offsets and write it; the buffer itself is changed where it is writable."""
+    """Check one batch, give it the next offsets and write it; the buffer itself is changed where it is writable.
+
+    `checked` is what `inspect_batch` found in it before.
+    """
     batch: PlacedBatch | BatchInfo | None = None
     append_time_ms = NO_TIMESTAMP
     if origin is AppendOrigin.CLIENT and log.plain_terms is not None:
@@ -78,6 +83,7 @@ def append_as_leader(
             leader_epoch=leader_epoch,
             now_ms=now_ms,
             zstd_allowed=zstd_allowed,
+            checked=checked,
         )
         buffer, batch, append_time_ms = ready.buffer, ready.batches[0], ready.log_append_time_ms
     accepted = None
@@ -107,6 +113,13 @@ def _duplicate(log: LogState, batch: BatchMetadata) -> AppendResult:
         -1 if latest is None else latest,
         is_duplicate=True,
     )
+
+
+def inspect_batch(
+    log: LogState, buffer: Buffer, *, now_ms: int, zstd_allowed: bool = True
+) -> Generator[None, None, RecordsCheck]:
+    """Look into a client's batch piece by piece before it is appended; see validation.py."""
+    return inspect_client_batch(buffer, log.rules, origin=AppendOrigin.CLIENT, now_ms=now_ms, zstd_allowed=zstd_allowed)
 
 
 def append_as_follower(log: LogState, buffer: Buffer, *, leader_epoch: int, now_ms: int) -> AppendResult | None:

@@ -54,6 +54,7 @@ class PartitionLog(LogState):
     # Each is told, with its promises, in the module it comes from.
 
     append_as_leader = appending.append_as_leader
+    inspect_batch = appending.inspect_batch
     append_run = append_run.append_run
     append_as_follower = appending.append_as_follower
     read = reading.read

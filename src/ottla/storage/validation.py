@@ -28,8 +28,9 @@ What is refused, and how:
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from ottla.errors import (
     BrokerError,
@@ -61,6 +62,12 @@ from ottla.records.layout import (
 from ottla.storage.batch_rewrite import place_batch, rewrap_batch
 from ottla.storage.origin import AppendOrigin
 from ottla.storage.record_errors import refuse_records
+
+T = TypeVar("T")
+# Yields after each piece.
+Walk: TypeAlias = Generator[None, None, T]
+# The records, unless they were too many to be held at once, and what was found in them.
+Checked: TypeAlias = tuple[Buffer | None, RecordsCheck]
 
 
 class AppendRules(NamedTuple):
@@ -112,13 +119,17 @@ def prepare_leader_append(
     leader_epoch: int,
     now_ms: int,
     zstd_allowed: bool = True,
+    checked: RecordsCheck | None = None,
 ) -> ValidatedAppend:
-    """Check one batch and give it its place, in `buffer` itself where it is writable and need not be rewritten."""
+    """Check one batch and give it its place, in `buffer` itself where it is writable and need not be rewritten.
+
+    `checked` is what `inspect_batch` gave for the same bytes.
+    """
     view = view_of(buffer)
     info = _only_batch(view, zstd_allowed=zstd_allowed)
     _check_envelope(view, info, rules, origin)
     _check_header(info, origin)
-    records, found = _checked(view, info, rules, now_ms)
+    records, found = (None, checked) if checked is not None else _at_once(_checked(view, info, rules, now_ms))
     is_ours = rules.timestamp_type is TimestampType.LOG_APPEND_TIME
     max_timestamp_ms = now_ms if is_ours else found.max_timestamp_ms
     final = _final_form(view, info, records, found, rules)
@@ -127,6 +138,17 @@ def prepare_leader_append(
     place_batch(final, next_offset, leader_epoch, rules.timestamp_type, max_timestamp_ms)
     append_time_ms = now_ms if is_ours else NO_TIMESTAMP
     return _validated_one(BatchInfo(final), final, append_time_ms, is_rewritten=final is not view)
+
+
+def inspect_batch(
+    buffer: Buffer, rules: AppendRules, *, origin: AppendOrigin, now_ms: int, zstd_allowed: bool = True
+) -> Walk[RecordsCheck]:
+    """What of the check may take long, piece by piece, for who has others to serve; refuses as an append does."""
+    view = view_of(buffer)
+    info = _only_batch(view, zstd_allowed=zstd_allowed)
+    _check_envelope(view, info, rules, origin)
+    _check_header(info, origin)
+    return (yield from _checked(view, info, rules, now_ms))[1]
 
 
 class PlainTerms(NamedTuple):
@@ -220,7 +242,7 @@ def _check_header(info: BatchInfo, origin: AppendOrigin) -> None:
 # --- the records -----------------------------------------------------------------------------------------------------
 
 
-def _checked(view: memoryview, info: BatchInfo, rules: AppendRules, now_ms: int) -> tuple[Buffer | None, RecordsCheck]:
+def _checked(view: memoryview, info: BatchInfo, rules: AppendRules, now_ms: int) -> Walk[Checked]:
     """What the walk over the records found, and the records, unless they were too many to be held at once."""
     bounds = None
     if rules.timestamp_type is TimestampType.CREATE_TIME:
@@ -231,7 +253,7 @@ def _checked(view: memoryview, info: BatchInfo, rules: AppendRules, now_ms: int)
         "bounds": bounds,
     }
     try:
-        records, found = _walked(view[HEADER_BYTES:], info, rules, how)
+        records, found = yield from _walked(view[HEADER_BYTES:], info, rules, how)
     except CorruptMessage as error:
         # The sum was right, so it was sent like this, and sending it again cannot help.
         raise InvalidRecord(error.detail) from None
@@ -240,9 +262,7 @@ def _checked(view: memoryview, info: BatchInfo, rules: AppendRules, now_ms: int)
     return records, found
 
 
-def _walked(
-    payload: memoryview, info: BatchInfo, rules: AppendRules, how: dict[str, Any]
-) -> tuple[Buffer | None, RecordsCheck]:
+def _walked(payload: memoryview, info: BatchInfo, rules: AppendRules, how: dict[str, Any]) -> Walk[Checked]:
     """Most batches are one piece when decompressed. Of a larger one no more than a piece is held."""
     if info.compression is Compression.NONE:
         return payload, check_records(payload, info.record_count, info.base_timestamp_ms, **how)
@@ -253,7 +273,16 @@ def _walked(
     walk = RecordsWalk(info.record_count, info.base_timestamp_ms, **how)
     for piece in chain((first, second), pieces):
         walk.feed(piece)
+        yield
     return None, walk.finish()
+
+
+def _at_once(walk: Walk[T]) -> T:
+    try:
+        while True:
+            next(walk)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]  # of what a generator returns nothing is known
 
 
 def _final_form(

@@ -20,6 +20,7 @@ from ottla.errors import (
     UnknownLeaderEpoch,
 )
 from ottla.records import RecordBatch, RecordStream
+from ottla.records.checks import RecordsCheck
 from ottla.storage.appending import AppendResult
 from ottla.storage.log import PartitionLog
 from ottla.storage.origin import AppendOrigin
@@ -102,6 +103,7 @@ class Partition:
         zstd_allowed: bool = True,
         guard: VerificationGuard | None = None,
         transaction_version: int | None = None,
+        checked: RecordsCheck | None = None,
     ) -> AppendResult:
         if self.offline is not None or not self.is_leader:
             self.check_leader()
@@ -117,6 +119,7 @@ class Partition:
             zstd_allowed=zstd_allowed,
             guard=guard,
             transaction_version=transaction_version,
+            checked=checked,
         )
         self.advance()
         return result

@@ -1,0 +1,71 @@
+"""A batch that takes long to look into is looked into in steps: the same outcome, and others come in between."""
+
+import struct
+from random import Random
+
+import pytest
+
+from ottla.broker.produce_frames import Produce
+from ottla.broker.producing import SLOW_BYTES, Appending, is_slow, takes_long
+from ottla.errors import InvalidRecord
+from ottla.records import BatchBuilder, RecordStream
+from ottla.records.checksum import crc32c
+from ottla.records.compression import Compression
+
+NOW_MS = 1_700_000_000_000
+
+
+def slow_batch(count=300, compression=Compression.GZIP):
+    builder = BatchBuilder(compression=compression, size_limit_bytes=1 << 20)
+    source = Random(7)
+    for _ in range(count):
+        assert builder.append(NOW_MS, b"key", source.randbytes(100) + bytes(1000))
+    return bytearray(builder.close())
+
+
+def with_one_record_more(batch):
+    struct.pack_into(">i", batch, 23, struct.unpack_from(">i", batch, 23)[0] + 1)
+    struct.pack_into(">i", batch, 57, struct.unpack_from(">i", batch, 57)[0] + 1)
+    struct.pack_into(">I", batch, 17, crc32c(batch[21:]))
+    return batch
+
+
+def test_which_requests_take_long():
+    gzip, lz4 = memoryview(slow_batch()), memoryview(slow_batch(compression=Compression.LZ4))
+    plain = memoryview(slow_batch(3, compression=Compression.NONE))
+    assert len(gzip) > SLOW_BYTES
+    assert [is_slow(batch) for batch in (gzip, lz4, plain, memoryview(slow_batch(3)))] == [True, False, False, False]
+    for batches, expected in [([plain], False), ([plain, lz4], True), ([None], False), ([None] * 300, True)]:
+        request = Produce(None, 1, 1000, [("orders", list(enumerate(batches)))])
+        assert takes_long(request) is expected
+
+
+@pytest.mark.parametrize("compression", ["producer", "zstd"])
+def test_a_slow_batch_is_appended_as_any_other(make_broker, compression):
+    broker = make_broker()
+    broker.create_topic("orders", compression_type=compression)
+    assert broker.produce("orders", slow_batch()).base_offset == 0
+    assert broker.produce("orders", slow_batch(2)).base_offset == 300
+    records = [record for batch in RecordStream(broker.fetch("orders").records) for record in batch.records()]
+    assert len(records) in (300, 302)
+    assert records[299].offset == 299
+
+
+def test_a_slow_batch_that_is_not_what_it_says_is_refused(make_broker):
+    broker = make_broker()
+    broker.create_topic("orders")
+    assert broker.produce("orders", with_one_record_more(slow_batch())).error_code == InvalidRecord.code
+    assert broker.fetch("orders").high_watermark == 0
+
+
+def test_others_come_in_between(make_broker):
+    broker = make_broker()
+    broker.create_topic("orders")
+    appending = Appending(broker.broker, 1, 12)
+    answers, _ = appending.take(Produce(None, 1, 1000, [("orders", [(0, memoryview(slow_batch()))])]))
+    steps = appending.steps()
+    for _ in range(3):
+        next(steps)
+    assert broker.produce("orders", slow_batch(2)).base_offset == 0
+    broker.do(lambda: list(steps))
+    assert answers[0][1][0].base_offset == 2
