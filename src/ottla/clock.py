@@ -13,7 +13,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Protocol, runtime_checkable
 
@@ -42,4 +41,6 @@ class SystemClock:
         return time.monotonic_ns() / 1e6
 
     async def sleep(self, duration_ms: float) -> None:
+        import asyncio  # only who waits needs it, and a command line that looks at the time does not
+
         await asyncio.sleep(max(0.0, duration_ms) / 1000)

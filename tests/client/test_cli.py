@@ -1,0 +1,193 @@
+"""The command line against a real broker: what people type, what they see, and how it ends."""
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+from ottla.cli.main import main
+from ottla.cli.output import FAILED, OK
+
+
+class Stdin(io.TextIOWrapper):
+    """What is typed or piped into a command."""
+
+    def __init__(self, content):
+        super().__init__(io.BytesIO(content))
+
+
+@pytest.fixture
+def ottla(kafka_broker, capfdbinary, monkeypatch):
+    """Runs a command; gives its exit code, stdout and stderr."""
+    monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVERS", kafka_broker.bootstrap_servers)
+
+    def run(*words, stdin=b""):
+        monkeypatch.setattr(sys, "stdin", Stdin(stdin))
+        try:
+            code = main([str(word) for word in words])
+        except SystemExit as ended:
+            code = ended.code
+        out, err = capfdbinary.readouterr()
+        return code, out.decode(), err.decode()
+
+    return run
+
+
+@pytest.fixture
+def clicks(ottla, unique_topic):
+    assert ottla("topic", "create", unique_topic, "-p", 3)[0] == OK
+    return unique_topic
+
+
+def as_json(answer):
+    code, out, err = answer
+    assert code == OK, err
+    return json.loads(out)
+
+
+def lines(answer):
+    code, out, err = answer
+    assert code == OK, err
+    return out.splitlines()
+
+
+# --- topics and settings ---------------------------------------------------------------------------------------------
+
+
+def test_a_topic_is_made_described_changed_and_deleted(ottla, clicks):
+    assert clicks in lines(ottla("topic", "list"))
+    assert ottla("topic", "alter", clicks, "-c", "retention.ms=5000")[0] == OK
+    (described,) = as_json(ottla("topic", "describe", clicks, "--format", "json"))
+    assert described["configs"] == {"retention.ms": "5000"}
+    assert [each["partition"] for each in described["partitions"]] == [0, 1, 2]
+    assert ottla("topic", "add-partitions", clicks, "--to", 4)[0] == OK
+    (entry,) = as_json(ottla("config", "describe", "topic", clicks, "--format", "json"))
+    assert entry == {"name": "retention.ms", "value": "5000", "source": "dynamic topic config"}
+    assert ottla("topic", "delete", clicks, "--yes")[0] == OK
+    assert clicks not in lines(ottla("topic", "list"))
+
+
+def test_failures_are_one_sentence_and_exit_code_1(ottla, clicks):
+    code, _, err = ottla("topic", "create", clicks)
+    assert (code, err.count("\n")) == (FAILED, 1)
+    assert "already exists" in err
+    assert "nobody" in ottla("topic", "delete", clicks)[2].lower()
+    assert "write it as NAME=VALUE" in ottla("topic", "alter", clicks, "-c", "oops")[2]
+    assert "no such setting" in ottla("topic", "list", "-X", "no.such=1")[2]
+
+
+def test_a_cluster_that_is_not_there_is_told_in_time(ottla):
+    code, _, err = ottla("topic", "list", "-b", "127.0.0.1:1", "--timeout", 1)
+    assert code == FAILED
+    assert "127.0.0.1:1 refused the connection" in err
+
+
+def test_settings_of_brokers_and_groups(ottla, unique_group):
+    assert ottla("config", "alter", "group", unique_group, "--set", "consumer.session.timeout.ms=50000")[0] == OK
+    (entry,) = as_json(ottla("config", "describe", "group", unique_group, "--format", "json"))
+    assert entry["value"] == "50000"
+    everything = as_json(ottla("config", "describe", "broker", 0, "--all", "--format", "json"))
+    assert {"num.partitions", "log.dirs"} <= {each["name"] for each in everything}
+
+
+def test_the_cluster_is_described(ottla, clicks):
+    described = as_json(ottla("cluster", "describe", "--format", "json"))
+    assert described["brokers"][0]["controller"] is True
+    assert described["offline"] == 0
+
+
+# --- records ---------------------------------------------------------------------------------------------------------
+
+
+def test_lines_are_produced_and_consumed(ottla, clicks):
+    code, _, err = ottla("produce", clicks, "-K", ":", stdin=b"a:1\nb:2\nc:3\n")
+    assert (code, err) == (OK, f"3 records written to {clicks}\n")
+    assert sorted(lines(ottla("consume", clicks, "-e"))) == ["1", "2", "3"]
+    assert sorted(lines(ottla("consume", clicks, "-e", "-f", r"%k=%s\n"))) == ["a=1", "b=2", "c=3"]
+
+
+def test_what_was_consumed_as_json_can_be_produced_again(ottla, clicks, unique_topic, tmp_path):
+    ottla("produce", clicks, "-k", "key", "-H", "trace=7f", stdin=b"\xff\xfe\nplain")
+    _, out, _ = ottla("consume", clicks, "-e", "-f", "json")
+    copy = tmp_path / "records.jsonl"
+    copy.write_text(out)
+    other = f"{unique_topic}-copy"
+    assert ottla("topic", "create", other, "-p", 3)[0] == OK
+    assert ottla("produce", other, copy, "--format", "json")[0] == OK
+    _, again, _ = ottla("consume", other, "-e", "-f", "json")
+    assert again.replace(other, clicks) == out
+    assert json.loads(out.splitlines()[0])["value_base64"] == "//4="
+
+
+def test_a_bad_line_stops_with_its_number_unless_it_may_be_passed_over(ottla, clicks):
+    code, _, err = ottla("produce", clicks, "-K", ":", stdin=b"a:1\nnothing\nb:2\n")
+    assert code == FAILED
+    assert "line 2" in err
+    code, _, err = ottla("produce", clicks, "-K", ":", "--skip-bad-lines", stdin=b"a:1\nnothing\nb:2\n")
+    assert (code, "1 lines passed over" in err) == (OK, True)
+
+
+def test_reading_begins_where_it_is_told(ottla, clicks):
+    ottla("produce", clicks, "-p", 0, stdin=b"".join(b"%d\n" % number for number in range(10)))
+    assert lines(ottla("consume", clicks, "-p", 0, "-e", "-o", 7)) == ["7", "8", "9"]
+    assert lines(ottla("consume", clicks, "-p", 0, "-e", "-o", "-2")) == ["8", "9"]
+    assert lines(ottla("consume", clicks, "-p", 0, "-e", "-o", "end")) == []
+    assert len(lines(ottla("consume", clicks, "-e", "-o", "@-1h"))) == 10
+    assert lines(ottla("consume", clicks, "-n", 3)) == ["0", "1", "2"]
+    assert lines(ottla("consume", clicks, "-e", "--until", "2020-01-01")) == []
+    assert "there is no topic" in ottla("consume", "nothing", "-e")[2]
+    assert "has no partition 9" in ottla("consume", clicks, "-p", 9, "-e")[2]
+    assert "write beginning" in ottla("consume", clicks, "-o", "middle")[2]
+
+
+def test_a_group_reads_commits_lags_and_is_reset(ottla, clicks, unique_group):
+    ottla("produce", clicks, "-p", 1, stdin=b"one\ntwo\nthree\n")
+    quick = ("-X", "group.protocol=consumer")
+    assert lines(ottla("consume", clicks, "-g", unique_group, "-n", 2, *quick)) == ["one", "two"]
+    (group,) = as_json(ottla("group", "describe", unique_group, "--format", "json"))
+    assert group["lag"] == 1
+    assert group["lag_seconds"] >= 0
+    assert unique_group in ottla("group", "list")[1]
+    code, out, _ = ottla("group", "reset", unique_group, "--topic", clicks, "--to-earliest")
+    assert (code, "nothing was changed" in out) == (OK, True)
+    assert ottla("group", "reset", unique_group, "--topic", f"{clicks}:1", "--shift-by", -1, "--execute")[0] == OK
+    assert lines(ottla("consume", clicks, "-g", unique_group, "-n", 2, *quick)) == ["two", "three"]
+    assert ottla("group", "delete", unique_group, "--yes")[0] == OK
+    assert "no group" in ottla("group", "describe", unique_group)[2]
+
+
+def test_the_oldest_records_are_trimmed(ottla, clicks):
+    ottla("produce", clicks, "-p", 0, stdin=b"a\nb\nc\n")
+    assert ottla("topic", "trim", clicks, "--before", 2, "--partition", 0, "--yes")[0] == OK
+    assert lines(ottla("consume", clicks, "-e")) == ["c"]
+
+
+# --- speed and transactions ------------------------------------------------------------------------------------------
+
+
+def test_perf_prints_kafkas_lines_and_json(ottla, clicks):
+    (line,) = lines(ottla("perf", "produce", clicks, "--num-records", 3000, "--record-size", 100))
+    assert line.startswith("3000 records sent, ")
+    assert line.endswith(" ms 99.9th.")
+    shown = as_json(
+        ottla("perf", "consume", clicks, "--num-records", 3000, "--format", "json", "-X", "group.protocol=consumer")
+    )
+    assert shown["data.consumed.in.nMsg"] == 3000
+    latency = as_json(ottla("perf", "latency", clicks, "--num-records", 5, "--format", "json"))
+    assert latency["avg_ms"] > 0
+
+
+def test_transactions_are_listed(ottla):
+    assert lines(ottla("txn", "list"))[0].startswith("TRANSACTIONAL ID")
+
+
+def test_it_starts_quickly():
+    """The promise is 150 ms on a quiet machine; here only that nothing heavy is loaded for a look at the help."""
+    code = (
+        "import sys; from ottla.cli.main import main\ntry: main(['topic', 'list', '--help'])\nexcept SystemExit: pass\n"
+    )
+    code += "print(*sorted({'asyncio', 'uvloop', 'pyarrow', 'ottla.client', 'ottla.broker'} & set(sys.modules)))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.splitlines()[-1] == ""
