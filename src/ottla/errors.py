@@ -739,7 +739,7 @@ class NotConnected(NetworkException):
 
 
 class UnknownSetting(InvalidConfig):
-    """There is no such setting. Check the spelling against the list of settings."""
+    """There is no such setting."""
 
 
 class InvalidSetting(InvalidConfig):

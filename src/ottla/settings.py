@@ -521,7 +521,7 @@ def _unknown(written: str, known: Iterable[str]) -> UnknownSetting:
     # The right words with "_" for "." are nearer than any other word that difflib may find.
     same_words = [name for name in names if _as_keyword(name) == _as_keyword(written)]
     nearest = same_words or difflib.get_close_matches(written[:SHOWN_LIMIT], names, n=1)
-    hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
+    hint = f" (did you mean {nearest[0]!r}?)" if nearest else ", nor one that is spelled like it"
     return UnknownSetting(f"{written[:SHOWN_LIMIT]!r}{hint}")
 
 
