@@ -111,8 +111,6 @@ class MetadataKeeper:
     # --- the task ---
 
     async def _run(self) -> None:
-        if self._canonical_names is not None:
-            self._metadata.begin_with(await canonical_nodes(self._canonical_names))
         while True:
             self._news.clear()
             now_ms = self._clock.monotonic_ms()
@@ -135,6 +133,9 @@ class MetadataKeeper:
         if self._metadata.needs_rebootstrap(now_ms) and self._metadata.rebootstrap(now_ms):
             log.info("nobody described the cluster for long; beginning again with bootstrap.servers")
         try:
+            # Looked up at every beginning: who is behind a name may have changed since the last one.
+            if self._canonical_names is not None and self._metadata.is_bootstrapping:
+                self._metadata.begin_with(await canonical_nodes(self._canonical_names))
             await self._describe(self._metadata.request(now_ms))
         except OttlaError as error:
             log.info("the cluster could not be described: %s", error)

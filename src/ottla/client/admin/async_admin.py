@@ -551,7 +551,7 @@ class AsyncAdmin(GroupKinds):
         return (await self._carry_out(question, [None], timeout))[None]
 
     def _timeout_ms(self, timeout: float | None) -> float:
-        return float(self._settings.default_api_timeout_ms) if timeout is None else timeout * 1000
+        return float(self._settings.call_timeout_ms) if timeout is None else timeout * 1000
 
     async def _broker_ids(self, timeout: float | None) -> list[int]:
         return [node.id for node in (await self.describe_cluster(timeout=timeout)).nodes]
