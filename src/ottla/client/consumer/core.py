@@ -1,0 +1,438 @@
+"""The middle of a consumer: what both faces share. It runs on a loop, and lets a caller's thread take records.
+
+Shared between the caller and the loop, under one lock: the subscription with its positions, and the buffer. The loop
+fetches ahead into the buffer; poll() takes records out of it in the caller's own thread and wakes the loop when a
+piece is used up. What only the caller may do waits in `attention` until its next poll: errors to raise, partitions
+given and taken by the group, callbacks of commits.
+
+1. `take` and `take_table` never wait and never touch the loop but to wake it.
+2. `news` is called on the loop whenever a waiting poll should look again.
+3. Everything that waits is a coroutine for the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ottla.client.cluster_view import ClusterView, PartitionInfo
+from ottla.client.consumer.arrow_tables import Rows, decode_span
+from ottla.client.consumer.buffer import FetchBuffer, Piece
+from ottla.client.consumer.fetcher import Fetcher, FetchLimits, FetchOrder
+from ottla.client.consumer.isolation import LEVELS
+from ottla.client.consumer.metrics import ConsumerMetrics
+from ottla.client.consumer.offset_reset import ResetPolicy
+from ottla.client.consumer.positions import Positions
+from ottla.client.consumer.record_choice import ConsumerRecord
+from ottla.client.consumer.settings import ConsumerSettings
+from ottla.client.consumer.subscription import Mode, Subscription
+from ottla.client.network import NetworkClient
+from ottla.client.serializers import as_deserializer
+from ottla.errors import CorruptMessage, OffsetOutOfRange, OttlaError, RequestTimedOut
+from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.values import Node, OffsetAndTimestamp, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from ottla.client.consumer.group import Group
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class ConsumerCore:
+    """One consumer, without a face."""
+
+    def __init__(self, settings: ConsumerSettings, *, news: Callable[[], None], wake_loop: Callable[[], None]) -> None:
+        """`wake_loop` makes the loop call `wake`, from any thread."""
+        self.settings = settings
+        self.lock = threading.Lock()
+        self.subscription = Subscription(settings.reset_policy)
+        self.buffer = FetchBuffer()
+        self.attention: deque[Any] = deque()
+        self.network: NetworkClient
+        self.group: Group | None = None
+        self.positions: Positions
+        self.metrics = ConsumerMetrics(settings.client_id)
+        self._news = news
+        self._wake_loop = wake_loop
+        self._fetcher: Fetcher
+        self._key_deserializer = as_deserializer(settings.key_deserializer, "key")
+        self._value_deserializer = as_deserializer(settings.value_deserializer)
+        self._awake: asyncio.Event
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._keeper: asyncio.Task[None] | None = None
+        self._moved: asyncio.Event
+        self._seen_version = -1
+        self._closed = False
+
+    # --- life, on the loop ---
+
+    async def start(self) -> None:
+        self._awake, self._moved = asyncio.Event(), asyncio.Event()
+        self.network = NetworkClient.from_settings(self.settings)
+        self.network.metadata.want_only(())
+        self._fetcher = Fetcher(self.subscription, self.buffer, self.network.metadata, limits_of(self.settings))
+        if self.settings.group_id is not None:
+            from ottla.client.consumer.group import Group
+
+            self.group = Group(self, self.settings.group_id)
+        self.positions = Positions(
+            self.network,
+            self.subscription,
+            self.lock,
+            isolation=LEVELS[self.settings.isolation_level],
+            committed=None if self.group is None else self.group.committed_for_start,
+            fail=self.fail,
+            moved=self._positions_moved,
+        )
+        await self.network.start()
+        self.network.on_update(self.wake)
+        self._keeper = asyncio.get_running_loop().create_task(self._keep_going(), name="ottla-consumer")
+
+    async def close(self, timeout_ms: float) -> None:
+        """End everything that runs, saying goodbye to the brokers if there is time."""
+        if self._closed:
+            return
+        self._closed = True
+        deadline_ms = self.network.clock.monotonic_ms() + timeout_ms
+        tasks = [task for task in (self._keeper, *self._tasks) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.positions.close()
+        await self._say_goodbye(min(timeout_ms, 1_000))
+        await self.network.close(timeout_ms=max(0.0, deadline_ms - self.network.clock.monotonic_ms()))
+        with self.lock:
+            self.buffer.clear()
+
+    async def _say_goodbye(self, timeout_ms: float) -> None:
+        async def tell(node_id: int, request: Any, at_most: int | None) -> None:
+            try:
+                # Behind a fetch that waits for records a goodbye waits too, and nobody wants to wait for that: the
+                # broker forgets the session by itself.
+                if self.network.can_send_now(node_id) and not self.network.in_flight(node_id):
+                    await self.network.send(node_id, request, at_most=at_most, timeout_ms=timeout_ms)
+            except OttlaError as error:
+                log.debug("broker %s was not told that the fetch session ends: %s", node_id, error)
+
+        await asyncio.gather(*(tell(*each) for each in self._fetcher.goodbyes()))
+
+    # --- what goes on in the background ---
+
+    def wake(self) -> None:
+        """Look again at what is to do. On the loop."""
+        self._awake.set()
+
+    def wake_from_caller(self) -> None:
+        self._wake_loop()
+
+    async def _keep_going(self) -> None:
+        while True:
+            self._awake.clear()
+            wait_until_ms = self._step()
+            now_ms = self.network.clock.monotonic_ms()
+            try:
+                async with asyncio.timeout(None if wait_until_ms == float("inf") else (wait_until_ms - now_ms) / 1000):
+                    await self._awake.wait()
+            except TimeoutError:
+                pass
+
+    def _step(self) -> float:
+        """Do what is due; gives the time of the next thing that is not waited for otherwise."""
+        try:
+            self._look_at_metadata()
+            until_ms = min(self.positions.start_what_is_due(), self._send_fetches())
+            if self.group is not None:
+                until_ms = min(until_ms, self.group.step())
+        except Exception as error:
+            # A fault here would leave a consumer that silently stands still.
+            log.exception("the consumer failed in itself")
+            self.fail(error)
+            until_ms = self.network.clock.monotonic_ms() + 1_000
+        return until_ms
+
+    def _look_at_metadata(self) -> None:
+        metadata = self.network.metadata
+        if metadata.version == self._seen_version:
+            return
+        self._seen_version = metadata.version
+        with self.lock:
+            for state in self.subscription:
+                if (info := metadata.partition(state.name)) is not None and self.subscription.leader_is(
+                    state.name, info.leader_epoch
+                ):
+                    self.buffer.drop([state.name])
+                if not state.is_fetchable:
+                    state.retry_at_ms = 0.0  # what it waited for may have come
+            pattern_moved = self.subscription.mode is Mode.PATTERN and self.subscription.matched(self._visible_topics())
+        self._raise_topic_errors()
+        if self.group is not None:
+            self.group.metadata_changed(subscription_changed=pattern_moved)
+
+    def _visible_topics(self) -> list[str]:
+        metadata = self.network.metadata
+        hidden = self.settings.exclude_internal_topics
+        return [topic for topic in metadata.topics() if not (hidden and metadata.is_internal(topic))]
+
+    def _raise_topic_errors(self) -> None:
+        """What no waiting mends about a subscribed topic is told to the next poll."""
+        for topic in self.subscription.topics:
+            error = self.network.metadata.error_of(topic)
+            if error is not None and error.invalid_configuration:
+                self.fail(error)
+
+    def _send_fetches(self) -> float:
+        now_ms = self.network.clock.monotonic_ms()
+        with self.lock:
+            orders = self._fetcher.plan(now_ms, self._may_ask)
+            retry_ms = self._fetcher.next_retry_ms(now_ms)
+        for order in orders:
+            self.spawn(self._fetch(order))
+        if self._fetcher.needs_metadata:
+            self._fetcher.needs_metadata = False
+            self.network.wake()
+        return retry_ms
+
+    def _may_ask(self, node: Node) -> bool:
+        return not self.network.is_unreachable(node)
+
+    async def _fetch(self, order: FetchOrder) -> None:
+        clock = self.network.clock
+        try:
+            response = await self.network.send(order.node, order.request, at_most=order.at_most)
+        except OttlaError as error:
+            log.debug("no answer to a fetch from broker %s: %s", order.node.id, error)
+            with self.lock:
+                self._fetcher.failed(order, error, clock.monotonic_ms())
+            if error.invalid_configuration:
+                self.fail(error)
+            self.wake()
+            return
+        now_ms = clock.monotonic_ms()
+        with self.lock:
+            has_news = self._fetcher.answered(order, response, now_ms)
+        self.metrics.fetched(response, now_ms - order.sent_ms, now_ms)
+        if has_news:
+            self._news()
+        self.wake()
+
+    def spawn(self, work: Any) -> asyncio.Task[Any]:
+        """A task that ends with the consumer."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def fail(self, error: Exception) -> None:
+        """The next poll raises this; the same kind of error is not queued twice."""
+        if not any(type(error) is type(other) for other in self.attention):
+            self.attention.append(error)
+        self._news()
+
+    def attend(self, item: Any) -> None:
+        """Something for the caller to do at its next poll."""
+        self.attention.append(item)
+        self._news()
+
+    def _positions_moved(self) -> None:
+        self._moved.set()
+        self._moved = asyncio.Event()
+        self.wake()
+
+    # --- taking records, in the caller's thread ---
+
+    def take(self, limit: int) -> list[ConsumerRecord]:
+        """Up to `limit` records that are there. Raises what stands in the line instead of records."""
+        found: list[ConsumerRecord] = []
+        while len(found) < limit and (piece := self._next_piece(bool(found))) is not None:
+            records = piece.records
+            assert records is not None, "pieces without records were dealt with"
+            before = len(found)
+            try:
+                records.take(limit, found, self._key_deserializer, self._value_deserializer)
+            finally:
+                self._took(piece)
+            if len(found) == before and len(found) and not records.is_drained:
+                break  # an error stands there; what was found goes first
+        return found
+
+    def take_table(self, row_target: int) -> pyarrow.Table | None:
+        """The same as one Arrow table, in whole batches: a few more rows than `row_target`, or fewer."""
+        rows = Rows()
+        while rows.count < row_target and (piece := self._next_piece(rows.count > 0)) is not None:
+            records = piece.records
+            assert records is not None, "pieces without records were dealt with"
+            before = rows.count
+            try:
+                decode_span(records, row_target - rows.count, rows, check_crcs=self.settings.check_crcs)
+            except CorruptMessage:
+                if not rows.count:
+                    raise
+                break
+            finally:
+                self._took(piece)
+            if rows.count == before and rows.count and not records.is_drained:
+                break
+        return rows.table()
+
+    def _next_piece(self, has_found: bool) -> Piece | None:
+        """The first piece of the line that is still wanted; errors are raised when nothing was found before them."""
+        while True:
+            with self.lock:
+                piece = self.buffer.first()
+                if piece is None:
+                    return None
+                state = self.subscription.get(piece.name)
+                if state is None or state.turn != piece.turn:
+                    self.buffer.remove_first()
+                    continue
+                if state.paused:
+                    self.buffer.pause([piece.name])
+                    continue
+                if piece.error is None:
+                    return piece
+                if has_found:
+                    return None
+                self.buffer.remove_first()
+                begins_anew = isinstance(piece.error, OffsetOutOfRange) and self.subscription.default_reset.decides
+                if begins_anew:
+                    self.subscription.request_reset(piece.name)
+            self._wake_loop()
+            if not begins_anew:
+                raise piece.error
+
+    def _took(self, piece: Piece) -> None:
+        records = piece.records
+        assert records is not None, "pieces without records were dealt with"
+        drained = records.is_drained
+        with self.lock:
+            # A deserializer may have sought elsewhere meanwhile; then this piece is gone already.
+            state = self.subscription.get(piece.name)
+            if state is not None and state.turn == piece.turn:
+                self.subscription.advance(piece.name, records.next_offset, records.leader_epoch)
+            if drained and self.buffer.first() is piece:
+                self.buffer.remove_first()
+        if drained:
+            self._wake_loop()
+
+    # --- what the user asks for; from any thread ---
+
+    def assign(self, partitions: Collection[TopicPartition]) -> None:
+        with self.lock:
+            self.subscription.assign(partitions)
+            self._drop_unassigned()
+
+    def set_group_assignment(self, partitions: Collection[TopicPartition]) -> None:
+        with self.lock:
+            self.subscription.set_assignment(partitions)
+            self._drop_unassigned()
+
+    def _drop_unassigned(self) -> None:
+        kept = self.subscription.assigned()
+        self.buffer.drop([name for name in self.buffer.names() if name not in kept])
+
+    def unsubscribe(self) -> None:
+        with self.lock:
+            self.subscription.unsubscribe()
+            self.buffer.clear()
+
+    def seek(self, name: TopicPartition, offset: int, offset_epoch: int | None = None) -> None:
+        with self.lock:
+            self.subscription.seek(name, offset, offset_epoch=offset_epoch)
+            self.buffer.drop([name])
+        self._wake_loop()
+
+    def reset(self, names: Collection[TopicPartition], policy: ResetPolicy) -> None:
+        """Go where the policy says, when it is needed."""
+        with self.lock:
+            for name in names or self.subscription.assigned():
+                self.subscription.request_reset(name, policy)
+            self.buffer.drop(names or self.subscription.assigned())
+        self._wake_loop()
+
+    def pause(self, names: Collection[TopicPartition]) -> None:
+        with self.lock:
+            self.subscription.pause(names)
+            self.buffer.pause(names)
+
+    def resume(self, names: Collection[TopicPartition]) -> None:
+        with self.lock:
+            self.subscription.resume(names)
+            self.buffer.resume(names)
+        self._wake_loop()
+
+    # --- what is waited for; on the loop ---
+
+    async def want_topics(self) -> None:
+        """Keep metadata of exactly what is read."""
+        pattern = self.subscription.mode is Mode.PATTERN
+        also = frozenset() if self.group is None else self.group.also_wanted
+        self.network.metadata.want_only(None if pattern else self.subscription.topics | also)
+        if pattern:
+            self._seen_version = -1
+        self.network.wake()
+        self.wake()
+
+    async def position(self, name: TopicPartition, timeout_ms: float) -> int:
+        """Where the next record is, waiting until it is known."""
+        deadline_ms = self.network.clock.monotonic_ms() + timeout_ms
+        while True:
+            moved = self._moved
+            with self.lock:
+                state = self.subscription.state(name)
+                if state.has_position and state.position is not None:
+                    return state.position.offset
+            self._raise_failure()
+            left_ms = deadline_ms - self.network.clock.monotonic_ms()
+            try:
+                async with asyncio.timeout(max(0.0, left_ms) / 1000):
+                    await moved.wait()
+            except TimeoutError:
+                raise RequestTimedOut(f"the position of {name} is not known after {timeout_ms:.0f} ms") from None
+
+    def _raise_failure(self) -> None:
+        for item in list(self.attention):
+            if isinstance(item, Exception):
+                self.attention.remove(item)
+                raise item
+
+    async def partitions_for(self, topic: str, timeout_ms: float) -> tuple[PartitionInfo, ...]:
+        self.network.metadata.want(topic, now_ms=self.network.clock.monotonic_ms())
+        return await self.network.wait_for(
+            lambda known: known.partitions_of(topic), timeout_ms=timeout_ms, what=f"the partitions of {topic}"
+        )
+
+    async def topics(self, timeout_ms: float) -> dict[str, tuple[PartitionInfo, ...]]:
+        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        view = ClusterView().updated(await self.network.ask_any(request, timeout_ms=timeout_ms))
+        return {name: topic.partitions for name, topic in view.topics.items() if topic.error is None}
+
+    async def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], timeout_ms: float
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        now_ms = self.network.clock.monotonic_ms()
+        if self.network.metadata.want(*{name.topic for name in timestamps}, now_ms=now_ms):
+            self.network.wake()
+        return await self.positions.list_offsets(timestamps, timeout_ms)
+
+
+def limits_of(settings: ConsumerSettings) -> FetchLimits:
+    return FetchLimits(
+        min_bytes=settings.fetch_min_bytes,
+        max_wait_ms=settings.fetch_max_wait_ms,
+        max_bytes=settings.fetch_max_bytes,
+        partition_max_bytes=settings.max_partition_fetch_bytes,
+        queued_max_bytes=settings.queued_max_bytes,
+        isolation=LEVELS[settings.isolation_level],
+        rack=settings.client_rack,
+        check_crcs=settings.check_crcs,
+        retry_ms=settings.retry_backoff_ms,
+        preferred_for_ms=settings.metadata_max_age_ms,
+    )

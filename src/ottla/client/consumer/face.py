@@ -1,0 +1,228 @@
+"""What the sync and the asyncio consumer have in common: everything that does not wait.
+
+Both are thin: they hold a ConsumerCore, wait in their own way, and carry out in their caller's turn what only the
+caller may do (rebalance listeners, callbacks of commits).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.client.consumer.core import ConsumerCore
+from ottla.client.consumer.interceptors import Interceptors
+from ottla.client.consumer.listeners import Listener
+from ottla.client.consumer.membership.decisions import Assigned, Change
+from ottla.client.consumer.metrics import lag_of
+from ottla.client.consumer.record_choice import ConsumerRecord
+from ottla.client.consumer.settings import ConsumerSettings
+from ottla.client.consumer.subscription import Mode, NotSubscribed
+from ottla.client.group_metadata import GroupMetadata
+from ottla.client.loop import ClientClosed
+from ottla.errors import InvalidGroupId
+from ottla.metrics import MetricKey
+from ottla.values import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.client.consumer.group import Group
+
+CLOSE_TIMEOUT_S: Final = 30.0
+ITERATION_WAIT_S: Final = 1.0
+TABLE_ROWS: Final = 100_000
+"""How many rows poll_arrow() aims at when it is not told: enough that its own cost does not count."""
+
+Offsets = Mapping[TopicPartition, "OffsetAndMetadata | int"]
+
+
+class ConsumerFace:
+    """The calls that never wait."""
+
+    _core: ConsumerCore
+    _settings: ConsumerSettings
+    _interceptors: Interceptors
+    _listener: Listener
+    _closed: bool
+    # Records that an iterator has and has not given yet: they are not consumed.
+    _left: list[ConsumerRecord]
+    _left_at: int
+
+    def _prepare(self, arguments: tuple[str | Mapping[str, object], ...], settings: Mapping[str, Any]) -> list[str]:
+        """Settings from the arguments of a constructor; gives the topics among them."""
+        config = next((each for each in arguments if isinstance(each, Mapping)), {})
+        if len([each for each in arguments if isinstance(each, Mapping)]) > 1:
+            raise TypeError("one mapping of settings is enough")
+        topics = [each for each in arguments if isinstance(each, str)]
+        self._settings = ConsumerSettings(config, **settings).named("consumer")
+        self._interceptors = Interceptors(self._settings.interceptor_classes)
+        self._listener = Listener(None)
+        self._closed = False
+        self._left, self._left_at = [], 0
+        return topics
+
+    def __repr__(self) -> str:
+        group = f", group {self._settings.group_id!r}" if self._settings.group_id else ""
+        return f"<{type(self).__name__} {self._settings.client_id}{group}{', closed' if self._closed else ''}>"
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise ClientClosed(f"{self._settings.client_id}")
+
+    # --- looking ---
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions that are read."""
+        with self._core.lock:
+            return self._core.subscription.assigned()
+
+    def subscription(self) -> frozenset[str]:
+        """The topics that were subscribed to, or that the pattern matches now."""
+        subscribed = self._core.subscription
+        return subscribed.topics if subscribed.is_group_managed else frozenset()
+
+    def paused(self) -> frozenset[TopicPartition]:
+        with self._core.lock:
+            return self._core.subscription.paused()
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        """How many offsets are left to the end, as the last fetch saw it; None before the first."""
+        with self._core.lock:
+            state = self._core.subscription.state(partition)
+            return lag_of(state, self._settings.isolation_level == "read_committed")
+
+    def metrics(self) -> dict[MetricKey, float]:
+        """Every number under its Java name."""
+        committed_only = self._settings.isolation_level == "read_committed"
+        with self._core.lock:
+            states = list(self._core.subscription)
+        return self._core.metrics.snapshot(states, committed_only, self._core.network.clock.monotonic_ms())
+
+    def group_metadata(self) -> GroupMetadata:
+        """Who this consumer is in its group, for a producer's send_offsets_to_transaction()."""
+        return self._group.group_metadata()
+
+    @property
+    def _group(self) -> Group:
+        if self._core.group is None:
+            raise InvalidGroupId("this consumer has no group.id; set one to subscribe and to commit")
+        return self._core.group
+
+    # --- steering ---
+
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """The next poll gives the record at `offset`."""
+        self._check_usable()
+        wanted = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+        self._core.seek(partition, wanted.offset, wanted.leader_epoch)
+        self._forget_left({partition})
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Polls give nothing of these until resume(). They stay assigned, and their buffered records are kept."""
+        self._check_usable()
+        self._core.pause(partitions)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        self._check_usable()
+        self._core.resume(partitions)
+
+    def _forget_left(self, partitions: Collection[TopicPartition]) -> None:
+        if self._left_at < len(self._left):
+            rest = self._left[self._left_at :]
+            self._left = [each for each in rest if (each.topic, each.partition) not in partitions]
+        else:
+            self._left = []
+        self._left_at = 0
+
+    def _take_left(self, limit: int) -> list[ConsumerRecord]:
+        """What an iterator left behind goes first."""
+        found = self._left[self._left_at : self._left_at + limit]
+        self._left_at += len(found)
+        return found
+
+    # --- parts of subscribe, poll and commit ---
+
+    def _subscribe(
+        self, topics: Iterable[str] | str | None, pattern: str | re.Pattern[str] | None, listener: object
+    ) -> None:
+        if (topics is None) == (pattern is None):
+            raise TypeError("subscribe() wants topics or a pattern, one of them")
+        _ = self._group
+        subscription = self._core.subscription
+        with self._core.lock:
+            if pattern is not None:
+                is_remote = self._settings.group_protocol == "consumer" and isinstance(pattern, str)
+                subscription.subscribe_pattern(pattern if is_remote else re.compile(pattern))
+            else:
+                names = [topics] if isinstance(topics, str) else list(topics or ())
+                if not all(isinstance(name, str) and name.strip() for name in names):
+                    raise TypeError("the names of topics are texts that are not empty")
+                subscription.subscribe(names)
+        self._listener = Listener(listener)
+
+    def _check_subscribed(self) -> None:
+        if self._core.subscription.mode is Mode.NONE:
+            raise NotSubscribed()
+
+    def _carry_out(self, change: Change) -> None:
+        """The plain part of a change that the group asked for."""
+        if isinstance(change, Assigned):
+            self._core.set_group_assignment(change.partitions)
+        else:
+            kept = self.assignment() - change.partitions
+            self._core.set_group_assignment(kept)
+            self._forget_left(change.partitions)
+
+    def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a commit without arguments commits: everything that polls gave, less what an iterator still holds."""
+        with self._core.lock:
+            found = self._core.subscription.consumed()
+        for record in reversed(self._left[self._left_at :]):
+            found[TopicPartition(record.topic, record.partition)] = OffsetAndMetadata(
+                record.offset, "", record.leader_epoch
+            )
+        return found
+
+    def _offsets(self, given: Offsets | ConsumerRecord | None) -> dict[TopicPartition, OffsetAndMetadata]:
+        if given is None:
+            return self._consumed()
+        if isinstance(given, Mapping):
+            return {
+                TopicPartition(*name): each if isinstance(each, OffsetAndMetadata) else OffsetAndMetadata(each)
+                for name, each in given.items()
+            }
+        if isinstance(given, ConsumerRecord):
+            name = TopicPartition(given.topic, given.partition)
+            return {name: OffsetAndMetadata(given.offset + 1, "", given.leader_epoch)}
+        raise TypeError("commit() takes offsets by partition, a record, or nothing")
+
+    def _delivered(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
+        self._core.metrics.gave(len(records), self._core.network.clock.monotonic_ms())
+        return self._interceptors.on_consume(records) if self._interceptors else records
+
+    def _partitions_or_all(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        return list(partitions) or list(self.assignment())
+
+    def _held_position(self, partition: TopicPartition) -> int | None:
+        """The first record that an iterator still holds of a partition."""
+        for record in self._left[self._left_at :]:
+            if (record.topic, record.partition) == tuple(partition):
+                return record.offset
+        return None
+
+    @staticmethod
+    def _checked_times(times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        if any(time_ms < 0 for time_ms in times_ms.values()):
+            raise ValueError("times are milliseconds since 1970, 0 or more; for the ends use beginning_offsets()")
+        return {TopicPartition(*name): time_ms for name, time_ms in times_ms.items()}
+
+    def _timeout_ms(self, timeout: float | None) -> float:
+        return self._settings.call_timeout_ms if timeout is None else timeout * 1000
+
+
+def seconds(timeout: float | None, timeout_ms: float | None, default: float) -> float:
+    """One of two ways to say how long."""
+    if timeout is not None and timeout_ms is not None:
+        raise TypeError("give timeout (seconds) or timeout_ms, not both")
+    if timeout_ms is not None:
+        return timeout_ms / 1000
+    return default if timeout is None else timeout
