@@ -16,6 +16,7 @@ from ottla.errors import (
     CoordinatorNotAvailable,
     GroupAuthorizationFailed,
     NotConnected,
+    OttlaError,
     RequestTimedOut,
     UnsupportedVersion,
 )
@@ -25,6 +26,7 @@ from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinato
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.protocol.schema import Message
+from ottla.testing.network import Weather
 from ottla.values import TopicPartition
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
@@ -458,5 +460,36 @@ def test_who_tries_again_stops_when_the_client_is_closed() -> None:
         await asyncio.wait((asking, looking, readying), timeout=5)
         for each in (asking, looking, readying):
             assert isinstance(each.exception(), ClientClosed)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_the_weather_every_call_ends_once_and_nothing_is_left(seed: int) -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.network.weather = Weather(delay_ms=(0, 40), piece_bytes=30, break_chance=0.02)
+        cluster.network.random.seed(seed)
+        cluster.topics["orders"] = 2
+        client = cluster.client(request_timeout_ms=2000, socket_connection_setup_timeout_ms=500)
+        client.metadata.want("orders", now_ms=0)
+        calls = [asyncio.ensure_future(client.ask_any(ListGroupsRequest(), timeout_ms=5000)) for _ in range(60)]
+        calls += [asyncio.ensure_future(client.send(-1, HEARTBEAT, timeout_ms=1000)) for _ in range(60)]
+        for step in range(80):
+            if step == 20:
+                cluster.brokers[1].shut()
+            if step == 40:
+                await cluster.brokers[1].open()
+            await cluster.clock.advance(100)
+        assert all(call.done() for call in calls)
+        answers = [call.result() for call in calls if call.exception() is None]
+        assert {type(answer) for answer in answers} <= {ListGroupsResponse, HeartbeatResponse}
+        assert all(isinstance(call.exception(), OttlaError | None) for call in calls)
+        cluster.network.weather = Weather()
+        waiting = asyncio.ensure_future(client.wait_for(lambda known: known.partitions_of("orders"), what="orders"))
+        for _ in range(60):
+            await cluster.clock.advance(100)
+        assert waiting.done()
+        assert len(waiting.result()) == 1
+        await client.close()
 
     run(scenario)
