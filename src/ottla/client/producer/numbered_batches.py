@@ -25,7 +25,6 @@ from ottla.errors import (
     IllegalMove,
     InvalidProducerIdMapping,
     InvalidTxnState,
-    MessageTooLarge,
     NotEnoughReplicas,
     OttlaError,
     OutOfOrderSequenceNumber,
@@ -49,16 +48,9 @@ FATAL_FOR_BATCHES: Final = (
     InvalidProducerIdMapping,
 )
 
-NOT_WRITTEN: Final = (
-    OutOfOrderSequenceNumber,
-    UnknownProducerId,
-    NotEnoughReplicas,
-    ConcurrentTransactions,
-    CorruptMessage,
-    MessageTooLarge,
-)
-"""Errors of an attempt that certainly left nothing in the log. Of the others nobody knows: a leader that moved or a
-connection that broke may have taken the batch first."""
+NOT_WRITTEN: Final = (NotEnoughReplicas, ConcurrentTransactions, CorruptMessage)
+"""Retriable errors of an attempt that certainly left nothing in the log. Of the others nobody knows: a leader that
+moved or a connection that broke may have taken the batch first."""
 
 _S = TransactionState
 
@@ -119,7 +111,7 @@ class NumberedBatches(TransactionLife):
             retry = self._sequences.after_unknown_producer(partition, stamp, log_start_offset, transactional)
         elif isinstance(error, OutOfOrderSequenceNumber):
             retry = self._sequences.after_out_of_order(partition, stamp, transactional=self.is_transactional)
-        if not isinstance(error, NOT_WRITTEN):
+        if error.retriable and not isinstance(error, NOT_WRITTEN):
             stamp.may_be_written = True
         stamp.at_rest = True
         if retry is Retry.AFTER_BUMP:
@@ -180,7 +172,9 @@ class NumberedBatches(TransactionLife):
     def _resolve_sequences(self) -> None:
         for partition in self._sequences.take_lost():
             if self.is_transactional:
-                self._fail_abortable_or_for_good(RecordsUnaccounted(str(partition)))
+                # The error that lost the records says more than the loss.
+                first = self.error if self.state is _S.ABORTABLE_ERROR else None
+                self._fail_abortable_or_for_good(first or RecordsUnaccounted(str(partition)))
             else:
                 self._request_bump(partition, self._sequences.of(partition).next_sequence)
 

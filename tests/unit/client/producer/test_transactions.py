@@ -660,10 +660,21 @@ def test_retries_that_ran_out_abort_the_transaction_and_bump_the_epoch_of_the_fi
 def test_an_old_epoch_seen_by_a_partition_aborts_and_is_told_as_such():
     manager = in_transaction(2, A)
     stamp = manager.stamp(A, 1)
+    assert not manager.can_retry(A, stamp, InvalidProducerEpoch())
     manager.batch_failed(A, stamp, InvalidProducerEpoch(), adjust_sequences=True)
+    manager.settle(0)
     assert manager.state is S.ABORTABLE_ERROR
     with pytest.raises(InvalidProducerEpoch):
         manager.maybe_add_partition(B)
+
+
+def test_the_error_that_lost_a_record_is_told_and_not_the_loss():
+    manager = in_transaction(0, A)
+    stamp = manager.stamp(A, 1)
+    manager.batch_failed(A, stamp, RequestTimedOut("too slow"), adjust_sequences=False)
+    manager.mark_unresolved(A, stamp)
+    manager.settle(0)
+    assert "too slow" in str(manager.error)
 
 
 def test_an_abort_drops_what_was_not_sent():
