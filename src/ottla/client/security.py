@@ -12,38 +12,16 @@ there, a user without a password. InvalidSetting says which setting, and never s
 
 from __future__ import annotations
 
-import os
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
 
-from ottla.client.jaas import JaasEntry, parse_jaas
-from ottla.client.login import TokenLogin, from_provider
-from ottla.client.retries import Backoff, RandomSource
+from ottla.client.retries import RandomSource
 from ottla.client.security_settings import SecuritySettings
 from ottla.clock import Clock
 from ottla.errors import InvalidSetting
 from ottla.net.handshake import Authenticator
-from ottla.net.sasl.authenticator import SaslAuthenticator
-from ottla.net.sasl.oauthbearer import OAuthBearerClient, Token, check_extensions, unsecured_token
-from ottla.net.sasl.plain import PlainClient
-from ottla.net.sasl.scram import HASHES, ScramClient
-from ottla.net.tls import VERSIONS, TlsOptions, client_context
 from ottla.settings import Password
-
-if TYPE_CHECKING:
-    from ottla.client.oidc import Endpoint
-
-MODULES: Final = {
-    "PLAIN": "PlainLoginModule",
-    "SCRAM-SHA-256": "ScramLoginModule",
-    "SCRAM-SHA-512": "ScramLoginModule",
-    "OAUTHBEARER": "OAuthBearerLoginModule",
-}
-_UNSECURED_LIFE_S: Final = 3600
-_CLAIM: Final = "unsecuredLoginStringClaim_"
-_EXTENSION: Final = "extension_"
 
 
 @dataclass(frozen=True)
@@ -57,15 +35,14 @@ class Security:
 
 
 def security_of(settings: SecuritySettings, *, clock: Clock, random: RandomSource) -> Security:
-    """What the settings want."""
+    """What the settings want. Hashes, tokens and the reading of certificates are loaded by those who want them."""
     tls = tls_of(settings) if settings.security_protocol.endswith("SSL") else None
     if not settings.security_protocol.startswith("SASL"):
         return Security(tls)
-    mechanism = settings.sasl_mechanism
-    entry = _jaas_entry(settings, mechanism)
-    if mechanism == "OAUTHBEARER":
-        return _with_token(tls, settings, entry, clock, random)
-    return Security(tls, _with_password(mechanism, settings, entry))
+    from ottla.client.logins import login_of
+
+    login = login_of(settings, clock=clock, random=random)
+    return Security(tls, login.authenticator, login.prepare, login.close)
 
 
 # --- TLS -------------------------------------------------------------------------------------------------------------
@@ -76,6 +53,8 @@ def tls_of(settings: SecuritySettings) -> ssl.SSLContext:
     if settings.ssl_context is not None:
         _refuse_others(settings)
         return settings.ssl_context
+    from ottla.net.tls import VERSIONS, TlsOptions, client_context
+
     _refuse_stores(settings)
     best = max(VERSIONS) if settings.ssl_protocol == "TLS" else settings.ssl_protocol
     versions = [version for version in settings.ssl_enabled_protocols if version <= best]
@@ -117,122 +96,6 @@ def _refuse_stores(settings: SecuritySettings) -> None:
             raise InvalidSetting(f"ssl.{store}.type={kind}; only PEM can be read, turn the store into PEM files")
         if getattr(settings, f"ssl_{store}_password") is not None:
             raise InvalidSetting(f"ssl.{store}.password is given, but a PEM file has none; a key's is ssl.key.password")
-
-
-# --- login -----------------------------------------------------------------------------------------------------------
-
-
-def _jaas_entry(settings: SecuritySettings, mechanism: str) -> JaasEntry | None:
-    if mechanism not in MODULES:
-        known = ", ".join(MODULES)
-        raise InvalidSetting(f"sasl.mechanism={mechanism} is not there; choose one of {known}")
-    if settings.sasl_jaas_config is None:
-        return None
-    if settings.sasl_username is not None or settings.sasl_password is not None:
-        raise InvalidSetting("sasl.jaas.config and sasl.username or sasl.password are given; give only one of them")
-    entry = parse_jaas(settings.sasl_jaas_config.value)
-    if entry.kind != MODULES[mechanism]:
-        wanted = MODULES[mechanism]
-        raise InvalidSetting(
-            f"sasl.jaas.config has the module {entry.module}, sasl.mechanism={mechanism} wants {wanted}"
-        )
-    return entry
-
-
-def _with_password(mechanism: str, settings: SecuritySettings, entry: JaasEntry | None) -> Callable[[], Authenticator]:
-    options = {} if entry is None else entry.options
-    username = options.get("username") or settings.sasl_username
-    password = options.get("password") or _seen(settings.sasl_password)
-    if not username or not password:
-        raise InvalidSetting(f"sasl.mechanism={mechanism} needs sasl.username and sasl.password, or sasl.jaas.config")
-    if mechanism in HASHES:
-        token = options.get("tokenauth", "").lower() == "true"
-
-        def scram() -> Authenticator:
-            return SaslAuthenticator(ScramClient(mechanism, username, password, random_bytes=os.urandom, token=token))
-
-        return scram
-    PlainClient(username, password)  # refused now and not at the first connection
-    return lambda: SaslAuthenticator(PlainClient(username, password))
-
-
-def _with_token(
-    tls: ssl.SSLContext | None,
-    settings: SecuritySettings,
-    entry: JaasEntry | None,
-    clock: Clock,
-    random: RandomSource,
-) -> Security:
-    backoff = Backoff(settings.sasl_login_retry_backoff_ms, settings.sasl_login_retry_backoff_max_ms, random)
-    login = TokenLogin(_token_source(settings, entry, clock, backoff), clock=clock, backoff=backoff)
-    extensions = _extensions(settings, entry)
-
-    def authenticator() -> Authenticator:
-        return SaslAuthenticator(OAuthBearerClient(login.token(), extensions))
-
-    return Security(tls, authenticator, login.prepare, login.close)
-
-
-def _token_source(
-    settings: SecuritySettings, entry: JaasEntry | None, clock: Clock, backoff: Backoff
-) -> Callable[[], Awaitable[Token]]:
-    provider, url = settings.sasl_oauthbearer_token_provider, settings.sasl_oauthbearer_token_endpoint_url
-    if provider is not None and url is not None:
-        raise InvalidSetting("a token provider and sasl.oauthbearer.token.endpoint.url are given; give one of them")
-    if provider is not None:
-        return from_provider(provider)
-    options: Mapping[str, str] = {} if entry is None else entry.options
-    if url is not None:
-        from ottla.client.oidc import from_endpoint  # it loads an HTTP client, which few need
-
-        limit_ms = settings.sasl_login_retry_backoff_max_ms
-        return from_endpoint(_endpoint(settings, url, options), clock=clock, backoff=backoff, limit_ms=limit_ms)
-    if settings.sasl_oauthbearer_method == "oidc" or settings.sasl_login_callback_handler_class is not None:
-        raise InvalidSetting("OIDC needs sasl.oauthbearer.token.endpoint.url")
-    if f"{_CLAIM}sub" in options:
-        return _unsecured(options, clock)
-    raise InvalidSetting(
-        "sasl.mechanism=OAUTHBEARER needs sasl.oauthbearer.token.provider (a function),"
-        " or sasl.oauthbearer.token.endpoint.url with a client id and secret"
-    )
-
-
-def _endpoint(settings: SecuritySettings, url: str, given: Mapping[str, str]) -> Endpoint:
-    from ottla.client.oidc import Endpoint
-
-    client_id = settings.sasl_oauthbearer_client_credentials_client_id or given.get("clientId")
-    secret = _seen(settings.sasl_oauthbearer_client_credentials_client_secret) or given.get("clientSecret")
-    if not client_id or not secret:
-        needed = "sasl.oauthbearer.client.credentials.client.id and .client.secret"
-        raise InvalidSetting(f"sasl.oauthbearer.token.endpoint.url needs {needed}")
-    scope = settings.sasl_oauthbearer_scope or given.get("scope")
-    return Endpoint(url, client_id, secret, scope, settings.sasl_login_read_timeout_ms)
-
-
-def _unsecured(given: Mapping[str, str], clock: Clock) -> Callable[[], Awaitable[Token]]:
-    """Java's token without a signature, made of the options of the JAAS entry."""
-    try:
-        life_s = float(given.get("unsecuredLoginLifetimeSeconds", _UNSECURED_LIFE_S))
-    except ValueError:
-        raise InvalidSetting("unsecuredLoginLifetimeSeconds in sasl.jaas.config is not a number") from None
-    claims = {name.removeprefix(_CLAIM): value for name, value in given.items() if name.startswith(_CLAIM)}
-
-    async def fetch() -> Token:
-        now_s = clock.now_ms() / 1000
-        token = unsecured_token({**claims, "iat": now_s, "exp": now_s + life_s})
-        return Token(token, (now_s + life_s) * 1000)
-
-    return fetch
-
-
-def _extensions(settings: SecuritySettings, entry: JaasEntry | None) -> dict[str, str]:
-    options = {} if entry is None else entry.options
-    found = {name.removeprefix(_EXTENSION): text for name, text in options.items() if name.startswith(_EXTENSION)}
-    for pair in settings.sasl_oauthbearer_extensions:
-        name, _, value = pair.partition("=")
-        found[name] = value
-    check_extensions(found)
-    return found
 
 
 def _seen(secret: Password | None) -> str | None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import re
 import ssl
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,6 +102,8 @@ def _identify(context: ssl.SSLContext, options: TlsOptions) -> None:
 def _load_texts(context: ssl.SSLContext, options: TlsOptions) -> None:
     if options.certificate_text is None or options.key_text is None:
         raise InvalidSetting("ssl.keystore.certificate.chain and ssl.keystore.key belong together; give both")
+    import tempfile  # loads half the standard library, and few have keys as texts
+
     with tempfile.TemporaryDirectory(prefix="ottla-") as directory:
         path = Path(directory) / "client.pem"
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -3,7 +3,7 @@
     client first   n,,^Aauth=Bearer token[^Aname=value...]^A^A             ^A is the byte 1
     server         nothing, or a JSON text with "status" when it refuses; then the client says ^A and hears the error
 
-The token comes in ready; where it comes from is the business of `ottla.client.login`. `unsecured_token` makes the
+The token comes in ready; where it comes from is the business of `ottla.client.tokens`. `unsecured_token` makes the
 kind that Java's client makes when it is told nothing else: a claim without a signature, for tests.
 """
 
