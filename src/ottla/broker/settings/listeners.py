@@ -121,7 +121,11 @@ class ListenerSettings(Settings):
         doc="How much the system may hold of what a socket has received; -1 is the system's choice.",
     )
     socket_listen_backlog_size = setting(
-        "socket.listen.backlog.size", int, default=50, at_least=1, doc="How many connections may wait to be accepted."
+        "socket.listen.backlog.size",
+        int,
+        default=50,
+        at_least=1,
+        doc="How many connections may wait to be accepted; 1024 where it is not set, because one loop accepts them.",
     )
     socket_request_max_bytes = setting(
         "socket.request.max.bytes",
