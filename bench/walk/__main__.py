@@ -1,7 +1,7 @@
 """`python -m bench.walk`: the broker as a process against bare servers, as a table of figures with bars.
 
     python -m bench.walk                    the table, in less than three minutes
-    python -m bench.walk --only produce     one part: produce, fetch, latency, start, memory, fairness, consumers
+    python -m bench.walk --only produce     one part; --help lists them
     python -m bench.walk --rounds 7         more rounds, steadier medians
     python -m bench.walk --set socket.receive.buffer.bytes=-1      the broker with other settings
     python -m bench.walk --json             for other programs
@@ -30,6 +30,7 @@ PARTS = {
     "memory": behaviour.memory,
     "fairness": behaviour.fairness,
     "consumers": behaviour.beside_consumers,
+    "housework": behaviour.beside_housework,
 }
 
 

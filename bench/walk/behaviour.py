@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from bench.walk import requests
+from bench.walk import housework, requests
 from bench.walk.figures import Figure
-from bench.walk.processes import ENVIRONMENT, ROOT, BareServer, BrokerProcess, load, start_load
+from bench.walk.processes import ENVIRONMENT, ROOT, BareServer, BrokerProcess, Child, free_port, load, start_load
 from bench.walk.throughput import CONNECTIONS, FETCH_BYTES, WARM_S, new_directory, produce_task
 
 RATE: Final = 1_000
@@ -136,6 +136,54 @@ def beside_consumers(root: Path, rounds: int) -> list[Figure]:
         f"while {statistics.median(read_rates):,.0f} MB/s are read"
     )
     return [Figure("produce 16 KB beside two consumers / alone", statistics.median(ratios), detail, at_least=0.3)]
+
+
+def beside_housework(root: Path, rounds: int) -> list[Figure]:
+    """Producers beside a compaction, a scrape of the metrics and an admin client (housework.py)."""
+    ratios, p50s, rates, done = [], [], [], {}
+    for _ in range(max(1, rounds // 2)):
+        admin_port = free_port()
+        settings = (f"ottla.admin.listener=127.0.0.1:{admin_port}", "log.cleaner.backoff.ms=50")
+        with new_directory(root) as directory, BrokerProcess(directory, settings) as broker:
+            broker.create_topic(CONNECTIONS)
+            alone = _rate_and_p50(broker.port)
+            with Child("bench.walk.housework", str(broker.port), str(admin_port)) as work:
+                work.line()
+                beside = _rate_and_p50(broker.port)
+                done = work.end()
+            _check_compacted(directory, done)
+        ratios.append(beside[0] / alone[0])
+        p50s.append(beside[1] / alone[1])
+        rates.append((beside[0], alone[0], beside[1], alone[1]))
+    there, alone_rate, there_ms, alone_ms = (statistics.median(each) for each in zip(*rates, strict=True))
+    did = ", ".join(f"{count} {name}" for name, count in done.items())
+    return [
+        Figure(
+            "produce 16 KB beside a compaction, scrapes and an admin client / alone",
+            statistics.median(ratios),
+            f"{there:,.0f} / {alone_rate:,.0f} MB/s, beside {did}",
+            at_least=0.6,
+        ),
+        Figure(
+            "p50 of produce at 1,000 a second, beside the same / alone",
+            statistics.median(p50s),
+            f"{there_ms:.2f} / {alone_ms:.2f} ms",
+            at_most=2.0,
+        ),
+    ]
+
+
+def _rate_and_p50(port: int) -> tuple[float, float]:
+    seen = load("produce", port, **produce_task(16_384, -1, 1.5))
+    task = {"batch_bytes": 0, "acks": -1, "rate": RATE, "warm_s": 0.2, "seconds": 1.5}
+    return seen["bytes"] / seen["seconds"] / 1e6, _percentile_ms(load("pace", port, **task)["times_s"], 0.5)
+
+
+def _check_compacted(directory: Path, done: dict[str, int]) -> None:
+    written = done["batches"] * housework.BATCH_BYTES
+    left = sum(path.stat().st_size for path in directory.glob(f"{housework.TOPIC}-0/*.log"))
+    if left > written * 0.7:
+        raise RuntimeError(f"no compaction was at work: {left} of {written} bytes are left")
 
 
 def _rate(line: str) -> float:

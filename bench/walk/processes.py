@@ -70,6 +70,12 @@ class Child:
             raise RuntimeError(f"{self._process.args} ended without an answer; WALK_VERBOSE=1 shows what it said")
         return found
 
+    def end(self) -> dict[str, Any]:
+        """Let it know that it is over, and give what it says then."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        return dict(json.loads(self.line()))
+
     @property
     def cpu_s(self) -> float:
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()

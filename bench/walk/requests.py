@@ -48,7 +48,11 @@ def batch_of(size_bytes: int) -> bytes:
 
 
 def produce(size_bytes: int, partition: int, acks: int, topic: str = TOPIC) -> bytes:
-    data = PartitionProduceData(index=partition, records=memoryview(batch_of(size_bytes)))
+    return framed_produce(batch_of(size_bytes), topic, partition, acks)
+
+
+def framed_produce(batch: bytes, topic: str, partition: int = 0, acks: int = 1) -> bytes:
+    data = PartitionProduceData(index=partition, records=memoryview(batch))
     topics = [TopicProduceData(name=topic, partition_data=[data])]
     return framed(ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=topics), PRODUCE_VERSION)
 

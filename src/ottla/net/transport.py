@@ -10,6 +10,9 @@ A link is one open connection. It calls four methods of its LinkEvents, always o
    `writable_changed` says when to stop and when to go on: above `write_pause_bytes` it turns False. Whoever goes on
    all the same loses the link at `write_limit_bytes`, because the other side does not read and memory is not endless.
    Writing to a link that is closing does nothing.
+   `send_file` gives the buffers and then bytes of a file to the kernel at once, past all that: it says how many of the
+   file's bytes the socket took. 0 is a full socket, and `when_sendable` calls once when it has room again. None is a
+   link that cannot (TLS, memory, something waits to be written); then nothing was sent, the buffers neither.
 4. `close` writes what waits, at most for `close_limit_ms`, and then closes; `abort` closes now.
 5. Nothing leaks into the loop: an exception in one of the four methods is logged and ends this link, no other.
 6. Others get their turn: after TURN_FRAMES frames that came together the rest waits for the next turn of the loop, and
@@ -32,6 +35,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from ottla.errors import ConnectionClosed, NotConnected, OttlaError, TlsHandshakeFailed
 from ottla.net.framing import REQUEST_SIZE_LIMIT_BYTES, Buffer, FrameReader
+from ottla.net.sendfile import SendfileDoor, door_of
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +77,8 @@ class Link(Protocol):
     @property
     def remote_address(self) -> Address | None: ...
     def write(self, buffers: Sequence[Buffer]) -> None: ...
+    def send_file(self, before: Sequence[Buffer], number: int, position: int, size_bytes: int) -> int | None: ...
+    def when_sendable(self, call: Callable[[], None]) -> None: ...
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
     def close(self) -> None: ...
@@ -217,6 +223,12 @@ class FramedLink(abc.ABC):
             return
         self._put(gathered(buffers))
 
+    def send_file(self, before: Sequence[Buffer], number: int, position: int, size_bytes: int) -> int | None:
+        return None
+
+    def when_sendable(self, call: Callable[[], None]) -> None:
+        raise NotImplementedError("only who sends files has to wait for room")
+
     def pause_reading(self) -> None:
         if not self._paused:
             self._paused = True
@@ -331,6 +343,7 @@ class StreamLink(FramedLink, asyncio.BufferedProtocol):
     def __init__(self, events: LinkEvents, settings: LinkSettings) -> None:
         super().__init__(events, settings)
         self._transport: asyncio.Transport | None = None
+        self._door: SendfileDoor | None = None
         self._close_timer: asyncio.TimerHandle | None = None
 
     # --- what the loop calls ---
@@ -338,6 +351,7 @@ class StreamLink(FramedLink, asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]  # uvloop's transports have no common base
         self._gathers = _gathers(transport)
+        self._door = door_of(transport)
         self._stream.set_write_buffer_limits(high=self._settings.write_pause_bytes)
         _set_options(transport.get_extra_info("socket"), self._settings)
         self._tell(self._events.opened, self)
@@ -360,6 +374,8 @@ class StreamLink(FramedLink, asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self._close_timer is not None:
             self._close_timer.cancel()
+        if self._door is not None:
+            self._door.close()
         self._finish(None if exc is None else ConnectionClosed(f"the network failed: {exc}"))
 
     # --- what the owner calls ---
@@ -393,6 +409,19 @@ class StreamLink(FramedLink, asyncio.BufferedProtocol):
         else:
             for piece in pieces:
                 self._stream.write(piece)
+
+    def send_file(self, before: Sequence[Buffer], number: int, position: int, size_bytes: int) -> int | None:
+        if self._door is None or self._ending or self._held or self._waiting_bytes():
+            return None
+        sent = self._door.send(before, number, position, size_bytes)
+        if isinstance(sent, bytes):  # what is left of the buffers, for which the socket had no room
+            self._write_now((sent,))
+            return 0
+        return sent
+
+    def when_sendable(self, call: Callable[[], None]) -> None:
+        assert self._door is not None, "send_file has said that the socket is full"
+        self._door.when_sendable(call)
 
     def _waiting_bytes(self) -> int:
         return self._stream.get_write_buffer_size()

@@ -32,6 +32,9 @@ class FakeLink:
     def write(self, buffers: Sequence[Any]) -> None:
         self.written.append(b"".join(bytes(buffer) for buffer in buffers))
 
+    def send_file(self, before: Sequence[Any], number: int, position: int, size_bytes: int) -> int | None:
+        return None
+
     def pause_reading(self) -> None:
         self.is_reading = False
 

@@ -4,8 +4,9 @@
    waits before it, goes straight to the link; that is nearly every answer to a producer.
 2. When too many requests wait for their answers, or the client does not read what it asked for, we stop reading its
    requests; TCP tells the client.
-3. An answer may hold slices of files. They are read in portions of PORTION_BYTES, one portion per turn of the loop, so
-   that a consumer of megabytes does not make producers wait; nothing is read ahead of what the socket takes.
+3. An answer may hold slices of files. They go out in portions, one per turn of the loop, so that a consumer of
+   megabytes does not make producers wait; nothing is read ahead of what the socket takes. Where the link can, the
+   kernel sends KERNEL_PORTION_BYTES straight from the file; elsewhere PORTION_BYTES are read and written.
 4. A request that cannot be understood ends the connection, and the log says who sent what.
 5. While a long request of a connection is worked on, none of its other requests is begun: `hold` and `let_go`.
 
@@ -31,6 +32,7 @@ from ottla.storage.records_file import FileSlice
 log = logging.getLogger(__name__)
 
 OUTBOX_LIMIT_BYTES: Final = 2 * 1024 * 1024
+KERNEL_PORTION_BYTES: Final = 262_144
 ANONYMOUS: Final = "User:ANONYMOUS"
 
 Piece: TypeAlias = Any  # bytes-like, or a FileSlice
@@ -69,6 +71,7 @@ class Connection:
         self._outbox_bytes = 0
         self._offset = 0  # how much of the first file slice is sent already
         self._turn_is_planned = False
+        self._waits_for_room = False
         self._throttled = False
         self._held = False
         self._throttle_timer: asyncio.TimerHandle | None = None
@@ -92,7 +95,7 @@ class Connection:
     @property
     def is_stuck(self) -> bool:
         """It waits for its client to read."""
-        return self._link is not None and not self._link.writable
+        return self._link is not None and (self._waits_for_room or not self._link.writable)
 
     def authenticated(self, principal: str) -> None:
         """Who its client is, is known now."""
@@ -162,8 +165,9 @@ class Connection:
             return True
         if answers is None:
             return False
-        if self._link.writable and all(type(answer) is list and len(answer) == 1 for answer, _ in answers):
-            self._link.write([part for answer, _ in answers for part in (SIZE.pack(len(answer[0])), answer[0])])
+        ready = [answer[0] for answer, _ in answers if not isinstance(answer, Later) and len(answer) == 1]
+        if len(ready) == len(answers) and self._link.writable:
+            self._link.write([part for each in ready for part in (SIZE.pack(len(each)), each)])
             return True
         for answer, size_bytes in answers:
             self._take(answer, size_bytes, None if self.is_idle else self._order.arrived(size_bytes))
@@ -235,7 +239,18 @@ class Connection:
         budget = PORTION_BYTES
         while self._outbox and budget > 0 and link.writable:
             piece = self._outbox[0]
-            portion = self._portion_of(piece, budget) if isinstance(piece, FileSlice) else self._outbox.popleft()
+            if not isinstance(piece, FileSlice):
+                portion = self._outbox.popleft()
+            elif (sent := self._sent_by_kernel(link, buffers, piece)) is None:
+                portion = self._portion_of(piece, budget)
+            else:
+                buffers = []
+                budget -= sent
+                if sent:
+                    continue
+                self._waits_for_room = self._turn_is_planned = True
+                link.when_sendable(self._next_turn)
+                return
             buffers.append(portion)
             budget -= len(portion)
             self._outbox_bytes -= len(portion)
@@ -245,20 +260,35 @@ class Connection:
             self._turn_is_planned = True
             asyncio.get_running_loop().call_soon(self._next_turn)
 
+    def _sent_by_kernel(self, link: Link, before: list[Any], piece: FileSlice) -> int | None:
+        """How many bytes of the slice went straight to the socket, after those buffers; None when none can."""
+        number = piece.file.fileno()
+        if number is None:
+            return None
+        wanted = min(KERNEL_PORTION_BYTES, len(piece) - self._offset)
+        sent = link.send_file(before, number, piece.position + self._offset, wanted)
+        if sent:
+            self._outbox_bytes -= sent
+            self._passed(piece, sent)
+        return sent
+
     def _portion_of(self, piece: FileSlice, budget: int) -> Buffer:
         wanted = min(budget, len(piece) - self._offset)
         portion = read_portion(piece, self._offset, wanted)
         if len(portion) < wanted:
             # The log was truncated under an answer whose size is already told: the frame cannot be made whole.
             raise ConnectionClosed("the records were truncated while they were being sent")
-        self._offset += wanted
+        self._passed(piece, wanted)
+        return portion
+
+    def _passed(self, piece: FileSlice, size_bytes: int) -> None:
+        self._offset += size_bytes
         if self._offset == len(piece):
             self._outbox.popleft()
             self._offset = 0
-        return portion
 
     def _next_turn(self) -> None:
-        self._turn_is_planned = False
+        self._turn_is_planned = self._waits_for_room = False
         self._write()
         self._read_or_rest()
 
