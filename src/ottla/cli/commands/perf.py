@@ -12,6 +12,7 @@ import argparse
 import os
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.cli.connecting import Verbs, add_format, add_verb, ensure, output_of, sentences, settings_of
@@ -105,7 +106,7 @@ def _load(producer: Producer, options: argparse.Namespace) -> tuple[Latencies, i
     portion = _portion_of(options.throughput)
     started_ms = clock.monotonic_ms()
 
-    def ended(future: Any, count: int, sent_ms: float) -> None:
+    def ended(count: int, sent_ms: float, future: Any) -> None:
         if future.exception() is None:
             latencies.add(clock.monotonic_ms() - sent_ms, count)
 
@@ -116,7 +117,7 @@ def _load(producer: Producer, options: argparse.Namespace) -> tuple[Latencies, i
             if count > 1:
                 producer.send_many(options.topic, [value] * (count - 1))
             last = producer.send(options.topic, value)
-            last.add_done_callback(lambda done, count=count, sent_ms=sent_ms: ended(done, count, sent_ms))
+            last.add_done_callback(partial(ended, count, sent_ms))
             sent += count
             progress.reach(sent)
             _keep_pace(clock, started_ms, sent, options.throughput)
