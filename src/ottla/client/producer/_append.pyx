@@ -610,16 +610,18 @@ cdef class ProducerBatch:
         put32(at + CRC_AT, ottla_crc32c(0, at + ATTRIBUTES_AT, size - ATTRIBUTES_AT))
 
     def release(self):
-        """Let the buffer go: gives it when it may be used again, None when a request still refers to it."""
+        """Let the memory go: (bytes accounted, buffer); no buffer when a request still refers to it. Once only."""
+        cdef int64_t accounted_bytes = self.accounted_bytes
         buffer, self.buffer = self.buffer, None
+        self.accounted_bytes = 0
         self.memory = NULL
         self.capacity = 0
         self.payload = None
         self.bytes_out = None
         self.is_open = False
         if buffer is None or (<PyByteArrayObject*> buffer).ob_exports:
-            return None
-        return buffer
+            return accounted_bytes, None
+        return accounted_bytes, buffer
 
 
 cdef bytes NO_HEADERS = b"\x00"

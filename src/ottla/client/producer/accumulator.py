@@ -198,10 +198,25 @@ class RecordAccumulator:
             batch = queue.batches.popleft()
             if batch.is_open:
                 batch.stop()
+            if queue.state.open_batch(queue.name.partition) is batch:
                 queue.state.set_open(queue.name.partition, None)
             if not queue.batches:
                 self.busy.pop(queue, None)
         return batch
+
+    def drop_empty(self, queue: PartitionQueue) -> None:
+        """Take away a batch that nobody wrote into; a caller who was about to finds no room and asks again."""
+        with self.lock:
+            batch = queue.batches[0]
+            batch.stop()
+            if batch.record_count:
+                return  # written between our look and now; it is closed and leaves as it is
+            queue.batches.popleft()
+            if queue.state.open_batch(queue.name.partition) is batch:
+                queue.state.set_open(queue.name.partition, None)
+            if not queue.batches:
+                self.busy.pop(queue, None)
+        self.finish(batch)
 
     def requeue(self, batch: ProducerBatch, now_ms: float) -> None:
         """Back to the head, before every batch with later numbers; batches without numbers were never sent."""
@@ -269,8 +284,7 @@ class RecordAccumulator:
 
     def finish(self, batch: ProducerBatch) -> None:
         """Its delivery is known and nothing refers to it: memory back, those in line are told."""
-        size = batch.accounted_bytes
-        buffer = batch.release()
+        size, buffer = batch.release()
         with self.lock:
             self.incomplete.pop(batch, None)
             granted = self.pool.give_back(size, buffer) if size else []
@@ -288,8 +302,8 @@ class RecordAccumulator:
         with self.lock:
             for queue in list(self.busy):
                 for batch in [each for each in queue.batches if wanted(each)]:
-                    if batch.is_open:
-                        batch.stop()
+                    batch.stop()
+                    if queue.state.open_batch(queue.name.partition) is batch:
                         queue.state.set_open(queue.name.partition, None)
                     queue.batches.remove(batch)
                     taken.append(batch)
@@ -307,10 +321,15 @@ class RecordAccumulator:
         """Nobody should linger: memory is short, a flush is under way, or the producer closes."""
         return self.flushing_count > 0 or self.is_closed or self.pool.waiting_count > 0
 
+    @property
+    def incomplete_count(self) -> int:
+        """Batches with records whose deliveries are not known now."""
+        return len(self.deliveries())
+
     def deliveries(self) -> list[ProducerBatch]:
-        """The batches whose deliveries are not known now."""
+        """The batches with records whose deliveries are not known now."""
         with self.lock:
-            return list(self.incomplete)
+            return [batch for batch in self.incomplete if batch.record_count]
 
 
 def _goes_before(waiting: ProducerBatch, batch: ProducerBatch) -> bool:

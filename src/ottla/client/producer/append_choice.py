@@ -26,7 +26,9 @@ def _choose() -> str:
     if importlib.util.find_spec("ottla.client.producer._append") is not None:
         return "native"
     if os.environ.get(VARIABLE) == "native":
-        raise ImportError(f"{VARIABLE}=native asks for native leaves, but ottla.client.producer._append is not built here")
+        raise ImportError(
+            f"{VARIABLE}=native asks for native leaves, but ottla.client.producer._append is not built here"
+        )
     return "python"
 
 

@@ -312,10 +312,26 @@ class ProducerCore:
         if on_delivery is not None:
             future.add_delivery_callback(on_delivery)
 
-    def refused(self, error: OttlaError) -> None:
-        """A record could not be taken at all: a transaction cannot be committed without it, as in Java."""
-        self.interceptors.on_acknowledgement(None, error)
+    def begin(self, record: ProducerRecord) -> tuple[ProducerRecord, Any]:
+        """The record as interceptors and tracing left it, and its span if there is one."""
+        if self.interceptors:
+            record = self.interceptors.on_send(record)
+        return (record, None) if self.tracing is None else self.tracing.begin(record)
 
+    def refused(self, error: OttlaError, span: Any) -> None:
+        """A record could not be taken at all."""
+        self.interceptors.on_acknowledgement(None, error)
+        if span is not None:
+            span.ended(None, error)
+
+    def exhausted(self, place: Place, waited_ms: float) -> str:
+        """Why a caller gets no memory; counted."""
+        self.metrics.exhausted.record(1, self.clock.monotonic_ms())
+        pool = self.accumulator.pool
+        return (
+            f"{place.size_bytes} bytes were wanted for {waited_ms:.0f} ms; buffer.memory is {pool.total_bytes} and"
+            f" {pool.available_bytes} are free"
+        )
 
     # --- lists of records ---
 
@@ -360,7 +376,7 @@ class ProducerCore:
     async def init_transactions(self, *, timeout_ms: float) -> None:
         await self._outcome(self._manager("init_transactions").initialize(), timeout_ms)
 
-    async def begin(self) -> None:
+    async def begin_transaction(self) -> None:
         self._manager("begin_transaction").begin()
         self.refresh_heat()
 
@@ -411,9 +427,7 @@ class Many(NamedTuple):
 
     def put(self, state: TopicState, start: int, runs: list[Run]) -> int:
         """Write from `start` on; gives the index of the first that found no room."""
-        return state.put_many(
-            self.items, start, self.are_pairs, self.headers, self.timestamp_ms, self.partition, runs
-        )
+        return state.put_many(self.items, start, self.are_pairs, self.headers, self.timestamp_ms, self.partition, runs)
 
     def key_of(self, index: int) -> bytes | None:
         return self.items[index][0] if self.are_pairs else None
@@ -422,6 +436,27 @@ class Many(NamedTuple):
         item = self.items[index]
         parts = item if self.are_pairs else (item,)
         return RECORD_OVERHEAD_BYTES + sum(len(part or b"") for part in parts) + headers_bytes(self.headers)
+
+
+def record_of(
+    topic: str | ProducerRecord,
+    value: Any,
+    key: Any,
+    partition: int | None,
+    timestamp_ms: int | None,
+    headers: HeaderItems | None,
+) -> ProducerRecord:
+    """The arguments of send() as a record; a record as it is."""
+    if isinstance(topic, ProducerRecord):
+        return topic
+    if not isinstance(topic, str):
+        raise TypeError(f"a topic is a str (or send a ProducerRecord), not {type(topic).__name__}")
+    return ProducerRecord(topic, value, key, partition, timestamp_ms, headers or ())
+
+
+def pair_of(item: Any) -> tuple[Any, Any]:
+    """Key and value of an element of send_many()'s list."""
+    return item if type(item) is tuple else (None, item)
 
 
 def headers_bytes(headers: Any) -> int:

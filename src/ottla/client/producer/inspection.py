@@ -30,9 +30,11 @@ class QueueView:
 
     def __str__(self) -> str:
         leader = "no leader" if self.leader is None else f"leader {self.leader.id}"
-        notes = [leader, *(["muted"] if self.is_muted else []), *([f"try {self.retry_count + 1}"] if self.retry_count else [])]
+        muted = ", muted" if self.is_muted else ""
+        tries = f", try {self.retry_count + 1}" if self.retry_count else ""
         waiting = f"{self.batch_count} batches, {self.record_count} records, {self.waiting_bytes} bytes"
-        return f"{self.partition}: {waiting}, oldest {self.oldest_ms:.0f} ms; {self.in_flight_count} in flight ({', '.join(notes)})"
+        flight = f"{self.in_flight_count} in flight ({leader}{muted}{tries})"
+        return f"{self.partition}: {waiting}, oldest {self.oldest_ms:.0f} ms; {flight}"
 
 
 @dataclass(frozen=True, slots=True)

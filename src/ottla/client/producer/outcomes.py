@@ -151,7 +151,8 @@ class Outcomes:
         return self._transactions.can_retry(batch.queue.name, batch.stamp, error, answer.log_start_offset)
 
     def _end(self, batch: ProducerBatch, answer: Answer, now_ms: float) -> None:
-        self._sender.ended(batch)
+        if not self._sender.ended(batch):
+            return
         if batch.delivery.is_done:
             self._accumulator.finish(batch)
             return

@@ -2,7 +2,7 @@
 
 1. A key decides by murmur2, as in Java: the same key goes to the same partition from any client. (The hot path does it
    in topic_state.py; `partitioner.ignore.keys` turns it off.)
-2. Records without a key stick to one partition for batch.size bytes and then move on, so that batches fill up (KIP-480).
+2. Records without a key stick to one partition for batch.size bytes, then move on, so that batches fill up (KIP-480).
 3. Where they move on to is drawn by chance, and partitions with shorter queues have more chances (KIP-794): a slow
    broker gets less. Without the sizes of queues, or with adaptive partitioning off, the chances are equal.
 4. A partition whose leader did not take a batch for `partitioner.availability.timeout.ms` has no chance at all.

@@ -31,7 +31,7 @@ from ottla.client.loop import BackgroundLoop
 from ottla.client.metadata import PartitionInfo
 from ottla.client.producer.append_choice import HotPath, ProducerBatch, SendFuture, TopicState
 from ottla.client.producer.buffer_pool import Place
-from ottla.client.producer.core import Prepared, ProducerCore
+from ottla.client.producer.core import Prepared, ProducerCore, pair_of, record_of
 from ottla.client.producer.futures import ManyFuture, Run
 from ottla.client.producer.inspection import Inspection, inspected
 from ottla.client.producer.settings import ProducerSettings
@@ -76,40 +76,26 @@ class Producer(HotPath):
     ) -> SendFuture | None:
         """What send() and produce() do when something has to be decided or waited for."""
         core = self._core
-        record = _record_of(topic, value, key, partition, timestamp_ms, headers)
+        record = record_of(topic, value, key, partition, timestamp_ms, headers)
         self._check_usable(record.topic)
         deadline = time.monotonic() + self.settings.max_block_ms / 1000
-        span = None
-        if core.interceptors:
-            record = core.interceptors.on_send(record)
-        if core.tracing is not None:
-            record, span = core.tracing.begin(record)
+        record, span = core.begin(record)
         try:
             state = self._state_of(record.topic, record.partition, deadline)
             future = self._put(state, core.prepare(record, state), record.timestamp_ms, deadline)
         except OttlaError as error:
-            core.refused(error)
-            if span is not None:
-                span.ended(None, error)
+            core.refused(error, span)
             raise
         core.watch(future, on_delivery, span)
         return future if wants_future else None
 
     def _put(self, state: TopicState, prepared: Prepared, timestamp_ms: int | None, deadline: float) -> SendFuture:
         key, value, headers, partition, needed_bytes = prepared
-        place: Place | None = None
-        try:
-            while True:
-                future = state.put(key, value, headers, timestamp_ms, partition, True)
-                if future is not None:
-                    return future
-                used, place = place, None
-                place = self._core.make_room(state, key, partition, needed_bytes, used)
-                if place is not None:
-                    self._wait_at(place, deadline)
-        finally:
-            if place is not None:
-                self._core.accumulator.leave(place)
+        while True:
+            future: SendFuture | None = state.put(key, value, headers, timestamp_ms, partition, True)
+            if future is not None:
+                return future
+            self._make_room_for(state, key, partition, needed_bytes, deadline)
 
     def send_many(
         self,
@@ -126,11 +112,14 @@ class Producer(HotPath):
         deadline = time.monotonic() + self.settings.max_block_ms / 1000
         state = self._state_of(topic, partition, deadline)
         many = self._core.prepare_many(topic, values, headers, partition, timestamp_ms)
-        if many is None:  # something of the user's must see each record
-            futures = [self.send(topic, *_pair(each), partition=partition, headers=headers, timestamp_ms=timestamp_ms)
-                       for each in values]
-            return ManyFuture([future.as_run() for future in futures], timestamp_ms or 0)
         runs: list[Run] = []
+        if many is None:  # something of the user's must see each record
+            for key, value in map(pair_of, values):
+                future = self.send(
+                    topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
+                )
+                runs.append(future.as_run())
+            return ManyFuture(runs, timestamp_ms or self._core.clock.now_ms())
         index = 0
         while (index := many.put(state, index, runs)) < len(many.items):
             self._make_room_for(state, many.key_of(index), partition, many.needed_bytes(index), deadline)
@@ -140,12 +129,12 @@ class Producer(HotPath):
         self, state: TopicState, key: bytes | None, partition: int | None, needed_bytes: int, deadline: float
     ) -> None:
         place = self._core.make_room(state, key, partition, needed_bytes, None)
-        while place is not None:
+        while (waiting := place) is not None:
             try:
-                self._wait_at(place, deadline)
-                place = self._core.make_room(state, key, partition, needed_bytes, place)
+                self._wait_at(waiting, deadline)
+                place = self._core.make_room(state, key, partition, needed_bytes, waiting)
             except BaseException:
-                self._core.accumulator.leave(place)
+                self._core.accumulator.leave(waiting)
                 raise
 
     def _state_of(self, topic: str, partition: int | None, deadline: float) -> TopicState:
@@ -170,12 +159,7 @@ class Producer(HotPath):
         if self._core.is_closed:
             self._check_usable("")
         if not granted:
-            self._core.metrics.exhausted.record(1, now_ms)
-            pool = self._core.accumulator.pool
-            raise BufferExhausted(
-                f"{place.size_bytes} bytes were wanted for {time.monotonic() - began:.1f} s; buffer.memory is"
-                f" {pool.total_bytes} and {pool.available_bytes} are free"
-            )
+            raise BufferExhausted(self._core.exhausted(place, (time.monotonic() - began) * 1000))
 
     def _check_usable(self, topic: str) -> None:
         self._loop.check_fork()
@@ -241,7 +225,9 @@ class Producer(HotPath):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if error is None:
             self.close()
             return
@@ -260,7 +246,7 @@ class Producer(HotPath):
     def begin_transaction(self) -> None:
         """From here on, what is sent counts only if commit_transaction() succeeds."""
         self._loop.check_fork()
-        self._loop.run(self._core.begin())
+        self._loop.run(self._core.begin_transaction())
 
     def send_offsets_to_transaction(
         self,
@@ -333,21 +319,6 @@ class Producer(HotPath):
 
     def __repr__(self) -> str:
         return f"<Producer {self.settings.client_id} {'closed' if self._core.is_closed else f'{len(self)} waiting'}>"
-
-
-def _record_of(
-    topic: str | ProducerRecord,
-    value: Any,
-    key: Any,
-    partition: int | None,
-    timestamp_ms: int | None,
-    headers: HeaderItems | None,
-) -> ProducerRecord:
-    if isinstance(topic, ProducerRecord):
-        return topic
-    if not isinstance(topic, str):
-        raise TypeError(f"a topic is a str (or send a ProducerRecord), not {type(topic).__name__}")
-    return ProducerRecord(topic, value, key, partition, timestamp_ms, headers or ())
 
 
 def _wait_for_batch(batch: ProducerBatch, deadline: float | None) -> None:

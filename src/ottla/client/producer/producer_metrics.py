@@ -17,7 +17,9 @@ TOPIC_GROUP = "producer-topic-metrics"
 class _TopicNumbers:
     def __init__(self, registry: Registry, client_id: str, topic: str) -> None:
         def window(name: str, help_text: str, *stats: Stat) -> Window:
-            return registry.window(TOPIC_GROUP, name, help_text, ["client-id", "topic"], stats=stats).of(client_id, topic)
+            return registry.window(TOPIC_GROUP, name, help_text, ["client-id", "topic"], stats=stats).of(
+                client_id, topic
+            )
 
         self.records = window("record-send", "Records sent.", "rate", "total")
         self.bytes = window("byte", "Bytes sent.", "rate", "total")

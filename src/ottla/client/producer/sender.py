@@ -155,7 +155,9 @@ class Sender:
             only_unsent = abort.only_unsent
             taken = self.accumulator.take_all(lambda batch: not only_unsent or batch.stamp is None)
             out.extend(Fail(batch, abort.error) for batch in taken)
-        has_incomplete = len(self.accumulator.incomplete) > sum(isinstance(each, Fail) for each in out)
+        # Only the end of a transaction waits for batches, so they are counted only then.
+        failing = sum(isinstance(each, Fail) for each in out)
+        has_incomplete = not manager.is_completing or self.accumulator.incomplete_count > failing
         planned = manager.next_request(has_incomplete_batches=has_incomplete, now_ms=now_ms)
         if planned is not None:
             out.append(Ask(planned))
@@ -173,7 +175,7 @@ class Sender:
             elif not batch.delivery.is_done:
                 oldest_ms = min(oldest_ms, batch.created_ms)
         for queue in list(self.accumulator.busy):
-            while queue.batches and queue.batches[0].created_ms <= limit_ms:
+            while queue.batches and queue.batches[0].created_ms <= limit_ms and queue.batches[0].record_count:
                 batch = self.accumulator.take_first(queue)
                 out.append(Fail(batch, self._too_late(batch), is_unknown=batch.attempts > 0))
             if queue.batches:
@@ -199,7 +201,13 @@ class Sender:
             if queue.is_muted or not queue.batches:
                 continue
             ready_ms = self._ready_ms(queue, now_ms, is_hurried)
-            if ready_ms > now_ms:
+            if queue.batches[0].record_count == 0:
+                # Somebody opened it and did not write into it, yet or at all. It is not sent, and not kept for ever.
+                if ready_ms <= now_ms:
+                    self.accumulator.drop_empty(queue)
+                else:
+                    wake_ms = min(wake_ms, ready_ms)
+            elif ready_ms > now_ms:
                 wake_ms = min(wake_ms, ready_ms)
             elif leader is None:
                 out.append(RefreshMetadata())
@@ -271,7 +279,7 @@ class Sender:
         return batches
 
     def _may_leave(self, queue: PartitionQueue, now_ms: float) -> bool:
-        if not queue.batches or queue.is_muted:
+        if not queue.batches or queue.is_muted or queue.batches[0].record_count == 0:
             return False
         # The queue was ready when the turn began; what follows its first batch must be ready by itself.
         is_hurried = self.accumulator.is_hurried or (self.transactions is not None and self.transactions.is_completing)
@@ -312,11 +320,14 @@ class Sender:
 
     # --- after an answer ---
 
-    def ended(self, batch: ProducerBatch) -> None:
-        """The request that carried this batch is over, one way or the other."""
-        self.in_flight.pop(batch, None)
+    def ended(self, batch: ProducerBatch) -> bool:
+        """The request that carried this batch is over, one way or the other; False when that was told before."""
+        if batch not in self.in_flight:
+            return False
+        del self.in_flight[batch]
         if self.keeps_order_by_muting:
             batch.queue.is_muted = False
+        return True
 
     def backoff_ms(self, attempts: int) -> float:
         """How long a batch waits before its next try."""

@@ -14,8 +14,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 from ottla.client.network import NetworkClient
 from ottla.client.producer.outcomes import Outcomes
@@ -142,8 +142,8 @@ class SenderLoop:
                 self._network.metadata.request_update()
                 self._network.wake()
 
-    def _start(self, coroutine: object) -> None:
-        task = asyncio.get_running_loop().create_task(coroutine)  # type: ignore[arg-type]
+    def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

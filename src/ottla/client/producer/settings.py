@@ -54,7 +54,7 @@ class ProducerSettings(ClientSettings):
         default="all",
         check=_acks_problem,
         aliases=["request.required.acks"],
-        doc="Who must have a record before it counts as sent: all in-sync replicas (all, -1), the leader (1), nobody (0).",
+        doc="Who must have a record before it counts as sent: all in-sync replicas (all), the leader (1), nobody (0).",
     )
     enable_idempotence = setting(
         "enable.idempotence",
@@ -177,7 +177,12 @@ class ProducerSettings(ClientSettings):
         "compression.gzip.level", int, default=None, at_least=-1, at_most=9, doc="gzip's level, 1 to 9; -1 is its own."
     )
     compression_lz4_level = setting(
-        "compression.lz4.level", int, default=None, at_least=1, at_most=17, doc="lz4's level; not given is the fast one."
+        "compression.lz4.level",
+        int,
+        default=None,
+        at_least=1,
+        at_most=17,
+        doc="lz4's level; not given is the fast one.",
     )
     compression_zstd_level = setting(
         "compression.zstd.level", int, default=None, at_least=-131_072, at_most=22, doc="zstd's level; 3 is its own."

@@ -33,7 +33,9 @@ def wait_until_done(delivery: Awaited, index: int, timeout: float | None) -> Non
     """Block this thread until the record is done; TimeoutError after `timeout` seconds."""
     gate = threading.Lock()
     gate.acquire()
-    if delivery.add_waiter(index, gate.release) and not gate.acquire(timeout=-1 if timeout is None else max(0, timeout)):
+    if delivery.add_waiter(index, gate.release) and not gate.acquire(
+        timeout=-1 if timeout is None else max(0, timeout)
+    ):
         raise TimeoutError(f"the record was not delivered within {timeout} s; it may still be")
 
 

@@ -1,0 +1,10 @@
+"""Types of the native twin: those of the Python twins, name by name."""
+
+from ottla.client.producer.delivery import Delivery as Delivery
+from ottla.client.producer.delivery import SendFuture as SendFuture
+from ottla.client.producer.hot_path import AsyncHotPath as AsyncHotPath
+from ottla.client.producer.hot_path import HotPath as HotPath
+from ottla.client.producer.hot_path import Ready as Ready
+from ottla.client.producer.producer_batch import ProducerBatch as ProducerBatch
+from ottla.client.producer.topic_state import TopicState as TopicState
+from ottla.client.producer.topic_state import check_many as check_many

@@ -1,0 +1,343 @@
+"""The asyncio face of the producer: the same names, awaited where they wait. It runs on the caller's loop, no thread.
+
+    async with AsyncProducer(bootstrap_servers="localhost:9092") as producer:
+        future = await producer.send("orders", b"value", key=b"key")     # there is room for it
+        print((await future).offset)                                     # the broker has it
+
+1. `await send(...)` gives a future as soon as the record is in a batch, and `await future` its metadata; so a thousand
+   records can be on their way. `send_and_wait` is both.
+2. The promises of the sync face hold here too: bounded waits, failures told once, close() within its time.
+3. A batch that became full gives the loop one turn, so that a loop of sends cannot keep the network waiting.
+4. Belongs to the loop it was started on. Cancelling a call is safe: a record that was taken is still sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from ottla.client.connections import within
+from ottla.client.group_metadata import GroupMetadata
+from ottla.client.loop import ForkedClient
+from ottla.client.metadata import PartitionInfo
+from ottla.client.producer.append_choice import AsyncHotPath, ProducerBatch, SendFuture, TopicState
+from ottla.client.producer.buffer_pool import Place
+from ottla.client.producer.core import Prepared, ProducerCore, pair_of, record_of
+from ottla.client.producer.futures import ManyFuture, Run
+from ottla.client.producer.inspection import Inspection, inspected
+from ottla.client.producer.producer import CLOSE_LIMIT_S, EXIT_LIMIT_S, NETWORK_CLOSE_MS
+from ottla.client.producer.settings import ProducerSettings
+from ottla.client.producer.values import BufferExhausted, HeaderItems, ProducerRecord, RecordMetadata
+from ottla.client.producer.waiting import await_done
+from ottla.errors import OttlaError
+from ottla.metrics import MetricKey
+from ottla.values import OffsetAndMetadata, TopicPartition
+
+log = logging.getLogger(__name__)
+
+
+class AsyncProducer(AsyncHotPath):
+    """Sends records to Kafka from asyncio code."""
+
+    def __init__(self, config: Mapping[str, object] | None = None, /, **settings: object) -> None:
+        self.settings = ProducerSettings(config, **settings).named("producer")
+        self._core = ProducerCore(self.settings, self, wake=self._wake)
+        self._event_loop: asyncio.AbstractEventLoop | None = None
+        self._starting = asyncio.Lock()
+        self._process = os.getpid()
+
+    async def start(self) -> Self:
+        """Begin to live on the running loop; send() does it by itself. Does not wait for a broker."""
+        async with self._starting:
+            if self._event_loop is None:
+                self._event_loop = asyncio.get_running_loop()
+                await self._core.start()
+        return self
+
+    def _wake(self, call: Callable[[], None]) -> None:
+        assert self._event_loop is not None, "a producer that was not started has nothing to send"
+        self._event_loop.call_soon_threadsafe(call)
+
+    async def _usable(self, topic: str) -> None:
+        if self._process != os.getpid():
+            self.is_hot = False
+            raise ForkedClient(f"{self.settings.client_id} in process {os.getpid()}")
+        self._core.check_may_send(topic)
+        if self._event_loop is None:
+            await self.start()
+        elif self._event_loop is not asyncio.get_running_loop():
+            raise RuntimeError(f"{self.settings.client_id} belongs to another event loop; make one for this loop")
+
+    # --- sending ---
+
+    async def _send_slowly(
+        self,
+        topic: str | ProducerRecord,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: HeaderItems | None,
+        on_delivery: Callable[..., object] | None,
+        wants_future: bool,
+    ) -> SendFuture | None:
+        """What send() and produce() do when something has to be decided or waited for."""
+        core = self._core
+        record = record_of(topic, value, key, partition, timestamp_ms, headers)
+        await self._usable(record.topic)
+        deadline = time.monotonic() + self.settings.max_block_ms / 1000
+        record, span = core.begin(record)
+        try:
+            state = await self._state_of(record.topic, record.partition, deadline)
+            future = await self._put(state, core.prepare(record, state), record.timestamp_ms, deadline)
+        except OttlaError as error:
+            core.refused(error, span)
+            raise
+        core.watch(future, on_delivery, span)
+        return future if wants_future else None
+
+    async def send_and_wait(self, topic: str | ProducerRecord, value: Any = None, **record: Any) -> RecordMetadata:
+        """Send a record and wait until the broker has it."""
+        future = await self.send(topic, value, **record)
+        return await future
+
+    async def _put(
+        self, state: TopicState, prepared: Prepared, timestamp_ms: int | None, deadline: float
+    ) -> SendFuture:
+        key, value, headers, partition, needed_bytes = prepared
+        while True:
+            future: SendFuture | None = state.put(key, value, headers, timestamp_ms, partition, True)
+            if future is not None:
+                return future
+            await self._make_room_for(state, key, partition, needed_bytes, deadline)
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Iterable[Any],
+        *,
+        partition: int | None = None,
+        headers: HeaderItems | None = None,
+        timestamp_ms: int | None = None,
+    ) -> ManyFuture:
+        """Send a list of values, or of (key, value) tuples: one future for all. All are checked before one is sent."""
+        await self._usable(topic)
+        deadline = time.monotonic() + self.settings.max_block_ms / 1000
+        state = await self._state_of(topic, partition, deadline)
+        many = self._core.prepare_many(topic, values, headers, partition, timestamp_ms)
+        runs: list[Run] = []
+        if many is None:  # something of the user's must see each record
+            for key, value in map(pair_of, values):
+                future = await self.send(
+                    topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
+                )
+                runs.append(future.as_run())
+            return ManyFuture(runs, timestamp_ms or self._core.clock.now_ms())
+        index = 0
+        while (index := many.put(state, index, runs)) < len(many.items):
+            await self._make_room_for(state, many.key_of(index), partition, many.needed_bytes(index), deadline)
+        return ManyFuture(runs, many.timestamp_ms)
+
+    async def _make_room_for(
+        self, state: TopicState, key: bytes | None, partition: int | None, needed_bytes: int, deadline: float
+    ) -> None:
+        place = self._core.make_room(state, key, partition, needed_bytes, None)
+        if place is None:
+            await asyncio.sleep(0)
+            # The turn may have taken the batch away; whoever called us tries and asks again.
+            return
+        while (waiting := place) is not None:
+            try:
+                await self._wait_at(waiting, deadline)
+                place = self._core.make_room(state, key, partition, needed_bytes, waiting)
+            except BaseException:
+                self._core.accumulator.leave(waiting)
+                raise
+
+    async def _state_of(self, topic: str, partition: int | None, deadline: float) -> TopicState:
+        state = self._core.known_state(topic, partition)
+        if state is not None:
+            return state
+        return await self._core.find_topic(topic, partition, max(0.0, deadline - time.monotonic()) * 1000)
+
+    async def _wait_at(self, place: Place, deadline: float) -> None:
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        place.notify = lambda: None if granted.done() else granted.set_result(None)
+        self._core.loop.wake()
+        left_ms = max(0.0, deadline - time.monotonic()) * 1000
+        if not place.is_granted and not await within(granted, self._core.clock, left_ms):
+            raise BufferExhausted(self._core.exhausted(place, left_ms))
+        if self._core.is_closed:
+            self._core.check_may_send("")
+
+    # --- waiting for everything ---
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Send everything now and wait until it is known what became of it. Raises SendFailed when records failed
+        that nobody was told of, TimeoutError after `timeout` seconds."""
+        if self._event_loop is None:
+            return
+        await asyncio.wait_for(self._wait_for_all(), timeout)
+        if (failed := self._core.failures.take()) is not None:
+            raise failed
+
+    async def _wait_for_all(self) -> None:
+        accumulator = self._core.accumulator
+        accumulator.change_flushing(1)
+        try:
+            self._core.loop.wake()
+            for batch in accumulator.deliveries():
+                await _Batch(batch)
+        finally:
+            accumulator.change_flushing(-1)
+
+    async def close(self, timeout: float = CLOSE_LIMIT_S) -> None:
+        """Send what was taken, abort an open transaction, end everything; at most `timeout` seconds. Raises
+        SendFailed when records failed that nobody was told of. Calling it again does nothing."""
+        core = self._core
+        if core.is_closed:
+            return
+        core.is_closed = True
+        self.is_hot = False
+        if self._event_loop is not None:
+            deadline = time.monotonic() + timeout
+            with contextlib.suppress(TimeoutError):
+                await self._finish(deadline)
+            left_ms = max(EXIT_LIMIT_S, deadline - time.monotonic()) * 1000
+            await core.close(timeout_ms=min(NETWORK_CLOSE_MS, left_ms))
+        if (failed := core.failures.take()) is not None:
+            raise failed
+
+    async def _finish(self, deadline: float) -> None:
+        left = max(0.0, deadline - time.monotonic())
+        if self._core.transactions is None or not self._core.transactions.has_open_transaction:
+            await asyncio.wait_for(self._wait_for_all(), left)
+            return
+        try:
+            await self._core.abort(timeout_ms=left * 1000)
+        except OttlaError as error:
+            log.warning("the open transaction could not be aborted; the coordinator will do it: %s", error)
+
+    async def stop(self, timeout: float = CLOSE_LIMIT_S) -> None:
+        """aiokafka's name for close()."""
+        await self.close(timeout)
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self.close()
+            return
+        try:
+            await self.close()
+        except OttlaError as failed:
+            # The first error is the one to see; this one must not hide it.
+            log.error("while leaving after %s: %s", type(error).__name__, failed)
+
+    # --- transactions ---
+
+    async def init_transactions(self, timeout: float | None = None) -> None:
+        """Get the producer's identity, ending what a predecessor with this transactional.id left open."""
+        await self.start()
+        await self._core.init_transactions(timeout_ms=self._limit_ms(timeout))
+
+    async def begin_transaction(self) -> None:
+        """From here on, what is sent counts only if commit_transaction() succeeds."""
+        await self.start()
+        await self._core.begin_transaction()
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        group_metadata: GroupMetadata | str,
+        timeout: float | None = None,
+    ) -> None:
+        """Commit these positions of a consumer group with the transaction."""
+        await self.start()
+        await self._core.send_offsets(offsets, group_metadata, self._limit_ms(timeout))
+
+    async def commit_transaction(self, timeout: float | None = None) -> None:
+        """Wait for all records and make them count. After an error: abort, or close if the error says so."""
+        await self.start()
+        self.is_hot = False
+        await self._core.commit(timeout_ms=self._limit_ms(timeout))
+
+    async def abort_transaction(self, timeout: float | None = None) -> None:
+        """Make sure that nothing of the transaction counts."""
+        await self.start()
+        self.is_hot = False
+        await self._core.abort(timeout_ms=self._limit_ms(timeout))
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Self]:
+        """begin, and at the end of the block commit; an exception in the block aborts and goes on."""
+        await self.begin_transaction()
+        try:
+            yield self
+        except BaseException:
+            try:
+                await self.abort_transaction()
+            except OttlaError as error:
+                log.error("the transaction could not be aborted: %s", error)
+            raise
+        try:
+            await self.commit_transaction()
+        except OttlaError:
+            with contextlib.suppress(OttlaError):
+                await self.abort_transaction()
+            raise
+
+    def _limit_ms(self, timeout: float | None) -> float:
+        return float(self.settings.max_block_ms) if timeout is None else timeout * 1000
+
+    # --- looking ---
+
+    async def partitions_for(self, topic: str) -> tuple[PartitionInfo, ...]:
+        """What is known of a topic's partitions; waits at most max.block.ms for it."""
+        await self.start()
+        await self._state_of(topic, None, time.monotonic() + self.settings.max_block_ms / 1000)
+        return self._core.network.metadata.partitions_of(topic) or ()
+
+    def metrics(self) -> dict[MetricKey, float]:
+        """All numbers under Java's names."""
+        return self._core.metrics.snapshot(self._core.clock.monotonic_ms())
+
+    def inspect(self) -> Inspection:
+        """What is where, now: queues, memory, requests in flight."""
+        return inspected(self._core)
+
+    def __len__(self) -> int:
+        """Records that were taken and whose fate is not known."""
+        return sum(batch.record_count for batch in self._core.accumulator.deliveries())
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        state = "closed" if self._core.is_closed else f"{len(self)} waiting"
+        return f"<AsyncProducer {self.settings.client_id} {state}>"
+
+
+class _Batch:
+    """Wait until every record of a batch is done, also when it is split meanwhile."""
+
+    def __init__(self, batch: ProducerBatch) -> None:
+        self._batch = batch
+
+    def __await__(self) -> Any:
+        delivery = self._batch.delivery
+        if delivery.parts is None and not delivery.is_done:
+            yield from await_done(delivery, 0)
+        if delivery.parts is not None:
+            for index in range(self._batch.record_count):
+                if not delivery.is_done_at(index):
+                    yield from await_done(delivery, index)

@@ -1,0 +1,144 @@
+"""What producer faces inherit: send() and produce() that go straight into a batch while nothing needs a decision.
+
+`is_hot` says whether they may: the producer is open, its transaction (if it makes any) too, and nothing of the user's
+has to be called for a record. Everything else is `_send_slowly`, which the faces have. The readable twin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, Generic, TypeVar
+
+from ottla.client.producer.delivery import SendFuture
+from ottla.client.producer.topic_state import TopicState
+from ottla.client.producer.values import HeaderItems, ProducerRecord
+
+T = TypeVar("T")
+
+
+class HotPath:
+    """The quick way of a sync face."""
+
+    topic_states: dict[str, TopicState]
+    is_hot: bool
+    now_ms: Callable[[], int] | None
+
+    def __new__(cls, *arguments: object, **named: object) -> Any:
+        made = super().__new__(cls)
+        made.topic_states, made.is_hot, made.now_ms = {}, False, None
+        return made
+
+    def _send_slowly(self, *record: Any) -> Any:
+        raise NotImplementedError
+
+    def _quick(
+        self,
+        topic: object,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: HeaderItems | None,
+        wants_future: bool,
+    ) -> Any:
+        if not self.is_hot or type(topic) is not str:
+            return None
+        state = self.topic_states.get(topic)
+        plain = (value is None or type(value) is bytes) and (key is None or type(key) is bytes)
+        if state is None or not plain:
+            return None
+        if timestamp_ms is None and self.now_ms is not None:
+            timestamp_ms = self.now_ms()
+        return state.put(key, value, headers, timestamp_ms, partition, wants_future)
+
+    def send(
+        self,
+        topic: str | ProducerRecord,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: HeaderItems | None = None,
+        on_delivery: Callable[..., object] | None = None,
+    ) -> SendFuture:
+        """Send a record: a future of its metadata."""
+        future: SendFuture | None = None
+        if on_delivery is None:
+            future = self._quick(topic, value, key, partition, timestamp_ms, headers, True)
+        if future is None:
+            future = self._send_slowly(topic, value, key, partition, timestamp_ms, headers, on_delivery, True)
+        return future
+
+    def produce(
+        self,
+        topic: str | ProducerRecord,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: HeaderItems | None = None,
+        on_delivery: Callable[..., object] | None = None,
+    ) -> None:
+        """Send a record without a future: a failure is raised by flush() or close()."""
+        if on_delivery is None and self._quick(topic, value, key, partition, timestamp_ms, headers, False):
+            return
+        self._send_slowly(topic, value, key, partition, timestamp_ms, headers, on_delivery, False)
+
+
+class Ready(Generic[T]):
+    """An awaitable that has its value already: `await` goes on without a turn of the loop."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: T) -> None:
+        self._value = value
+
+    def __await__(self) -> Generator[Any, None, T]:
+        yield from ()
+        return self._value
+
+
+class AsyncHotPath(HotPath):
+    """The same for the asyncio face: send() and produce() are awaited, because they may have to wait for room."""
+
+    def send(  # type: ignore[override]
+        self,
+        topic: str | ProducerRecord,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: HeaderItems | None = None,
+        on_delivery: Callable[..., object] | None = None,
+    ) -> Awaitable[SendFuture]:
+        """Send a record; `await` gives a future of its metadata as soon as there is room for it."""
+        if on_delivery is None:
+            future = self._quick(topic, value, key, partition, timestamp_ms, headers, True)
+            if future is not None:
+                return Ready(future)
+        slow: Awaitable[SendFuture] = self._send_slowly(
+            topic, value, key, partition, timestamp_ms, headers, on_delivery, True
+        )
+        return slow
+
+    def produce(  # type: ignore[override]
+        self,
+        topic: str | ProducerRecord,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: HeaderItems | None = None,
+        on_delivery: Callable[..., object] | None = None,
+    ) -> Awaitable[None]:
+        """Send a record without a future: a failure is raised by flush() or close()."""
+        if on_delivery is None and self._quick(topic, value, key, partition, timestamp_ms, headers, False):
+            return Ready(None)
+        slow: Awaitable[None] = self._send_slowly(
+            topic, value, key, partition, timestamp_ms, headers, on_delivery, False
+        )
+        return slow
