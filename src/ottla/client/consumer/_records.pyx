@@ -376,6 +376,8 @@ def end_offset_of(data, int64_t fetch_offset):
         PyBuffer_Release(&view)
 
 
+# Not for the garbage collector either: what it holds cannot hold it, and a buffer that is looked at cannot be cleared.
+@cython.no_gc
 cdef class FetchedRecords:
     """Records of one partition from one fetch answer, handed out piece by piece."""
 

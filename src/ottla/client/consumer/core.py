@@ -26,7 +26,7 @@ from ottla.client.consumer.fetcher import Fetcher, FetchLimits, FetchOrder
 from ottla.client.consumer.isolation import LEVELS
 from ottla.client.consumer.metrics import ConsumerMetrics
 from ottla.client.consumer.offset_reset import ResetPolicy
-from ottla.client.consumer.positions import Positions
+from ottla.client.consumer.positions import Positions, aside
 from ottla.client.consumer.record_choice import ConsumerRecord
 from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.consumer.subscription import Mode, Subscription
@@ -206,7 +206,8 @@ class ConsumerCore:
     async def _fetch(self, order: FetchOrder) -> None:
         clock = self.network.clock
         try:
-            response = await self.network.send(order.node, order.request, at_most=order.at_most)
+            node = aside(self.network, order.node) if order.express else order.node
+            response = await self.network.send(node, order.request, at_most=order.at_most)
         except OttlaError as error:
             log.debug("no answer to a fetch from broker %s: %s", order.node.id, error)
             with self.lock:

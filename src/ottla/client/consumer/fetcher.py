@@ -2,6 +2,8 @@
 
 1. Every broker has at most one fetch on its way, in a session (fetch_session.py), and a partition is in at most one.
    Asked is the leader, or the replica it recommended (KIP-392) for as long as metadata.max.age.ms says.
+   A partition that was just placed (assigned, sought) does not wait behind a fetch that waits at its broker: it is
+   asked for once, outside the session and by another way (`express`).
 2. A partition is fetched ahead: on from the end of what is buffered, while less than max.partition.fetch.bytes of it
    wait. All together the buffer holds at most queued.max.bytes: a fetch is sent only when there is room for what it
    may bring. A batch that is larger than every limit is still fetched, alone, so that reading goes on.
@@ -21,7 +23,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.client.consumer.buffer import FetchBuffer, Piece
-from ottla.client.consumer.fetch_session import Asked, FetchSession, SessionRequest
+from ottla.client.consumer.fetch_session import FINAL_EPOCH, Asked, FetchSession, SessionRequest
 from ottla.client.consumer.isolation import READ_COMMITTED, CommittedOnly
 from ottla.client.consumer.record_choice import FetchedRecords, end_offset_of
 from ottla.client.consumer.subscription import PartitionState, Subscription
@@ -76,6 +78,7 @@ class FetchOrder:
     asked: Mapping[TopicPartition, Asked]
     reserved_bytes: int
     sent_ms: float = 0.0
+    express: bool = False  # beside the session, to be answered at once
 
 
 class Fetcher:
@@ -89,7 +92,7 @@ class Fetcher:
         self._metadata = metadata
         self._limits = limits
         self._sessions: dict[int, FetchSession] = {}
-        self._under_way: dict[int, FetchOrder] = {}
+        self._under_way: dict[tuple[int, bool], FetchOrder] = {}  # by node, and whether it is an express one
         self._portions: dict[int, int] = {}  # how much a broker is asked for at a time, if it is more than the least
         self._quiet: dict[int, int] = {}  # how many answers without news a broker gave in a row
         self.needs_metadata = False  # somebody should wake the task that refreshes it
@@ -101,21 +104,48 @@ class Fetcher:
 
     def plan(self, now_ms: float, reachable: Callable[[Node], bool]) -> list[FetchOrder]:
         """Fetches to send now."""
-        busy = {name for order in self._under_way.values() for name in order.turns}
-        by_node: dict[Node, list[PartitionState]] = {}
+        busy = {name: turn for order in self._under_way.values() for name, turn in order.turns.items()}
+        by_node: dict[tuple[Node, bool], list[PartitionState]] = {}
         full: set[int] = set()
         for state in self._subscription.fetchable():
-            if state.name in busy or state.retry_at_ms > now_ms or self._buffer.has_failure(state.name):
+            if busy.get(state.name) == state.turn or state.retry_at_ms > now_ms or self._buffer.has_failure(state.name):
                 continue
             node = self._source(state, now_ms)
             if node is None:
                 self._ask_for_metadata()
             elif self._is_full(state):
                 full.add(node.id)
-            elif node.id not in self._under_way and reachable(node):
-                by_node.setdefault(node, []).append(state)
-        orders = [self._order(node, states, node.id in full, now_ms) for node, states in by_node.items()]
+            elif reachable(node):
+                express = (node.id, False) in self._under_way
+                if not express or (state.express_turn != state.turn and (node.id, True) not in self._under_way):
+                    by_node.setdefault((node, express), []).append(state)
+        orders = [
+            self._express(node, states, now_ms) if express else self._order(node, states, node.id in full, now_ms)
+            for (node, express), states in by_node.items()
+        ]
         return [order for order in orders if order is not None]
+
+    def _express(self, node: Node, states: list[PartitionState], now_ms: float) -> FetchOrder | None:
+        room = self._limits.queued_max_bytes - self._buffer.size_bytes - self.reserved_bytes
+        if room <= 0:
+            return None
+        asked = {state.name: self._asked(state) for state in states}
+        request = FetchSession(epoch=FINAL_EPOCH).build(asked)
+        for state in states:
+            state.express_turn = state.turn
+        max_bytes = min(PORTION_BYTES_MIN, self._limits.max_bytes, room)
+        order = FetchOrder(
+            node=node,
+            request=self._request(request, max(max_bytes, 1), 0),
+            at_most=None if request.by_id else BY_NAME_MAX,
+            turns={state.name: state.turn for state in states},
+            asked=asked,
+            reserved_bytes=max_bytes,
+            sent_ms=now_ms,
+            express=True,
+        )
+        self._under_way[node.id, True] = order
+        return order
 
     def _is_full(self, state: PartitionState) -> bool:
         waiting = self._buffer.size_of(state.name)
@@ -165,7 +195,7 @@ class Fetcher:
             reserved_bytes=min(wanted_bytes, max_bytes),
             sent_ms=now_ms,
         )
-        self._under_way[node.id] = order
+        self._under_way[node.id, False] = order
         return order
 
     def _asked(self, state: PartitionState) -> Asked:
@@ -203,8 +233,9 @@ class Fetcher:
 
     def failed(self, order: FetchOrder, error: OttlaError, now_ms: float) -> None:
         """No answer came."""
-        self._under_way.pop(order.node.id, None)
-        self._sessions[order.node.id].failed()
+        self._under_way.pop((order.node.id, order.express), None)
+        if not order.express:
+            self._sessions[order.node.id].failed()
         for name in order.turns:
             if (state := self._current(order, name)) is not None:
                 state.retry_at_ms = now_ms + self._limits.retry_ms
@@ -213,9 +244,9 @@ class Fetcher:
 
     def answered(self, order: FetchOrder, response: FetchResponse, now_ms: float) -> bool:
         """True when poll() has something new to look at."""
-        self._under_way.pop(order.node.id, None)
-        session = self._sessions[order.node.id]
-        if not session.answered(response):
+        self._under_way.pop((order.node.id, order.express), None)
+        fits = not response.error_code if order.express else self._sessions[order.node.id].answered(response)
+        if not fits:
             if response.error_code:
                 log.info("broker %s ended our fetch session: %s", order.node.id, broker_error(response.error_code))
             return False
@@ -225,8 +256,10 @@ class Fetcher:
             state = self._current(order, name)
             if state is not None and state.fetch_offset == order.asked[name].fetch_offset:
                 self._take(order, state, data, nodes, now_ms)
-        self._learn_portion(order, response, now_ms)
         has_news = len(self._buffer) > before
+        if order.express:
+            return has_news
+        self._learn_portion(order, response, now_ms)
         self._quiet[order.node.id] = 0 if has_news else self._quiet.get(order.node.id, 0) + 1
         return has_news
 

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from threading import Lock
 from typing import TypeVar
 
+from ottla.client.connections import coordinator_node
 from ottla.client.consumer.offset_lookups import (
     by_leader,
     epoch_ends,
@@ -29,6 +30,13 @@ T = TypeVar("T")
 Committed = Callable[[frozenset[TopicPartition]], Awaitable[Mapping[TopicPartition, OffsetAndMetadata | None]]]
 
 log = logging.getLogger(__name__)
+
+
+def aside(network: NetworkClient, node: Node) -> Node:
+    """A way to the same broker that is not behind a fetch: that may wait there for half a second. It is the one to the
+    coordinator, unless somebody waits there too."""
+    other = coordinator_node(node)
+    return node if network.in_flight(other) or network.is_unreachable(other) else other
 
 
 class Positions:
@@ -153,7 +161,9 @@ class Positions:
         self, node: Node, epochs: Mapping[TopicPartition, int], turns: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, OttlaError]:
         try:
-            response = await self._network.send(node, epochs_request(epochs, self._network.metadata))
+            response = await self._network.send(
+                aside(self._network, node), epochs_request(epochs, self._network.metadata)
+            )
         except UnsupportedVersion:
             with self._lock:
                 for name in epochs:
@@ -244,7 +254,9 @@ class Positions:
                 timeout_ms=int(min(timeout_ms or self._network.request_timeout_ms, 2**31 - 1)),
             )
             try:
-                listed = listed_offsets(await self._network.send(node, request, timeout_ms=timeout_ms))
+                listed = listed_offsets(
+                    await self._network.send(aside(self._network, node), request, timeout_ms=timeout_ms)
+                )
                 found.update(listed.found)
                 refused.update(listed.errors)
             except OttlaError as error:

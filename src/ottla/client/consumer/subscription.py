@@ -99,6 +99,7 @@ class PartitionState:
 
     __slots__ = (
         "_state",
+        "express_turn",
         "fetch_offset",
         "high_watermark",
         "last_stable_offset",
@@ -121,6 +122,7 @@ class PartitionState:
         self.fetch_offset = -1
         self.leader_epoch: int | None = None
         self.turn = 0
+        self.express_turn = -1  # the last turn that had its express fetch (fetcher.py)
         self.paused = False
         self.reset: ResetPolicy | None = None
         self.retry_at_ms = 0.0

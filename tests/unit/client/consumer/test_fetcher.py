@@ -394,3 +394,31 @@ def test_read_committed_takes_the_aborted_list_of_each_answer():
     data = {"records": bytes(builder.close()) + marker + records(2), "aborted_transactions": aborted}
     world.fetcher.answered(order, answer(order, {A: data}), 1)
     assert [record.offset for record in world.buffer.first().records.take(9)] == [2, 3, 4]
+
+
+def test_a_partition_that_was_just_placed_does_not_wait_behind_a_fetch_that_waits():
+    world = World(A, C)
+    waiting = world.one()
+    world.subscription.seek(A, 50)
+    express = world.one()
+    assert express.express
+    assert set(express.turns) == {A}
+    assert (express.request.session_id, express.request.session_epoch, express.request.max_wait_ms) == (0, -1, 0)
+    assert world.plan() == []
+    assert world.fetcher.answered(express, answer(express, {A: records(50)}, session_id=0), 1)
+    assert world.state(A).fetch_offset == 53
+    assert world.plan() == []  # once per turn; then it goes with the others
+    assert not world.fetcher.answered(waiting, answer(waiting, {A: records(0)}), 2)
+    following = world.one()
+    assert (set(following.turns), following.express) == ({A, C}, False)
+
+
+def test_an_express_fetch_that_fails_leaves_the_session_alone():
+    world = World(A, C)
+    order = world.one()
+    world.fetcher.answered(order, answer(order, {}), 1)
+    order = world.one()
+    world.subscription.seek(A, 50)
+    world.fetcher.failed(world.one(), NotConnected("gone"), 1)
+    world.fetcher.answered(order, answer(order, {}), 2)
+    assert world.one(200).request.session_epoch == 2
