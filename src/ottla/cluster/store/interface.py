@@ -10,18 +10,28 @@
 5. Living together is optional: a store that several brokers share (ZooKeeper) has `membership` and `election`; one
    that belongs to a single broker answers both by itself, at once, in its own way: the broker that is there is the
    controller.
+6. A SharedStore is one member's hand in a truth that others change too. Its image is what this member knows; it moves
+   by what the member commits, observes, or takes over, never behind its back (only ConfigChanged is in it when it is
+   taken). What others did comes as events (events.py).
+7. Only the controller changes brokers, topics and partitions. The store remembers which election its member won, and
+   every such commit is fenced by it: after another election it is ControllerMoved, and nothing is written. Settings,
+   quotas, credentials and kept values may be changed by every member.
+8. A commit meets a partition that somebody else changed: StaleImage, nothing is written, and PartitionStatesChanged
+   tells what is true. A commit that was cut off by a lost connection is looked at again, not made twice.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from ottla.cluster.changes import Change
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import Broker
-from ottla.errors import KafkaStorageError, OttlaError
+from ottla.cluster.store.events import Controller as Controller
+from ottla.cluster.store.events import StoreEvent
+from ottla.errors import DuplicateBrokerRegistration, KafkaStorageError, NotController, OttlaError
 
 SUBSCRIPTION_LIMIT: Final = 1_000
 """Commits that a subscription holds. Nobody takes them so late without having lost its way; it gets `missed`."""
@@ -42,18 +52,27 @@ class StoreClosed(KafkaStorageError):
     """The metadata store is closed; the broker is going down."""
 
 
+class ControllerMoved(NotController):
+    """Another broker was elected controller, so this one may not change the cluster; nothing was written.
+    It resigns and follows the new one."""
+
+
+class BrokerIdTaken(DuplicateBrokerRegistration):
+    """A broker with this id is registered by another session. If it is this broker before a restart, the session ends
+    within its time-out, and registering again will do; else give every broker its own broker.id."""
+
+
+class NoSession(KafkaStorageError):
+    """There is no session with the ensemble, so nothing can be changed. It is tried again when there is one."""
+
+    retriable = True
+
+
 class Committed(NamedTuple):
     """What one commit changed; `number` is the image's change number after it."""
 
     number: int
     changes: tuple[Change, ...]
-
-
-class Controller(NamedTuple):
-    """The broker that gives orders, and since which election."""
-
-    broker_id: int
-    epoch: int
 
 
 class Subscription:
@@ -123,3 +142,39 @@ class MetadataStore(Protocol):
 
     def close(self) -> None:
         """Stop; closing again does nothing."""
+
+
+class SharedStore(MetadataStore, Protocol):
+    """One member's store; see 6 to 8."""
+
+    blocks: bool
+    """Whether calls wait for a network: then they belong on a worker thread, one at a time. `take_events`, `load` and
+    `observe` never wait."""
+
+    def commit(
+        self, changes: Sequence[Change], *, expected: int | None = None, controller_epoch: int | None = None
+    ) -> ClusterImage:
+        """As MetadataStore.commit. With `controller_epoch` it is ControllerMoved also when the member was elected again
+        in the meantime: what was decided under one election is not written under another."""
+
+    def observe(self, changes: Sequence[Change]) -> ClusterImage:
+        """Take into the image what is true already (an event told so); writes nothing."""
+
+    def take_over(self) -> ClusterImage:
+        """What a newly elected controller does first: watch everything, drop notes to earlier controllers, read
+        everything. From now on the controller's events come; requests that wait in the truth come as events too."""
+
+    def controller(self) -> Controller | None:
+        """Who is controller, asked now."""
+
+    def next_broker_id(self, reserved_max_id: int = 1_000) -> int:
+        """An id that no other broker gets, above the reserved ones."""
+
+    def announce_failed_directory(self, broker_id: int) -> None:
+        """Tell the controller that a log directory of the broker failed."""
+
+    def wake_with(self, wake: Callable[[], None]) -> None:
+        """Call this, from any thread, whenever events wait."""
+
+    def take_events(self) -> list[StoreEvent]:
+        """What happened since the last time, oldest first; only the owner takes."""
