@@ -153,15 +153,19 @@ class Dispatch:
         given = lane.handler_of_runs(self._broker, requests, context)
         if not given:
             return None
-        frames = [frame, *(following.popleft() for _ in given[1:])]
         answers: list[tuple[Answer | Later[Answer | None], int]] = []
-        for one, each in zip(given, frames, strict=True):
+        at_once = 0
+        each = frame
+        for one in given:
+            if answers:
+                each = following.popleft()
             correlation_id = _FIXED.unpack_from(each)[2]
             if isinstance(one, Later):
                 answers.append((self._later_answer(lane, one, context, correlation_id, started_ms), len(each)))
             else:
                 answers.append((_encoded(lane, one, correlation_id), len(each)))
-        self._count_run(lane, sum(not isinstance(one, Later) for one in given), started_ms)
+                at_once += 1
+        self._count_run(lane, at_once, started_ms)
         return answers
 
     # -- what takes long ---------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,10 +24,11 @@ from ottla.net.framing import Buffer
 class SendfileDoor:
     """Past the transport of one socket."""
 
-    __slots__ = ("_call", "_loop", "_number", "_watched")
+    __slots__ = ("_call", "_family", "_loop", "_number", "_watched")
 
-    def __init__(self, number: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, number: int, family: int, loop: asyncio.AbstractEventLoop) -> None:
         self._number = number
+        self._family = family
         self._loop = loop
         self._watched: int | None = None
         self._call: Callable[[], None] | None = None
@@ -37,7 +39,7 @@ class SendfileDoor:
         try:
             if before:
                 joined = b"".join(before)
-                taken = os.write(self._number, joined)
+                taken = self._send_more_to_come(joined)
                 if taken < len(joined):
                     return joined[taken:]
         except OSError:
@@ -48,6 +50,14 @@ class SendfileDoor:
             return 0
         except OSError:
             return self._nothing(before)
+
+    def _send_more_to_come(self, content: bytes) -> int:
+        """Without a packet of its own: the reader would be woken for it, only to find that the rest is not there."""
+        passing = socket.socket(self._family, socket.SOCK_STREAM, 0, fileno=self._number)
+        try:
+            return passing.send(content, socket.MSG_MORE | socket.MSG_DONTWAIT)
+        finally:
+            passing.detach()  # the number is the transport's
 
     @staticmethod
     def _nothing(before: Sequence[Buffer]) -> int | None:
@@ -88,4 +98,6 @@ def door_of(transport: Any) -> SendfileDoor | None:
     sock = transport.get_extra_info("socket")
     if sock is None or sys.platform != "linux" or transport.get_extra_info("sslcontext") is not None:
         return None
-    return SendfileDoor(sock.fileno(), asyncio.get_running_loop())
+    if sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return None
+    return SendfileDoor(sock.fileno(), sock.family, asyncio.get_running_loop())

@@ -23,6 +23,7 @@ from ottla.storage.producer_append import Accepted
 from ottla.storage.producer_entry import producer_batch
 
 UNPLACED = bytes(LENGTH_AT)
+NOBODY = Accepted({}, [], [], set())
 
 
 def append_run(
@@ -35,7 +36,7 @@ def append_run(
         for buffer, _ in zip(buffers, batches, strict=False):
             memoryview(buffer)[:LENGTH_AT] = UNPLACED
         return None
-    write_batches(log, log.active, buffers, batches, accepted if accepted.entries else None, now_ms)
+    write_batches(log, log.active, buffers, batches, None if accepted is NOBODY else accepted, now_ms)
     start_offset = log.log_start_offset
     return [
         AppendResult(each.base_offset, each.last_offset, NO_TIMESTAMP, start_offset, leader_epoch) for each in batches
@@ -49,17 +50,21 @@ def _decide(
     latest, terms = log.epochs.latest, log.plain_terms
     if terms is None or latest is None or latest.epoch != leader_epoch:
         return None
-    next_offset = log.log_end_offset
+    next_offset, size_bytes, latest_ms, have_producer = log.log_end_offset, 0, NO_TIMESTAMP, False
     for buffer in buffers:
         placed = place_plain_batch(buffer, next_offset, leader_epoch, now_ms, *terms)
         if placed is None:
             return None
         batches.append(placed)
-        next_offset = placed.last_offset + 1
-    latest_ms = max(each.max_timestamp_ms for each in batches)
-    if not fits_active(log, sum(each.size_bytes for each in batches), next_offset - 1, latest_ms):
+        _, last_offset, placed_bytes, timestamp_ms, producer_id, *_ = placed
+        next_offset = last_offset + 1
+        size_bytes += placed_bytes
+        have_producer = have_producer or producer_id != NO_PRODUCER_ID
+        if timestamp_ms > latest_ms:
+            latest_ms = timestamp_ms
+    if not fits_active(log, size_bytes, next_offset - 1, latest_ms):
         return None
-    if all(each.producer_id == NO_PRODUCER_ID for each in batches):
-        return Accepted({}, [], [], set())
+    if not have_producer:
+        return NOBODY
     asked = [producer_batch(buffer, batch) for buffer, batch in zip(buffers, batches, strict=True)]
     return log.producers.check_run(asked)

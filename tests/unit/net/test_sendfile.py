@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 
 import pytest
@@ -160,7 +161,7 @@ def test_a_reader_that_leaves_leaves_nothing_open(run, file):
 def test_a_door_that_is_closed_calls_nobody():
     async def test():
         here, there = os.pipe()
-        door = SendfileDoor(there, asyncio.get_running_loop())
+        door = SendfileDoor(there, socket.AF_INET, asyncio.get_running_loop())
         called = []
         door.when_sendable(lambda: called.append(1))
         door.close()
