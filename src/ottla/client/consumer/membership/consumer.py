@@ -52,7 +52,7 @@ from ottla.client.consumer.membership.heartbeats import (
 )
 from ottla.client.consumer.membership.member_life import MemberLife
 from ottla.client.group_metadata import GroupMetadata
-from ottla.errors import NONE, IllegalMove, OttlaError, broker_error
+from ottla.errors import NONE, IllegalMove, OttlaError, UnreleasedInstanceId, broker_error
 from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -61,6 +61,8 @@ from ottla.protocol.messages.consumer_group_heartbeat import (
 from ottla.values import TopicPartition
 
 NO_EPOCH: Final = -1
+GHOST_LIMIT_MS: Final = 90_000
+"""Twice group.consumer.session.timeout.ms as brokers have it by default; members are not told the real one."""
 
 _S = ConsumerState
 
@@ -81,6 +83,7 @@ class ConsumerMembership(MemberLife):
         self._next_heartbeat_ms = 0.0
         self._must_tell = False
         self._goodbye: int | None = None
+        self._join_lost_ms: float | None = None
 
     # --- what it is --------------------------------------------------------------------------------------------------
 
@@ -277,12 +280,25 @@ class ConsumerMembership(MemberLife):
             self._fields.forget()
             if self._is_beating:
                 self._back_off(now_ms)
-                self._react(error)
+                if not self._is_our_own_ghost(error, now_ms):
+                    self._react(error)
+
+    def _is_our_own_ghost(self, error: OttlaError, now_ms: float) -> bool:
+        """A static member whose answer to joining was lost is in the group without knowing its epoch, and is told that
+        somebody has its instance id: itself. It waits until that one's session is over."""
+        if self.state is not _S.JOINING:
+            return False
+        if isinstance(error, UnreleasedInstanceId):
+            return self._join_lost_ms is not None and now_ms - self._join_lost_ms < GHOST_LIMIT_MS
+        if error.retriable and self._join_lost_ms is None:
+            self._join_lost_ms = now_ms
+        return False
 
     def _heard(self, response: ConsumerGroupHeartbeatResponse, now_ms: float) -> None:
         if not self._is_beating:
             return
         self._attempts = 0
+        self._join_lost_ms = None
         self._interval_ms = float(response.heartbeat_interval_ms or self._settings.heartbeat_interval_ms)
         self._next_heartbeat_ms = now_ms + self._interval_ms
         self.generation = response.member_epoch

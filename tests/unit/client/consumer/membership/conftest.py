@@ -151,6 +151,8 @@ class Member:
 class Group:
     """All members of group "g"."""
 
+    max_poll_interval_ms = 60_000
+
     def __init__(self, **topics):
         self.world = World(_world.Cluster(**(topics or {"t": 4})))
         self.members = []
@@ -165,7 +167,8 @@ class Group:
         return {name: TopicView.of(0) for name in names} | known
 
     def settings(self, **how):
-        return MemberSettings(group_id="g", session_timeout_ms=10_000, max_poll_interval_ms=60_000, **how)
+        limit_ms = self.max_poll_interval_ms
+        return MemberSettings(group_id="g", session_timeout_ms=10_000, max_poll_interval_ms=limit_ms, **how)
 
     def add(self, *topics, assignors=("range",), **how):
         membership = ClassicMembership(self.settings(assignors=assignors, **how))

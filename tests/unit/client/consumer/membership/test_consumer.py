@@ -263,3 +263,14 @@ def test_a_consumer_may_subscribe_again_while_it_is_leaving(group):
     member.subscribe("t")
     group.settle(20_000)
     group.check_shared_out()
+
+
+def test_a_static_member_whose_first_answer_was_lost_waits_for_itself_to_be_forgotten(group):
+    member = group.add_consumer(group_instance_id="i1")
+    member.plan()
+    member.lose()  # the coordinator has the member, the member does not know its epoch
+    group.settle(30_000)
+    assert member.held == frozenset()
+    assert member.failures == []
+    group.settle(30_000)
+    group.check_shared_out()
