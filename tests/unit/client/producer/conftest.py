@@ -1,0 +1,25 @@
+"""Both twins of the hot path, whichever the room itself chose."""
+
+import importlib
+import types
+
+import pytest
+
+
+def _python_twin():
+    names = {}
+    for module in ("delivery", "producer_batch", "topic_state", "hot_path"):
+        names.update(vars(importlib.import_module(f"ottla.client.producer.{module}")))
+    return types.SimpleNamespace(**{name: each for name, each in names.items() if not name.startswith("__")})
+
+
+@pytest.fixture(scope="session", params=["python", "native"])
+def twin(request):
+    if request.param == "python":
+        return _python_twin()
+    return pytest.importorskip("ottla.client.producer._append")
+
+
+@pytest.fixture(scope="session")
+def both():
+    return _python_twin(), pytest.importorskip("ottla.client.producer._append")
