@@ -158,6 +158,8 @@ cdef inline const uint8_t* walk_record(const uint8_t* at, const uint8_t* end, in
     at = skip_bytes(at, after, -1, &length)
     if at == NULL:
         return NULL
+    if after - at == 1 and at[0] == 0:  # no headers, as nearly always
+        return after
     return after if skip_headers(at, after) == after else NULL
 
 
