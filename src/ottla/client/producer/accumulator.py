@@ -264,14 +264,13 @@ class RecordAccumulator:
 
     def _part(self, batch: ProducerBatch, limit_bytes: int, now_ms: float, *, record_bytes: int) -> ProducerBatch:
         # Outside the pool, as in Java: waiting for memory here would be waiting for ourselves.
-        size = max(limit_bytes, record_bytes)
         part = ProducerBatch(
             batch.queue,
             batch.delivery.topic,
             batch.delivery.partition,
-            bytearray(max(size, record_bytes)),
+            bytearray(max(limit_bytes, record_bytes)),
             0,
-            limit_bytes=size,
+            limit_bytes=limit_bytes,
             created_ms=batch.created_ms,
             compression=self._compression,
             level=self._level,

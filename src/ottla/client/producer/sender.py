@@ -178,7 +178,7 @@ class Sender:
             while queue.batches and queue.batches[0].created_ms <= limit_ms and queue.batches[0].record_count:
                 batch = self.accumulator.take_first(queue)
                 out.append(Fail(batch, self._too_late(batch), is_unknown=batch.attempts > 0))
-            if queue.batches:
+            if queue.batches and queue.batches[0].record_count:
                 oldest_ms = min(oldest_ms, queue.batches[0].created_ms)
         return oldest_ms + self._delivery_limit_ms
 
@@ -193,9 +193,7 @@ class Sender:
         """The queues with something to send now, by their leaders, and when to look at the others."""
         ready: dict[Node, list[PartitionQueue]] = {}
         wake_ms = math.inf
-        is_hurried = self.accumulator.is_hurried
-        if self.transactions is not None and self.transactions.is_completing:
-            is_hurried = True
+        is_hurried = self._is_hurried
         for queue in list(self.accumulator.busy):
             leader = self._leader_of(queue)
             if queue.is_muted or not queue.batches:
@@ -215,6 +213,10 @@ class Sender:
             else:
                 ready.setdefault(leader, []).append(queue)
         return ready, wake_ms
+
+    @property
+    def _is_hurried(self) -> bool:
+        return self.accumulator.is_hurried or (self.transactions is not None and self.transactions.is_completing)
 
     def _ready_ms(self, queue: PartitionQueue, now_ms: float, is_hurried: bool) -> float:
         """When the first batch of a queue may go: now or earlier when it may."""
@@ -248,7 +250,13 @@ class Sender:
             out.append(Send(node, tuple(batches)))
             room -= 1
         self.is_saturated = self.is_saturated and room <= 0
-        return math.inf
+        return self._next_ready_ms(queues, now_ms)
+
+    def _next_ready_ms(self, queues: list[PartitionQueue], now_ms: float) -> float:
+        """When what was left behind may go, if only time holds it back; for all else an answer makes a turn."""
+        is_hurried = self._is_hurried
+        left = [self._ready_ms(queue, now_ms, is_hurried) for queue in queues if queue.batches and not queue.is_muted]
+        return min((ready_ms for ready_ms in left if ready_ms > now_ms), default=math.inf)
 
     def _why_not_now(self, out: list[Decision], node: Node, now_ms: float) -> float:
         if self.network.in_flight(node) > 0:
@@ -282,8 +290,7 @@ class Sender:
         if not queue.batches or queue.is_muted or queue.batches[0].record_count == 0:
             return False
         # The queue was ready when the turn began; what follows its first batch must be ready by itself.
-        is_hurried = self.accumulator.is_hurried or (self.transactions is not None and self.transactions.is_completing)
-        if self._ready_ms(queue, now_ms, is_hurried) > now_ms:
+        if self._ready_ms(queue, now_ms, self._is_hurried) > now_ms:
             return False
         return self.transactions is None or self.transactions.may_drain(queue.name, queue.batches[0].stamp)
 
