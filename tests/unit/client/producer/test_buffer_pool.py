@@ -26,7 +26,7 @@ def test_pooled_buffers_are_given_up_for_a_larger_one():
 
 
 def test_what_is_larger_than_all_memory_is_refused_at_once():
-    with pytest.raises(RecordTooLargeToSend, match="buffer.memory is 100"):
+    with pytest.raises(RecordTooLargeToSend, match=r"buffer\.memory is 100"):
         BufferPool(100, 10).allocate(101)
 
 

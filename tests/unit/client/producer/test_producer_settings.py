@@ -40,12 +40,12 @@ def test_six_in_flight_are_too_many_for_idempotence():
 
 
 def test_transactions_need_idempotence():
-    with pytest.raises(InvalidSetting, match="needs enable.idempotence"):
+    with pytest.raises(InvalidSetting, match=r"needs enable\.idempotence"):
         settings(transactional_id="t", enable_idempotence=False)
 
 
 def test_a_record_must_live_for_a_request():
-    with pytest.raises(InvalidSetting, match="less than linger.ms"):
+    with pytest.raises(InvalidSetting, match=r"less than linger\.ms"):
         settings(delivery_timeout_ms=1000)
     assert settings(request_timeout_ms=200_000, default_api_timeout_ms=200_000).delivery_limit_ms == 200_005
 
@@ -68,9 +68,9 @@ def test_levels_belong_to_their_codec():
 
 
 def test_unknown_names_and_bad_values_are_refused_with_words():
-    with pytest.raises(UnknownSetting, match="linger.ms"):
+    with pytest.raises(UnknownSetting, match=r"linger\.ms"):
         settings(lingr_ms=5)
     with pytest.raises(InvalidSetting, match="all, -1, 0 or 1"):
         settings(acks="2")
-    with pytest.raises(InvalidSetting, match="value.serializer"):
+    with pytest.raises(InvalidSetting, match=r"value\.serializer"):
         settings(value_serializer="jsn")

@@ -1,4 +1,4 @@
-"""Anything may happen to requests: every record is delivered exactly once, in order, and every future says the truth."""
+"""Anything may happen to requests: every record arrives exactly once and in order, and futures say the truth."""
 
 import importlib.util
 import sys
