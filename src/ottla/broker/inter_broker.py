@@ -1,0 +1,86 @@
+"""Connections from this broker to the others of its cluster: one for each, made when somebody has something to say.
+
+1. Where a broker is reached is asked at every request (the endpoint of the inter-broker listener in the newest view),
+   so a broker that came back elsewhere is found there; the old connection is closed.
+2. `send` ends with the answer or raises why there is none, within its time-out. Requests to one broker leave in the
+   order of the calls and are answered in that order, which the controller's channel relies on.
+3. A broker that nobody knows is BrokerNotAvailable at once: the caller decides whether to wait for it.
+
+Belongs to the broker's loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from ottla.clock import Clock
+from ottla.cluster.model import Endpoint
+from ottla.errors import BrokerNotAvailable
+from ottla.net.node import NodeConnection
+from ottla.net.peer import Peer, PeerSettings
+from ottla.net.transport import LinkSettings, Transport
+from ottla.protocol.schema import Message
+
+IN_FLIGHT_LIMIT = 100
+
+
+class InterBroker:
+    """See the module."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        endpoint_of: Callable[[int], Endpoint | None],
+        *,
+        transport: Transport,
+        clock: Clock,
+        random: Random,
+        link_settings: LinkSettings | None = None,
+    ) -> None:
+        self._client_id = f"broker-{broker_id}"
+        self._endpoint_of = endpoint_of
+        self._transport = transport
+        self._clock = clock
+        self._random = random
+        self._link_settings = link_settings
+        self._connections: dict[int, tuple[Endpoint, NodeConnection]] = {}
+        self._closing: list[NodeConnection] = []
+
+    async def send(self, broker_id: int, request: Message, *, timeout_ms: float, at_most: int | None = None) -> Any:
+        """The answer of a broker."""
+        return await self._connection(broker_id).send(request, timeout_ms=timeout_ms, at_most=at_most)
+
+    def forget(self, broker_id: int) -> None:
+        """The broker is gone: what waits for it is failed, and nothing tries to reach it any more."""
+        if (found := self._connections.pop(broker_id, None)) is not None:
+            self._closing.append(found[1])
+
+    async def close(self) -> None:
+        """End all connections."""
+        for broker_id in list(self._connections):
+            self.forget(broker_id)
+        await self.sweep()
+
+    async def sweep(self) -> None:
+        """Close the connections that were forgotten."""
+        while self._closing:
+            await self._closing.pop().close()
+
+    def _connection(self, broker_id: int) -> NodeConnection:
+        endpoint = self._endpoint_of(broker_id)
+        if endpoint is None:
+            raise BrokerNotAvailable(f"broker {broker_id} is not in the cluster, or has no listener for brokers")
+        known = self._connections.get(broker_id)
+        if known is not None and known[0] == endpoint:
+            return known[1]
+        self.forget(broker_id)
+        made = self._connect(endpoint)
+        self._connections[broker_id] = endpoint, made
+        return made
+
+    def _connect(self, endpoint: Endpoint) -> NodeConnection:
+        settings = PeerSettings(client_id=self._client_id, in_flight_limit=IN_FLIGHT_LIMIT)
+        peer = Peer(endpoint.host, endpoint.port, random=self._random, settings=settings)
+        return NodeConnection(peer, transport=self._transport, clock=self._clock, link_settings=self._link_settings)
