@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
@@ -155,9 +155,6 @@ class EventQueue:
         self._waiting.extend(events)
         if events:
             self._wake()
-
-    def put_all(self, events: Iterable[StoreEvent]) -> None:
-        self.put(*events)
 
     def take(self) -> list[StoreEvent]:
         taken: list[StoreEvent] = []

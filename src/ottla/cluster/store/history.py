@@ -25,8 +25,13 @@ HISTORY_LIMIT: Final = 1_000
 class History:
     """See above."""
 
-    def __init__(self, image: ClusterImage) -> None:
+    def __init__(
+        self,
+        image: ClusterImage,
+        apply_all: Callable[[ClusterImage, Sequence[Change]], ClusterImage] = apply_all,
+    ) -> None:
         self.image = image
+        self._apply_all = apply_all
         self._commits: deque[Committed] = deque(maxlen=HISTORY_LIMIT)
         self._first_known = image.change_number
         self._subscriptions: list[Subscription] = []
@@ -35,7 +40,7 @@ class History:
         """The image after a commit; StaleImage when the caller decided on an older one."""
         if expected is not None and expected != self.image.change_number:
             raise StaleImage(f"expected change number {expected}, but it is {self.image.change_number}")
-        return apply_all(self.image, changes)
+        return self._apply_all(self.image, changes)
 
     def adopt(self, image: ClusterImage, changes: Sequence[Change]) -> None:
         """The commit is durable: that is the image now."""
@@ -48,6 +53,14 @@ class History:
         self._commits.append(committed)
         for subscription in self._subscriptions:
             subscription.put(committed)
+
+    def replace(self, image: ClusterImage) -> None:
+        """Everything was read anew: how it came about is not known, so whoever subscribed takes the whole image."""
+        self.image = image
+        self._commits.clear()
+        self._first_known = image.change_number
+        for subscription in self._subscriptions:
+            subscription.missed = True
 
     def since(self, number: int) -> list[Committed] | None:
         if not self._first_known <= number <= self.image.change_number:

@@ -1,0 +1,97 @@
+"""What all shared stores have in common: who may change what, and how a member takes in what is true already.
+
+1. Registrations and elections are not written by a commit: the broker's own `register` and `stand` did that. When a
+   controller commits them, they only enter its image.
+2. Brokers, topics, partitions, features, producer ids and requests to the controller are the controller's. Everybody
+   may change settings, quotas, credentials and what the image only keeps.
+3. `take_in` is lenient where `apply` is strict: a member that is not controller has no topics in its image, and what
+   it hears of may be gone already. It never hears a contradiction, only something late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
+
+from ottla.cluster.changes import (
+    AddPartitions,
+    AllocateProducerIds,
+    AlterConfig,
+    Change,
+    ChangePartition,
+    CreateTopic,
+    RegisterBroker,
+    RemoveTopic,
+    SetController,
+    SetFeature,
+    SetStoredValue,
+    UnregisterBroker,
+    apply,
+)
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.model import Partition, ResourceType
+from ottla.cluster.store.requests import is_request
+
+NEVER_WRITTEN: Final = (RegisterBroker, UnregisterBroker, SetController)
+_OF_THE_CONTROLLER: Final = (
+    CreateTopic,
+    RemoveTopic,
+    AddPartitions,
+    ChangePartition,
+    SetFeature,
+    AllocateProducerIds,
+)
+
+
+def is_for_the_controller(change: Change) -> bool:
+    """Whether only the controller may commit it."""
+    if isinstance(change, SetStoredValue):
+        return is_request(change.key)
+    return isinstance(change, _OF_THE_CONTROLLER)
+
+
+def is_for_everybody(change: Change) -> bool:
+    """Whether other members hear of it by ConfigChanged."""
+    return not isinstance(change, NEVER_WRITTEN) and (
+        isinstance(change, SetFeature) or not is_for_the_controller(change)
+    )
+
+
+def take_in(image: ClusterImage, changes: Iterable[Change]) -> ClusterImage:
+    """The image with what is true; see 3."""
+    for change in changes:
+        image = _take_in(image, change)
+    return image
+
+
+def _take_in(image: ClusterImage, change: Change) -> ClusterImage:
+    match change:
+        case AlterConfig(resource) if resource.type is ResourceType.TOPIC and resource.name not in image.topics_by_name:
+            return _with_config(image, change)
+        case UnregisterBroker(broker_id) if broker_id not in image.brokers:
+            return image
+        case SetController(_, epoch) if epoch < image.controller_epoch:
+            return image
+        case RemoveTopic(topic_id) | ChangePartition(topic_id) if image.topic_by_id(topic_id) is None:
+            return image
+    return apply(image, change)
+
+
+def _with_config(image: ClusterImage, change: AlterConfig) -> ClusterImage:
+    values = {**image.config(change.resource), **{name: value for name, value in change.values if value is not None}}
+    for name, value in change.values:
+        if value is None:
+            values.pop(name, None)
+    kept = MappingProxyType(dict(sorted(values.items())))
+    configs = image.configs.put(change.resource, kept) if kept else image.configs.without(change.resource)
+    return replace(image, change_number=image.change_number + 1, configs=configs)
+
+
+def partition_before(image: ClusterImage, change: ChangePartition) -> Partition | None:
+    """The partition as the image has it, before the change."""
+    topic = image.topic_by_id(change.topic_id)
+    if topic is None or not 0 <= change.index < len(topic.partitions):
+        return None
+    return topic.partitions[change.index]
