@@ -69,6 +69,7 @@ class SharedMemory:
         self.truth = apply_all(ClusterImage(cluster_id), first)
         self.members: list[MemoryMember] = []
         self._owners: dict[int, MemoryMember] = {}
+        self._in_office: MemoryMember | None = None
         self._last_epoch = 0
         self._last_broker_number = 0
 
@@ -86,7 +87,7 @@ class SharedMemory:
             member.session_ended()
         for broker_id in [each for each, owner in self._owners.items() if owner is member]:
             self.unregister(broker_id, member)
-        if member.elected is not None and member.elected.broker_id == self.truth.controller_id:
+        if self._in_office is member:
             self.depose()
 
     def begin_session(self, member: MemoryMember) -> None:
@@ -96,6 +97,7 @@ class SharedMemory:
         member.queue.put(SessionBack())
 
     def depose(self) -> None:
+        self._in_office = None
         if self.truth.controller_id != NO_CONTROLLER:
             self._set_controller(Controller(NO_CONTROLLER, self.truth.controller_epoch))
 
@@ -124,8 +126,9 @@ class SharedMemory:
             self.truth = apply_all(self.truth, [UnregisterBroker(broker_id)])
             self._tell_brokers()
 
-    def stand(self, broker_id: int) -> Controller:
+    def stand(self, broker_id: int, by: MemoryMember) -> Controller:
         if self.truth.controller_id == NO_CONTROLLER:
+            self._in_office = by
             self._set_controller(Controller(broker_id, self.truth.controller_epoch + 1))
         return Controller(self.truth.controller_id, self.truth.controller_epoch)
 
@@ -234,7 +237,7 @@ class MemoryMember:
 
     def stand(self, broker_id: int) -> Controller:
         self._refuse_without_session()
-        controller = self._shared.stand(broker_id)
+        controller = self._shared.stand(broker_id, self)
         self.elected = controller if controller.broker_id == broker_id else None
         self.observe([SetController(*controller)])
         return controller
