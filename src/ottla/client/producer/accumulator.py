@@ -25,6 +25,7 @@ from ottla.client.producer.append_choice import ProducerBatch, TopicState
 from ottla.client.producer.buffer_pool import BufferPool, Place
 from ottla.client.producer.partitioner import Chance, Shares, next_partition
 from ottla.client.producer.sequences import is_later
+from ottla.client.producer.transaction_states import ProducerIdentity
 from ottla.records import Compression, CompressionRatios, RecordBatch
 from ottla.values import Node, TopicPartition
 
@@ -35,13 +36,25 @@ GROWN_LIMIT_FACTOR: Final = 16
 class PartitionQueue:
     """The batches of one partition that are not on their way."""
 
-    __slots__ = ("batches", "is_muted", "leader", "leader_epoch", "leader_version", "name", "state")
+    __slots__ = (
+        "batches",
+        "in_flight_count",
+        "is_muted",
+        "leader",
+        "leader_epoch",
+        "leader_version",
+        "name",
+        "proven",
+        "state",
+    )
 
     def __init__(self, name: TopicPartition, state: TopicState) -> None:
         self.name = name
         self.state = state
         self.batches: deque[ProducerBatch] = deque()
         self.is_muted = False
+        self.in_flight_count = 0
+        self.proven: ProducerIdentity | None = None  # under which identity the broker has taken something here
         self.leader: Node | None = None
         self.leader_epoch = -1
         self.leader_version = -1

@@ -169,6 +169,7 @@ class Outcomes:
     def _delivered(self, batch: ProducerBatch, answer: Answer) -> None:
         if self._transactions is not None and batch.stamp is not None:
             self._transactions.batch_acknowledged(batch.queue.name, batch.stamp, answer.base_offset)
+            batch.queue.proven = batch.stamp.identity
         batch.delivery.succeed(answer.base_offset, answer.append_time_ms)
         self._accumulator.finish(batch)
 

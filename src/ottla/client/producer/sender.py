@@ -8,8 +8,8 @@ One turn, in this order:
    each time, up to max.request.size; as many requests as the node has room for.
 5. What must happen later gives the time of the next turn; everything else wakes the sender by itself.
 
-Promises: a partition's batches leave in order; with one request in flight the partition is muted until it is
-answered; a batch in a request is in `in_flight` until the request ended, and nobody uses its memory before.
+Promises: a partition's batches leave in order, the first one of an identity alone until the broker has taken it; with
+one request in flight the partition is muted until it is answered; a batch in a request is in `in_flight` until the request ended, and nobody uses its memory before.
 The plan changes queues and stamps, which belong to the loop, and touches neither socket nor clock.
 """
 
@@ -292,7 +292,14 @@ class Sender:
         # The queue was ready when the turn began; what follows its first batch must be ready by itself.
         if self._ready_ms(queue, now_ms, self._is_hurried) > now_ms:
             return False
-        return self.transactions is None or self.transactions.may_drain(queue.name, queue.batches[0].stamp)
+        if self.transactions is None:
+            return True
+        stamp = queue.batches[0].stamp
+        if stamp is None and queue.in_flight_count and queue.proven != self.transactions.identity:
+            # A broker that knows nothing of a producer takes any first number. If our first batch is refused for a
+            # while and the second is not, the order is broken for good: so the first one goes alone.
+            return False
+        return self.transactions.may_drain(queue.name, stamp)
 
     def _take(self, queue: PartitionQueue, now_ms: float) -> ProducerBatch:
         batch = self.accumulator.take_first(queue)
@@ -303,6 +310,7 @@ class Sender:
         if self.keeps_order_by_muting:
             queue.is_muted = True
         self.in_flight[batch] = None
+        queue.in_flight_count += 1
         return batch
 
     # --- 5. shares of records without a key ---
@@ -332,6 +340,7 @@ class Sender:
         if batch not in self.in_flight:
             return False
         del self.in_flight[batch]
+        batch.queue.in_flight_count -= 1
         if self.keeps_order_by_muting:
             batch.queue.is_muted = False
         return True

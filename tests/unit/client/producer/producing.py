@@ -94,7 +94,8 @@ class Log:
         if batch.producer_id >= 0:
             if (*who, first) in self.batches:
                 return 0, self.batches[*who, first]
-            if first != self.next_sequence.get(who, 0):
+            # As Kafka: from a producer it knows nothing of, a broker takes any number. The client must not offer it.
+            if first != self.next_sequence.get(who, first):
                 return 45, -1
             self.next_sequence[who] = first + batch.record_count
             self.batches[*who, first] = len(self.values)

@@ -16,6 +16,7 @@ BENDS = ("ok", "ok", "hang up before", "hang up after", "not leader", "not enoug
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("send"), st.integers(0, 2), st.integers(1, 80)),
+        st.tuples(st.just("send"), st.just(0), st.integers(60, 80)),
         st.tuples(st.just("turn"), st.sampled_from([0, 1, 5, 50, 200]), st.just(0)),
         st.tuples(st.just("answer"), st.integers(1, 2), st.integers(0, len(BENDS) - 1)),
     ),

@@ -91,14 +91,40 @@ def test_without_a_leader_the_metadata_is_asked_for(world):
     assert RefreshMetadata() in world.turn()
 
 
+def prove(world):
+    """Let the broker take a first batch, so that others may follow without waiting for each other."""
+    world.send(b"first")
+    world.now_ms = 5
+    world.turn()
+    world.answer()
+
+
+def test_the_first_batch_of_an_identity_goes_alone(world):
+    """Else: batch 1 refused for a while, batch 2 taken with any number, batch 1 out of order for ever."""
+    for _ in range(6):
+        world.send(b"x" * 60)
+    world.now_ms = 10
+    world.turn()
+    assert [len(send.batches) for send in world.sent()] == [1]
+    world.answer(bend="not leader")
+    assert world.turn() != []
+    world.metadata.version += 1
+    world.turn()
+    assert len(world.sent()) == 1
+    world.answer()
+    world.turn()
+    assert len(world.sent()) == 2
+
+
 def test_no_more_requests_than_may_be_in_flight_and_then_it_is_saturated(world):
+    prove(world)
     for _ in range(40):
         world.send(b"x" * 60)
     world.now_ms = 10
     world.turn()
     assert len(world.sent()) == 5
     assert world.sender.is_saturated
-    assert world.turn()[-1] == WakeAt(1000.0), "nothing to do before an answer, or the end of time"
+    assert world.turn()[-1] == WakeAt(1005.0), "nothing to do before an answer, or the end of time"
     world.answer()
     world.turn()
     assert len(world.sent()) == 1
