@@ -9,8 +9,9 @@ One turn, in this order:
 5. What must happen later gives the time of the next turn; everything else wakes the sender by itself.
 
 Promises: a partition's batches leave in order, the first one of an identity alone until the broker has taken it; with
-one request in flight the partition is muted until it is answered; a batch in a request is in `in_flight` until the request ended, and nobody uses its memory before.
-The plan changes queues and stamps, which belong to the loop, and touches neither socket nor clock.
+one request in flight the partition is muted until it is answered; a batch in a request is in `in_flight` until the
+request ended, and nobody uses its memory before. The plan changes queues and stamps, which belong to the loop, and
+touches neither socket nor clock.
 """
 
 from __future__ import annotations
