@@ -91,7 +91,7 @@ def turns(plan: Plan, brokers: list[Broker], turn: Callable[[Broker, str], None]
 
 
 def produce(plan: Plan) -> list[Figure]:
-    tools = Tools(plan.jars)
+    tools = Tools(plan.jars, plan.root)
     figures = []
     for label, record_bytes in SIZES:
         samples, cpu = Samples(), Samples()
@@ -112,7 +112,7 @@ def produce(plan: Plan) -> list[Figure]:
 
 
 def consume(plan: Plan) -> list[Figure]:
-    tools = Tools(plan.jars)
+    tools = Tools(plan.jars, plan.root)
     figures = []
     for label, record_bytes in SIZES:
         samples, cpu = Samples(), Samples()
@@ -149,7 +149,7 @@ def _counting_cpu(turn: Callable[[Broker, str], None], cpu: Samples, size_bytes:
 
 
 def latency(plan: Plan) -> list[Figure]:
-    tools = Tools(plan.jars)
+    tools = Tools(plan.jars, plan.root)
     whole, mean, paced, single = Samples(), Samples(), Samples(), Samples()
     amount = Amount(plan.latency_records, plan.latency_records // 2, 100)
 

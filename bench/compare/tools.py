@@ -1,13 +1,14 @@
 """The load: Apache's own programs, unchanged, and how their words become figures.
 
-    tools = Tools(jars)
+    tools = Tools(jars, scratch)
     tools.produce(port, topic, Amount(records=4_000_000, warm_records=2_000_000, record_bytes=100))   # MB/s
 
 1. Clients have their defaults (acks=all and idempotence among them), but where a function says otherwise.
 2. A JVM that has just begun is slow. Every figure leaves out its first part: ProducerPerformance does so itself
    (--warmup-records); of ConsumerPerformance the reports of the first third are dropped; EndToEndLatency has no such
    option, so it sends enough that its slow beginning lies beyond the 99th percentile.
-3. The tools tell percentiles in whole milliseconds, cut off. They are compared by what they may be at most (`+ 1`).
+3. ProducerPerformance would make up each record byte by byte, a core's work at 100 MB/s; it is given PAYLOADS of them.
+4. The tools tell percentiles in whole milliseconds, cut off. They are compared by what they may be at most (`+ 1`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import subprocess
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from random import Random
+from string import ascii_uppercase
 from typing import Final
 
 from bench.compare.brokers import JVM
@@ -26,6 +29,7 @@ HEAP: Final = "-Xmx512M"  # as kafka-producer-perf-test.sh gives
 QUIET: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
 PACKAGE: Final = "org.apache.kafka.tools."
 REPORT_MS: Final = 100
+PAYLOADS: Final = 1_000
 WARM_SHARE: Final = 1 / 3
 DATE_FORMAT: Final = "%Y-%m-%d %H:%M:%S:%f"
 STEADY: Final = re.compile(r"^\d+ steady state records sent.*?\(([\d.]+) MB/sec\).*? (\d+) ms 99th", re.MULTILINE)
@@ -48,8 +52,9 @@ class ToolFailed(Exception):
 class Tools:
     """The programs of one release."""
 
-    def __init__(self, jars: Path) -> None:
+    def __init__(self, jars: Path, scratch: Path) -> None:
         self._jars = jars
+        self._scratch = scratch
 
     def create_topic(self, port: int, topic: str, partitions: int) -> None:
         self._run("TopicCommand", port, "--create", "--topic", topic, "--partitions", str(partitions))
@@ -71,10 +76,18 @@ class Tools:
             "ProducerPerformance",
             port,
             *("--topic", topic, "--num-records", str(total), "--warmup-records", str(amount.warm_records)),
-            *("--record-size", str(amount.record_bytes), "--throughput", str(rate)),
+            *("--payload-file", str(self._payloads(amount.record_bytes)), "--throughput", str(rate)),
             *(("--command-property", *settings) if settings else ()),
         )
         return steady_state(printed)
+
+    def _payloads(self, record_bytes: int) -> Path:
+        path = self._scratch / f"payloads-{record_bytes}.txt"
+        if not path.exists():
+            letters = Random(record_bytes)
+            lines = ("".join(letters.choices(ascii_uppercase, k=record_bytes)) for _ in range(PAYLOADS))
+            path.write_text("\n".join(lines))
+        return path
 
     def consume(self, port: int, topic: str, records: int) -> float:
         """MB/s as fast as one consumer can, from the beginning of the topic."""
