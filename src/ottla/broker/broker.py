@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.answers import Later
 from ottla.broker.changes import ChangeQueue
@@ -54,12 +54,16 @@ from ottla.cluster.model import ALL_BROKERS, ConfigResource, ResourceType
 from ottla.cluster.plan import Plan
 from ottla.cluster.topic_names import INTERNAL_TOPICS, check_name
 from ottla.cluster.topics import TopicRules, create_topics
-from ottla.errors import BrokerError, KafkaStorageError, LeaderNotAvailable
+from ottla.errors import BrokerError, KafkaStorageError, LeaderNotAvailable, OttlaError
 from ottla.metrics import Registry
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.schema import Message
 from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition, random_uuid, uuid_to_text
+
+if TYPE_CHECKING:
+    from ottla.broker.controller_role import ControllerRole
+    from ottla.broker.membership import ClusterMember
 
 log = logging.getLogger(__name__)
 
@@ -131,7 +135,8 @@ class Broker:
         )
         self.request_metrics = RequestMetrics(registry)
         self.topic_metrics = TopicMetrics(registry)
-        self.changes = ChangeQueue(store, pool, self.adopt)
+        self.changes: ChangeQueue | ClusterMember = ChangeQueue(store, pool, self.adopt)
+        self.member: ClusterMember | None = None
         self.replicas = ReplicaManager(broker_id, logs, settings_of=self._topic_settings)
         self.fetch_sessions = FetchSessions(
             lambda: random.randint(1, (1 << 31) - 1), slots=settings.max_incremental_fetch_session_cache_slots
@@ -198,9 +203,18 @@ class Broker:
         )
         return made
 
+    @property
+    def controller_role(self) -> ControllerRole | None:
+        return None if self.member is None else self.member.role
+
+    def join(self, member: ClusterMember) -> None:
+        """Be a member of a cluster from now on: the image is a view, and what we have is what we are told to have."""
+        self.member = self.changes = member
+
     def start(self) -> None:
         """Make the disk follow the image, load the coordinators, get producer ids."""
-        at_once(self._follow(self.image, None))
+        if self.member is None:
+            at_once(self._follow(self.image, None))
         self._ask_for_producer_ids()
 
     # -- what changes ------------------------------------------------------------------------------------------------
@@ -242,10 +256,23 @@ class Broker:
         if any(isinstance(each, AlterConfig) and each.resource.type is ResourceType.BROKER for each in changes):
             self._apply_broker_settings()
         changed = _topics_of(before, image, changes)
-        yield from self._follow(image, changed)
+        if self.member is None:
+            yield from self._follow(image, changed)
+        else:
+            self._renew_settings(changed)
         for _, transaction_shard in self.transactions.runtime.shards():
             transaction_shard.transaction_version = image.feature("transaction.version")
         self._tell_groups(deleted, changed)
+
+    def _renew_settings(self, topics: set[str] | None) -> None:
+        """A member's partitions are the controller's affair, but their settings come with the view."""
+        known: dict[str, TopicSettings] = {}
+        for partition in self.replicas:
+            topic = partition.name.topic
+            if topics is None or topic in topics:
+                if topic not in known:
+                    known[topic] = self._topic_settings(self.image, topic)
+                partition.take_settings(known[topic])
 
     def _tell_groups(self, deleted: list[tuple[str, bytes]], changed: set[str] | None) -> None:
         """Groups forget the offsets of topics that are gone, and share out partitions that are new."""
@@ -328,6 +355,10 @@ class Broker:
         self._create(internal_topic_request(name, self.settings))
 
     def _create(self, topic: CreatableTopic) -> None:
+        if self.member is not None:
+            self.member.create_topic(topic, lambda error: _say_refused(topic.name, error))
+            return
+
         def plan(image: ClusterImage) -> Plan[Any]:
             if image.topic(topic.name) is not None:
                 return Plan((), [])
@@ -336,9 +367,7 @@ class Broker:
 
         def done(given: Any) -> None:
             refusals = [each.error_message for each in getattr(given, "answers", ()) if each.error_code]
-            error = str(given) if isinstance(given, BrokerError) else next(iter(refusals), None)
-            if error is not None:
-                log.warning("topic %s could not be made: %s", topic.name, error)
+            _say_refused(topic.name, given if isinstance(given, BrokerError) else next(iter(refusals), None))
 
         self.changes.submit(plan).when_given(done)
 
@@ -359,6 +388,12 @@ class Broker:
     def _ask_for_producer_ids(self) -> None:
         if self._producer_ids.wanted() is None:
             return
+        if self.member is not None:
+            self.member.allocate_producer_ids(
+                lambda first, size: self._producer_ids.block_stored(ProducerIdBlock(first, size)),
+                self._no_producer_ids,
+            )
+            return
 
         def plan(image: ClusterImage) -> Plan[ProducerIds]:
             broker = image.brokers.get(self.id)
@@ -367,12 +402,15 @@ class Broker:
 
         def stored(given: Any) -> None:
             if isinstance(given, BrokerError):
-                log.warning("no block of producer ids: %s", given)
-                self._producer_ids.ask_failed()
+                self._no_producer_ids(given)
             else:
                 self._producer_ids.block_stored(ProducerIdBlock(*given.answers[0]))
 
         self.changes.submit(plan).when_given(stored)
+
+    def _no_producer_ids(self, error: OttlaError) -> None:
+        log.warning("no block of producer ids: %s", error)
+        self._producer_ids.ask_failed()
 
     def _new_uuid_text(self) -> str:
         return uuid_to_text(random_uuid(self.random.randbytes))
@@ -449,6 +487,11 @@ class Broker:
         self.produce_purgatory.expire_all()
         self.fetch_purgatory.expire_all()
         self.long_work.stop()
+
+
+def _say_refused(topic: str, reason: object) -> None:
+    if reason is not None:
+        log.warning("topic %s could not be made: %s", topic, reason)
 
 
 def _with_defaults(name: str) -> CreatableTopic:

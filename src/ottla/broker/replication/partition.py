@@ -26,6 +26,7 @@ from ottla.storage.log import PartitionLog
 from ottla.storage.origin import AppendOrigin
 from ottla.storage.producer_append import VerificationGuard
 from ottla.storage.reading import ReadResult, UpTo
+from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition
 
 NO_EPOCH = -1
@@ -59,6 +60,12 @@ class Partition:
             self.log.change_epochs(lambda epochs: epochs.assign(state.leader_epoch, self.log.log_end_offset))
         self.advance()
         return self.is_leader and not was_leader
+
+    def take_settings(self, settings: TopicSettings) -> None:
+        """The topic's settings changed; what the cluster says of the partition stays."""
+        self.log.settings = settings
+        self._hold(self._state)
+        self.advance()
 
     def retire(self) -> None:
         """The partition is gone from this broker; who still waits on it finds nobody in office."""

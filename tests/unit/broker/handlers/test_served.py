@@ -6,24 +6,25 @@ from pathlib import Path
 import pytest
 
 from ottla.broker import handlers
-from ottla.broker.served import SERVED_APIS
+from ottla.broker.served import BETWEEN_BROKERS, CLUSTER_APIS, SERVED_APIS
 from ottla.protocol.api import APIS
 
 MODULES = sorted(path.stem for path in Path(handlers.__file__).parent.glob("*.py") if path.stem != "__init__")
 
 
-@pytest.mark.parametrize("key", sorted(SERVED_APIS))
+@pytest.mark.parametrize("key", sorted(CLUSTER_APIS))
 def test_a_served_api_has_a_handler(key):
     assert callable(import_module(f"ottla.broker.handlers.{APIS[key].module}").handle)
 
 
 def test_every_handler_is_served():
-    assert sorted(APIS[key].module for key in SERVED_APIS) == MODULES
+    assert sorted(APIS[key].module for key in CLUSTER_APIS) == MODULES
 
 
 def test_the_handlers_say_what_they_promise():
     assert all(import_module(f"ottla.broker.handlers.{name}").__doc__ for name in MODULES)
 
 
-def test_between_brokers_nothing_is_served_yet():
-    assert SERVED_APIS.isdisjoint({4, 5, 6, 7, 56, 67})
+def test_a_broker_on_its_own_takes_no_orders():
+    assert BETWEEN_BROKERS.isdisjoint(SERVED_APIS)
+    assert CLUSTER_APIS - SERVED_APIS <= BETWEEN_BROKERS
