@@ -10,7 +10,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_AsUTF8String, PyUnicode_DecodeUTF8
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 
 from ottla.broker import produce_frames
 from ottla.broker.produce_frames import Produce
@@ -24,9 +24,13 @@ cdef enum:
     STRING_BYTES_MAX = 32767
     # Enough for one partition or one topic without its name, in any version.
     ENTRY_BYTES_MAX = 64
+    CORRELATION_AT = 4
+    HEADER_FIXED_BYTES = 8
 
 cdef object scan_by_fields = produce_frames.scan
 cdef object write_by_fields = produce_frames.write
+cdef object write_run_by_fields = produce_frames.write_run
+cdef tuple UNREADABLE = produce_frames.UNREADABLE
 
 
 cdef struct Reader:
@@ -194,6 +198,41 @@ def scan(int version, int64_t entries_limit, frame, Py_ssize_t position):
     return tuple.__new__(Produce, (transactional_id, acks, timeout_ms, topics)), end
 
 
+cdef bint begins_alike(frame, first, Py_ssize_t position) except -1:
+    """Whether two frames have the same header but for the correlation id."""
+    cdef Py_buffer one, other
+    cdef const uint8_t* a
+    cdef const uint8_t* b
+    PyObject_GetBuffer(frame, &one, PyBUF_SIMPLE)
+    try:
+        PyObject_GetBuffer(first, &other, PyBUF_SIMPLE)
+        a, b = <const uint8_t*> one.buf, <const uint8_t*> other.buf
+        try:
+            return (
+                HEADER_FIXED_BYTES <= position <= one.len and position <= other.len
+                and memcmp(a, b, CORRELATION_AT) == 0
+                and memcmp(a + HEADER_FIXED_BYTES, b + HEADER_FIXED_BYTES, position - HEADER_FIXED_BYTES) == 0
+            )
+        finally:
+            PyBuffer_Release(&other)
+    finally:
+        PyBuffer_Release(&one)
+
+
+def scan_run(int version, int64_t entries_limit, list frames, Py_ssize_t position):
+    """The requests of frames that begin with the same header as the first, up to one that cannot be read."""
+    cdef list requests = []
+    cdef object frame
+    for frame in frames:
+        if not begins_alike(frame, frames[0], position):
+            break
+        try:
+            requests.append(scan(version, entries_limit, frame, position)[0])
+        except UNREADABLE:
+            break
+    return requests
+
+
 # ---- writing ----
 
 cdef inline uint8_t* put_int32(uint8_t* at, uint32_t value) noexcept:
@@ -272,20 +311,11 @@ cdef Py_ssize_t room_for(list answers) except -2:
     return room
 
 
-def write(int version, list answers):
-    """The body of the answer."""
-    cdef Py_ssize_t room = room_for(answers)
-    cdef bytes written
-    cdef uint8_t* start
-    cdef uint8_t* at
+cdef uint8_t* put_answers(uint8_t* at, list answers, int version) except NULL:
     cdef object topic, outcome
     cdef bytes name
     cdef list outcomes
-    if room < 0:
-        return write_by_fields(version, answers)
-    written = PyBytes_FromStringAndSize(NULL, room)
-    start = <uint8_t*> PyBytes_AS_STRING(written)
-    at = put_count(start, len(answers), version)
+    at = put_count(at, len(answers), version)
     for topic, outcomes in answers:
         name = topic if version >= TOPIC_IDS_SINCE else PyUnicode_AsUTF8String(topic)
         at = put_topic(at, name, len(name), version)
@@ -293,5 +323,52 @@ def write(int version, list answers):
         for outcome in outcomes:
             at = put_outcome(at, outcome, version)
         at = put_tags(at, version)
-    at = put_tags(put_int32(at, 0), version)
-    return [written[: at - start]]
+    return put_tags(put_int32(at, 0), version)
+
+
+def write(int version, list answers):
+    """The body of the answer."""
+    cdef Py_ssize_t room = room_for(answers)
+    cdef bytes written
+    cdef uint8_t* start
+    if room < 0:
+        return write_by_fields(version, answers)
+    written = PyBytes_FromStringAndSize(NULL, room)
+    start = <uint8_t*> PyBytes_AS_STRING(written)
+    return [written[: put_answers(start, answers, version) - start]]
+
+
+cdef uint8_t* put_correlation(uint8_t* at, frame) except NULL:
+    cdef Py_buffer view
+    PyObject_GetBuffer(frame, &view, PyBUF_SIMPLE)
+    if view.len < HEADER_FIXED_BYTES:
+        PyBuffer_Release(&view)
+        raise ValueError("a request has a correlation id")
+    memcpy(at, <const uint8_t*> view.buf + CORRELATION_AT, 4)
+    PyBuffer_Release(&view)
+    return at + 4
+
+
+def write_run(int version, list frames, list all_answers):
+    """Whole frames with the answers to the requests in `frames`, one after the other."""
+    cdef Py_ssize_t room = 0
+    cdef Py_ssize_t one
+    cdef Py_ssize_t index
+    cdef list answers
+    cdef bytes written
+    cdef uint8_t* start
+    cdef uint8_t* at
+    cdef uint8_t* body
+    for answers in all_answers:
+        one = room_for(answers)
+        if one < 0 or len(frames) != len(all_answers):
+            return write_run_by_fields(version, frames, all_answers)
+        room += one + ENTRY_BYTES_MAX
+    written = PyBytes_FromStringAndSize(NULL, room)
+    start = at = <uint8_t*> PyBytes_AS_STRING(written)
+    for index in range(len(all_answers)):
+        body = at + 4
+        at = put_tags(put_correlation(body, frames[index]), version)
+        at = put_answers(at, all_answers[index], version)
+        put_int32(body - 4, <uint32_t> (at - body))
+    return written[: at - start]

@@ -10,8 +10,8 @@
 4. Per API: how many requests, how long they took, which errors.
 5. Clients repeat themselves. What does not change between requests of one API and version is kept in a Lane; what does
    not change between those of one connection (who asks) is kept with the connection and recognised by its bytes.
-6. Requests that came together may be handled together: a handler module with `handle_run` is given a run of them, as
-   long as they are of one kind and one client, and answers as many from the front as it can take in one go.
+6. Requests that came together may be handled together: the `runs` of a handler module are given those of one kind and
+   one client, and answer as many from the front as they can take in one go.
 7. No request keeps the others waiting: how much it may ask for is limited (request_limits.py), and a large one is read,
    answered and written in stints (long_work.py), while its connection rests.
 """
@@ -25,7 +25,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
@@ -53,7 +53,6 @@ log = logging.getLogger(__name__)
 
 Given: TypeAlias = "Message | Later[Message | None] | None"
 Handler: TypeAlias = "Callable[[Broker, Any, RequestContext], Given]"
-HandlerOfRuns: TypeAlias = "Callable[[Broker, list[Any], RequestContext], list[Given]]"
 Decoder: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
 Encoder: TypeAlias = Callable[[Any], list[Any]]
 
@@ -68,6 +67,14 @@ _EXPLAINED_BYTES: Final = 16_384
 _ANSWER_HEADERS: Final = (struct.Struct(">i"), struct.Struct(">ix"))
 
 
+class Runs(NamedTuple):
+    """How requests of one API and version that came together are read, handled and answered."""
+
+    decode: Callable[[list[memoryview], int], list[Any]]
+    handle: Callable[[Broker, list[Any], RequestContext], list[Any]]
+    encode: Callable[[list[memoryview], list[Any]], bytes]
+
+
 class Lane:
     """What all requests of one API and version have in common."""
 
@@ -77,10 +84,10 @@ class Lane:
         "decode",
         "encode",
         "handler",
-        "handler_of_runs",
         "has_error_code",
         "long_bytes",
         "requests",
+        "runs",
         "size_limit_bytes",
         "times",
         "version",
@@ -91,7 +98,7 @@ class Lane:
         self.version = version
         module = import_module(f"ottla.broker.handlers.{api.module}")
         self.handler: Handler = module.handle
-        self.handler_of_runs: HandlerOfRuns | None = getattr(module, "handle_run", None)
+        self.runs: Runs | None = module.runs(version) if hasattr(module, "runs") else None
         self.decode, self.encode = codec_of(api, version)
         self.answer_header = _ANSWER_HEADERS[response_header_version(api.key, version)]
         self.has_error_code = any(field.name == "error_code" for field in api.response.fields)
@@ -138,35 +145,38 @@ class Dispatch:
 
     def dispatch_run(
         self, frame: memoryview, following: deque[memoryview], connection: Connection
-    ) -> list[tuple[Answer | Later[Answer | None], int]] | None:
+    ) -> bytes | list[tuple[Answer | Later[Answer | None] | None, int]] | None:
         """Requests of one kind and one client that came together, where the handler can take them together."""
         if len(frame) < _FIXED.size or frame[: _KIND.size] != following[0][: _KIND.size]:
             return None
         lane = self._lanes.get(_KIND.unpack_from(frame))
-        if lane is None or lane.handler_of_runs is None:
+        if lane is None or lane.runs is None:
             return None
         started_ms = self._monotonic_ms()
         context, position = _context(lane, frame, connection)
-        requests = _decoded_run(lane, frame, following, position)
-        if len(requests) < 2:
-            return None
-        given = lane.handler_of_runs(self._broker, requests, context)
+        frames = [frame, *islice(following, RUN_LIMIT - 1)]
+        requests = lane.runs.decode(frames, position)
+        given = lane.runs.handle(self._broker, requests, context) if len(requests) > 1 else ()
         if not given:
             return None
-        answers: list[tuple[Answer | Later[Answer | None], int]] = []
-        at_once = 0
-        each = frame
-        for one in given:
-            if answers:
-                each = following.popleft()
-            correlation_id = _FIXED.unpack_from(each)[2]
-            if isinstance(one, Later):
-                answers.append((self._later_answer(lane, one, context, correlation_id, started_ms), len(each)))
-            else:
-                answers.append((_encoded(lane, one, correlation_id), len(each)))
-                at_once += 1
-        self._count_run(lane, at_once, started_ms)
-        return answers
+        del frames[len(given) :]
+        for _ in frames[1:]:
+            following.popleft()
+        if not any(isinstance(one, Later) for one in given):
+            self._count_run(lane, len(given), started_ms)
+            return lane.runs.encode(frames, given)
+        return [
+            (self._of_run(lane, one, each, context, started_ms), len(each))
+            for one, each in zip(given, frames, strict=True)
+        ]
+
+    def _of_run(
+        self, lane: Lane, given: Given, frame: memoryview, context: RequestContext, started_ms: float
+    ) -> Answer | Later[Answer | None] | None:
+        correlation_id = _FIXED.unpack_from(frame)[2]
+        if isinstance(given, Later):
+            return self._later_answer(lane, given, context, correlation_id, started_ms)
+        return self._written(lane, given, correlation_id, started_ms)
 
     # -- what takes long ---------------------------------------------------------------------------------------------
 
@@ -320,20 +330,6 @@ def _decoded(lane: Lane, frame: memoryview, position: int) -> Any:
             raise MalformedMessage(f"{what}: it is broken, or has more than {limit} entries") from None
         decode_prefix(lane.api.request, lane.version, frame, position, limit)  # says what is wrong with it
         raise
-
-
-def _decoded_run(lane: Lane, frame: memoryview, following: deque[memoryview], position: int) -> list[Any]:
-    """The requests that begin with the same header as the first one, up to one that cannot be read."""
-    kind, header = frame[: _KIND.size], frame[_FIXED.size : position]
-    requests: list[Any] = []
-    for each in (frame, *islice(following, RUN_LIMIT - 1)):
-        if each[: _KIND.size] != kind or each[_FIXED.size : position] != header:
-            break
-        try:
-            requests.append(lane.decode(each, position)[0])
-        except DECODE_FAILURES:
-            break
-    return requests
 
 
 def _context(lane: Lane, frame: memoryview, connection: Connection) -> tuple[RequestContext, int]:

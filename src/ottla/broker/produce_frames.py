@@ -4,6 +4,8 @@
     for topic, partitions in produce.topics:          # a name, or from version 13 on an id
         for index, records in partitions: ...         # the records are a slice of the frame
     buffers = write(version, answers)                 # answers: per topic its Outcomes
+    requests = scan_run(version, 20_000, frames, position)  # frames that came together, and
+    content = write_run(version, frames, all_answers)       # their answers as whole frames
 
 This is the readable twin: a flat value is what is left of a ProduceRequest when its fields are read, and an answer is a
 ProduceResponse with these fields. The native twin (_produce_frames.pyx) reads and writes the bytes in one pass where
@@ -13,10 +15,14 @@ so does a frame that cannot be read: the sentence about it is told by the refere
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from ottla.errors import BrokerError
+from ottla.errors import BrokerError, MalformedMessage
+from ottla.net.framing import frame_prefix
+from ottla.protocol.compile_decode import FAILURES
 from ottla.protocol.compiled import decoder, encode
+from ottla.protocol.header import response_header_version
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
@@ -26,7 +32,12 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.protocol.schema import Buffer
 
+UNREADABLE = (*FAILURES, MalformedMessage)
+API_KEY = 0
 TOPIC_IDS_SINCE = 13
+# Of a request header: API key and version, then the correlation id, then who asks.
+CORRELATION_AT = 4
+HEADER_FIXED_BYTES = 8
 
 Topic: TypeAlias = str | bytes
 """A name up to version 12, a topic id from version 13 on."""
@@ -94,6 +105,31 @@ def write(version: int, answers: Answers) -> list[Buffer]:
             told.topic_id = topic
         topics.append(told)
     return encode(ProduceResponse(responses=topics), version)
+
+
+def scan_run(version: int, entries_limit: int, frames: Sequence[memoryview], position: int) -> list[Produce]:
+    """The requests of frames that begin with the same header as the first, up to one that cannot be read."""
+    requests: list[Produce] = []
+    kind, who = frames[0][:CORRELATION_AT], frames[0][HEADER_FIXED_BYTES:position]
+    for frame in frames:
+        if frame[:CORRELATION_AT] != kind or frame[HEADER_FIXED_BYTES:position] != who:
+            break
+        try:
+            requests.append(scan(version, entries_limit, frame, position)[0])
+        except UNREADABLE:
+            break
+    return requests
+
+
+def write_run(version: int, frames: Sequence[memoryview], all_answers: Sequence[Answers]) -> bytes:
+    """Whole frames with the answers to the requests in `frames`, one after the other."""
+    header_version = response_header_version(API_KEY, version)
+    content: list[Buffer] = []
+    for frame, answers in zip(frames, all_answers, strict=True):
+        tags = b"\0" if header_version else b""
+        parts = [bytes(frame[CORRELATION_AT:HEADER_FIXED_BYTES]), tags, *write(version, answers)]
+        content += (frame_prefix(parts), *parts)
+    return b"".join(content)
 
 
 def _partition(outcome: Outcome) -> PartitionProduceResponse:

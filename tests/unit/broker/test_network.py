@@ -68,6 +68,8 @@ class Script:
         if isinstance(run, Exception):
             raise run
         sizes = [len(frame), *(len(following.popleft()) for _ in run[1:])]
+        if all(isinstance(each, list) for each in run):
+            return b"".join(framed(each[0]) for each in run)
         return list(zip(run, sizes, strict=True))
 
 
@@ -262,6 +264,18 @@ def test_requests_that_came_together_are_answered_in_their_order() -> None:
     connection.frame_received(memoryview(b"frame"))
     assert b"".join(link.written) == framed(b"one") + framed(b"two") + framed(b"three")
     assert len(link.following) == 1
+    assert connection.is_idle
+
+
+def test_a_run_for_a_client_that_does_not_read_waits_until_it_does() -> None:
+    connection, link = connect_run([[b"one"], [b"two"]], 1)
+    link.writable = False
+    connection.frame_received(memoryview(b"frame"))
+    assert link.written == []
+    assert not connection.is_idle
+    link.writable = True
+    connection.writable_changed(True)
+    assert b"".join(link.written) == framed(b"one") + framed(b"two")
     assert connection.is_idle
 
 

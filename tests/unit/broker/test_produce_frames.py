@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,7 +65,7 @@ def frame_of(request, version, before=b"head", after=b""):
 def outcome_of(scan, version, frame, limit=LIMIT):
     try:
         produce, end = scan(version, limit, frame, 4)
-    except FAILURES:
+    except produce_frames.UNREADABLE:
         return "refused"
     topics = [
         (topic, [(index, None if records is None else bytes(records)) for index, records in partitions])
@@ -216,6 +218,67 @@ def test_many_topics_and_long_names_fit(twin):
     assert response.responses[199].partition_responses[199].base_offset == 199
 
 
+# --- runs ------------------------------------------------------------------------------------------------------------
+
+WHO = b"\x00\x04test\x00"
+
+
+def header(version, number, who=WHO, key=0):
+    return struct.pack(">hhi", key, version, number) + who
+
+
+@given(
+    requests=st.lists(requests, min_size=1, max_size=4),
+    version=st.sampled_from(VERSIONS),
+    odd=st.sampled_from(["none", "kind", "who", "cut", "damaged", "tiny"]),
+    where=st.integers(0, 3),
+)
+def test_both_twins_read_the_same_of_frames_that_came_together(requests, version, odd, where):
+    if native is None:
+        pytest.skip("ottla.broker._produce_frames is not built here")
+    frames = [frame_of(each, version, header(version, n)) for n, each in enumerate(requests)]
+    where %= len(frames)
+    changed = {
+        "none": frames[where],
+        "kind": frame_of(requests[where], version, header(version, 1, key=3)),
+        "who": frame_of(requests[where], version, header(version, 1, b"\x00\x04else\x00")),
+        "cut": frames[where][: len(frames[where]) - 3],
+        "damaged": memoryview(bytearray(bytes(frames[where][:-1]) + b"\xff")),
+        "tiny": frames[where][:6] if where else frames[where],
+    }
+    frames[where] = changed[odd]
+    position = 8 + len(WHO)
+    found = native.scan_run(version, LIMIT, frames, position)
+    assert found == produce_frames.scan_run(version, LIMIT, frames, position)
+    if odd == "none":
+        assert len(found) == len(frames)
+
+
+@given(
+    version=st.sampled_from(VERSIONS),
+    runs=st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), st.lists(st.tuples(names, outcome_lists), max_size=2))),
+)
+def test_both_twins_write_the_same_frames(version, runs):
+    if native is None:
+        pytest.skip("ottla.broker._produce_frames is not built here")
+    frames = [memoryview(header(version, number)) for number, _ in runs]
+    answers = [[(TOPIC_ID if version >= 13 else name, each) for name, each in topics] for _, topics in runs]
+    assert native.write_run(version, frames, answers) == produce_frames.write_run(version, frames, answers)
+
+
+@pytest.mark.parametrize("version", [3, 11, 13])
+def test_a_run_is_answered_by_whole_frames(twin, version):
+    frames = [memoryview(header(version, number)) for number in (7, 8)]
+    content = twin.write_run(version, frames, [answers_of(version, [Outcome(0, offset)]) for offset in (5, 6)])
+    for number, offset in ((7, 5), (8, 6)):
+        size, correlation_id = struct.unpack_from(">ii", content)
+        body = content[8 + (version >= 9) : 4 + size]
+        content = content[4 + size :]
+        response = decode(ProduceResponse, version, body)
+        assert (correlation_id, response.responses[0].partition_responses[0].base_offset) == (number, offset)
+    assert content == b""
+
+
 def test_a_refused_outcome_has_no_offset():
     outcome = Outcome(0, 5, -1, 0)
     outcome.refuse(NotLeaderOrFollower())
@@ -226,3 +289,5 @@ def test_the_twin_is_chosen_like_the_codec():
     expected = produce_frames if CHOSEN == "python" or native is None else native
     assert produce_choice.scan is expected.scan
     assert produce_choice.write is expected.write
+    assert produce_choice.scan_run is expected.scan_run
+    assert produce_choice.write_run is expected.write_run

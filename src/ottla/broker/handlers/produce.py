@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.dispatch import Runs
 from ottla.broker.long_work import LongLater, Steps
 from ottla.broker.network.processor import CloseConnection
-from ottla.broker.produce_choice import scan, write
+from ottla.broker.produce_choice import scan, scan_run, write, write_run
 from ottla.broker.produce_frames import Answers, Outcome, Produce
 from ottla.broker.producing import Appending, Guards, Refused, takes_long, topic_name
 from ottla.broker.replication.partition import ACKS_ALL
@@ -48,6 +49,11 @@ IMPLICIT_ADD_SINCE = 12
 def codec(version: int) -> tuple[Callable[[Buffer, int], tuple[Produce, int]], Callable[[Answers], list[Buffer]]]:
     """How a lane reads requests and writes answers, instead of by messages."""
     return partial(scan, version, ENTRIES_LIMIT), partial(write, version)
+
+
+def runs(version: int) -> Runs:
+    """How a lane does the same with requests that came together."""
+    return Runs(partial(scan_run, version, ENTRIES_LIMIT), handle_run, partial(write_run, version))
 
 
 def handle(broker: Broker, request: Produce, context: RequestContext) -> Answers | Later[Answers | None] | None:

@@ -49,9 +49,9 @@ class Dispatcher(Protocol):
 
     def dispatch_run(
         self, frame: memoryview, following: deque[memoryview], connection: Connection
-    ) -> list[tuple[Answer | Later[Answer | None], int]] | None:
-        """The answers to this request and to those that it takes away from `following`, each with the request's size;
-        None when it is to be dispatched alone."""
+    ) -> bytes | list[tuple[Answer | Later[Answer | None] | None, int]] | None:
+        """The answers to this request and to those that it takes away from `following`: as whole frames, or one by one
+        with the request's size; None when it is to be dispatched alone."""
 
 
 class Connection:
@@ -165,9 +165,8 @@ class Connection:
             return True
         if answers is None:
             return False
-        ready = [answer[0] for answer, _ in answers if not isinstance(answer, Later) and len(answer) == 1]
-        if len(ready) == len(answers) and self._link.writable:
-            self._link.write([part for each in ready for part in (SIZE.pack(len(each)), each)])
+        if isinstance(answers, bytes):
+            self._write_frames(answers)
             return True
         for answer, size_bytes in answers:
             self._take(answer, size_bytes, None if self.is_idle else self._order.arrived(size_bytes))
@@ -211,6 +210,16 @@ class Connection:
             self._post(answer)
             self._write()
             self._read_or_rest()
+
+    def _write_frames(self, content: bytes) -> None:
+        """Whole answers, and nothing waits before them."""
+        if self._link is not None and self._link.writable:
+            self._link.write((content,))
+            return
+        self._outbox.append(content)
+        self._outbox_bytes += len(content)
+        self._write()
+        self._read_or_rest()
 
     def _answered(self, place: int, answer: Answer | None) -> None:
         if self._link is None:
