@@ -48,7 +48,7 @@ def test_a_failed_disk_and_missing_replicas_are_seen(broker, told):
     partition.offline = KafkaStorageError("gone")
     found = told(broker)
     assert found["kafka_server_replicamanager_underreplicatedpartitions"] == 1
-    assert found["kafka_server_replicamanager_underminisrpartitioncount"] == 2
+    assert found["kafka_server_replicamanager_underminisrpartitioncount"] == 1
     assert found["kafka_server_replicamanager_offlinereplicacount"] == 1
 
 

@@ -3,14 +3,18 @@
 1. Only the leader appends and serves consumers; anybody else raises NotLeaderOrFollower, and a request that names an
    older or newer leader epoch raises FencedLeaderEpoch or UnknownLeaderEpoch.
 2. The high watermark is the smallest of: the log ends of the in-sync replicas, and, where durability is `durable`, what
-   this broker has synced to disk. So a consumer never reads what one crash could take away again.
+   this broker has synced to disk. So a consumer never reads what one crash could take away again. It stays where it is
+   while fewer than min.insync.replicas are in sync.
 3. Nothing here waits: `append` says which offset must be committed, `advance` says whether the high watermark moved.
+4. A follower takes what its leader has: records, how far they are committed, where the log starts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from ottla.broker.replication.in_sync import InSync, Proposal
 from ottla.cluster import model
 from ottla.errors import (
     FencedLeaderEpoch,
@@ -22,6 +26,7 @@ from ottla.errors import (
 from ottla.records import RecordBatch, RecordStream
 from ottla.records.checks import RecordsCheck
 from ottla.storage.appending import AppendResult
+from ottla.storage.files import Buffer
 from ottla.storage.log import PartitionLog
 from ottla.storage.origin import AppendOrigin
 from ottla.storage.producer_append import VerificationGuard
@@ -45,21 +50,50 @@ class Partition:
         # What the state says, spelled out: every append and every read asks for it.
         self.is_leader = False
         self.leader_epoch = NO_EPOCH
+        self.in_sync: InSync | None = None  # what a leader knows of its followers, if it has any
         self.in_sync_count = 0
         self.min_in_sync_count = 1
         self.is_durable = True  # whether what is acknowledged must be on this disk first
 
     # -- office ------------------------------------------------------------------------------------------------------
 
-    def take_state(self, state: model.Partition) -> bool:
+    def take_state(self, state: model.Partition, *, now_ms: int = 0, broker_epoch: int = -1) -> bool:
         """The cluster's newest word about this partition; True when this broker became its leader by it."""
-        was_leader = self.is_leader
+        before = self.leader_epoch if self.is_leader else None
         self._hold(state)
         if self.is_leader:
             # So that a follower's question about this epoch has an answer before the first record is written in it.
             self.log.change_epochs(lambda epochs: epochs.assign(state.leader_epoch, self.log.log_end_offset))
+        if not self.is_leader or len(state.replicas) == 1:
+            self.in_sync = None
+        elif before != state.leader_epoch or self.in_sync is None:
+            self.in_sync = self._first_look(state, now_ms, broker_epoch)
+        else:
+            self.in_sync.settle(state.isr, state.leader_epoch, state.partition_epoch)
         self.advance()
-        return self.is_leader and not was_leader
+        return self.is_leader and before is None
+
+    def _first_look(self, state: model.Partition, now_ms: int, broker_epoch: int) -> InSync:
+        return InSync(
+            self._broker_id,
+            state.replicas,
+            state.isr,
+            leader_epoch=state.leader_epoch,
+            partition_epoch=state.partition_epoch,
+            epoch_start_offset=self.log.log_end_offset,
+            now_ms=now_ms,
+            broker_epoch=broker_epoch,
+        )
+
+    def settle(self, proposal: Proposal, isr: Sequence[int], leader_epoch: int, partition_epoch: int) -> bool:
+        """The controller answered a proposal; True when that changed who is in sync."""
+        if self.in_sync is None or self.in_sync.proposal is not proposal or self._state is None:
+            return False
+        if not self.in_sync.settle(isr, leader_epoch, partition_epoch):
+            return False
+        self._state = replace(self._state, isr=tuple(isr), partition_epoch=partition_epoch)
+        self.in_sync_count = len(isr)
+        return True
 
     def take_settings(self, settings: TopicSettings) -> None:
         """The topic's settings changed; what the cluster says of the partition stays."""
@@ -69,6 +103,7 @@ class Partition:
 
     def retire(self) -> None:
         """The partition is gone from this broker; who still waits on it finds nobody in office."""
+        self.in_sync = None
         self._hold(None)
 
     def _hold(self, state: model.Partition | None) -> None:
@@ -77,7 +112,8 @@ class Partition:
         self.leader_epoch = state.leader_epoch if state is not None else NO_EPOCH
         self.in_sync_count = len(state.isr) if state is not None else 0
         settings = self.log.settings  # whoever changes the settings gives us the state again
-        self.min_in_sync_count = settings.min_insync_replicas
+        # A topic with fewer replicas than that is served as long as all of them are in sync.
+        self.min_in_sync_count = min(settings.min_insync_replicas, len(state.replicas) if state is not None else 1)
         wish = settings.ottla_durability
         is_alone = state is None or len(state.replicas) == 1
         self.is_durable = is_alone if wish == "auto" else wish == "durable"
@@ -86,11 +122,27 @@ class Partition:
     def leader_id(self) -> int:
         return self._state.leader if self._state is not None else model.NO_LEADER
 
+    @property
+    def state(self) -> model.Partition | None:
+        """What the controller said of this partition last."""
+        return self._state
+
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
         if self.offline is not None:
             raise self.offline
         if not self.is_leader:
             raise NotLeaderOrFollower(f"{self.name} is led by broker {self.leader_id}")
+        self._check_epoch(current_leader_epoch)
+
+    def check_replica(self, current_leader_epoch: int = NO_EPOCH) -> None:
+        """The same for those who may also ask a follower."""
+        if self.offline is not None:
+            raise self.offline
+        if self._state is None:
+            raise NotLeaderOrFollower(f"{self.name} is not on this broker any more")
+        self._check_epoch(current_leader_epoch)
+
+    def _check_epoch(self, current_leader_epoch: int) -> None:
         if current_leader_epoch == NO_EPOCH:
             return
         if current_leader_epoch < self.leader_epoch:
@@ -147,6 +199,10 @@ class Partition:
             return False
         log = self.log
         committed = log.log_end_offset
+        if self.in_sync is not None:
+            if self.in_sync_count < self.min_in_sync_count:
+                return False
+            committed = min(committed, self.in_sync.bound)
         if self.is_durable and log.flushed_offset < committed:
             committed = log.flushed_offset
         if committed <= log.high_watermark:
@@ -158,10 +214,38 @@ class Partition:
     def needs_flush(self) -> bool:
         return self.is_durable and self.log.flushed_offset < self.log.log_end_offset
 
+    # -- following ---------------------------------------------------------------------------------------------------
+
+    def append_as_follower(self, records: Buffer, *, leader_epoch: int, now_ms: int) -> AppendResult | None:
+        """Append what the leader of this epoch sent; None when there is no whole batch in it."""
+        if self.offline is not None:
+            raise self.offline
+        return self.log.append_as_follower(records, leader_epoch=leader_epoch, now_ms=now_ms)
+
+    def take_leader_offsets(self, high_watermark: int, log_start_offset: int) -> bool:
+        """What the leader says is committed and where its log starts; True when our high watermark moved.
+
+        It never goes back: a new leader learns late what the old one had told."""
+        log = self.log
+        moved = min(high_watermark, log.log_end_offset) > log.high_watermark
+        if moved:
+            log.update_high_watermark(high_watermark)
+        if log_start_offset > log.log_start_offset:
+            log.advance_log_start(min(log_start_offset, log.high_watermark))
+        return moved
+
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def read(self, offset: int, max_bytes: int, *, read_committed: bool, at_least_one_batch: bool) -> ReadResult:
-        up_to: UpTo = "last_stable" if read_committed else "high_watermark"
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        read_committed: bool = False,
+        at_least_one_batch: bool,
+        is_follower: bool = False,
+    ) -> ReadResult:
+        up_to: UpTo = "log_end" if is_follower else "last_stable" if read_committed else "high_watermark"
         return self.log.read(offset, max_bytes, up_to=up_to, at_least_one_batch=at_least_one_batch)
 
     @property

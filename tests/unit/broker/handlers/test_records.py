@@ -116,6 +116,8 @@ def test_a_batch_with_a_wrong_checksum_is_refused(orders, batch):
 
 def test_too_few_in_sync_replicas_refuse_acks_all_only(broker, batch):
     broker.create_topic("careful", min_insync_replicas="2")
+    assert broker.produce("careful", batch("a"), acks=-1).error_code == 0  # it has all the replicas there are
+    broker.partition("careful", 0).in_sync_count = 0
     assert broker.produce("careful", batch("a"), acks=-1).error_code == NotEnoughReplicas.code
     assert broker.produce("careful", batch("a"), acks=1).error_code == 0
 
