@@ -32,6 +32,9 @@ from ottla.values import Node, TopicPartition
 GROWN_LIMIT_FACTOR: Final = 16
 """A batch that compresses well is gathered in at most so many times batch.size before it is compressed."""
 
+SERVE_SHARE: Final = 64
+"""Callers who wait for memory are woken when this share of it is free; see buffer_pool.py."""
+
 
 class PartitionQueue:
     """The batches of one partition that are not on their way."""
@@ -78,7 +81,7 @@ class RecordAccumulator:
         ignores_keys: bool = False,
     ) -> None:
         self.lock = threading.Lock()
-        self.pool = BufferPool(memory_bytes, batch_bytes)
+        self.pool = BufferPool(memory_bytes, batch_bytes, serve_from_bytes=memory_bytes // SERVE_SHARE)
         self.ratios = CompressionRatios()
         self.queues: dict[TopicPartition, PartitionQueue] = {}
         self.busy: dict[PartitionQueue, None] = {}
@@ -134,6 +137,12 @@ class RecordAccumulator:
         """Nobody waits at this place any more."""
         with self.lock:
             granted = self.pool.leave(place)
+        _notify(granted)
+
+    def press(self) -> None:
+        """Somebody has waited a while: whatever is free goes to the line now."""
+        with self.lock:
+            granted = self.pool.serve()
         _notify(granted)
 
     def _room(self, state: TopicState, partition: int, size: int, now_ms: float, place: Place | None) -> Place | None:

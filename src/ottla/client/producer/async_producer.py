@@ -170,6 +170,7 @@ class AsyncProducer(AsyncHotPath):
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         place.notify = lambda: None if granted.done() else granted.set_result(None)
         self._core.loop.wake()
+        self._core.accumulator.press()  # on one thread there is nothing to gain from a portion
         left_ms = max(0.0, deadline - time.monotonic()) * 1000
         if not place.is_granted and not await within(granted, self._core.clock, left_ms):
             raise BufferExhausted(self._core.exhausted(place, left_ms))

@@ -7,6 +7,9 @@ Four things can happen to a wish for memory:
    line until it has all it asked for, so a big wish is not starved by small ones behind it.
 4. It is larger than all memory there is: refused with an error, because no waiting would help.
 
+The line is served once `serve_from_bytes` are free, not for every buffer that comes back: each time costs a change of
+threads, and one for sixteen batches is enough. Whoever has waited a while asks with `serve` not to wait for that.
+
 A Place that is granted holds its memory until it is taken, or given up with `leave`. What is given back without its
 buffer counts as free bytes: the buffer itself may still be in somebody's hands and is not used again.
 No lock inside: the accumulator's lock covers it.
@@ -36,9 +39,10 @@ class Place:
 class BufferPool:
     """`total_bytes` of memory, most of it in buffers of `buffer_bytes`."""
 
-    def __init__(self, total_bytes: int, buffer_bytes: int) -> None:
+    def __init__(self, total_bytes: int, buffer_bytes: int, *, serve_from_bytes: int = 0) -> None:
         self.total_bytes = total_bytes
         self.buffer_bytes = buffer_bytes
+        self._serve_from_bytes = serve_from_bytes
         self._free: list[bytearray] = []
         self._loose_bytes = total_bytes
         self._line: deque[Place] = deque()
@@ -64,7 +68,7 @@ class BufferPool:
             return buffer
         place = Place(size_bytes)
         self._line.append(place)
-        self._serve()  # gathers what is free already
+        self.serve()  # gathers what is free already
         return place
 
     def try_allocate(self, size_bytes: int) -> bytearray | None:
@@ -77,7 +81,11 @@ class BufferPool:
             self._free.append(buffer)
         else:
             self._loose_bytes += size_bytes
-        return self._serve() if self._line else []
+        return self.serve() if self._line and self._available_to_line >= self._serve_from_bytes else []
+
+    @property
+    def _available_to_line(self) -> int:
+        return self.available_bytes + self._line[0].gathered_bytes
 
     def leave(self, place: Place) -> list[Place]:
         """Nobody waits here any more: what it gathered goes to those behind."""
@@ -89,7 +97,7 @@ class BufferPool:
             self._line.remove(place)
         self._loose_bytes += place.gathered_bytes
         place.gathered_bytes = 0
-        return self._serve()
+        return self.serve()
 
     @staticmethod
     def take(place: Place) -> bytearray:
@@ -114,7 +122,8 @@ class BufferPool:
             self._free.pop()
             self._loose_bytes += self.buffer_bytes
 
-    def _serve(self) -> list[Place]:
+    def serve(self) -> list[Place]:
+        """Hand out what is free to those in line; gives the places that are granted by it."""
         granted = []
         while self._line:
             first = self._line[0]

@@ -46,6 +46,8 @@ log = logging.getLogger(__name__)
 CLOSE_LIMIT_S: Final = 30.0
 EXIT_LIMIT_S: Final = 1.0
 NETWORK_CLOSE_MS: Final = 2_000.0
+PATIENCE_S: Final = 0.02
+"""How long a caller waits for a good portion of memory; then it takes the first bytes that are free."""
 
 _alive: Final[weakref.WeakSet[Producer]] = weakref.WeakSet()
 
@@ -153,7 +155,10 @@ class Producer(HotPath):
             return
         self._core.loop.wake()
         is_loop = threading.get_ident() == self._core.thread_id
-        granted = (not is_loop and gate.wait(max(0.0, deadline - began))) or place.is_granted
+        granted = (not is_loop and gate.wait(min(PATIENCE_S, max(0.0, deadline - began)))) or place.is_granted
+        if not granted:
+            self._core.accumulator.press()
+            granted = (not is_loop and gate.wait(max(0.0, deadline - time.monotonic()))) or place.is_granted
         now_ms = self._core.clock.monotonic_ms()
         self._core.metrics.wait_time.record((time.monotonic() - began) * 1e9, now_ms)
         if self._core.is_closed:

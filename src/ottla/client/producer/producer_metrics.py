@@ -63,22 +63,31 @@ class ProducerMetrics:
         return found
 
     def sending(self, batches: tuple[ProducerBatch, ...], now_ms: float) -> None:
-        """A request leaves."""
-        records = 0
+        """A request leaves. What is an average is taken once for all its batches."""
+        records = record_bytes = 0
+        oldest_ms = now_ms
+        by_topic: dict[str, list[ProducerBatch]] = {}
         for batch in batches:
-            size, count = batch.size_bytes, batch.record_count
-            records += count
-            self.batch_size.record(size, now_ms)
-            self.queue_time.record(now_ms - batch.last_attempt_ms, now_ms)
-            self.record_size.record(batch.uncompressed_bytes / max(1, count), now_ms)
-            numbers = self.topic(batch.delivery.topic)
-            numbers.records.record(count, now_ms)
-            numbers.bytes.record(size, now_ms)
+            records += batch.record_count
+            record_bytes += batch.uncompressed_bytes
+            oldest_ms = min(oldest_ms, batch.last_attempt_ms)
+            self.batch_size.record(batch.size_bytes, now_ms)
+            by_topic.setdefault(batch.delivery.topic, []).append(batch)
+        self.queue_time.record(now_ms - oldest_ms, now_ms)
+        self.record_size.record(record_bytes / max(1, records), now_ms)
+        self.sent.record(records, now_ms)
+        self.records_per_request.record(records, now_ms)
+        for topic, those in by_topic.items():
+            self._sending_topic(topic, those, now_ms)
+
+    def _sending_topic(self, topic: str, batches: list[ProducerBatch], now_ms: float) -> None:
+        numbers = self.topic(topic)
+        numbers.records.record(sum(batch.record_count for batch in batches), now_ms)
+        numbers.bytes.record(sum(batch.size_bytes for batch in batches), now_ms)
+        for batch in batches:
             if batch.is_compressed:
                 self.compression.record(batch.compression_ratio, now_ms)
                 numbers.compression.record(batch.compression_ratio, now_ms)
-        self.sent.record(records, now_ms)
-        self.records_per_request.record(records, now_ms)
 
     def retried(self, batch: ProducerBatch, now_ms: float) -> None:
         self.retries.record(batch.record_count, now_ms)

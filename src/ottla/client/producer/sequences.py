@@ -12,6 +12,8 @@
    is numbered again under the next epoch. To number a batch again that may be in the log would write it twice.
 5. A batch that was sent and then expired leaves its partition unresolved: nobody knows whether the broker has it. No
    new stamps are given until later acknowledgements prove that it arrived, or the epoch is bumped.
+6. A broker remembers the last REMEMBERED_BATCHES batches. No batch is stamped that would push one out whose answer is
+   not there: while a silent old leader is waited for, a new one could take many, and the retry would be a stranger.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from ottla.values import TopicPartition
 SEQUENCE_COUNT: Final = 2**31
 _HALF: Final = SEQUENCE_COUNT // 2
 NO_SEQUENCE: Final = -1
+REMEMBERED_BATCHES: Final = 5
 NO_OFFSET: Final = -1
 
 
@@ -41,12 +44,22 @@ def is_later(sequence: int, other: int) -> bool:
 class Stamp:
     """What a batch header says of its producer; owned by the sequences, read by the sender at each attempt."""
 
-    __slots__ = ("at_rest", "base_sequence", "epoch", "may_be_written", "producer_id", "record_count", "was_reset")
+    __slots__ = (
+        "at_rest",
+        "base_sequence",
+        "epoch",
+        "may_be_written",
+        "number",
+        "producer_id",
+        "record_count",
+        "was_reset",
+    )
 
-    def __init__(self, identity: ProducerIdentity, base_sequence: int, record_count: int) -> None:
+    def __init__(self, identity: ProducerIdentity, base_sequence: int, record_count: int, number: int = 0) -> None:
         self.producer_id, self.epoch = identity
         self.base_sequence = base_sequence
         self.record_count = record_count
+        self.number = number  # how many batches of the partition were stamped before it
         self.was_reset = False
         self.at_rest = False  # answered with an error and not sent again yet
         self.may_be_written = False  # an attempt with these numbers ended without a certain answer
@@ -79,6 +92,7 @@ class PartitionSequences:
         "last_acked",
         "last_acked_offset",
         "next_sequence",
+        "stamped_count",
         "unresolved_until",
     )
 
@@ -88,6 +102,7 @@ class PartitionSequences:
         self.last_acked = NO_SEQUENCE
         self.last_acked_offset = NO_OFFSET
         self.in_flight: list[Stamp] = []
+        self.stamped_count = 0
         self.unresolved_until: int | None = None
         self.gap_at: int | None = None
 
@@ -95,7 +110,8 @@ class PartitionSequences:
         """The next batch; a partition with nothing on its way moves to `identity` first."""
         if self.identity != identity and not self.in_flight:
             self.start_over(identity)
-        stamp = Stamp(self.identity or identity, self.next_sequence, record_count)
+        stamp = Stamp(self.identity or identity, self.next_sequence, record_count, self.stamped_count)
+        self.stamped_count += 1
         self.next_sequence = sequence_after(self.next_sequence, record_count)
         self.in_flight.append(stamp)
         return stamp
@@ -135,7 +151,7 @@ class PartitionSequences:
         """Stamps of the parts of a batch that was too large, in its place and with its numbers."""
         parts, sequence = [], stamp.base_sequence
         for count in record_counts:
-            parts.append(Stamp(stamp.identity, sequence, count))
+            parts.append(Stamp(stamp.identity, sequence, count, stamp.number))
             parts[-1].may_be_written, parts[-1].at_rest = stamp.may_be_written, True
             sequence = sequence_after(sequence, count)
         place = next((place for place, other in enumerate(self.in_flight) if other is stamp), None)
@@ -154,6 +170,11 @@ class PartitionSequences:
 
     def is_behind_gap(self, stamp: Stamp) -> bool:
         return self.gap_at is not None and not is_later(self.gap_at, stamp.base_sequence)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the broker would still know the oldest batch on its way after one more."""
+        return not self.in_flight or self.stamped_count - self.in_flight[0].number < REMEMBERED_BATCHES
 
     @property
     def is_calm(self) -> bool:
@@ -206,7 +227,7 @@ class Sequences:
             return may_go
         if numbers.unresolved_until is not None or numbers.gap_at is not None:
             return False
-        return not numbers.in_flight or numbers.identity == identity
+        return not numbers.in_flight or (numbers.identity == identity and numbers.has_room)
 
     def mark_unresolved(self, partition: TopicPartition, expired: Stamp) -> None:
         self._unresolved.add(partition)
