@@ -3,7 +3,8 @@
     directories → cluster id → metadata store → logs (recovery) → broker → listeners → registration → ready
 
 and back: stop listening, answer who waits, flush, mark the directories as closed cleanly. A start that fails undoes
-what it had begun, so that the next one finds no lock.
+what it had begun, so that the next one finds no lock. With zookeeper.connect, or a store that is given, the broker is a
+member of a cluster (joining.py): its store is shared, and it leaves in order before anything else stops.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.dispatch import Dispatch
 from ottla.broker.jobs import start_jobs
 from ottla.broker.network.acceptor import Acceptor, ConnectionLimits
-from ottla.broker.served import SERVED_APIS
+from ottla.broker.served import CLUSTER_APIS, SERVED_APIS
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.endpoints import Endpoint, advertise
 from ottla.broker.settings.group_level import GroupLevelSettings
@@ -36,6 +37,8 @@ from ottla.cluster import model
 from ottla.cluster.config_layers import ConfigRules, topic_in_effect
 from ottla.cluster.features import SUPPORTED, first_features
 from ottla.cluster.store.embedded import EmbeddedStore, found_cluster_id
+from ottla.cluster.store.interface import MetadataStore, SharedStore
+from ottla.cluster.store.memory import MemoryStore
 from ottla.errors import KafkaStorageError
 from ottla.metrics import Registry
 from ottla.net.transport import LinkSettings, TcpTransport, Transport
@@ -90,8 +93,12 @@ class World:
 class Server:
     """A broker with its network, directories and jobs."""
 
-    def __init__(self, settings: BrokerSettings, world: World | None = None) -> None:
+    def __init__(
+        self, settings: BrokerSettings, world: World | None = None, *, shared_store: SharedStore | None = None
+    ) -> None:
+        """`shared_store` makes it a member of the cluster that is kept there; tests give one in memory."""
         self.settings = settings
+        self._shared_store = shared_store
         self.registry = Registry()
         self._world = world or World.real()
         self._stack = AsyncExitStack()
@@ -122,28 +129,36 @@ class Server:
         pool = self._make_pool()
         for directory in directories:
             world.files.make_directory(directory)
-        cluster_id = self._cluster_id(directories)
-        broker_id = self.settings.wanted_id if self.settings.wanted_id is not None else DEFAULT_BROKER_ID
-        store = EmbeddedStore(directories[0], cluster_id, files=world.files, first=first_features())
+        shared = await self._open_shared_store(pool)
+        cluster_id = self._cluster_id(directories) if shared is None else shared.load().cluster_id
+        broker_id = await self._broker_id(shared, pool)
+        store: MetadataStore = shared or EmbeddedStore(
+            directories[0], cluster_id, files=world.files, first=first_features()
+        )
         logs = self._open_logs(directories, cluster_id, broker_id, pool, store)
         self._stack.callback(store.close)
+        self._served = SERVED_APIS if shared is None else CLUSTER_APIS
         self.broker = Broker(
             broker_id,
             self.settings,
             clock=world.clock,
-            store=store,
+            store=store if shared is None else MemoryStore(cluster_id),
             logs=logs,
             pool=pool,
             random=world.random,
             registry=self.registry,
-            served_apis=SERVED_APIS,
+            served_apis=self._served,
         )
         self._stack.push_async_callback(self._quieten)
         acceptor = self._make_acceptor()
         self._stack.push_async_callback(acceptor.drain, DRAIN_LIMIT_MS)
         self._stack.callback(acceptor.close)
         endpoints = await self._listen(acceptor)
-        self._register(store, broker_id, endpoints)
+        me = model.Broker(broker_id, endpoints, rack=self.settings.broker_rack, features=tuple(SUPPORTED))
+        if shared is None:
+            self._register(store, me)
+        else:
+            await self._join(shared, me, pool, acceptor)
         self.broker.start()
         self._stack.push_async_callback(start_jobs(self.broker, logs, world.clock, pool, self._last_disk_failed))
         await self._start_admin(acceptor)
@@ -195,7 +210,7 @@ class Server:
         cluster_id: str,
         broker_id: int,
         pool: ThreadPoolExecutor | None,
-        store: EmbeddedStore,
+        store: MetadataStore,
     ) -> LogManager:
         """Take the locks of the directories, then open every log with the settings of its topic.
 
@@ -238,7 +253,7 @@ class Server:
         )
         return Acceptor(
             self._world.transport,
-            Dispatch(self.broker, SERVED_APIS),
+            Dispatch(self.broker, self._served),
             clock=self._world.clock,
             limits=limits,
             link_settings=link_settings,
@@ -290,11 +305,38 @@ class Server:
 
         return look
 
-    def _register(self, store: EmbeddedStore, broker_id: int, endpoints: tuple[model.Endpoint, ...]) -> None:
-        me = model.Broker(broker_id, endpoints, rack=self.settings.broker_rack, features=tuple(SUPPORTED))
+    def _register(self, store: MetadataStore, me: model.Broker) -> None:
         store.membership.register(me)
-        store.election.stand(broker_id)
+        store.election.stand(me.id)
         self.broker.image = store.load()
+
+    # -- in a cluster ------------------------------------------------------------------------------------------------
+
+    async def _open_shared_store(self, pool: ThreadPoolExecutor | None) -> SharedStore | None:
+        if self._shared_store is None and self.settings.zookeeper_connect:
+            from ottla.broker import joining
+
+            return await joining.open_shared_store(self.settings, pool)
+        return self._shared_store
+
+    async def _broker_id(self, shared: SharedStore | None, pool: ThreadPoolExecutor | None) -> int:
+        wanted = self.settings.wanted_id
+        if wanted is not None or shared is None:
+            return DEFAULT_BROKER_ID if wanted is None else wanted
+        from ottla.broker import joining
+
+        return await joining.next_broker_id(shared, self.settings, pool)
+
+    async def _join(
+        self, store: SharedStore, me: model.Broker, pool: ThreadPoolExecutor | None, acceptor: Acceptor
+    ) -> None:
+        """Become a member. The listeners answer from here on: the controller's first orders come at once."""
+        from ottla.broker import joining
+
+        member = joining.make_member(self.broker, store, self.settings, self._world, pool)
+        acceptor.release()
+        self._stack.push_async_callback(member.stop)
+        await member.start(me)
 
 
 def _limits(settings: BrokerSettings) -> dict[str, Any]:
