@@ -502,13 +502,16 @@ class Peer:
             return NotConnected(f"{self._name} closed the connection instead of answering ApiVersions; {why}")
         if self._state is State.AUTHENTICATING:
             return NotConnected(f"{self._name} closed the connection during authentication; are the credentials right?")
-        return error or ConnectionClosed(f"{self._name} closed it")
+        return ConnectionClosed(f"{self._name} closed it") if error is None else self._explain(error)
 
     def _explain(self, error: OttlaError) -> OttlaError:
-        """During negotiation bytes that make no sense mean one thing: no Kafka broker is there."""
-        if self._state is State.NEGOTIATING and isinstance(error, MalformedMessage):
+        """During negotiation bytes that make no sense mean one thing: no Kafka broker is there. Later they end the
+        connection; whoever waits for it was not the one they were meant for, and may try again."""
+        if not isinstance(error, MalformedMessage):
+            return error
+        if self._state is State.NEGOTIATING:
             return NotConnected(f"{self._name} does not speak Kafka: {error.detail}")
-        return error
+        return ConnectionClosed(f"{self._name} sent bytes that are no answer: {error.detail}")
 
 
 def _again(error: OttlaError) -> OttlaError:

@@ -296,6 +296,14 @@ def test_a_ready_connection_makes_the_wait_short_again() -> None:
     assert backing_off.retry_at_ms == now_ms + 50  # type: ignore[union-attr]
 
 
+def test_nonsense_on_a_ready_connection_is_a_lost_connection_for_everybody() -> None:
+    peer, _ = ready_peer()
+    decisions = peer.received(b"\x00\x00\x00\x00nonsense", 10)
+    assert "Close" in kinds(decisions)
+    assert isinstance(peer.failure, ConnectionClosed)
+    assert "no request was waiting" in str(peer.failure)
+
+
 def test_a_lost_connection_is_made_again_only_when_somebody_wants_it() -> None:
     peer, _ = ready_peer()
     peer.disconnected(None, 10)
