@@ -158,10 +158,16 @@ def _append(cluster: FakeCluster, asked: Asked, name: str, data: Any) -> produce
         except BrokerError as error:
             code = error.code
     shown = base_offset if code == 0 else -1
-    start = cluster.log(name, data.index).start_offset if code == 0 else -1
+    start = _start_offset(cluster, name, data.index)
     return produce.PartitionProduceResponse(
         index=data.index, error_code=code, base_offset=shown, log_start_offset=start, current_leader=hint
     )
+
+
+def _start_offset(cluster: FakeCluster, name: str, partition: int) -> int:
+    """Told with errors too: producers judge UNKNOWN_PRODUCER_ID by it."""
+    logs = cluster.topics.get(name, [])
+    return logs[partition].start_offset if partition < len(logs) else -1
 
 
 def _known(name: str) -> str:
