@@ -18,6 +18,7 @@ from ottla.cluster.changes import (
     Change,
     ChangePartition,
     CreateTopic,
+    IllegalChange,
     RegisterBroker,
     RemoveTopic,
     SetQuota,
@@ -318,6 +319,13 @@ def test_a_state_that_somebody_else_changed_is_not_overwritten(ensemble: Ensembl
     assert controller.take_over().partition("t", 0) == mine
 
 
+def test_a_partition_epoch_that_does_not_count_by_one_is_a_mistake(ensemble: Ensemble) -> None:
+    controller = elected(ensemble)
+    controller.commit([CreateTopic(topic("t"))])
+    with pytest.raises(IllegalChange):
+        controller.commit([ChangePartition(topic("t").id, 0, Partition((1, 2), (1,), 1, 1, 5))])
+
+
 def test_the_controller_hears_of_topics_that_others_made_or_removed(ensemble: Ensemble) -> None:
     controller = elected(ensemble)
     mine, others = topic("mine"), topic("others")
@@ -367,6 +375,18 @@ def test_every_member_may_change_settings_and_the_others_hear_of_it(ensemble: En
         assert image.quotas[(("user", "al/ice"),)] == {"producer_byte_rate": 1024.0}
         assert image.quotas[(("client-id", None), ("user", None))] == {"request_percentage": 12.5}
         assert image.scram_credentials[ScramKey("al/ice", 1)] == credential
+
+
+def test_settings_that_a_topic_begins_with_are_read_not_told(ensemble: Ensemble) -> None:
+    controller, other = elected(ensemble), ensemble.join()
+    setting = AlterConfig(ConfigResource(ResourceType.TOPIC, "t"), (("retention.ms", "1"),))
+    controller.commit([CreateTopic(topic("t")), setting])
+    assert other.read_topic_settings(["t", "unknown"]) == (setting,)
+    assert other.load().topic_config("t") == {"retention.ms": "1"}
+    assert other.read_topic_settings(["t"]) == ()
+    again = AlterConfig(ConfigResource(ResourceType.TOPIC, "t"), (("retention.ms", "2"),))
+    controller.commit([again])
+    assert wait_for(other, ConfigChanged).changes == (again,)
 
 
 def test_two_members_that_set_different_things_lose_neither(ensemble: Ensemble) -> None:

@@ -23,7 +23,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from ottla.cluster.changes import Change
@@ -163,6 +163,10 @@ class SharedStore(MetadataStore, Protocol):
     def take_over(self) -> ClusterImage:
         """What a newly elected controller does first: watch everything, drop notes to earlier controllers, read
         everything. From now on the controller's events come; requests that wait in the truth come as events too."""
+
+    def read_topic_settings(self, names: Iterable[str]) -> tuple[Change, ...]:
+        """Read the settings of these topics anew; gives what was not known, and it is in the image. Nobody tells the
+        settings that a topic is created with: a broker asks before it makes its first replica of one."""
 
     def controller(self) -> Controller | None:
         """Who is controller, asked now."""

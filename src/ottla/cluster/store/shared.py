@@ -22,6 +22,7 @@ from ottla.cluster.changes import (
     Change,
     ChangePartition,
     CreateTopic,
+    IllegalChange,
     RegisterBroker,
     RemoveTopic,
     SetController,
@@ -59,6 +60,22 @@ def is_for_everybody(change: Change) -> bool:
     )
 
 
+def told_to_all(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """What other members hear of a commit by ConfigChanged. Not the settings of topics that begin with it: a broker
+    reads those when it is told to have a replica (`read_topic_settings`), as with Kafka."""
+    changes = tuple(changes)
+    new = {change.topic.name for change in changes if isinstance(change, CreateTopic)}
+    return tuple(
+        change
+        for change in changes
+        if is_for_everybody(change) and not (isinstance(change, AlterConfig) and _topic_of(change) in new)
+    )
+
+
+def _topic_of(change: AlterConfig) -> str | None:
+    return change.resource.name if change.resource.type is ResourceType.TOPIC else None
+
+
 def take_in(image: ClusterImage, changes: Iterable[Change]) -> ClusterImage:
     """The image with what is true; see 3."""
     for change in changes:
@@ -87,6 +104,23 @@ def _with_config(image: ClusterImage, change: AlterConfig) -> ClusterImage:
     kept = MappingProxyType(dict(sorted(values.items())))
     configs = image.configs.put(change.resource, kept) if kept else image.configs.without(change.resource)
     return replace(image, change_number=image.change_number + 1, configs=configs)
+
+
+def check_partition_epochs(image: ClusterImage, changes: Iterable[Change]) -> None:
+    """Every change of a partition counts its epoch up by one, because the store counts its writes."""
+    for change in changes:
+        if isinstance(change, ChangePartition):
+            before = partition_before(image, change)
+            if before is not None and change.partition.partition_epoch != before.partition_epoch + 1:
+                raise IllegalChange(
+                    f"partition {change.index} of {image.names_by_id[change.topic_id]!r} goes from partition epoch "
+                    f"{before.partition_epoch} to {change.partition.partition_epoch}, not to the next one"
+                )
+        elif isinstance(change, CreateTopic | AddPartitions):
+            added = change.topic.partitions if isinstance(change, CreateTopic) else change.partitions
+            if any(each.partition_epoch for each in added):
+                raise IllegalChange("a new partition begins with partition epoch 0")
+        image = take_in(image, [change])
 
 
 def partition_before(image: ClusterImage, change: ChangePartition) -> Partition | None:

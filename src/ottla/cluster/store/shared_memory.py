@@ -15,10 +15,11 @@ changed image only after the member decided. Everybody lives on one thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from ottla.cluster.changes import (
+    AlterConfig,
     Change,
     ChangePartition,
     RegisterBroker,
@@ -27,7 +28,7 @@ from ottla.cluster.changes import (
     apply_all,
 )
 from ottla.cluster.image import NO_CONTROLLER, ClusterImage
-from ottla.cluster.model import Broker
+from ottla.cluster.model import Broker, ConfigResource, ResourceType
 from ottla.cluster.shared_map import SharedMap
 from ottla.cluster.store.events import (
     BrokersChanged,
@@ -54,10 +55,11 @@ from ottla.cluster.store.interface import (
 from ottla.cluster.store.requests import is_request, requests_in, told_to_the_controller
 from ottla.cluster.store.shared import (
     NEVER_WRITTEN,
-    is_for_everybody,
+    check_partition_epochs,
     is_for_the_controller,
     partition_before,
     take_in,
+    told_to_all,
 )
 from ottla.values import TopicPartition
 
@@ -134,7 +136,7 @@ class SharedMemory:
 
     def write(self, changes: Sequence[Change], by: MemoryMember | None) -> None:
         self.truth = take_in(self.truth, changes)
-        told = tuple(change for change in changes if is_for_everybody(change))
+        told = told_to_all(changes)
         for member in self.members:
             if told and member is not by and member.has_session:
                 member.queue.put(ConfigChanged(told))
@@ -196,6 +198,7 @@ class MemoryMember:
     ) -> ClusterImage:
         self._refuse_without_session()
         self._fence(changes, controller_epoch)
+        check_partition_epochs(self._history.image, changes)
         image = self._history.next(changes, expected)
         self._refuse_unexpected_states(changes)
         self._shared.write([each for each in changes if not isinstance(each, NEVER_WRITTEN)], self)
@@ -262,6 +265,18 @@ class MemoryMember:
         self._history.replace(replace(self._shared.truth, change_number=number))
         self.queue.put(*requests_in(self._shared.truth))
         return self._history.image
+
+    def read_topic_settings(self, names: Iterable[str]) -> tuple[Change, ...]:
+        self._refuse_without_session()
+        truth, changes = self._shared.truth, list[Change]()
+        for name in names:
+            resource, before, after = ConfigResource(ResourceType.TOPIC, name), self.load(), truth.topic_config(name)
+            present = before.topic_config(name)
+            edits = {key: after.get(key) for key in sorted({*present, *after}) if present.get(key) != after.get(key)}
+            if edits:
+                changes.append(AlterConfig(resource, tuple(edits.items())))
+        self.observe(changes)
+        return tuple(changes)
 
     def next_broker_id(self, reserved_max_id: int = 1_000) -> int:
         self._refuse_without_session()
