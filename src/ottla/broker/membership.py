@@ -127,17 +127,27 @@ class ClusterMember:
 
     async def stop(self) -> None:
         """Hand our leaderships over, resign, leave."""
+        if self._is_leaving:
+            return
         self._is_leaving = True
         if self._settings.controlled_shutdown_enable:
             await self._shut_down_in_order()
-        await self.role.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._end()
         try:
             await self._in_store(self._store.membership.leave, self._broker.id)
         except OttlaError as error:
             log.warning("the cluster could not be told that broker %d leaves: %s", self._broker.id, error)
+
+    async def vanish(self) -> None:
+        """For tests: end without a word to anybody."""
+        self._is_leaving = True
+        await self._end()
+
+    async def _end(self) -> None:
+        await self.role.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.inter_broker.close()
 
     async def _shut_down_in_order(self) -> None:

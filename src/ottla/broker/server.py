@@ -103,6 +103,7 @@ class Server:
         self._world = world or World.real()
         self._stack = AsyncExitStack()
         self._is_ready = False
+        self._has_crashed = False
         self.broker: Broker
         self.info: ServerInfo
         self.admin_address: tuple[str, int] | None = None
@@ -122,6 +123,15 @@ class Server:
     async def stop(self) -> None:
         """In the opposite order of the start; bounded in time."""
         self._is_ready = False
+        await self._stack.aclose()
+
+    async def crash(self) -> None:
+        """For tests: go without a word. Nothing is handed over, nothing is marked as clean; only what this process
+        holds (sockets, threads, locks) is let go."""
+        self._is_ready = False
+        self._has_crashed = True
+        if self.broker.member is not None:
+            await self.broker.member.vanish()
         await self._stack.aclose()
 
     async def _start(self) -> ServerInfo:
@@ -184,6 +194,8 @@ class Server:
     async def _quieten(self) -> None:
         """Everybody is answered, everything is on the disk."""
         self.broker.stop()
+        if self._has_crashed:
+            return
         clock = self._world.clock
         end_ms = clock.monotonic_ms() + QUIET_LIMIT_MS
         while not self.broker.is_quiet and clock.monotonic_ms() < end_ms:
@@ -235,7 +247,7 @@ class Server:
             ),
             random_bytes=self._world.random.randbytes,
         )
-        self._stack.callback(logs.close)
+        self._stack.callback(lambda: logs.close(is_clean=not self._has_crashed))
         began_ms = self._world.clock.monotonic_ms()
         opened = logs.open(self._world.clock.now_ms(), pool=pool)
         if told := recovery_summary(opened, self._world.clock.monotonic_ms() - began_ms):

@@ -21,11 +21,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from ottla.testing.broker import KafkaBroker
+    from ottla.testing.cluster import KafkaCluster
     from ottla.testing.fake import FakeBroker
 
-__all__ = ["FakeBroker", "KafkaBroker"]
+__all__ = ["FakeBroker", "KafkaBroker", "KafkaCluster"]
 
-_HOMES: Final = {"FakeBroker": "ottla.testing.fake", "KafkaBroker": "ottla.testing.broker"}
+_HOMES: Final = {
+    "FakeBroker": "ottla.testing.fake",
+    "KafkaBroker": "ottla.testing.broker",
+    "KafkaCluster": "ottla.testing.cluster",
+}
 
 
 def __getattr__(name: str) -> Any:

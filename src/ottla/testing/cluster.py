@@ -1,0 +1,212 @@
+"""Several brokers that are one cluster, in this process: for tests of what happens when one of them is gone.
+
+    with KafkaCluster(brokers=3) as cluster:
+        AnyClient(bootstrap_servers=cluster.bootstrap_servers)
+        cluster.crash(cluster.leader_of("clicks", 0))
+
+1. They are real brokers with real sockets on loopback; they speak with each other as processes would. What they share
+   is a store in memory in the place of ZooKeeper.
+2. All of them run on one loop in one thread, so a test can look into every one of them (`call`).
+3. `crash` takes a broker away without a word: its session ends, its sockets close, nothing is handed over and nothing
+   is marked as clean. `stop_broker` lets it leave in order. `start_broker` brings it back with the data it had.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from ottla.broker.server import Server, World
+from ottla.broker.settings import BrokerSettings
+from ottla.clock import SystemClock
+from ottla.cluster.features import first_features
+from ottla.cluster.store.shared_memory import MemoryMember, SharedMemory
+from ottla.net.transport import TcpTransport
+from ottla.storage.files import DiskFiles, Files
+from ottla.testing.broker import TEST_SETTINGS
+from ottla.testing.files import MemoryFiles
+from ottla.values import random_uuid, uuid_to_text
+
+T = TypeVar("T")
+
+WAIT_LIMIT_S: Final = 60.0
+COPIED: Final = {
+    "offsets.topic.replication.factor": 3,
+    "transaction.state.log.replication.factor": 3,
+    "default.replication.factor": 3,
+    "transaction.state.log.min.isr": 2,
+    "min.insync.replicas": 2,
+}
+QUICK: Final = {"replica.lag.time.max.ms": 2_000, "controlled.shutdown.retry.backoff.ms": 100}
+
+
+class _Place:
+    """One broker's place in the cluster: what stays when the broker goes."""
+
+    def __init__(self, files: Files, settings: BrokerSettings) -> None:
+        self.files = files
+        self.settings = settings
+        self.server: Server | None = None
+        self.member: MemoryMember | None = None
+
+
+class KafkaCluster:
+    """See the module."""
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        settings: Mapping[str, object] | None = None,
+        *,
+        directory: Path | str | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """`directory` keeps the data there, one folder for each broker; None keeps it in memory."""
+        self._random = Random(seed)
+        self._shared = SharedMemory(uuid_to_text(random_uuid(self._random.randbytes)), first_features())
+        self._places = {
+            number: self._place(number, min(brokers, 3), settings or {}, directory) for number in range(brokers)
+        }
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def _place(self, number: int, copies: int, settings: Mapping[str, object], directory: Path | str | None) -> _Place:
+        fitting = {name: min(value, copies) for name, value in COPIED.items()}
+        given: dict[str, object] = {**TEST_SETTINGS, **QUICK, **fitting, **settings, "broker.id": number}
+        given["log.dirs"] = "/memory" if directory is None else str(Path(directory) / f"broker-{number}")
+        if directory is None:
+            given.setdefault("ottla.durability", "replicated")
+        return _Place(MemoryFiles() if directory is None else DiskFiles(), BrokerSettings(given))
+
+    # --- looking ---
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses of all brokers that run."""
+        return ",".join(place.server.info.bootstrap_servers for place in self._places.values() if place.server)
+
+    def server(self, broker_id: int) -> Server:
+        """A broker that runs; touch it by `call` only."""
+        found = self._places[broker_id].server
+        if found is None:
+            raise RuntimeError(f"broker {broker_id} does not run")
+        return found
+
+    @property
+    def running(self) -> list[int]:
+        return [number for number, place in self._places.items() if place.server is not None]
+
+    def controller(self) -> int:
+        """The broker that gives orders."""
+        return self.call(lambda: self._shared_controller())
+
+    def _shared_controller(self) -> int:
+        for number in self.running:
+            role = self.server(number).broker.controller_role
+            if role is not None and role.is_active:
+                return number
+        return -1
+
+    def leader_of(self, topic: str, partition: int) -> int:
+        """Who leads, as the controller says; -1 when nobody does."""
+
+        def look() -> int:
+            for number in self.running:
+                state = self.server(number).broker.image.partition(topic, partition)
+                if state is not None and number == state.leader:
+                    return number
+            return -1
+
+        return self.call(look)
+
+    # --- coming and going ---
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> Self:
+        ready: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(ready,), name="ottla-test-cluster", daemon=True)
+        self._thread.start()
+        ready.result(WAIT_LIMIT_S)
+        for number in self._places:
+            self.start_broker(number)
+        return self
+
+    def stop(self) -> None:
+        """Stop every broker, the last ones without handing over: there is nobody left to take."""
+        for number in self.running:
+            self.crash(number)
+        loop, thread = self._loop, self._thread
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(WAIT_LIMIT_S)
+        self._loop = self._thread = None
+
+    def start_broker(self, broker_id: int) -> None:
+        """Bring a broker (back) with the data it has."""
+        self._wait(self._start(broker_id))
+
+    def stop_broker(self, broker_id: int) -> None:
+        """Let a broker leave in order: its leaderships go to others first."""
+        place = self._places[broker_id]
+        server, place.server = self.server(broker_id), None
+        self._wait(server.stop())
+
+    def crash(self, broker_id: int) -> None:
+        """Take a broker away without a word."""
+        place = self._places[broker_id]
+        server, place.server = self.server(broker_id), None
+        assert place.member is not None, "a broker that runs has a session"
+        member = place.member
+        self._wait(self._crash(server, member))
+
+    async def _start(self, broker_id: int) -> None:
+        place = self._places[broker_id]
+        workers = 0 if isinstance(place.files, MemoryFiles) else 2
+        world = World(place.files, TcpTransport(), SystemClock(), self._random, workers=workers)
+        place.member = self._shared.join()
+        server = Server(place.settings, world, shared_store=place.member)
+        await server.start()
+        place.server = server
+
+    async def _crash(self, server: Server, member: MemoryMember) -> None:
+        self._shared.end_session(member, told=False)
+        await server.crash()
+
+    # --- the thread ---
+
+    def _run(self, ready: Future[None]) -> None:
+        loop = asyncio.new_event_loop()
+        self._loop = loop
+        loop.call_soon(ready.set_result, None)
+        try:
+            loop.run_forever()
+        finally:
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
+
+    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        if self._loop is None:
+            coroutine.close()
+            raise RuntimeError("the cluster does not run: use `with KafkaCluster() as cluster:`")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(WAIT_LIMIT_S)
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Run a function on the cluster's loop."""
+
+        async def run() -> T:
+            return function()
+
+        return self._wait(run())
