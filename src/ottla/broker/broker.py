@@ -36,7 +36,7 @@ from ottla.broker.log_levels import LogLevels, set_levels
 from ottla.broker.long_work import LongWork, Steps, at_once
 from ottla.broker.replication.commits import Commits
 from ottla.broker.replication.fetch_sessions import FetchSessions
-from ottla.broker.replication.manager import Logs, ReplicaManager
+from ottla.broker.replication.manager import Logs, Moves, ReplicaManager
 from ottla.broker.replication.markers import write_marker
 from ottla.broker.replication.partition import Partition
 from ottla.broker.request_metrics import RequestMetrics, TopicMetrics
@@ -64,6 +64,7 @@ from ottla.values import TopicPartition, random_uuid, uuid_to_text
 if TYPE_CHECKING:
     from ottla.broker.controller_role import ControllerRole
     from ottla.broker.membership import ClusterMember
+    from ottla.broker.replication.replication import Replication
 
 log = logging.getLogger(__name__)
 
@@ -145,6 +146,7 @@ class Broker:
         self.fetch_purgatory = Purgatory(self.arm)
         self.commits = Commits()
         self.long_work = LongWork(clock.monotonic_ms, pool)
+        self.replication: Replication | None = None  # with other brokers, in a cluster
         self.offline: Callable[[], None] | None = None  # told when a sync failed
         self._flusher = Flusher(pool, now_ms=clock.now_ms, flushed=self.moved, failed=self._storage_failed)
         self._producer_ids = ProducerIdBlocks()
@@ -210,6 +212,7 @@ class Broker:
     def join(self, member: ClusterMember) -> None:
         """Be a member of a cluster from now on: the image is a view, and what we have is what we are told to have."""
         self.member = self.changes = member
+        self.replicas.broker_epoch = lambda: member.epoch
 
     def start(self) -> None:
         """Make the disk follow the image, load the coordinators, get producer ids."""
@@ -284,7 +287,13 @@ class Broker:
 
     def _follow(self, image: ClusterImage, topics: set[str] | None) -> Steps[None]:
         moves = yield from self.replicas.follow(image, topics, self.clock.now_ms())
-        for name in moves.removed:
+        yield from self.carry_out(moves)
+
+    def carry_out(self, moves: Moves) -> Steps[None]:
+        """Partitions came, went, or have another leader: who waits for them is told, coordinators move with them."""
+        if self.replication is not None:
+            self.replication.take(moves)
+        for name in [*moves.removed, *(each.name for each in moves.followers)]:
             self.produce_purgatory.check(name)
             self.fetch_purgatory.check(name)
             self.commits.forget(name)
@@ -294,6 +303,7 @@ class Broker:
         for partition in moves.new_leaders:
             runtime = self._runtimes.get(partition.name.topic)
             if runtime is not None:
+                runtime.unload(partition.name.partition)  # what was led in an earlier epoch begins anew
                 runtime.load(partition.name.partition, Home(partition, self.appended))
         for partition in moves.new_leaders:
             self.appended(partition)

@@ -1,7 +1,13 @@
-"""The partitions this broker has: made, changed and removed as the cluster's image says.
+"""The partitions this broker has: made, changed and removed as the cluster says.
 
-The image is the truth; this file makes the disk follow it. What changed is told as values, so that coordinators can be
-loaded and unloaded by whoever knows them.
+On its own, a broker goes by the image (`follow`). In a cluster it goes by the controller's orders alone (`become`,
+`stop`): an image that is late must not bring back what was stopped. What changed is told as values, so that whoever
+knows them can load and unload coordinators, and follow leaders.
+
+1. An order about a partition is obeyed when its leader epoch is greater than ours. Everything else is refused for that
+   partition only, and nothing of it happens.
+2. Leaders first, then followers: the sooner there is a leader, the sooner somebody is served.
+3. A replica that is stopped stays, unless it is to be deleted: its broker is going down, and comes back.
 """
 
 from __future__ import annotations
@@ -11,10 +17,21 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
-from ottla.broker.long_work import Steps
-from ottla.broker.replication.partition import Partition
+from ottla.broker.long_work import Steps, at_once
+from ottla.broker.replication import orders
+from ottla.broker.replication.partition import NO_EPOCH, Partition
 from ottla.cluster.image import ClusterImage
-from ottla.errors import KafkaStorageError
+from ottla.errors import (
+    BrokerError,
+    FencedLeaderEpoch,
+    InconsistentTopicId,
+    KafkaStorageError,
+    StaleBrokerEpoch,
+    StaleControllerEpoch,
+    UnknownTopicOrPartition,
+)
+from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.storage.files import Files
 from ottla.storage.log import PartitionLog
 from ottla.storage.settings import TopicSettings
@@ -42,15 +59,21 @@ class Logs(Protocol):
     @property
     def cordoned(self) -> Collection[Path]: ...
     def log(self, name: TopicPartition) -> PartitionLog | None: ...
-    def create(self, name: TopicPartition, topic_id: bytes, settings: TopicSettings, now_ms: int) -> PartitionLog: ...
+    def create(
+        self, name: TopicPartition, topic_id: bytes, settings: TopicSettings, now_ms: int, *, is_new: bool = False
+    ) -> PartitionLog: ...
     def delete(self, name: TopicPartition, now_ms: int) -> None: ...
+    def truncate_to(self, name: TopicPartition, offset: int, now_ms: int) -> None: ...
+    def truncate_fully(self, name: TopicPartition, offset: int, now_ms: int) -> None: ...
 
 
 class Moves(NamedTuple):
-    """What an image brought."""
+    """What an image or an order brought."""
 
-    new_leaders: list[Partition]
+    new_leaders: list[Partition]  # led from here in a new epoch
     removed: list[TopicPartition]
+    followers: list[Partition]  # that have another leader, or the same in a new epoch
+    stopped: list[TopicPartition]  # here, but follow nobody any more
 
 
 class ReplicaManager:
@@ -61,6 +84,8 @@ class ReplicaManager:
         self._logs = logs
         self._settings_of = settings_of
         self._partitions: dict[TopicPartition, Partition] = {}
+        self.controller_epoch = 0  # of the newest controller that gave us an order
+        self.broker_epoch: Callable[[], int] = lambda: NO_EPOCH  # of our registration
         # On the path of every record, where a plain pair is made in less time than a TopicPartition and equals it.
         self.get: Callable[[tuple[str, int]], Partition | None] = cast(Any, self._partitions.get)
 
@@ -82,7 +107,7 @@ class ReplicaManager:
 
     def follow(self, image: ClusterImage, topics: set[str] | None, now_ms: int) -> Steps[Moves]:
         """Make what we have match the image; `topics` limits the look to those that changed, None is all."""
-        moves = Moves([], [])
+        moves = Moves([], [], [], [])
         names = set(image.topics()) if topics is None else topics
         for topic in sorted(names):
             yield from self._follow_topic(image, topic, now_ms, moves)
@@ -120,14 +145,127 @@ class ReplicaManager:
             if partition.take_state(state):
                 moves.new_leaders.append(partition)
 
-    def _open(self, name: TopicPartition, topic_id: bytes, settings: TopicSettings, now_ms: int) -> Partition:
+    # -- orders ------------------------------------------------------------------------------------------------------
+
+    def check_order(self, controller_epoch: int, broker_epoch: int, image: ClusterImage) -> None:
+        """Raise unless an order comes from a controller we may obey, and was meant for us as we are now."""
+        epoch = self.broker_epoch()
+        if broker_epoch != NO_EPOCH and broker_epoch < epoch:
+            raise StaleBrokerEpoch(f"the order is for broker epoch {broker_epoch}, this is {epoch}")
+        newest = max(self.controller_epoch, image.controller_epoch)
+        if controller_epoch < newest:
+            raise StaleControllerEpoch(f"controller epoch {controller_epoch} has been replaced by {newest}")
+
+    def become(
+        self, request: LeaderAndIsrRequest, image: ClusterImage, now_ms: int, *, version: int = 7
+    ) -> tuple[LeaderAndIsrResponse, Moves]:
+        """Lead and follow as the controller says; see `becoming`."""
+        return at_once(self.becoming(request, image, now_ms, version=version))
+
+    def becoming(
+        self, request: LeaderAndIsrRequest, image: ClusterImage, now_ms: int, *, version: int = 7
+    ) -> Steps[tuple[LeaderAndIsrResponse, Moves]]:
+        """The same in steps. The order was found to be of the newest controller, and for us as we are now."""
+        self.controller_epoch = request.controller_epoch
+        moves = Moves([], [], [], [])
+        codes: dict[TopicPartition, int] = {}
+        told = sorted(orders.roles(request), key=lambda role: role.state.leader != self._broker_id)
+        for role in told:
+            codes[role.name] = self._become_one(role, image, now_ms, moves)
+            yield
+        return orders.roles_answer(request, codes, version), moves
+
+    def _become_one(self, role: orders.Role, image: ClusterImage, now_ms: int, moves: Moves) -> int:
+        try:
+            self._check_role(role)
+            partition = self._partitions.get(role.name)
+            if partition is None:
+                settings = self._settings_of(image, role.name.topic)
+                partition = self._made(role, settings, now_ms)
+            partition.take_state(role.state, now_ms=now_ms, broker_epoch=self.broker_epoch())
+        except BrokerError as error:
+            log.warning("%s cannot be what the controller says: %s", role.name, error)
+            return error.code
+        (moves.new_leaders if partition.is_leader else moves.followers).append(partition)
+        return 0
+
+    def _check_role(self, role: orders.Role) -> None:
+        name, partition = role.name, self._partitions.get(role.name)
+        if partition is not None and partition.offline is not None:
+            raise partition.offline
+        found = self._logs.log(name)
+        known = partition.topic_id if partition is not None else found.topic_id if found is not None else None
+        if role.topic_id is not None and known not in (None, role.topic_id):
+            raise InconsistentTopicId(f"the log of {name} belongs to another topic of that name")
+        epoch = partition.leader_epoch if partition is not None else NO_EPOCH
+        if role.state.leader_epoch <= epoch:
+            raise StaleControllerEpoch(f"{name} is in leader epoch {epoch}, the order is of {role.state.leader_epoch}")
+        if self._broker_id not in role.state.replicas:
+            raise UnknownTopicOrPartition(f"this broker is not among the replicas of {name}")
+
+    def _made(self, role: orders.Role, settings: TopicSettings, now_ms: int) -> Partition:
+        log_of = self._logs.log(role.name)
+        topic_id = role.topic_id or (log_of.topic_id if log_of is not None else None)
+        if topic_id is None:
+            raise InconsistentTopicId(f"the controller gave no id for the topic of {role.name}, and the log has none")
+        return self._open(role.name, topic_id, settings, now_ms, is_new=role.is_new)
+
+    def stop(self, request: StopReplicaRequest, now_ms: int) -> tuple[StopReplicaResponse, Moves]:
+        """Stop, and delete where the controller says so; see `stopping`."""
+        return at_once(self.stopping(request, now_ms))
+
+    def stopping(self, request: StopReplicaRequest, now_ms: int) -> Steps[tuple[StopReplicaResponse, Moves]]:
+        """The same in steps. The order was found to be of the newest controller, and for us as we are now."""
+        self.controller_epoch = request.controller_epoch
+        moves = Moves([], [], [], [])
+        codes: dict[TopicPartition, int] = {}
+        for each in orders.stops(request):
+            codes[each.name] = self._stop_one(each, now_ms, moves)
+            yield
+        return orders.stops_answer(codes), moves
+
+    def _stop_one(self, order: orders.Stop, now_ms: int, moves: Moves) -> int:
+        name, partition = order.name, self._partitions.get(order.name)
+        try:
+            if partition is not None and partition.offline is not None:
+                raise partition.offline
+            if partition is not None and not order.is_for(partition.leader_epoch):
+                raise FencedLeaderEpoch(f"{name} is in epoch {partition.leader_epoch}, not {order.leader_epoch}")
+            if not order.deletes:
+                moves.stopped.append(name)
+            elif partition is not None:
+                self._remove(name, now_ms, moves)
+            elif self._logs.log(name) is not None:
+                self._logs.delete(name, now_ms)  # it was to go while we were away
+        except BrokerError as error:
+            log.warning("%s cannot be stopped: %s", name, error)
+            return error.code
+        return 0
+
+    # -- cutting -----------------------------------------------------------------------------------------------------
+
+    def truncate_to(self, partition: Partition, offset: int, now_ms: int) -> None:
+        """Let a follower's log end at `offset`, or before the batch that holds it; it is on the disk then."""
+        self._logs.truncate_to(partition.name, offset, now_ms)
+
+    def truncate_fully(self, partition: Partition, offset: int, now_ms: int) -> None:
+        """Let a follower's log start and end at `offset`."""
+        self._logs.truncate_fully(partition.name, offset, now_ms)
+
+    # -- making and removing -----------------------------------------------------------------------------------------
+
+    def _open(
+        self, name: TopicPartition, topic_id: bytes, settings: TopicSettings, now_ms: int, *, is_new: bool = False
+    ) -> Partition:
         found = self._logs.log(name)
         if found is not None and found.topic_id not in (None, topic_id):
             log.warning("%s on disk belongs to a topic that was deleted; it is removed", name)
             self._logs.delete(name, now_ms)
             found = None
         if found is None:
-            found = self._logs.create(name, topic_id, settings, now_ms)
+            found = self._logs.create(name, topic_id, settings, now_ms, is_new=is_new)
+        elif found.topic_id is None:
+            found.assign_topic_id(topic_id)
         found.settings = settings
         partition = self._partitions[name] = Partition(name, topic_id, found, broker_id=self._broker_id)
         return partition
