@@ -1,27 +1,114 @@
-"""Orders to one broker: in order, one at a time, again and again until it answers or leaves."""
+"""Orders to one broker: in order, one at a time, again and again until it answers or leaves.
+
+1. The next order is sent when the one before was answered. No answer (a cut connection, a time-out): the same one is
+   sent again after a pause that grows from 50 ms to 2 s. A broker applies an order that it has already without harm.
+2. Only leaving ends it: the channel belongs to one registration (broker epoch), and its owner closes it when that is
+   over. What still waits then is dropped; a new registration is told everything anyway.
+3. At most WAITING_LIMIT orders wait. Beyond that all but StopReplica are dropped, and when the broker has caught up
+   `fell_behind` is called: it is told everything again. Stops are kept, because nothing else tells of them.
+4. An answer that the order was for another registration (STALE_BROKER_EPOCH) ends that order: the broker came back,
+   and its new registration is on the way to us.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ottla.cluster.controller.orders import Order
+from ottla.errors import OttlaError, StaleBrokerEpoch
+from ottla.protocol.messages.stop_replica import StopReplicaRequest
 from ottla.protocol.schema import Message
+
+log = logging.getLogger(__name__)
 
 Send: TypeAlias = Callable[[int, Message], Awaitable[Any]]
 """Gives the broker's answer; raises when there is none, then it is tried again."""
 
+WAITING_LIMIT: Final = 1_000
+FIRST_PAUSE_S: Final = 0.05
+LONGEST_PAUSE_S: Final = 2.0
+_NO_ANSWER: Final = (OSError, EOFError, OttlaError)
+
 
 class BrokerChannel:
-    """`answered(order, response)` is called on the loop for every answer."""
+    """`answered(order, response)` is called on the loop for every answer, and `fell_behind()` as in 3."""
 
-    def __init__(self, broker_id: int, broker_epoch: int, send: Send, answered: Callable[[Order, Any], None]) -> None:
-        raise NotImplementedError
+    def __init__(
+        self,
+        broker_id: int,
+        broker_epoch: int,
+        send: Send,
+        answered: Callable[[Order, Any], None],
+        fell_behind: Callable[[], None],
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.broker_id = broker_id
+        self.broker_epoch = broker_epoch
+        self._send = send
+        self._answered = answered
+        self._fell_behind = fell_behind
+        self._sleep = sleep
+        self._waiting: deque[Order] = deque()
+        self._has_dropped = False
+        self._is_sending = False
+        self._something_waits = asyncio.Event()
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"orders to broker {broker_id}")
+
+    @property
+    def is_idle(self) -> bool:
+        """Every order is answered."""
+        return not self._waiting and not self._is_sending
 
     def put(self, order: Order) -> None:
         """Send it after those that wait."""
-        raise NotImplementedError
+        if len(self._waiting) >= WAITING_LIMIT:
+            self._drop()
+        self._waiting.append(order)
+        self._something_waits.set()
 
-    async def close(self) -> None:
-        """The broker is gone: what waits is dropped."""
-        raise NotImplementedError
+    def _drop(self) -> None:
+        stops = [each for each in self._waiting if isinstance(each.request, StopReplicaRequest)]
+        if len(stops) < len(self._waiting):
+            log.warning("broker %d does not answer; it will be told everything when it does", self.broker_id)
+            self._has_dropped = True
+            self._waiting = deque(stops)
+
+    async def _run(self) -> None:
+        while True:
+            await self._something_waits.wait()
+            while self._waiting:
+                order = self._waiting.popleft()
+                self._is_sending = True
+                self._take(order, await self._sent(order))
+                self._is_sending = False
+            self._something_waits.clear()
+            if self._has_dropped:
+                self._has_dropped = False
+                self._fell_behind()
+
+    async def _sent(self, order: Order) -> Any:
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                return await self._send(self.broker_id, order.request)
+            except _NO_ANSWER as error:
+                log.info("%s to broker %d: %s", type(order.request).__name__, self.broker_id, error)
+            await self._sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _take(self, order: Order, response: Any) -> None:
+        if response.error_code == StaleBrokerEpoch.code:
+            log.info("broker %d is not the one of epoch %d any more", self.broker_id, self.broker_epoch)
+            return
+        self._answered(order, response)
+
+    def close(self) -> asyncio.Task[None]:
+        """The broker is gone: what waits is dropped. Gives the task, which ends soon."""
+        self._waiting.clear()
+        self._task.cancel()
+        return self._task

@@ -97,6 +97,11 @@ class ReassignmentsDue:
 
 
 @dataclass(frozen=True, slots=True)
+class ElectionsDue:
+    """Settings changed that say who may lead: partitions without a leader may have one now."""
+
+
+@dataclass(frozen=True, slots=True)
 class RebalanceDue:
     """It is time to look whether leaders are where they are preferred (leader.imbalance.check.interval.seconds)."""
 
@@ -110,6 +115,7 @@ ControllerEvent: TypeAlias = (
     | ReplicasStopped
     | BrokerFellBehind
     | ReassignmentsDue
+    | ElectionsDue
     | RebalanceDue
     | BrokersChanged
     | TopicsChanged

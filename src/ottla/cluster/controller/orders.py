@@ -1,15 +1,39 @@
-"""What brokers must be told: the difference of two images, as LeaderAndIsr, UpdateMetadata and StopReplica."""
+"""What brokers must be told: the difference between what they know and what is true.
+
+1. LeaderAndIsr goes to the replicas of partitions with a new leader epoch: brokers listen to no other. A broker that
+   is new, or must be told again, gets all its partitions (type FULL).
+2. UpdateMetadata goes to every broker that is there, for every partition that looks different, and always has all
+   brokers with all their listeners. A new broker gets everything. Leader -2 says that a topic is being deleted.
+3. StopReplica goes to a broker whose replica moved away (delete), whose topic is being deleted (delete, leader epoch
+   -2: whatever it knows), that shuts down and follows, or whose disk failed (both: stop, keep).
+4. The order at one broker: who is new hears who is there before what it has to lead; who is not, hears last what
+   others should know. Stops come at the end.
+5. Two states that brokers cannot tell apart give no orders.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final, NamedTuple
 
-from ottla.cluster.changes import Change
-from ottla.cluster.controller.state import ControllerState, Replica
+from ottla.cluster.controller.control_messages import (
+    Told,
+    leader_and_isr,
+    looks,
+    metadata_states,
+    stop_replica,
+    update_metadata,
+)
+from ottla.cluster.controller.replica_states import DELETION_STARTED
+from ottla.cluster.controller.state import ControllerState, Replica, is_being_deleted
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.store.events import Controller
+from ottla.cluster.model import Broker, Partition
+from ottla.cluster.store.events import NO_STATE
+from ottla.protocol.messages.update_metadata import UpdateMetadataTopicState
 from ottla.protocol.schema import Message
+from ottla.values import TopicPartition
+
+EPOCH_OF_DELETION: Final = -2
 
 
 class Order(NamedTuple):
@@ -20,21 +44,166 @@ class Order(NamedTuple):
     request: Message
 
 
+class Stop(NamedTuple):
+    """One replica to be stopped."""
+
+    name: TopicPartition
+    leader_epoch: int
+    delete: bool
+
+
 def orders(
-    before: ClusterImage,
-    after: ClusterImage,
-    changes: Sequence[Change] | None,
-    *,
-    controller: Controller,
-    listener: str = "PLAINTEXT",
-    offline_before: frozenset[Replica] = frozenset(),
-    offline_after: frozenset[Replica] = frozenset(),
-    retell: frozenset[int] = frozenset(),
+    before: ControllerState, after: ControllerState, *, retell: Collection[int] = (), anew: Collection[int] = ()
 ) -> list[Order]:
-    """The orders that make brokers that know `before` know `after`, in the order in which each must get them."""
-    raise NotImplementedError
+    """The orders that make brokers that know `before` know `after`, each broker's in the order it must get them.
+
+    Brokers in `retell` get all their partitions again; those in `anew` get everything, as if they had just come."""
+    writer = _Writer(before, after)
+    told: list[Order] = []
+    for broker in after.image.brokers.values():
+        is_new = broker.id in anew or _epoch(before.image, broker.id) != broker.epoch
+        requests = writer.requests(broker, is_new=is_new, whole=is_new or broker.id in retell)
+        told += [Order(broker.id, broker.epoch, each) for each in requests]
+    return told
+
+
+class _Writer:
+    """Writes the requests for one broker after another; what all of them are told is found once."""
+
+    def __init__(self, before: ControllerState, after: ControllerState) -> None:
+        self._before = before
+        self._after = after
+        self._changed = _changed(before, after)
+        self._has_news = bool(self._changed) or _visible(before.image) != _visible(after.image)
+        self._news: list[UpdateMetadataTopicState] | None = None
+
+    def requests(self, broker: Broker, *, is_new: bool, whole: bool) -> Iterator[Message]:
+        before, after = self._before, self._after
+        states = _whole_states(after, broker.id) if whole else _new_states(before, after, self._changed, broker)
+        if is_new:
+            yield update_metadata(after, broker, metadata_states(after, _everything(after)), whole=True)
+        yield from leader_and_isr(after, broker, states, whole=whole)
+        if not is_new and self._has_news:
+            yield update_metadata(after, broker, self._told_news(), whole=False)
+        yield from stop_replica(after, broker, sorted(_stops(before, after, self._changed, broker, whole=whole)))
+
+    def _told_news(self) -> list[UpdateMetadataTopicState]:
+        if self._news is None:
+            self._news = metadata_states(self._after, self._changed)
+        return self._news
 
 
 def announcement(state: ControllerState) -> list[Order]:
     """What a controller that takes over says first: UpdateMetadata with everything, to every broker that is there."""
-    raise NotImplementedError
+    everything = metadata_states(state, _everything(state))
+    return [
+        Order(broker.id, broker.epoch, update_metadata(state, broker, everything, whole=True))
+        for broker in state.image.brokers.values()
+    ]
+
+
+def _epoch(image: ClusterImage, broker_id: int) -> int | None:
+    broker = image.brokers.get(broker_id)
+    return None if broker is None else broker.epoch
+
+
+def _visible(image: ClusterImage) -> list[tuple[object, ...]]:
+    return [(each.id, each.epoch, each.endpoints, each.rack) for each in image.brokers.values()]
+
+
+# --- which partitions look different ---------------------------------------------------------------------------------
+
+
+def _changed(before: ControllerState, after: ControllerState) -> list[TopicPartition]:
+    """Partitions of which anything is different, in order. Topics that are gone are not among them: what was told of
+    their deletion is the last that is told of them."""
+    everywhere = before.image.brokers is not after.image.brokers or before.offline_replicas != after.offline_replicas
+    names: list[TopicPartition] = []
+    for topic_name, topic in after.image.topics_by_name.items():
+        known = before.image.topic(topic_name)
+        if known is topic and not everywhere and _goes(before, topic_name) == _goes(after, topic_name):
+            continue
+        for index in range(len(topic.partitions)):
+            name = TopicPartition(topic_name, index)
+            if known is None or known.id != topic.id or looks(before, name) != looks(after, name):
+                names.append(name)
+    return names
+
+
+def _goes(state: ControllerState, topic: str) -> bool:
+    return is_being_deleted(state.image, topic)
+
+
+def _everything(state: ControllerState) -> list[TopicPartition]:
+    return [name for name, _ in state.image.partitions()]
+
+
+# --- per broker ------------------------------------------------------------------------------------------------------
+
+
+def _whole_states(after: ControllerState, broker_id: int) -> list[Told]:
+    return [
+        Told(name, partition, is_new=False)
+        for name, partition in after.image.partitions()
+        if broker_id in partition.replicas and _is_led(after, name, partition)
+    ]
+
+
+def _is_led(state: ControllerState, name: TopicPartition, partition: Partition) -> bool:
+    return partition.leader_epoch != NO_STATE and not is_being_deleted(state.image, name.topic)
+
+
+def _new_states(
+    before: ControllerState, after: ControllerState, changed: Iterable[TopicPartition], broker: Broker
+) -> Iterator[Told]:
+    for name in changed:
+        was, now = _same_topic(before, after, name), after.image.partition(*name)
+        if now is None or broker.id not in now.replicas or not _is_led(after, name, now):
+            continue
+        if was is not None and was.leader_epoch == now.leader_epoch:
+            continue
+        if broker.in_controlled_shutdown and broker.id not in (now.leader, None if was is None else was.leader):
+            continue  # it stopped following
+        yield Told(name, now, is_new=was is None or was.leader_epoch == NO_STATE or broker.id not in was.replicas)
+
+
+def _same_topic(before: ControllerState, after: ControllerState, name: TopicPartition) -> Partition | None:
+    """The partition as it was; None when it was one of another topic of that name."""
+    if before.image.topic_id(name.topic) != after.image.topic_id(name.topic):
+        return None
+    return before.image.partition(*name)
+
+
+def _stops(
+    before: ControllerState,
+    after: ControllerState,
+    changed: Iterable[TopicPartition],
+    broker: Broker,
+    *,
+    whole: bool,
+) -> Iterator[Stop]:
+    for replica, state in after.deletions.items():
+        is_told = before.deletions.get(replica) is DELETION_STARTED and not whole
+        if replica.broker_id == broker.id and state is DELETION_STARTED and not is_told:
+            yield Stop(TopicPartition(replica.topic, replica.partition), EPOCH_OF_DELETION, delete=True)
+    for name in changed:
+        was, now = _same_topic(before, after, name), after.image.partition(*name)
+        if was is not None and now is not None and broker.id in was.replicas and broker.id not in now.replicas:
+            yield Stop(name, now.leader_epoch, delete=True)
+    yield from _stops_that_keep(before, after, broker)
+
+
+def _stops_that_keep(before: ControllerState, after: ControllerState, broker: Broker) -> Iterator[Stop]:
+    known = before.image.brokers.get(broker.id)
+    if broker.in_controlled_shutdown and known is not None and not known.in_controlled_shutdown:
+        for name, now in after.image.partitions():
+            was = before.image.partition(*name)
+            follows = (
+                broker.id in now.replicas and len(now.replicas) > 1 and was is not None and was.leader != broker.id
+            )
+            if follows and not is_being_deleted(after.image, name.topic):
+                yield Stop(name, now.leader_epoch, delete=False)
+    for topic, index, broker_id in after.offline_replicas - before.offline_replicas:
+        failed = after.image.partition(topic, index)
+        if broker_id == broker.id and failed is not None and Replica(topic, index, broker_id) not in after.deletions:
+            yield Stop(TopicPartition(topic, index), failed.leader_epoch, delete=False)

@@ -17,9 +17,10 @@ from enum import Enum
 from typing import Final
 
 from ottla.cluster.controller.moves import move
+from ottla.cluster.controller.state import is_being_deleted
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import NO_LEADER
-from ottla.cluster.store.events import NO_STATE, deletion_asked
+from ottla.cluster.store.events import NO_STATE
 from ottla.values import TopicPartition
 
 
@@ -50,7 +51,7 @@ def state_of(image: ClusterImage, name: TopicPartition) -> PartitionState:
     partition = image.partition(name.topic, name.partition)
     if partition is None:
         return NON_EXISTENT
-    if deletion_asked(name.topic) in image.stored_values and not partition.is_reassigning:
+    if is_being_deleted(image, name.topic):
         return OFFLINE
     if partition.leader_epoch == NO_STATE:
         return NEW

@@ -75,14 +75,15 @@ class ControllerState:
 
 class Decided(NamedTuple):
     """What follows from an event. First `observed` is taken into the image (it is true already), then `changes` are
-    committed; then `replies` may go out, `state` holds with the new image, brokers in `retell` are told everything
-    again, and the events of `then` come next, before any other."""
+    committed; then `replies` may go out, `state` holds with the new image, brokers in `retell` are told all their
+    partitions again (those in `anew` everything), and the events of `then` come next, before any other."""
 
     state: ControllerState
     changes: tuple[Change, ...] = ()
     replies: tuple[Any, ...] = ()
     observed: tuple[Change, ...] = ()
     retell: frozenset[int] = frozenset()
+    anew: frozenset[int] = frozenset()
     then: tuple[ControllerEvent, ...] = ()
 
 

@@ -1,0 +1,174 @@
+"""Brokers come, go and come back; directories fail; a controller takes over.
+
+All of it is one question asked of every partition: with those that are there now, who leads and who is in sync? So a
+controller that takes over in the middle asks it again and comes to the same end.
+
+1. A broker that is gone loses its leaderships and its places in in-sync sets, except as the last one.
+2. A broker with a larger epoch than known was away and came back: it is treated as gone, then as new, in one decision,
+   so that whatever it led is led in a new epoch, even when it leads it again.
+3. A broker that comes finds partitions without a leader: those that it may lead it will lead.
+4. A replica on a failed directory is away while its broker is not, until the broker registers again or says it is
+   back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from ottla.cluster.changes import Change, ChangePartition, RegisterBroker, UnregisterBroker, apply_all
+from ottla.cluster.controller import leaders
+from ottla.cluster.controller.events import LeaderAndIsrAnswered, ReassignmentsDue
+from ottla.cluster.controller.state import ControllerState, Decided, Replica, is_being_deleted
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.model import Broker, Partition
+from ottla.cluster.store.events import NO_STATE, BrokersChanged
+from ottla.errors import NONE, KafkaStorageError
+from ottla.values import TopicPartition
+
+
+def brokers_changed(state: ControllerState, event: BrokersChanged) -> Decided:
+    """Take note of who is there, and settle every partition."""
+    known = state.image.brokers
+    live = {broker.id: broker for broker in event.live}
+    gone = [each for each in known if each not in live]
+    bounced = [each.id for each in event.live if each.id in known and each.epoch > known[each.id].epoch]
+    came = [each for each in event.live if each.id not in known or each.id in bounced]
+    updated = [_renewed(known[each.id], each) for each in event.live if each.id in known and each not in came]
+    away = _without(state, [*gone, *bounced])
+    after = _register(away, [*came, *(each for each in updated if each != known[each.id])])
+    changes = _difference(state.image, after.image)
+    # Twice: first without those that bounced, so that what they led changes hands, then with them.
+    partitions = _settled_partitions(away, {})
+    partitions = _distrusted_partitions(after, came, partitions)
+    partitions = _settled_partitions(after, partitions)
+    return Decided(
+        after.with_image(state.image),
+        (*changes, *_as_changes(state.image, partitions)),
+        then=(ReassignmentsDue(_moving(state.image)),) if came else (),
+    )
+
+
+def _renewed(known: Broker, told: Broker) -> Broker:
+    """A registration of the same epoch may have other endpoints; that it shuts down only we know. One of an older
+    epoch is news of yesterday."""
+    return known if told.epoch < known.epoch else replace(told, in_controlled_shutdown=known.in_controlled_shutdown)
+
+
+def _without(state: ControllerState, broker_ids: Collection[int]) -> ControllerState:
+    image = apply_all(state.image, [UnregisterBroker(each) for each in broker_ids])
+    offline = frozenset(each for each in state.offline_replicas if each.broker_id not in broker_ids)
+    return replace(state, image=image, offline_replicas=offline)
+
+
+def _register(state: ControllerState, brokers: Iterable[Broker]) -> ControllerState:
+    return state.with_image(apply_all(state.image, [RegisterBroker(each) for each in brokers]))
+
+
+def _difference(before: ClusterImage, after: ClusterImage) -> list[Change]:
+    gone: list[Change] = [UnregisterBroker(each) for each in before.brokers if each not in after.brokers]
+    return gone + [
+        RegisterBroker(broker) for each, broker in after.brokers.items() if before.brokers.get(each) != broker
+    ]
+
+
+Partitions = dict[TopicPartition, Partition]
+
+
+def _settled_partitions(state: ControllerState, so_far: Partitions) -> Partitions:
+    """Every partition that is not as it should be, as it should be; those of `so_far` are looked at as they are there.
+
+    Topics that are being deleted are left alone: nobody shall lead them again."""
+    found = dict(so_far)
+    image, rules = state.image, state.rules
+    for topic_name, topic in image.topics_by_name.items():
+        if is_being_deleted(image, topic_name):
+            continue
+        unclean, min_insync = rules.unclean_allowed(image, topic_name), rules.min_insync_replicas(image, topic_name)
+        for index, partition in enumerate(topic.partitions):
+            name = TopicPartition(topic_name, index)
+            now = so_far.get(name, partition)
+            after = settle(state, name, now, unclean=unclean, min_insync=min_insync)
+            if after is not now:
+                found[name] = after
+    return found
+
+
+def settle(
+    state: ControllerState, name: TopicPartition, partition: Partition, *, unclean: bool, min_insync: int
+) -> Partition:
+    """One partition with the brokers that are there."""
+    if partition.leader_epoch == NO_STATE:
+        return leaders.first_led(partition, lambda each: state.may_lead(name, each))
+    return leaders.settled(
+        partition,
+        lambda each: state.is_alive(name, each),
+        lambda each: state.may_lead(name, each),
+        unclean=unclean,
+        min_insync=min_insync,
+    )
+
+
+def _distrusted_partitions(state: ControllerState, came: Iterable[Broker], so_far: Partitions) -> Partitions:
+    unclean = [each.id for each in came if state.rules.started_uncleanly(each)]
+    found = dict(so_far)
+    for name, partition in state.image.partitions() if unclean else ():
+        for broker_id in unclean:
+            now = found.get(name, partition)
+            if (after := leaders.distrusted(now, broker_id)) is not now:
+                found[name] = after
+    return found
+
+
+def _as_changes(image: ClusterImage, partitions: Partitions) -> list[Change]:
+    """One change for each, in the epochs that follow what the image has: one write is one epoch."""
+    changes: list[Change] = []
+    for name in sorted(partitions):
+        topic, before = image.topic(name.topic), image.partition(name.topic, name.partition)
+        if topic is not None and before is not None and before != partitions[name]:
+            changes.append(ChangePartition(topic.id, name.partition, _next_epochs(before, partitions[name])))
+    return changes
+
+
+def _next_epochs(before: Partition, after: Partition) -> Partition:
+    if before.leader_epoch == NO_STATE:
+        return after
+    return replace(after, leader_epoch=before.leader_epoch + 1, partition_epoch=before.partition_epoch + 1)
+
+
+def _moving(image: ClusterImage) -> tuple[TopicPartition, ...]:
+    return tuple(name for name, partition in image.partitions() if partition.is_reassigning)
+
+
+def settle_all(state: ControllerState, image: ClusterImage | None = None) -> list[Change]:
+    """The changes that settle every partition."""
+    return _as_changes(state.image if image is None else image, _settled_partitions(state, {}))
+
+
+# --- directories -----------------------------------------------------------------------------------------------------
+
+
+def leader_and_isr_answered(state: ControllerState, event: LeaderAndIsrAnswered) -> Decided:
+    """Replicas whose disk failed go offline, those that are said to be fine come back."""
+    broker = state.image.brokers.get(event.broker_id)
+    if broker is None or broker.epoch != event.broker_epoch or event.response.error_code != NONE:
+        return Decided(state)
+    failed, fine = _told(state.image, event)
+    offline = (state.offline_replicas | failed) - fine
+    if offline == state.offline_replicas:
+        return Decided(state)
+    after = replace(state, offline_replicas=offline)
+    return Decided(after, tuple(settle_all(after)))
+
+
+def _told(image: ClusterImage, event: LeaderAndIsrAnswered) -> tuple[frozenset[Replica], frozenset[Replica]]:
+    failed, fine = set(), set()
+    for topic in event.response.topics:
+        name = image.topic_name(topic.topic_id)
+        for each in topic.partition_errors if name is not None else ():
+            replica = Replica(name or "", each.partition_index, event.broker_id)
+            if each.error_code == KafkaStorageError.code:
+                failed.add(replica)
+            elif each.error_code == NONE:
+                fine.add(replica)
+    return frozenset(failed), frozenset(fine)
