@@ -128,9 +128,8 @@ class ControllerRole:
     @property
     def is_idle(self) -> bool:
         """Nothing waits to be decided, and every order is answered."""
-        return not (
-            self._is_busy or self._queue or self._first or any(c.waiting_count for c in self._channels.values())
-        )
+        is_deciding = self._is_busy or self._queue or self._first
+        return not is_deciding and all(each.is_idle for each in self._channels.values())
 
     def start(self) -> None:
         """Stand for election; the broker is registered."""

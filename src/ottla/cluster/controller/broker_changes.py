@@ -80,33 +80,30 @@ def _settled_partitions(state: ControllerState, so_far: Partitions) -> Partition
 
     Topics that are being deleted are left alone: nobody shall lead them again."""
     found = dict(so_far)
-    image, rules = state.image, state.rules
-    for topic_name, topic in image.topics_by_name.items():
-        if is_being_deleted(image, topic_name):
-            continue
-        unclean, min_insync = rules.unclean_allowed(image, topic_name), rules.min_insync_replicas(image, topic_name)
-        for index, partition in enumerate(topic.partitions):
-            name = TopicPartition(topic_name, index)
-            now = so_far.get(name, partition)
-            after = settle(state, name, now, unclean=unclean, min_insync=min_insync)
-            if after is not now:
-                found[name] = after
+    for name, partition in state.image.partitions():
+        now = so_far.get(name, partition)
+        after = settle(state, name, now)
+        if after is not now:
+            found[name] = after
     return found
 
 
-def settle(
-    state: ControllerState, name: TopicPartition, partition: Partition, *, unclean: bool, min_insync: int
-) -> Partition:
-    """One partition with the brokers that are there."""
+def settle(state: ControllerState, name: TopicPartition, partition: Partition) -> Partition:
+    """One partition with the brokers that are there; the same one when nothing is to be done."""
+
+    def alive(broker_id: int) -> bool:
+        return state.is_alive(name, broker_id)
+
+    def may_lead(broker_id: int) -> bool:
+        return state.may_lead(name, broker_id)
+
+    if leaders.is_settled(partition, alive) or is_being_deleted(state.image, name.topic):
+        return partition
     if partition.leader_epoch == NO_STATE:
-        return leaders.first_led(partition, lambda each: state.may_lead(name, each))
-    return leaders.settled(
-        partition,
-        lambda each: state.is_alive(name, each),
-        lambda each: state.may_lead(name, each),
-        unclean=unclean,
-        min_insync=min_insync,
-    )
+        return leaders.first_led(partition, may_lead)
+    unclean = state.rules.unclean_allowed(state.image, name.topic)
+    min_insync = state.rules.min_insync_replicas(state.image, name.topic)
+    return leaders.settled(partition, alive, may_lead, unclean=unclean, min_insync=min_insync)
 
 
 def _distrusted_partitions(state: ControllerState, came: Iterable[Broker], so_far: Partitions) -> Partitions:

@@ -42,12 +42,18 @@ def with_isr(partition: Partition, isr: Iterable[int], min_insync: int) -> Parti
     return replace(partition, isr=in_sync, elr=left if len(in_sync) < enough else (), last_known_elr=last_known)
 
 
+def is_settled(partition: Partition, alive: Ask) -> bool:
+    """Whether it has its leader, and all that are in sync are there. Nearly all partitions nearly always are."""
+    return partition.leader in partition.isr and all(map(alive, partition.isr))
+
+
 def settled(partition: Partition, alive: Ask, may_lead: Ask, *, unclean: bool, min_insync: int) -> Partition:
     """As the partition should be with the brokers that are there; the same one when nothing is to be done."""
+    if is_settled(partition, alive):
+        return partition
     in_sync = tuple(each for each in partition.isr if alive(each))
     if partition.leader in in_sync:
-        after = partition if in_sync == partition.isr else with_isr(partition, in_sync, min_insync)
-        return led(partition, after)
+        return led(partition, with_isr(partition, in_sync, min_insync))
     return led(partition, _elected(partition, in_sync, may_lead, unclean=unclean, min_insync=min_insync))
 
 
