@@ -198,9 +198,11 @@ class Outcomes:
     def _failed(self, batch: ProducerBatch, answer: Answer) -> None:
         error = answer.error or UnknownServerError()
         if self._transactions is not None:
-            # A broker that refuses for good does not have it; after the last try nobody knows.
-            certain = isinstance(error, BrokerError) and not error.retriable and batch.attempts < self._retries
+            # A broker that refuses for good does not have it; after any other end nobody knows.
+            certain = _is_refusal(error) and batch.attempts < self._retries
             self._transactions.batch_failed(batch.queue.name, batch.stamp, error, adjust_sequences=certain)
+            if not certain and batch.stamp is not None:
+                self._transactions.mark_unresolved(batch.queue.name, batch.stamp)
         self._fail(batch, error, answer.record_errors)
         self._accumulator.finish(batch)
         if error.refresh_metadata:
@@ -225,6 +227,11 @@ class Outcomes:
         leader = word.current_leader
         if leader.leader_id >= 0 and leader.leader_epoch >= 0:
             self._metadata.leader_changed(name, leader.leader_id, leader.leader_epoch, nodes)
+
+
+def _is_refusal(error: OttlaError) -> bool:
+    """Whether a broker said no in words that mean: I do not have it."""
+    return isinstance(error, BrokerError) and not error.retriable and not isinstance(error, UnknownServerError)
 
 
 def _answer_of(word: PartitionProduceResponse) -> Answer:
