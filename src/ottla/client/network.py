@@ -57,6 +57,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 NAMED_LIMIT: Final = 3
+CLOSE_LEAST_MS: Final = 200.0
 UNUSED_TOPIC_MS: Final = 300_000  # for clients that do not declare metadata.max.idle.ms, Java's default of it
 RELIABLE_EPOCHS_SINCE: Final = 9  # of Metadata: KAFKA-9212 was mended then
 
@@ -145,7 +146,8 @@ class NetworkClient:
                 sleeper.set_result(None)
         ending = asyncio.gather(self._keeper.close(), self._connections.close(), return_exceptions=True)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(ending, max(0.0, timeout_ms) / 1000)
+            # With no time at all nothing would even begin, and sockets would be left open.
+            await asyncio.wait_for(ending, max(CLOSE_LEAST_MS, timeout_ms) / 1000)
 
     async def sleep(self, duration_ms: float) -> None:
         """Wait that long before trying again; ClientClosed as soon as the client is closed, so that close need not

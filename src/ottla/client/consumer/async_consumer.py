@@ -189,16 +189,18 @@ class AsyncConsumer(ConsumerFace):
         while self._core.attention:
             item = self._core.attention.popleft()
             if isinstance(item, Exception):
+                if self._core.is_settled(item):
+                    continue
                 raise item
             if isinstance(item, CallbackDue):
                 await _awaited(item.callback(item.offsets, item.error))
             else:
                 await self._change(item)
 
-    async def _change(self, change: Change) -> None:
+    async def _change(self, change: Change, commit_limit_ms: float | None = None) -> None:
         """Carry out what the group decided, with the listener; its error comes out when all is done."""
         if isinstance(change, Revoke) and self._settings.commits_by_itself:
-            await self._group.commit_before_revoke(self._consumed())
+            await self._group.commit_before_revoke(self._consumed(), commit_limit_ms)
         failure: Exception | None = None
         called = self._listener.calls(change)
         if called is not None and called[0] != "assigned":
@@ -378,7 +380,9 @@ class AsyncConsumer(ConsumerFace):
     async def _leave(self, timeout_ms: float) -> None:
         """Give the partitions back, with the listener, then say goodbye to the group."""
         failure: Exception | None = None
-        leaving = asyncio.get_running_loop().create_task(self._group.leave(timeout_ms))
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        leaving = loop.create_task(self._group.leave(timeout_ms))
         leaving.add_done_callback(lambda _: self._news.set())
         while not leaving.done():
             self._news.clear()
@@ -387,7 +391,7 @@ class AsyncConsumer(ConsumerFace):
                 if isinstance(item, Exception | CallbackDue):
                     continue
                 try:
-                    await self._change(item)
+                    await self._change(item, max(0.0, deadline - loop.time()) * 1000)
                 except Exception as error:
                     failure = error
             if not leaving.done():

@@ -194,16 +194,18 @@ class Consumer(ConsumerFace):
         while self._core.attention:
             item = self._core.attention.popleft()
             if isinstance(item, Exception):
+                if self._core.is_settled(item):
+                    continue
                 raise item
             if isinstance(item, CallbackDue):
                 item.callback(item.offsets, item.error)
             else:
                 self._change(item)
 
-    def _change(self, change: Change) -> None:
+    def _change(self, change: Change, commit_limit_ms: float | None = None) -> None:
         """Carry out what the group decided, with the listener; its error comes out when all is done."""
         if isinstance(change, Revoke) and self._settings.commits_by_itself:
-            self._run(self._group.commit_before_revoke(self._consumed()))
+            self._run(self._group.commit_before_revoke(self._consumed(), commit_limit_ms))
         failure: Exception | None = None
         called = self._listener.calls(change)
         if called is not None and called[0] != "assigned":
@@ -403,7 +405,7 @@ class Consumer(ConsumerFace):
                 if isinstance(item, Exception | CallbackDue):
                     continue
                 try:
-                    self._change(item)
+                    self._change(item, max(0.0, deadline - time.monotonic()) * 1000)
                 except Exception as error:
                     failure = error
             if not leaving.done():

@@ -29,7 +29,7 @@ from ottla.client.consumer.offset_reset import ResetPolicy
 from ottla.client.consumer.positions import Positions, aside
 from ottla.client.consumer.record_choice import ConsumerRecord
 from ottla.client.consumer.settings import ConsumerSettings
-from ottla.client.consumer.subscription import Mode, Subscription
+from ottla.client.consumer.subscription import Mode, NoOffsetForPartition, Subscription
 from ottla.client.network import NetworkClient
 from ottla.client.serializers import as_deserializer
 from ottla.errors import CorruptMessage, OffsetOutOfRange, OttlaError, RequestTimedOut
@@ -220,8 +220,11 @@ class ConsumerCore:
         with self.lock:
             has_news = self._fetcher.answered(order, response, now_ms)
         self.metrics.fetched(response, now_ms - order.sent_ms, now_ms)
+        # The next fetch leaves first: a caller that is told now would take the interpreter for itself, and the broker
+        # would wait until it has read everything. Tasks run in the order of their making, before this call.
+        self._send_fetches()
         if has_news:
-            self._news()
+            asyncio.get_running_loop().call_soon(self._news)
         self.wake()
 
     def spawn(self, work: Any) -> asyncio.Task[Any]:
@@ -236,6 +239,14 @@ class ConsumerCore:
         if not any(type(error) is type(other) for other in self.attention):
             self.attention.append(error)
         self._news()
+
+    def is_settled(self, error: Exception) -> bool:
+        """Whether the caller did meanwhile what this error asks for: assign() and then seek() is no mistake, but the
+        loop may look for a beginning between the two."""
+        if not isinstance(error, NoOffsetForPartition) or not error.partitions:
+            return False
+        with self.lock:
+            return not self.subscription.has_no_beginning(error.partitions)
 
     def attend(self, item: Any) -> None:
         """Something for the caller to do at its next poll."""

@@ -117,7 +117,7 @@ class Positions:
                     unknown.append(name)
         if unknown:
             # One lookup per second is enough for an application that does not seek after being told.
-            self._fail(NoOffsetForPartition(", ".join(map(str, unknown))))
+            self._fail(NoOffsetForPartition(", ".join(map(str, unknown)), unknown))
             await self._network.clock.sleep(1_000)
 
     async def _reset(self) -> None:

@@ -45,6 +45,10 @@ class NotSubscribed(OttlaError):
 class NoOffsetForPartition(OttlaError):
     """There is no committed offset and auto.offset.reset=none. Seek to where reading should begin."""
 
+    def __init__(self, detail: str | None = None, partitions: Collection[TopicPartition] = ()) -> None:
+        super().__init__(detail)
+        self.partitions = frozenset(partitions)
+
 
 class LogTruncated(OttlaError):
     """The log of a partition was cut off below the position: records that were read are gone (an unclean leader
@@ -293,7 +297,12 @@ class Subscription:
         elif self.default_reset.decides:
             self.request_reset(name)
         else:
-            raise NoOffsetForPartition(f"{name}")
+            raise NoOffsetForPartition(f"{name}", [name])
+
+    def has_no_beginning(self, names: Iterable[TopicPartition]) -> bool:
+        """Whether one of them is still waiting to be told where to begin."""
+        states = (self._states.get(name) for name in names)
+        return any(state is not None and state.state is State.INITIALIZING for state in states)
 
     def advance(self, name: TopicPartition, offset: int, epoch: int | None) -> None:
         """poll() gave everything before `offset`."""
