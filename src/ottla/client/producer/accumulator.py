@@ -215,15 +215,14 @@ class RecordAccumulator:
     # --- for the sender, on the loop ---
 
     def take_first(self, queue: PartitionQueue) -> ProducerBatch:
-        """Take the head of a queue away to be sent; an open one takes no more records."""
-        with self.lock:
-            batch = queue.batches.popleft()
-            if batch.is_open:
-                batch.stop()
-            if queue.state.open_batch(queue.name.partition) is batch:
-                queue.state.set_open(queue.name.partition, None)
-            if not queue.batches:
-                self.busy.pop(queue, None)
+        """Take the head of a queue away; an open one takes no more records. The caller holds the lock."""
+        batch = queue.batches.popleft()
+        if batch.is_open:
+            batch.stop()
+        if queue.state.open_batch(queue.name.partition) is batch:
+            queue.state.set_open(queue.name.partition, None)
+        if not queue.batches:
+            self.busy.pop(queue, None)
         return batch
 
     def drop_empty(self, queue: PartitionQueue) -> None:
@@ -303,14 +302,17 @@ class RecordAccumulator:
         part.last_attempt_ms = now_ms
         return part
 
-    def finish(self, batch: ProducerBatch) -> None:
-        """Its delivery is known and nothing refers to it: memory back, those in line are told."""
-        size, buffer = batch.release()
+    def finish(self, *batches: ProducerBatch) -> None:
+        """Their deliveries are known and nothing refers to them: memory back, those in line are told."""
+        released = [batch.release() for batch in batches]
+        granted: list[Place] = []
         with self.lock:
-            self.incomplete.pop(batch, None)
-            granted = self.pool.give_back(size, buffer) if size else []
-        if granted:
-            _notify(granted)
+            for batch in batches:
+                self.incomplete.pop(batch, None)
+            for size, buffer in released:
+                if size:
+                    granted += self.pool.give_back(size, buffer)
+        _notify(granted)
 
     def forget(self, batch: ProducerBatch) -> None:
         """Nobody waits for it any more, though a request still refers to its memory."""

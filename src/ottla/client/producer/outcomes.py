@@ -85,6 +85,7 @@ class Outcomes:
         self._retries = retries
         self._delivery_limit_ms = delivery_limit_ms
         self._batch_bytes = batch_bytes
+        self._done: list[ProducerBatch] = []  # whose memory goes back when the whole answer is read
 
     # --- the end of a request ---
 
@@ -103,6 +104,7 @@ class Outcomes:
             else:
                 self._end(batch, _answer_of(word), now_ms)
                 self._mind_leader(name, word, nodes)
+        self._clear_away()
         for name in words:
             log.warning("%s answered for %s, which was not in the request", send.node, name)
 
@@ -111,11 +113,13 @@ class Outcomes:
         self._metadata.request_update()
         for batch in send.batches:
             self._end(batch, Answer(error), now_ms)
+        self._clear_away()
 
     def not_asked(self, send: Send, now_ms: float) -> None:
         """acks=0: written is delivered."""
         for batch in send.batches:
             self._end(batch, Answer(None), now_ms)
+        self._clear_away()
 
     def give_up(self, batch: ProducerBatch, error: OttlaError, *, is_unknown: bool) -> None:
         """Fail a batch that waits, or one that is in flight and out of time; the latter keeps its memory."""
@@ -130,6 +134,10 @@ class Outcomes:
             self._accumulator.forget(batch)
         else:
             self._accumulator.finish(batch)
+
+    def _clear_away(self) -> None:
+        done, self._done = self._done, []
+        self._accumulator.finish(*done)
 
     # --- one batch ---
 
@@ -154,7 +162,7 @@ class Outcomes:
         if not self._sender.ended(batch):
             return
         if batch.delivery.is_done:
-            self._accumulator.finish(batch)
+            self._done.append(batch)
             return
         match self.verdict(batch, answer, now_ms):
             case Verdict.DELIVERED:
@@ -171,7 +179,7 @@ class Outcomes:
             self._transactions.batch_acknowledged(batch.queue.name, batch.stamp, answer.base_offset)
             batch.queue.proven = batch.stamp.identity
         batch.delivery.succeed(answer.base_offset, answer.append_time_ms)
-        self._accumulator.finish(batch)
+        self._done.append(batch)
 
     def _again(self, batch: ProducerBatch, answer: Answer, now_ms: float) -> None:
         log.debug("%s is tried again after: %s", batch.queue.name, answer.error)
@@ -193,7 +201,7 @@ class Outcomes:
                 part.stamp = stamp
         self._metrics.split(batch, now_ms)
         self._accumulator.put_in_front(batch.queue, parts)
-        self._accumulator.finish(batch)
+        self._done.append(batch)
 
     def _failed(self, batch: ProducerBatch, answer: Answer) -> None:
         error = answer.error or UnknownServerError()
@@ -204,7 +212,7 @@ class Outcomes:
             if not certain and batch.stamp is not None:
                 self._transactions.mark_unresolved(batch.queue.name, batch.stamp)
         self._fail(batch, error, answer.record_errors)
-        self._accumulator.finish(batch)
+        self._done.append(batch)
         if error.refresh_metadata:
             self._metadata.request_update()
 

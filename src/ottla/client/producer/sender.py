@@ -177,7 +177,8 @@ class Sender:
                 oldest_ms = min(oldest_ms, batch.created_ms)
         for queue in list(self.accumulator.busy):
             while queue.batches and queue.batches[0].created_ms <= limit_ms and queue.batches[0].record_count:
-                batch = self.accumulator.take_first(queue)
+                with self.accumulator.lock:
+                    batch = self.accumulator.take_first(queue)
                 out.append(Fail(batch, self._too_late(batch), is_unknown=batch.attempts > 0))
             if queue.batches and queue.batches[0].record_count:
                 oldest_ms = min(oldest_ms, queue.batches[0].created_ms)
@@ -247,9 +248,10 @@ class Sender:
             return self._why_not_now(out, node, now_ms)
         self._stuck_since_ms.pop(node.id, None)
         room = self._in_flight_limit - self.network.in_flight(node)
-        while room > 0 and (batches := self._drain(node, queues, now_ms)):
-            out.append(Send(node, tuple(batches)))
-            room -= 1
+        with self.accumulator.lock:  # once for all requests: callers write beside us
+            while room > 0 and (batches := self._drain(node, queues, now_ms)):
+                out.append(Send(node, tuple(batches)))
+                room -= 1
         self.is_saturated = self.is_saturated and room <= 0
         return self._next_ready_ms(queues, now_ms)
 
