@@ -5,8 +5,8 @@ second and CPU per record from the second record to the end of flush(), so that 
 turns, so that whatever else the machine does hits everybody; figures are medians of ratios within a round.
 
 confluent-kafka has its defaults (batches of up to 1 MB, linger 5 ms, no idempotence, the system's socket buffers) and a
-queue of a million messages; the others have batch.size=262144, ours the system's socket buffers as well
-(send.buffer.bytes=-1), and where it says "16 KB" nothing but Java's defaults. Ours is idempotent, as Java's is.
+queue of a million messages; the others have batch.size=262144, and where it says "16 KB" nothing but the defaults. Ours
+is idempotent, as Java's is.
 
     python -m bench.client.produce [--rounds 5] [--records 1000000] [--markdown]
 """
@@ -61,7 +61,7 @@ def write_ours(port: int, count: int, size: int, how: str, batch_bytes: int | No
 
     settings: dict[str, object] = {"bootstrap.servers": f"127.0.0.1:{port}"}
     if batch_bytes is not None:
-        settings |= {"batch.size": batch_bytes, "send.buffer.bytes": -1}
+        settings["batch.size"] = batch_bytes
     value = b"x" * size
     with Producer(settings) as producer:
         producer.send(TOPIC, value).result(FLUSH_LIMIT_S)
@@ -136,7 +136,7 @@ def write_ours_async(port: int, count: int, size: int, how: str, batch_bytes: in
     from ottla.aio import Producer
 
     async def run() -> Measured:
-        settings = {"bootstrap.servers": f"127.0.0.1:{port}", "batch.size": batch_bytes, "send.buffer.bytes": -1}
+        settings = {"bootstrap.servers": f"127.0.0.1:{port}", "batch.size": batch_bytes}
         value = b"x" * size
         async with Producer(settings) as producer:
             await (await producer.send(TOPIC, value))

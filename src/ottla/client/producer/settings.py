@@ -162,6 +162,16 @@ class ProducerSettings(ClientSettings):
         doc="The largest request, and so the largest record before compression.",
     )
 
+    send_buffer_bytes = setting(
+        "send.buffer.bytes",
+        int,
+        default=-1,
+        at_least=-1,
+        unit="bytes",
+        aliases=["socket.send.buffer.bytes"],
+        doc="The system's buffer for sending (SO_SNDBUF); -1 leaves it to the system, which suits big batches.",
+    )
+
     # --- compression ---
 
     compression_type = setting(
