@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from ottla.cluster.changes import Change
 from ottla.cluster.controller.events import ControllerEvent
@@ -47,9 +46,6 @@ class ControllerRules:
     started_uncleanly: Callable[[Broker], bool] = lambda broker: False
 
 
-_NO_STATES: Final[Mapping[Replica, ReplicaState]] = MappingProxyType({})
-
-
 @dataclass(frozen=True)
 class ControllerState:
     """See above. `deletions` has the replicas of topics that are being deleted, by how far they are."""
@@ -58,7 +54,7 @@ class ControllerState:
     image: ClusterImage
     rules: ControllerRules = field(default_factory=ControllerRules)
     offline_replicas: frozenset[Replica] = frozenset()
-    deletions: Mapping[Replica, ReplicaState] = _NO_STATES
+    deletions: Mapping[Replica, ReplicaState] = field(default_factory=dict)
 
     def is_alive(self, name: TopicPartition, broker_id: int) -> bool:
         """Is the broker there, perhaps on its way out, with a disk under this replica."""
