@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -148,7 +148,8 @@ class Broker:
         self.long_work = LongWork(clock.monotonic_ms, pool)
         self.replication: Replication | None = None  # with other brokers, in a cluster
         self.offline: Callable[[], None] | None = None  # told when a sync failed
-        self._flusher = Flusher(pool, now_ms=clock.now_ms, flushed=self.moved, failed=self._storage_failed)
+        self._syncing: dict[TopicPartition, list[tuple[int, asyncio.Future[None]]]] = {}
+        self._flusher = Flusher(pool, now_ms=clock.now_ms, flushed=self._flushed, failed=self._storage_failed)
         self._producer_ids = ProducerIdBlocks()
         self.groups = self._make_groups()
         self.transactions = self._make_transactions()
@@ -213,6 +214,7 @@ class Broker:
         """Be a member of a cluster from now on: the image is a view, and what we have is what we are told to have."""
         self.member = self.changes = member
         self.replicas.broker_epoch = lambda: member.epoch
+        self.replicas.monotonic_ms = self.clock.monotonic_ms
 
     def start(self) -> None:
         """Make the disk follow the image, load the coordinators, get producer ids."""
@@ -226,6 +228,8 @@ class Broker:
         """Something was appended: have it flushed if it must be, or tell who waits."""
         if partition.needs_flush:
             self._flusher.mark(partition)
+            if partition.in_sync is not None:
+                self.fetch_purgatory.check(partition.name)  # followers need not wait for our disk
         else:
             self._tell(partition)
 
@@ -237,6 +241,28 @@ class Broker:
         """Something was flushed or replicated: the high watermark may have moved."""
         partition.advance()
         self._tell(partition)
+
+    def told_committed(self, partition: Partition) -> None:
+        """The high watermark moved by what another broker said."""
+        self._tell(partition)
+
+    def synced(self, partition: Partition) -> Awaitable[None]:
+        """Sync a partition; done when all it has now is on the disk, or the disk failed."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._syncing.setdefault(partition.name, []).append((partition.log_end_offset, future))
+        self._flusher.mark(partition)
+        return future
+
+    def _flushed(self, partition: Partition) -> None:
+        waiting = self._syncing.pop(partition.name, None)
+        if waiting is not None:
+            still = [each for each in waiting if each[0] > partition.log.flushed_offset and partition.offline is None]
+            for offset, future in waiting:
+                if (offset, future) not in still and not future.done():
+                    future.set_result(None)
+            if still:
+                self._syncing[partition.name] = still
+        self.moved(partition)
 
     def _tell(self, partition: Partition) -> None:
         name = partition.name
@@ -323,7 +349,7 @@ class Broker:
             return
         log.error("%s: the disk failed, the partition is offline: %s", partition.name, error)
         partition.offline = error
-        self.moved(partition)
+        self._flushed(partition)
         runtime = self._runtimes.get(partition.name.topic)
         if runtime is not None:
             runtime.unload(partition.name.partition)

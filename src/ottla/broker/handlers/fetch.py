@@ -1,4 +1,4 @@
-"""Fetch: read record batches from partitions that this broker leads.
+"""Fetch: read record batches from partitions that this broker leads, or follows.
 
 The answer holds slices of files, not records (network/processor.py sends them). It is given when min_bytes can be
 read, when a partition has an error, or after max_wait_ms. max_bytes, at most fetch.max.bytes, limits the whole answer
@@ -8,6 +8,10 @@ transactions.
 
 A fetch of more than WIDE_PARTITIONS is read in stints, and while it waits only the partition that changed is looked at:
 otherwise one consumer of everything would make every append cost a look at everything.
+
+A follower names itself: it reads up to the end of the log, and by asking for an offset says that it has all before it.
+A consumer from version 11 on may be sent to a replica near it, and is served by followers up to what they know to be
+committed (KIP-392).
 
 Versions: 7 sessions, 9 leader epoch check, 12 diverging epochs, 13 topic ids, 15 replica state in a tag.
 """
@@ -23,7 +27,7 @@ from ottla.broker.long_work import LongLater, Steps, at_once
 from ottla.broker.replication.fetch_sessions import FetchKey, FetchPlan, Told, Wanted
 from ottla.broker.replication.partition import Partition
 from ottla.broker.waiting.fetch import WaitingFetch
-from ottla.errors import BrokerError, UnknownServerError, UnknownTopicId, UnknownTopicOrPartition
+from ottla.errors import BrokerError, OffsetOutOfRange, UnknownServerError, UnknownTopicId, UnknownTopicOrPartition
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -41,6 +45,8 @@ if TYPE_CHECKING:
 READ_COMMITTED = 1
 WIDE_PARTITIONS: Final = 256
 TOPIC_IDS_SINCE = 13
+PREFERRED_REPLICA_SINCE = 11
+REPLICA_STATE_SINCE = 15
 
 # What every partition gave, how many bytes that is, and whether the client must hear of it at once.
 Read: TypeAlias = tuple[list[tuple[FetchKey, PartitionData]], int, bool]
@@ -85,8 +91,14 @@ def _plan(
 
 
 def _is_follower(request: FetchRequest, context: RequestContext) -> bool:
-    replica_id = request.replica_id if context.api_version < 15 else request.replica_state.replica_id
-    return replica_id >= 0
+    return _replica(request, context)[0] >= 0
+
+
+def _replica(request: FetchRequest, context: RequestContext) -> tuple[int, int]:
+    """The follower that asks, and its registration; -1 for what is not known."""
+    if context.api_version < REPLICA_STATE_SINCE:
+        return request.replica_id, -1
+    return request.replica_state.replica_id, request.replica_state.replica_epoch
 
 
 def _wanted(broker: Broker, request: FetchRequest, context: RequestContext) -> Iterator[tuple[FetchKey, Wanted]]:
@@ -121,6 +133,8 @@ class _Attempt:
         self._context = context
         self._plan = plan
         self._read_committed = request.isolation_level == READ_COMMITTED
+        self._replica_id, self._replica_epoch = _replica(request, context) if broker.replication else (-1, -1)
+        self._is_first_look = True
         # fetch.max.bytes is for clients; how much a follower takes at a time is its own setting.
         limit_bytes = request.max_bytes if _is_follower(request, context) else broker.settings.fetch_max_bytes
         self._max_bytes = min(request.max_bytes, limit_bytes)
@@ -160,21 +174,31 @@ class _Attempt:
             is_urgent = is_urgent or _is_urgent(data)
             read.append((key, data))
             yield
+        self._is_first_look = False
         return read, size_bytes, is_urgent
 
     def _read_one(self, key: FetchKey, wanted: Wanted, limit_bytes: int, *, is_first: bool) -> PartitionData:
         try:
             partition = self._partition(key)
-            partition.check_leader(wanted.current_leader_epoch)
+            self._check(partition, wanted)
             if wanted.max_bytes < 0:
                 raise UnknownServerError(f"nobody can send {wanted.max_bytes} bytes of {partition.name}")
             diverging = _divergence(partition, wanted)
             if diverging is not None:
                 return _data(key, partition, diverging_epoch=diverging)
+            preferred = self._preferred(partition, wanted)
+            if preferred is not None:
+                return _data(key, partition, preferred_read_replica=preferred)
+            if self._replica_id >= 0 and not self._note_follower(partition, wanted):
+                return _data(key, partition)
             if limit_bytes <= 0 and not is_first:
                 return _data(key, partition)
             found = partition.read(
-                wanted.fetch_offset, limit_bytes, read_committed=self._read_committed, at_least_one_batch=is_first
+                wanted.fetch_offset,
+                limit_bytes,
+                read_committed=self._read_committed,
+                at_least_one_batch=is_first,
+                is_follower=self._replica_id >= 0,
             )
         except BrokerError as error:
             return PartitionData(
@@ -191,6 +215,37 @@ class _Attempt:
                 for one in found.aborted or ()
             ]
         return _data(key, partition, records=found.slice, aborted_transactions=aborted)
+
+    def _check(self, partition: Partition, wanted: Wanted) -> None:
+        """Raise unless who asks may be served from here."""
+        if self._replica_id < 0 and self._context.api_version >= PREFERRED_REPLICA_SINCE:
+            partition.check_replica(wanted.current_leader_epoch)
+            return
+        partition.check_leader(wanted.current_leader_epoch)
+        replication = self._broker.replication
+        if self._replica_id >= 0 and replication is not None:
+            knows_epoch = wanted.current_leader_epoch >= 0
+            replication.check_follower(partition, self._replica_id, knows_epoch=knows_epoch)
+
+    def _preferred(self, partition: Partition, wanted: Wanted) -> int | None:
+        replication = self._broker.replication
+        if self._replica_id >= 0 or replication is None or not self._request.rack_id or not partition.is_leader:
+            return None
+        return replication.preferred_replica(partition, self._request.rack_id, wanted.fetch_offset)
+
+    def _note_follower(self, partition: Partition, wanted: Wanted) -> bool:
+        """A follower has all before the offset it asks for; False when it gets nothing now."""
+        replication, log = self._broker.replication, partition.log
+        assert replication is not None, "there are no followers without it"
+        if self._is_first_look and log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset:
+            replication.follower_fetched(
+                partition,
+                self._replica_id,
+                wanted.fetch_offset,
+                log_start_offset=wanted.log_start_offset,
+                broker_epoch=self._replica_epoch,
+            )
+        return not replication.is_leader_throttled(partition, self._replica_id)
 
     def _partition(self, key: FetchKey) -> Partition:
         if self._context.api_version >= TOPIC_IDS_SINCE and not key.topic:
@@ -213,8 +268,20 @@ class _Attempt:
                 topic = FetchableTopicResponse(topic=key.topic, topic_id=key.topic_id, partitions=[])
                 topics[key.topic_id, key.topic] = topic
             topic.partitions.append(data)
-            self._broker.topic_metrics.fetched(key.topic, size_bytes)
+            if self._replica_id < 0:
+                self._broker.topic_metrics.fetched(key.topic, size_bytes)
+            elif size_bytes:
+                self._note_given(key, size_bytes)
         return FetchResponse(session_id=self._plan.session_id, responses=list(topics.values()))
+
+    def _note_given(self, key: FetchKey, size_bytes: int) -> None:
+        replication, partition = self._broker.replication, self._broker.replicas.get((key.topic, key.partition))
+        if (
+            replication is not None
+            and partition is not None
+            and replication.is_slow_leader(partition, self._replica_id)
+        ):
+            replication.gave(size_bytes)
 
 
 class _WideAttempt(_Attempt):
@@ -276,7 +343,7 @@ class _WideAttempt(_Attempt):
 
 
 def _is_urgent(data: PartitionData) -> bool:
-    return data.error_code != 0 or data.diverging_epoch.epoch >= 0
+    return data.error_code != 0 or data.diverging_epoch.epoch >= 0 or data.preferred_read_replica >= 0
 
 
 def _data(key: FetchKey, partition: Partition, **values: Any) -> PartitionData:
@@ -296,8 +363,8 @@ def _divergence(partition: Partition, wanted: Wanted) -> EpochEndOffset | None:
     if wanted.last_fetched_epoch < 0:
         return None
     end = partition.log.end_offset_for_epoch(wanted.last_fetched_epoch)
-    if end.epoch < 0 or end.end_offset < 0:
-        return None
+    if end.epoch < 0 or end.end_offset < 0 or wanted.fetch_offset < partition.log.log_start_offset:
+        raise OffsetOutOfRange(f"{partition.name} does not know where epoch {wanted.last_fetched_epoch} ends")
     if end.epoch < wanted.last_fetched_epoch or end.end_offset < wanted.fetch_offset:
         return EpochEndOffset(epoch=end.epoch, end_offset=end.end_offset)
     return None

@@ -20,12 +20,14 @@ Plain state of a partition; times are the caller's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 UNKNOWN: Final = -1
 NO_BOUND: Final = 2**63 - 1
+LONG_AGO: Final = -math.inf
 
 
 @dataclass(slots=True)
@@ -34,13 +36,13 @@ class Progress:
 
     log_end_offset: int = UNKNOWN
     log_start_offset: int = UNKNOWN
-    caught_up_ms: int = 0
-    fetched_ms: int = 0
+    caught_up_ms: float = LONG_AGO
+    fetched_ms: float = LONG_AGO
     leader_end_offset: int = UNKNOWN  # of the leader, when the follower fetched
     broker_epoch: int = UNKNOWN
 
     def fetched(
-        self, offset: int, log_start_offset: int, broker_epoch: int, leader_end_offset: int, now_ms: int
+        self, offset: int, log_start_offset: int, broker_epoch: int, leader_end_offset: int, now_ms: float
     ) -> None:
         if offset >= leader_end_offset:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
@@ -53,7 +55,7 @@ class Progress:
         self.fetched_ms = now_ms
         self.broker_epoch = broker_epoch
 
-    def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_limit_ms: int) -> bool:
+    def is_caught_up(self, leader_end_offset: int, now_ms: float, lag_limit_ms: int) -> bool:
         return self.log_end_offset == leader_end_offset or now_ms - self.caught_up_ms <= lag_limit_ms
 
 
@@ -88,7 +90,7 @@ class InSync:
         leader_epoch: int,
         partition_epoch: int,
         epoch_start_offset: int,
-        now_ms: int,
+        now_ms: float,
         broker_epoch: int = UNKNOWN,
     ) -> None:
         self._broker_id = broker_id
@@ -99,7 +101,9 @@ class InSync:
         self.isr = frozenset(isr)
         self.proposal: Proposal | None = None
         self.followers = {
-            each: Progress(caught_up_ms=now_ms if each in self.isr else 0) for each in replicas if each != broker_id
+            each: Progress(caught_up_ms=now_ms if each in self.isr else LONG_AGO)
+            for each in replicas
+            if each != broker_id
         }
         self._joining: frozenset[int] = frozenset()
         self.bound = UNKNOWN
@@ -125,7 +129,7 @@ class InSync:
         log_start_offset: int = UNKNOWN,
         broker_epoch: int = UNKNOWN,
         leader_end_offset: int,
-        now_ms: int,
+        now_ms: float,
     ) -> None:
         """A follower fetched from `offset`, which is where its log ends. KeyError when it is no replica."""
         progress = self.followers[broker_id]
@@ -133,7 +137,7 @@ class InSync:
         self._count()
 
     def look(
-        self, leader_end_offset: int, now_ms: int, *, lag_limit_ms: int, may_join: Callable[[int, int], bool]
+        self, leader_end_offset: int, now_ms: float, *, lag_limit_ms: int, may_join: Callable[[int, int], bool]
     ) -> None:
         """See who is about to join; `may_join` is asked about (broker, its epoch)."""
         self._joining = frozenset(
@@ -163,7 +167,7 @@ class InSync:
             return None
         return self._propose(self.isr | {broker_id})
 
-    def shrink(self, leader_end_offset: int, now_ms: int, lag_limit_ms: int) -> Proposal | None:
+    def shrink(self, leader_end_offset: int, now_ms: float, lag_limit_ms: int) -> Proposal | None:
         """Propose that those go who have been behind for too long."""
         if self.proposal is not None:
             return None

@@ -86,6 +86,7 @@ class ReplicaManager:
         self._partitions: dict[TopicPartition, Partition] = {}
         self.controller_epoch = 0  # of the newest controller that gave us an order
         self.broker_epoch: Callable[[], int] = lambda: NO_EPOCH  # of our registration
+        self.monotonic_ms: Callable[[], float] = lambda: 0.0  # by which followers are late
         # On the path of every record, where a plain pair is made in less time than a TopicPartition and equals it.
         self.get: Callable[[tuple[str, int]], Partition | None] = cast(Any, self._partitions.get)
 
@@ -182,7 +183,7 @@ class ReplicaManager:
             if partition is None:
                 settings = self._settings_of(image, role.name.topic)
                 partition = self._made(role, settings, now_ms)
-            partition.take_state(role.state, now_ms=now_ms, broker_epoch=self.broker_epoch())
+            partition.take_state(role.state, now_ms=self.monotonic_ms(), broker_epoch=self.broker_epoch())
         except BrokerError as error:
             log.warning("%s cannot be what the controller says: %s", role.name, error)
             return error.code

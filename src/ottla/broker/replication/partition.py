@@ -57,7 +57,7 @@ class Partition:
 
     # -- office ------------------------------------------------------------------------------------------------------
 
-    def take_state(self, state: model.Partition, *, now_ms: int = 0, broker_epoch: int = -1) -> bool:
+    def take_state(self, state: model.Partition, *, now_ms: float = 0, broker_epoch: int = -1) -> bool:
         """The cluster's newest word about this partition; True when this broker became its leader by it."""
         before = self.leader_epoch if self.is_leader else None
         self._hold(state)
@@ -73,7 +73,7 @@ class Partition:
         self.advance()
         return self.is_leader and before is None
 
-    def _first_look(self, state: model.Partition, now_ms: int, broker_epoch: int) -> InSync:
+    def _first_look(self, state: model.Partition, now_ms: float, broker_epoch: int) -> InSync:
         return InSync(
             self._broker_id,
             state.replicas,

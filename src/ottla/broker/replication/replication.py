@@ -1,10 +1,282 @@
-"""Replication between this broker and the others: what is followed, who is in sync, what the controller is told."""
+"""Replication between this broker and the others, put together: whom we follow, who follows us, what we propose.
+
+    following       one loop per leader and fetcher (num.replica.fetchers); partitions are shared out among fetchers
+    leading         followers' fetches are told by the fetch handler; the high watermark moves, and with it produces
+    in-sync sets    who caught up is proposed at once, who is late every half of replica.lag.time.max.ms
+
+Belongs to the broker's loop. The controller's orders come as Moves (manager.py).
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+from zlib import crc32
+
+from ottla.broker.replication.fetch_loop import FetchLoop, Send
+from ottla.broker.replication.fetch_plan import FetchSettings
+from ottla.broker.replication.follower import Follower, Taken
+from ottla.broker.replication.in_sync import Proposal
+from ottla.broker.replication.isr_requests import Outcome, Verdict
+from ottla.broker.replication.isr_sender import IsrSender
 from ottla.broker.replication.manager import Moves
+from ottla.broker.replication.partition import Partition
+from ottla.broker.replication.replica_log import ReplicaLog
+from ottla.broker.replication.replica_selector import View, is_rack_aware, preferred
+from ottla.broker.replication.throttle import Throttle, is_listed
+from ottla.cluster.model import NO_LEADER
+from ottla.errors import KafkaStorageError, NotLeaderOrFollower, UnknownLeaderEpoch
+from ottla.protocol.messages.alter_partition import AlterPartitionRequest
+from ottla.values import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+log = logging.getLogger(__name__)
+
+# Since which inter.broker.protocol.version leaders are sure to speak a version of Fetch.
+FETCH_VERSIONS: Final = (((3, 9), 17), ((3, 7), 16), ((3, 5), 15), ((3, 1), 13), ((2, 7), 12))
+OLDEST_FETCH_VERSION: Final = 11
+
+
+def fetch_version(protocol_version: str) -> int:
+    """The version of Fetch that goes with an inter.broker.protocol.version, such as 3.9-IV0."""
+    major, minor = protocol_version.split("-")[0].split(".")[:2]
+    spoken = (int(major), int(minor))
+    return next((version for since, version in FETCH_VERSIONS if spoken >= since), OLDEST_FETCH_VERSION)
 
 
 class Replication:
+    def __init__(
+        self, broker: Broker, sends: Sequence[Send], ask_controller: Callable[[AlterPartitionRequest], Awaitable[Any]]
+    ) -> None:
+        """`sends` are ways to other brokers that nobody else uses, one per fetcher: a fetch holds up what is behind."""
+        settings = broker.settings
+        self._broker = broker
+        self._sends = sends
+        self._loops: dict[tuple[int, int], FetchLoop] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self._sender = IsrSender(
+            broker.id, ask_controller, broker_epoch=broker.replicas.broker_epoch, clock=broker.clock, told=self._settled
+        )
+        window = settings.replication_quota_window_num, settings.replication_quota_window_size_seconds * 1000
+        self._given = Throttle(samples=window[0], sample_ms=window[1])
+        self._fetched = Throttle(samples=window[0], sample_ms=window[1])
+        self.is_rack_aware = is_rack_aware(settings.replica_selector_class)
+        self._looking: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._looking = asyncio.get_running_loop().create_task(self._look_again_and_again(), name="late followers")
+
+    async def stop(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+        await self._sender.stop()
+        for loop in list(self._loops.values()):
+            await loop.stop()
+        self._loops.clear()
+        await asyncio.gather(*self._closing, return_exceptions=True)
+
+    # -- following ---------------------------------------------------------------------------------------------------
+
     def take(self, moves: Moves) -> None:
-        raise NotImplementedError
+        """Partitions came, went, or have another leader."""
+        names = [*moves.removed, *moves.stopped, *(each.name for each in (*moves.new_leaders, *moves.followers))]
+        for name in names:
+            self._forget(name)
+        for partition in moves.followers:
+            self._sender.forget(partition.name, partition.topic_id)
+            if partition.leader_id not in (NO_LEADER, self._broker.id):
+                self._follow(partition)
+        self._drop_idle()
+
+    def _forget(self, name: TopicPartition) -> None:
+        for loop in self._loops.values():
+            loop.follower.forget(name)
+
+    def _follow(self, partition: Partition) -> None:
+        fetcher = crc32(f"{partition.name}".encode()) % len(self._sends)
+        key = partition.leader_id, fetcher
+        loop = self._loops.get(key) or self._new_loop(*key)
+        replica = ReplicaLog(partition, self._broker.replicas, self._broker.clock.now_ms)
+        loop.follower.follow(replica, partition.leader_epoch)
+        loop.wake()
+
+    def _new_loop(self, leader_id: int, fetcher: int) -> FetchLoop:
+        settings = self._fetch_settings()
+        made = self._loops[leader_id, fetcher] = FetchLoop(
+            leader_id,
+            Follower(settings, broker_epoch=self._broker.replicas.broker_epoch),
+            self._sends[fetcher],
+            settings=settings,
+            timeout_ms=self._broker.settings.replica_socket_timeout_ms,
+            clock=self._broker.clock,
+            is_throttled=self._is_follower_throttled,
+            took=self._took,
+        )
+        return made
+
+    def _fetch_settings(self) -> FetchSettings:
+        settings = self._broker.settings
+        return FetchSettings(
+            broker_id=self._broker.id,
+            wait_max_ms=settings.replica_fetch_wait_max_ms,
+            min_bytes=settings.replica_fetch_min_bytes,
+            response_max_bytes=settings.replica_fetch_response_max_bytes,
+            partition_max_bytes=settings.replica_fetch_max_bytes,
+            backoff_ms=settings.replica_fetch_backoff_ms,
+            version=fetch_version(settings.inter_broker_protocol_version),
+        )
+
+    def _drop_idle(self) -> None:
+        for key, loop in list(self._loops.items()):
+            if not len(loop.follower):
+                del self._loops[key]
+                task = asyncio.get_running_loop().create_task(loop.stop())
+                self._closing.add(task)
+                task.add_done_callback(self._closing.discard)
+
+    async def _took(self, taken: Taken) -> None:
+        """Records of a leader are in our logs."""
+        partitions = [self._broker.replicas.get(name) for name in taken.appended]
+        now_ms = self._broker.clock.monotonic_ms()
+        for name, size_bytes in taken.size_bytes.items():
+            if self._is_slow_follower(name):
+                self._fetched.record(size_bytes, now_ms)
+        for name, error in taken.failed:
+            partition = self._broker.replicas.get(name)
+            if partition is not None and isinstance(error, KafkaStorageError):
+                self._broker.take_offline(partition, error)
+        for name in taken.committed:
+            partition = self._broker.replicas.get(name)
+            if partition is not None:
+                self._broker.told_committed(partition)
+        unsynced = [self._broker.synced(each) for each in partitions if each is not None and each.needs_flush]
+        if unsynced:
+            await asyncio.gather(*unsynced)
+
+    def lag(self, name: TopicPartition) -> int | None:
+        """How many records this broker is behind the leader of a partition; None when it does not know."""
+        return next((loop.follower.lag(name) for loop in self._loops.values() if name in loop.follower), None)
+
+    # -- throttles ---------------------------------------------------------------------------------------------------
+
+    def _is_slow_follower(self, name: TopicPartition) -> bool:
+        partition = self._broker.replicas.get(name)
+        listed = () if partition is None else partition.log.settings.follower_replication_throttled_replicas
+        return bool(listed) and is_listed(name, self._broker.id, listed)
+
+    def _is_follower_throttled(self, name: TopicPartition, is_in_step: bool) -> bool:
+        if is_in_step or not self._is_slow_follower(name):
+            return False
+        limit = self._broker.settings.follower_replication_throttled_rate
+        return self._fetched.is_exceeded(limit, self._broker.clock.monotonic_ms())
+
+    def is_leader_throttled(self, partition: Partition, replica_id: int) -> bool:
+        """Whether this follower gets nothing of this partition now."""
+        if not self.is_slow_leader(partition, replica_id):
+            return False
+        limit = self._broker.settings.leader_replication_throttled_rate
+        return self._given.is_exceeded(limit, self._broker.clock.monotonic_ms())
+
+    def is_slow_leader(self, partition: Partition, replica_id: int) -> bool:
+        listed = partition.log.settings.leader_replication_throttled_replicas
+        if not listed or not is_listed(partition.name, self._broker.id, listed):
+            return False
+        return partition.in_sync is not None and replica_id not in partition.in_sync.isr
+
+    def gave(self, size_bytes: int) -> None:
+        """So much was given to followers that are slowed down."""
+        self._given.record(size_bytes, self._broker.clock.monotonic_ms())
+
+    # -- leading -----------------------------------------------------------------------------------------------------
+
+    def follower_fetched(
+        self, partition: Partition, replica_id: int, offset: int, *, log_start_offset: int, broker_epoch: int
+    ) -> None:
+        """A follower has everything before `offset`."""
+        in_sync = partition.in_sync
+        if in_sync is None or replica_id not in in_sync.followers:
+            return
+        now_ms = self._broker.clock.monotonic_ms()
+        end = partition.log_end_offset
+        in_sync.fetched(
+            replica_id,
+            offset,
+            log_start_offset=log_start_offset,
+            broker_epoch=broker_epoch,
+            leader_end_offset=end,
+            now_ms=now_ms,
+        )
+        if replica_id not in in_sync.isr:
+            in_sync.look(end, now_ms, lag_limit_ms=self._lag_limit_ms, may_join=self._may_join)
+            self._propose(partition, in_sync.expand(replica_id, partition.high_watermark, self._may_join))
+        if partition.advance():
+            self._broker.told_committed(partition)
+
+    def check_follower(self, partition: Partition, replica_id: int, *, knows_epoch: bool) -> None:
+        """Raise unless this broker is one of the partition's replicas, as far as the leader knows."""
+        if partition.in_sync is not None and replica_id in partition.in_sync.followers:
+            return
+        said = f"broker {replica_id} is not among the replicas of {partition.name} in this epoch"
+        raise UnknownLeaderEpoch(said) if knows_epoch else NotLeaderOrFollower(said)
+
+    def preferred_replica(self, partition: Partition, rack: str, offset: int) -> int | None:
+        """Where a consumer should read instead of here; None for here."""
+        in_sync, brokers = partition.in_sync, self._broker.image.brokers
+        if not self.is_rack_aware or in_sync is None:
+            return None
+        me = brokers.get(self._broker.id)
+        views = [
+            View(broker_id, brokers[broker_id].rack, each.log_start_offset, each.log_end_offset, each.caught_up_ms)
+            for broker_id, each in in_sync.followers.items()
+            if broker_id in in_sync.isr and broker_id in brokers
+        ]
+        return preferred(rack, offset, me.rack if me is not None else None, views)
+
+    @property
+    def _lag_limit_ms(self) -> int:
+        return self._broker.settings.replica_lag_time_max_ms
+
+    def _may_join(self, broker_id: int, broker_epoch: int) -> bool:
+        known = self._broker.image.brokers.get(broker_id)
+        if known is None or not known.is_active:
+            return False
+        return broker_epoch == -1 or known.epoch == -1 or broker_epoch == known.epoch
+
+    def _propose(self, partition: Partition, proposal: Proposal | None) -> None:
+        if proposal is None or partition.in_sync is None:
+            return
+        log.info("%s: in sync should be %s", partition.name, sorted(proposal.isr))
+        if not self._sender.submit(partition.name, partition.topic_id, proposal):
+            partition.in_sync.withdraw()
+
+    def _settled(self, outcome: Outcome) -> None:
+        partition = self._broker.replicas.get(outcome.name)
+        if partition is None or partition.in_sync is None or partition.in_sync.proposal is not outcome.proposal:
+            return
+        if outcome.verdict is Verdict.SETTLED:
+            partition.settle(outcome.proposal, outcome.isr, outcome.leader_epoch, outcome.partition_epoch)
+        elif outcome.verdict is Verdict.WITHDRAWN:
+            partition.in_sync.withdraw()
+        self._broker.moved(partition)
+
+    async def _look_again_and_again(self) -> None:
+        while True:
+            await self._broker.clock.sleep(max(1.0, self._lag_limit_ms / 2))
+            for partition in list(self._broker.replicas):
+                if partition.in_sync is not None:
+                    self._look(partition)
+            await asyncio.sleep(0)
+
+    def _look(self, partition: Partition) -> None:
+        in_sync = partition.in_sync
+        assert in_sync is not None, "only leaders with followers are looked at"
+        now_ms, end = self._broker.clock.monotonic_ms(), partition.log_end_offset
+        self._propose(partition, in_sync.shrink(end, now_ms, self._lag_limit_ms))
+        in_sync.look(end, now_ms, lag_limit_ms=self._lag_limit_ms, may_join=self._may_join)
+        if partition.advance():
+            self._broker.told_committed(partition)

@@ -1,0 +1,106 @@
+"""The loop that follows one leader over one connection: ask, wait, take the answer, ask again.
+
+All decisions are follower.py's; here they meet the network and time. One question is under way at a time: a fetch waits
+at the leader until there is something, so the next one leaves as soon as the last has brought it. What must be on our
+disk before the leader may count us (durability `durable`) is synced before the next question says that we have it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from ottla.broker.replication.fetch_plan import FetchSettings
+from ottla.broker.replication.follower import Follower, Question, Taken
+from ottla.clock import Clock
+from ottla.errors import OttlaError
+from ottla.protocol.messages.fetch import FetchRequest
+from ottla.values import TopicPartition
+
+log = logging.getLogger(__name__)
+
+
+class Send(Protocol):
+    """inter_broker.InterBroker.send"""
+
+    def __call__(
+        self, broker_id: int, request: Any, *, timeout_ms: float, at_most: int | None = None
+    ) -> Awaitable[Any]: ...
+
+
+class FetchLoop:
+    """`took` is told what every answer brought, and waits for what must be synced."""
+
+    def __init__(
+        self,
+        leader_id: int,
+        follower: Follower,
+        send: Send,
+        *,
+        settings: FetchSettings,
+        timeout_ms: float,
+        clock: Clock,
+        is_throttled: Callable[[TopicPartition, bool], bool],
+        took: Callable[[Taken], Awaitable[None]],
+    ) -> None:
+        self.leader_id = leader_id
+        self.follower = follower
+        self._send = send
+        self._settings = settings
+        self._timeout_ms = timeout_ms
+        self._clock = clock
+        self._is_throttled = is_throttled
+        self._took = took
+        self._wakes = asyncio.Event()
+        self._is_reached = True
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"follow broker {leader_id}")
+
+    def wake(self) -> None:
+        """There is something new to follow."""
+        self._wakes.set()
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            self._wakes.clear()
+            question = self.follower.next_question(self._clock.monotonic_ms(), self._is_throttled)
+            if question is None:
+                await self._rest()
+                continue
+            try:
+                await self._ask(question)
+            except OttlaError as error:
+                self._not_reached(error)
+            except Exception:
+                log.exception("following broker %d failed; it is tried again", self.leader_id)
+                self.follower.failed(self._clock.monotonic_ms())
+
+    async def _ask(self, question: Question) -> None:
+        at_most = self._settings.version if isinstance(question, FetchRequest) else None
+        response = await self._send(self.leader_id, question, timeout_ms=self._timeout_ms, at_most=at_most)
+        self._is_reached = True
+        await self._took(self.follower.take(response, self._clock.monotonic_ms()))
+
+    def _not_reached(self, error: OttlaError) -> None:
+        if self._is_reached:
+            log.warning("broker %d cannot be followed: %s", self.leader_id, error)
+        self._is_reached = False
+        self.follower.failed(self._clock.monotonic_ms())
+
+    async def _rest(self) -> None:
+        """Until something is new, or has rested; a throttled partition is looked at again after the back-off."""
+        now_ms = self._clock.monotonic_ms()
+        due_ms = self.follower.next_due_ms(now_ms)
+        wait_ms = self._settings.backoff_ms if due_ms is None else due_ms - now_ms
+        waker = asyncio.ensure_future(self._wakes.wait())
+        timer = asyncio.ensure_future(self._clock.sleep(max(wait_ms, 1)))
+        try:
+            await asyncio.wait((waker, timer), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waker.cancel()
+            timer.cancel()

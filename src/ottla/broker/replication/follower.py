@@ -1,0 +1,383 @@
+"""Following one leader: what to ask it next, and what its answers mean for the logs that follow it.
+
+    TRUNCATING      we do not know yet where our log and the leader's went apart: ask for the end of our last epoch
+    FETCHING        ask for what comes behind our log; the answer may still say that they went apart (KIP-595)
+    SEEKING_END     our offset is out of the leader's range: ask where its log ends
+    SEEKING_START   and, if it ends behind ours, where it starts
+    FAILED          nothing is asked until the controller says something new about the partition
+
+1. A partition is followed in one leader epoch. An answer to a question that was asked in another epoch, or from another
+   offset, is thrown away.
+2. A log is only cut by the leader's word: at the end of an epoch that both have, at the end of a leader whose log is
+   shorter than ours, or altogether when the leader begins behind our end.
+3. An error of one partition rests that partition for the back-off time, and no other. A leader that fenced us, a disk
+   that failed and records that cannot be right make it FAILED.
+4. Everything the leader has told is used: records, what is committed, where its log starts.
+
+Plain state: questions leave as messages, answers are told, time is told.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import Final, NamedTuple, Protocol
+
+from ottla.broker.replication.fetch_plan import FetchSettings, FollowerSession, Position
+from ottla.broker.replication.truncation import where_to_cut
+from ottla.errors import (
+    CorruptMessage,
+    FencedLeaderEpoch,
+    OffsetOutOfRange,
+    OttlaError,
+)
+from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ottla.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from ottla.storage.files import Buffer
+from ottla.storage.leader_epochs import EpochEnd
+from ottla.values import ZERO_UUID, TopicPartition
+
+log = logging.getLogger(__name__)
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+NO_EPOCH: Final = -1
+
+
+class Replica(Protocol):
+    """A log that follows."""
+
+    @property
+    def name(self) -> TopicPartition: ...
+    @property
+    def topic_id(self) -> bytes: ...
+    @property
+    def log_start_offset(self) -> int: ...
+    @property
+    def log_end_offset(self) -> int: ...
+    @property
+    def high_watermark(self) -> int: ...
+    @property
+    def latest_epoch(self) -> int:
+        """The epoch of the last record; -1 when none is known."""
+
+    def end_of_epoch(self, epoch: int) -> EpochEnd: ...
+    def append(self, records: Buffer, leader_epoch: int) -> bool:
+        """Append what the leader sent; whether there was anything to append."""
+
+    def truncate_to(self, offset: int) -> None: ...
+    def restart_at(self, offset: int) -> None:
+        """Forget all records and begin at that offset."""
+
+    def take_leader_offsets(self, high_watermark: int, log_start_offset: int) -> bool:
+        """Whether that moved our high watermark."""
+
+
+class Phase(Enum):
+    TRUNCATING = "truncating"
+    FETCHING = "fetching"
+    SEEKING_END = "seeking end"
+    SEEKING_START = "seeking start"
+    FAILED = "failed"
+
+
+MOVES: Final[dict[Phase, frozenset[Phase]]] = {
+    Phase.TRUNCATING: frozenset({Phase.FETCHING, Phase.FAILED}),
+    Phase.FETCHING: frozenset({Phase.SEEKING_END, Phase.FAILED}),
+    Phase.SEEKING_END: frozenset({Phase.SEEKING_START, Phase.FETCHING, Phase.TRUNCATING, Phase.FAILED}),
+    Phase.SEEKING_START: frozenset({Phase.FETCHING, Phase.TRUNCATING, Phase.FAILED}),
+    Phase.FAILED: frozenset(),
+}
+
+
+@dataclass(slots=True)
+class Followed:
+    """One partition on its way after its leader."""
+
+    replica: Replica
+    leader_epoch: int
+    phase: Phase
+    rests_until_ms: float = 0.0
+    lag: int | None = None  # how many records the leader had more, when it was last heard; None before that
+
+    def move(self, phase: Phase) -> None:
+        if phase not in MOVES[self.phase]:
+            raise ValueError(f"{self.replica.name} cannot go from {self.phase} to {phase}")
+        self.phase = phase
+
+
+class Taken(NamedTuple):
+    """What an answer brought."""
+
+    appended: list[TopicPartition]
+    committed: list[TopicPartition]  # their high watermarks moved
+    failed: list[tuple[TopicPartition, OttlaError]]
+    size_bytes: dict[TopicPartition, int]
+
+
+Question = OffsetForLeaderEpochRequest | ListOffsetsRequest | FetchRequest
+
+
+class Follower:
+    """The partitions that follow one leader over one connection."""
+
+    def __init__(self, settings: FetchSettings, *, broker_epoch: Callable[[], int]) -> None:
+        self._settings = settings
+        self._broker_epoch = broker_epoch
+        self._followed: dict[TopicPartition, Followed] = {}
+        self._session = FollowerSession(settings)
+        self._asked: dict[TopicPartition, tuple[int, int]] = {}  # leader epoch, offset
+        self._asked_for = LATEST
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._followed
+
+    def phase(self, name: TopicPartition) -> Phase | None:
+        found = self._followed.get(name)
+        return None if found is None else found.phase
+
+    def lag(self, name: TopicPartition) -> int | None:
+        """How far we are behind, as far as we know."""
+        found = self._followed.get(name)
+        return None if found is None else found.lag
+
+    def follow(self, replica: Replica, leader_epoch: int) -> None:
+        """Follow a partition; in the same epoch that it is followed in already, nothing changes."""
+        known = self._followed.get(replica.name)
+        if known is not None and known.leader_epoch == leader_epoch and known.phase is not Phase.FAILED:
+            return
+        self._followed[replica.name] = Followed(replica, leader_epoch, self._first_phase(replica))
+
+    def _first_phase(self, replica: Replica) -> Phase:
+        """Who has no epoch to name can only be cut at its high watermark; so does everybody before version 12."""
+        can_name = self._settings.truncates_on_fetch and replica.latest_epoch != NO_EPOCH
+        return Phase.FETCHING if can_name or replica.log_end_offset == replica.log_start_offset else Phase.TRUNCATING
+
+    def forget(self, name: TopicPartition) -> None:
+        self._followed.pop(name, None)
+
+    # -- questions ---------------------------------------------------------------------------------------------------
+
+    def next_question(self, now_ms: float, is_throttled: Callable[[TopicPartition, bool], bool]) -> Question | None:
+        """What to ask now; None when there is nothing before `next_due_ms`.
+
+        `is_throttled` is asked about (partition, whether it is in step with its leader)."""
+        awake = [each for each in self._followed.values() if each.rests_until_ms <= now_ms]
+        for phase, ask in (
+            (Phase.TRUNCATING, self._ask_epochs),
+            (Phase.SEEKING_END, self._ask_end),
+            (Phase.SEEKING_START, self._ask_start),
+        ):
+            chosen = [each for each in awake if each.phase is phase]
+            if chosen:
+                self._remember(chosen)
+                return ask(chosen)
+        fetching = [
+            each
+            for each in awake
+            if each.phase is Phase.FETCHING and not is_throttled(each.replica.name, each.lag == 0)
+        ]
+        if not fetching:
+            return None
+        self._remember(fetching)
+        wanted = {each.replica.name: self._position(each) for each in fetching}
+        return self._session.request(wanted, self._broker_epoch())
+
+    def next_due_ms(self, now_ms: float) -> float | None:
+        """When a partition has rested enough; None when nothing rests."""
+        resting = [each.rests_until_ms for each in self._followed.values() if each.phase is not Phase.FAILED]
+        return min((at for at in resting if at > now_ms), default=None)
+
+    def _remember(self, chosen: list[Followed]) -> None:
+        self._asked = {each.replica.name: (each.leader_epoch, each.replica.log_end_offset) for each in chosen}
+
+    def _position(self, each: Followed) -> Position:
+        replica = each.replica
+        epoch = replica.latest_epoch if self._settings.truncates_on_fetch else NO_EPOCH
+        return Position(replica.topic_id, each.leader_epoch, replica.log_end_offset, epoch, replica.log_start_offset)
+
+    def _ask_epochs(self, chosen: list[Followed]) -> OffsetForLeaderEpochRequest:
+        topics: dict[str, OffsetForLeaderTopic] = {}
+        for each in chosen:
+            name = each.replica.name
+            topic = topics.setdefault(name.topic, OffsetForLeaderTopic(topic=name.topic, partitions=[]))
+            topic.partitions.append(
+                OffsetForLeaderPartition(
+                    partition=name.partition,
+                    current_leader_epoch=each.leader_epoch,
+                    leader_epoch=each.replica.latest_epoch,
+                )
+            )
+        return OffsetForLeaderEpochRequest(replica_id=self._settings.broker_id, topics=list(topics.values()))
+
+    def _ask_end(self, chosen: list[Followed]) -> ListOffsetsRequest:
+        return self._ask_offsets(chosen, LATEST)
+
+    def _ask_start(self, chosen: list[Followed]) -> ListOffsetsRequest:
+        return self._ask_offsets(chosen, EARLIEST)
+
+    def _ask_offsets(self, chosen: list[Followed], timestamp: int) -> ListOffsetsRequest:
+        topics: dict[str, ListOffsetsTopic] = {}
+        for each in chosen:
+            name = each.replica.name
+            topic = topics.setdefault(name.topic, ListOffsetsTopic(name=name.topic, partitions=[]))
+            topic.partitions.append(
+                ListOffsetsPartition(
+                    partition_index=name.partition, current_leader_epoch=each.leader_epoch, timestamp=timestamp
+                )
+            )
+        self._asked_for = timestamp
+        return ListOffsetsRequest(replica_id=self._settings.broker_id, topics=list(topics.values()))
+
+    # -- answers -----------------------------------------------------------------------------------------------------
+
+    def failed(self, now_ms: float) -> None:
+        """There was no answer: all that was asked about rests."""
+        self._session.failed()
+        for name in self._asked:
+            self._rest(self._followed.get(name), now_ms)
+        self._asked = {}
+
+    def take(
+        self, response: FetchResponse | ListOffsetsResponse | OffsetForLeaderEpochResponse, now_ms: float
+    ) -> Taken:
+        taken = Taken([], [], [], {})
+        asked, self._asked = self._asked, {}
+        if isinstance(response, FetchResponse):
+            self._session.answered(response.session_id, response.error_code)
+            answers = self._fetched(response, taken, now_ms)
+        elif isinstance(response, ListOffsetsResponse):
+            answers = self._offsets(response, now_ms)
+        else:
+            answers = self._epoch_ends(response, now_ms)
+        for name, act in answers:
+            each = self._followed.get(name)
+            if each is None or asked.get(name) != (each.leader_epoch, each.replica.log_end_offset):
+                continue
+            try:
+                act(each)
+            except CorruptMessage as error:
+                log.error("%s: the leader sent records that are damaged: %s", name, error)
+                self._rest(each, now_ms)
+            except OttlaError as error:
+                log.error("%s cannot follow its leader any more: %s", name, error)
+                each.move(Phase.FAILED)
+                taken.failed.append((name, error))
+        return taken
+
+    def _fetched(
+        self, response: FetchResponse, taken: Taken, now_ms: float
+    ) -> Iterator[tuple[TopicPartition, Callable[[Followed], None]]]:
+        names = {each.replica.topic_id: name.topic for name, each in self._followed.items()}
+        for topic in response.responses:
+            topic_name = names.get(topic.topic_id) if topic.topic_id != ZERO_UUID else topic.topic
+            if topic_name is None:
+                continue  # not followed any more
+            for data in topic.partitions:
+                name = TopicPartition(topic_name, data.partition_index)
+                yield name, partial(self._take_data, data=data, taken=taken, now_ms=now_ms)
+
+    def _take_data(self, each: Followed, data: PartitionData, taken: Taken, now_ms: float) -> None:
+        if each.phase is not Phase.FETCHING:
+            return
+        if data.error_code:
+            self._refused(each, data.error_code, now_ms)
+            return
+        replica = each.replica
+        if data.diverging_epoch.epoch >= 0:
+            self._cut(each, EpochEnd(data.diverging_epoch.epoch, data.diverging_epoch.end_offset))
+            return
+        if data.records and replica.append(data.records, each.leader_epoch):
+            taken.appended.append(replica.name)
+            taken.size_bytes[replica.name] = len(data.records)
+        each.lag = max(0, data.high_watermark - replica.log_end_offset)
+        if replica.take_leader_offsets(data.high_watermark, data.log_start_offset):
+            taken.committed.append(replica.name)
+
+    def _refused(self, each: Followed, error_code: int, now_ms: float) -> None:
+        if error_code == OffsetOutOfRange.code and each.phase is Phase.FETCHING:
+            each.move(Phase.SEEKING_END)
+        elif error_code == FencedLeaderEpoch.code:
+            each.move(Phase.FAILED)  # the controller is about to tell us of a newer leader
+        else:
+            self._rest(each, now_ms)
+
+    def _cut(self, each: Followed, leaders: EpochEnd) -> bool:
+        replica = each.replica
+        cut = where_to_cut(leaders, replica, fallback=replica.high_watermark)
+        if cut.offset < replica.high_watermark:
+            log.warning(
+                "%s is cut at %d, below its high watermark %d: its leader does not have what was committed",
+                replica.name,
+                cut.offset,
+                replica.high_watermark,
+            )
+        replica.truncate_to(cut.offset)
+        return cut.is_complete
+
+    def _epoch_ends(
+        self, response: OffsetForLeaderEpochResponse, now_ms: float
+    ) -> Iterator[tuple[TopicPartition, Callable[[Followed], None]]]:
+        for topic in response.topics:
+            for found in topic.partitions:
+                name = TopicPartition(topic.topic, found.partition)
+                yield name, partial(self._take_epoch_end, found=found, now_ms=now_ms)
+
+    def _take_epoch_end(self, each: Followed, found: EpochEndOffset, now_ms: float) -> None:
+        if found.error_code:
+            self._refused(each, found.error_code, now_ms)
+        elif self._cut(each, EpochEnd(found.leader_epoch, found.end_offset)):
+            each.move(Phase.FETCHING)
+
+    def _offsets(
+        self, response: ListOffsetsResponse, now_ms: float
+    ) -> Iterator[tuple[TopicPartition, Callable[[Followed], None]]]:
+        for topic in response.topics:
+            for found in topic.partitions:
+                name = TopicPartition(topic.name, found.partition_index)
+                yield name, partial(self._take_offset, found=found, now_ms=now_ms)
+
+    def _take_offset(self, each: Followed, found: ListOffsetsPartitionResponse, now_ms: float) -> None:
+        if found.error_code:
+            self._refused(each, found.error_code, now_ms)
+        elif self._asked_for == LATEST:
+            self._take_end(each, found.offset)
+        else:
+            self._take_start(each, found.offset)
+
+    def _take_end(self, each: Followed, leader_end: int) -> None:
+        """The leader has less than we: an unclean election, and its log is what counts. Or it begins behind us."""
+        if leader_end < each.replica.log_end_offset:
+            log.warning("%s is cut at the leader's end %d", each.replica.name, leader_end)
+            each.replica.truncate_to(leader_end)
+            each.move(self._first_phase(each.replica))
+        else:
+            each.move(Phase.SEEKING_START)
+
+    def _take_start(self, each: Followed, leader_start: int) -> None:
+        if leader_start > each.replica.log_end_offset:
+            each.replica.restart_at(leader_start)
+        each.move(self._first_phase(each.replica))
+
+    def _rest(self, each: Followed | None, now_ms: float) -> None:
+        if each is not None:
+            each.rests_until_ms = now_ms + self._settings.backoff_ms

@@ -1,0 +1,74 @@
+"""Brings proposals of in-sync sets to the controller, one request at a time, and tells what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ottla.broker.replication.in_sync import Proposal
+from ottla.broker.replication.isr_requests import RETRY_MS, IsrRequests, Outcome
+from ottla.clock import Clock
+from ottla.errors import OttlaError
+from ottla.protocol.messages.alter_partition import AlterPartitionRequest
+from ottla.values import TopicPartition
+
+log = logging.getLogger(__name__)
+
+
+class IsrSender:
+    """`ask_controller` finds the controller at every request, so that a new one is asked after the old one."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        ask_controller: Callable[[AlterPartitionRequest], Awaitable[Any]],
+        *,
+        broker_epoch: Callable[[], int],
+        clock: Clock,
+        told: Callable[[Outcome], None],
+    ) -> None:
+        self._requests = IsrRequests(broker_id)
+        self._ask_controller = ask_controller
+        self._broker_epoch = broker_epoch
+        self._clock = clock
+        self._told = told
+        self._task: asyncio.Task[None] | None = None
+
+    def submit(self, name: TopicPartition, topic_id: bytes, proposal: Proposal) -> bool:
+        """False when an earlier proposal for the partition is still on its way."""
+        taken = self._requests.submit(name, topic_id, proposal)
+        if taken and self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="in-sync sets")
+        return taken
+
+    def forget(self, name: TopicPartition, topic_id: bytes) -> None:
+        self._requests.forget(name, topic_id)
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        try:
+            while (request := self._requests.request(self._broker_epoch())) is not None:
+                if not await self._ask(request):
+                    await self._clock.sleep(RETRY_MS)
+        finally:
+            self._task = None
+
+    async def _ask(self, request: AlterPartitionRequest) -> bool:
+        """Whether all of it was answered for good."""
+        asked = sum(len(topic.partitions) for topic in request.topics)
+        try:
+            response = await self._ask_controller(request)
+        except OttlaError as error:
+            log.info("the controller could not be told of in-sync sets: %s", error)
+            self._requests.failed()
+            return False
+        outcomes = self._requests.answered(response)
+        for outcome in outcomes:
+            self._told(outcome)
+        return len(outcomes) == asked
