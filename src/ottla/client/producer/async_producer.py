@@ -28,9 +28,10 @@ from ottla.client.loop import ForkedClient
 from ottla.client.metadata import PartitionInfo
 from ottla.client.producer.append_choice import AsyncHotPath, ProducerBatch, SendFuture, TopicState
 from ottla.client.producer.buffer_pool import Place
-from ottla.client.producer.core import Prepared, ProducerCore, pair_of, record_of
+from ottla.client.producer.core import ProducerCore
 from ottla.client.producer.futures import ManyFuture, Run
 from ottla.client.producer.inspection import Inspection, inspected
+from ottla.client.producer.intake import Prepared, pair_of, record_of
 from ottla.client.producer.producer import CLOSE_LIMIT_S, EXIT_LIMIT_S, NETWORK_CLOSE_MS
 from ottla.client.producer.settings import ProducerSettings
 from ottla.client.producer.values import BufferExhausted, HeaderItems, ProducerRecord, RecordMetadata
@@ -92,14 +93,14 @@ class AsyncProducer(AsyncHotPath):
         record = record_of(topic, value, key, partition, timestamp_ms, headers)
         await self._usable(record.topic)
         deadline = time.monotonic() + self.settings.max_block_ms / 1000
-        record, span = core.begin(record)
+        record, span = core.intake.begin(record)
         try:
             state = await self._state_of(record.topic, record.partition, deadline)
             future = await self._put(state, core.prepare(record, state), record.timestamp_ms, deadline)
         except OttlaError as error:
-            core.refused(error, span)
+            core.intake.refused(error, span)
             raise
-        core.watch(future, on_delivery, span)
+        core.intake.watch(future, on_delivery, span)
         return future if wants_future else None
 
     async def send_and_wait(self, topic: str | ProducerRecord, value: Any = None, **record: Any) -> RecordMetadata:
@@ -130,7 +131,8 @@ class AsyncProducer(AsyncHotPath):
         await self._usable(topic)
         deadline = time.monotonic() + self.settings.max_block_ms / 1000
         state = await self._state_of(topic, partition, deadline)
-        many = self._core.prepare_many(topic, values, headers, partition, timestamp_ms)
+        now_ms = self._core.clock.now_ms() if timestamp_ms is None else timestamp_ms
+        many = self._core.intake.prepare_many(topic, values, headers, partition, now_ms)
         runs: list[Run] = []
         if many is None:  # something of the user's must see each record
             for key, value in map(pair_of, values):
@@ -138,7 +140,7 @@ class AsyncProducer(AsyncHotPath):
                     topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
                 )
                 runs.append(future.as_run())
-            return ManyFuture(runs, timestamp_ms or self._core.clock.now_ms())
+            return ManyFuture(runs, now_ms)
         index = 0
         while (index := many.put(state, index, runs)) < len(many.items):
             await self._make_room_for(state, many.key_of(index), partition, many.needed_bytes(index), deadline)
@@ -221,7 +223,7 @@ class AsyncProducer(AsyncHotPath):
             await asyncio.wait_for(self._wait_for_all(), left)
             return
         try:
-            await self._core.abort(timeout_ms=left * 1000)
+            await self._core.calls.abort(timeout_ms=left * 1000)
         except OttlaError as error:
             log.warning("the open transaction could not be aborted; the coordinator will do it: %s", error)
 
@@ -249,12 +251,12 @@ class AsyncProducer(AsyncHotPath):
     async def init_transactions(self, timeout: float | None = None) -> None:
         """Get the producer's identity, ending what a predecessor with this transactional.id left open."""
         await self.start()
-        await self._core.init_transactions(timeout_ms=self._limit_ms(timeout))
+        await self._core.calls.init_transactions(timeout_ms=self._limit_ms(timeout))
 
     async def begin_transaction(self) -> None:
         """From here on, what is sent counts only if commit_transaction() succeeds."""
         await self.start()
-        await self._core.begin_transaction()
+        await self._core.calls.begin()
 
     async def send_offsets_to_transaction(
         self,
@@ -264,19 +266,19 @@ class AsyncProducer(AsyncHotPath):
     ) -> None:
         """Commit these positions of a consumer group with the transaction."""
         await self.start()
-        await self._core.send_offsets(offsets, group_metadata, self._limit_ms(timeout))
+        await self._core.calls.send_offsets(offsets, group_metadata, self._limit_ms(timeout))
 
     async def commit_transaction(self, timeout: float | None = None) -> None:
         """Wait for all records and make them count. After an error: abort, or close if the error says so."""
         await self.start()
         self.is_hot = False
-        await self._core.commit(timeout_ms=self._limit_ms(timeout))
+        await self._core.calls.commit(timeout_ms=self._limit_ms(timeout))
 
     async def abort_transaction(self, timeout: float | None = None) -> None:
         """Make sure that nothing of the transaction counts."""
         await self.start()
         self.is_hot = False
-        await self._core.abort(timeout_ms=self._limit_ms(timeout))
+        await self._core.calls.abort(timeout_ms=self._limit_ms(timeout))
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:

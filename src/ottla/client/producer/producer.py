@@ -31,9 +31,10 @@ from ottla.client.loop import BackgroundLoop
 from ottla.client.metadata import PartitionInfo
 from ottla.client.producer.append_choice import HotPath, ProducerBatch, SendFuture, TopicState
 from ottla.client.producer.buffer_pool import Place
-from ottla.client.producer.core import Prepared, ProducerCore, pair_of, record_of
+from ottla.client.producer.core import ProducerCore
 from ottla.client.producer.futures import ManyFuture, Run
 from ottla.client.producer.inspection import Inspection, inspected
+from ottla.client.producer.intake import Prepared, pair_of, record_of
 from ottla.client.producer.settings import ProducerSettings
 from ottla.client.producer.values import BufferExhausted, HeaderItems, ProducerRecord
 from ottla.client.producer.waiting import wait_until_done
@@ -81,14 +82,14 @@ class Producer(HotPath):
         record = record_of(topic, value, key, partition, timestamp_ms, headers)
         self._check_usable(record.topic)
         deadline = time.monotonic() + self.settings.max_block_ms / 1000
-        record, span = core.begin(record)
+        record, span = core.intake.begin(record)
         try:
             state = self._state_of(record.topic, record.partition, deadline)
             future = self._put(state, core.prepare(record, state), record.timestamp_ms, deadline)
         except OttlaError as error:
-            core.refused(error, span)
+            core.intake.refused(error, span)
             raise
-        core.watch(future, on_delivery, span)
+        core.intake.watch(future, on_delivery, span)
         return future if wants_future else None
 
     def _put(self, state: TopicState, prepared: Prepared, timestamp_ms: int | None, deadline: float) -> SendFuture:
@@ -113,7 +114,8 @@ class Producer(HotPath):
         self._check_usable(topic)
         deadline = time.monotonic() + self.settings.max_block_ms / 1000
         state = self._state_of(topic, partition, deadline)
-        many = self._core.prepare_many(topic, values, headers, partition, timestamp_ms)
+        now_ms = self._core.clock.now_ms() if timestamp_ms is None else timestamp_ms
+        many = self._core.intake.prepare_many(topic, values, headers, partition, now_ms)
         runs: list[Run] = []
         if many is None:  # something of the user's must see each record
             for key, value in map(pair_of, values):
@@ -121,7 +123,7 @@ class Producer(HotPath):
                     topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
                 )
                 runs.append(future.as_run())
-            return ManyFuture(runs, timestamp_ms or self._core.clock.now_ms())
+            return ManyFuture(runs, now_ms)
         index = 0
         while (index := many.put(state, index, runs)) < len(many.items):
             self._make_room_for(state, many.key_of(index), partition, many.needed_bytes(index), deadline)
@@ -223,7 +225,7 @@ class Producer(HotPath):
     def _abort_at_close(self, deadline: float) -> None:
         try:
             left = max(0.0, deadline - time.monotonic())
-            self._loop.run(self._core.abort(timeout_ms=left * 1000))
+            self._loop.run(self._core.calls.abort(timeout_ms=left * 1000))
         except OttlaError as error:
             log.warning("the open transaction could not be aborted; the coordinator will do it: %s", error)
 
@@ -246,12 +248,12 @@ class Producer(HotPath):
 
     def init_transactions(self, timeout: float | None = None) -> None:
         """Get the producer's identity, ending what a predecessor with this transactional.id left open."""
-        self._transact(self._core.init_transactions, timeout)
+        self._transact(self._core.calls.init_transactions, timeout)
 
     def begin_transaction(self) -> None:
         """From here on, what is sent counts only if commit_transaction() succeeds."""
         self._loop.check_fork()
-        self._loop.run(self._core.begin_transaction())
+        self._loop.run(self._core.calls.begin())
 
     def send_offsets_to_transaction(
         self,
@@ -261,15 +263,15 @@ class Producer(HotPath):
     ) -> None:
         """Commit these positions of a consumer group with the transaction."""
         self._loop.check_fork()
-        self._loop.run(self._core.send_offsets(offsets, group_metadata, self._limit_ms(timeout)))
+        self._loop.run(self._core.calls.send_offsets(offsets, group_metadata, self._limit_ms(timeout)))
 
     def commit_transaction(self, timeout: float | None = None) -> None:
         """Wait for all records and make them count. After an error: abort, or close if the error says so."""
-        self._transact(self._core.commit, timeout)
+        self._transact(self._core.calls.commit, timeout)
 
     def abort_transaction(self, timeout: float | None = None) -> None:
         """Make sure that nothing of the transaction counts."""
-        self._transact(self._core.abort, timeout)
+        self._transact(self._core.calls.abort, timeout)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Self]:

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from ottla.client.producer.append_choice import HotPath
-from ottla.client.producer.core import ProducerCore, record_of
+from ottla.client.producer.core import ProducerCore
+from ottla.client.producer.intake import record_of
 from ottla.client.producer.settings import ProducerSettings
 from ottla.client.producer.values import DeliveryTimedOut
 from ottla.errors import OttlaError, UnknownServerError

@@ -1,0 +1,75 @@
+"""The calls of a transaction as either face makes them: start one with the manager, then wait for its end on the loop.
+
+A call that takes longer than its time goes on; the same call made again waits for its end (transaction_states.Outcome).
+Before and after each of them it is looked at whether records may take the hot path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ottla.client.connections import within
+from ottla.client.group_metadata import GroupMetadata
+from ottla.client.producer.transaction_states import Outcome, TransactionMisuse
+from ottla.client.producer.transactions import TransactionManager
+from ottla.errors import RequestTimedOut
+from ottla.values import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.client.producer.core import ProducerCore
+
+
+class TransactionCalls:
+    """init, begin, send offsets, commit and abort of one producer; belongs to the loop."""
+
+    def __init__(self, core: ProducerCore) -> None:
+        self._core = core
+
+    def _manager(self, operation: str) -> TransactionManager:
+        if self._core.transactions is None:
+            raise TransactionMisuse(f"{operation} needs a producer with transactional.id")
+        return self._core.transactions
+
+    async def init_transactions(self, *, timeout_ms: float) -> None:
+        await self._outcome(self._manager("init_transactions").initialize(), timeout_ms)
+
+    async def begin(self) -> None:
+        self._manager("begin_transaction").begin()
+        self._core.refresh_heat()
+
+    async def commit(self, *, timeout_ms: float) -> None:
+        await self._outcome(self._manager("commit_transaction").begin_commit(), timeout_ms)
+
+    async def abort(self, *, timeout_ms: float) -> None:
+        """What was not delivered is meant to be lost, so nobody is told of it."""
+        await self._outcome(self._manager("abort_transaction").begin_abort(), timeout_ms)
+        self._core.failures.take()
+
+    async def send_offsets(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        group: GroupMetadata | str,
+        timeout_ms: float,
+    ) -> None:
+        positions = {
+            name: OffsetAndMetadata(offset) if isinstance(offset, int) else offset for name, offset in offsets.items()
+        }
+        who = GroupMetadata(group) if isinstance(group, str) else group
+        await self._outcome(self._manager("send_offsets_to_transaction").send_offsets(positions, who), timeout_ms)
+
+    async def _outcome(self, outcome: Outcome, timeout_ms: float) -> None:
+        """Wait for the end of a call; after a time-out it goes on, and the same call made again waits for its end."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        outcome.add_done_callback(lambda _: None if done.done() else done.set_result(None))
+        self._core.refresh_heat()
+        self._core.loop.turn_soon()
+        if not await within(done, self._core.clock, timeout_ms):
+            why = self._core.network.metadata.failure
+            raise RequestTimedOut(
+                f"{outcome.operation} took longer than {timeout_ms:.0f} ms; call it again to wait for its end"
+                + (f" ({why})" if why else "")
+            )
+        outcome.acknowledge()
+        self._core.refresh_heat()
