@@ -1,0 +1,245 @@
+"""Whatever happens, in whatever order: brokers crash, are cut off and come back, orders and events are late, the
+controller dies in the middle of anything. After every step the books are in order; when all is quiet, everybody knows
+what is true; and a record that was acknowledged is at every leader that comes later.
+
+Records are counted: a log is the number of records it has, and the highest number ever acknowledged is remembered. A
+leader acknowledges when everybody whom it believes in sync has the record and knows it as leader in the same epoch,
+and they are at least min.insync.replicas.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+
+from ottla.broker.settings import BrokerSettings
+from ottla.broker.settings.group_level import GroupLevelSettings
+from ottla.cluster.config_layers import ConfigRules
+from ottla.cluster.controller.events import RebalanceDue
+from ottla.cluster.controller.state import is_being_deleted
+from ottla.cluster.store.events import LogDirFailed
+from ottla.cluster.topics import TopicRules
+from ottla.values import TopicPartition
+
+IDS = (1, 2, 3, 4)
+MIN_INSYNC = 2
+TOPIC_RULES = TopicRules(configs=ConfigRules(1, BrokerSettings(), GroupLevelSettings))  # type: ignore[arg-type]
+TOPICS = ("a", "b")
+
+brokers = st.sampled_from(IDS)
+replica_lists = st.lists(brokers, min_size=1, max_size=3, unique=True).map(tuple)
+names = st.builds(TopicPartition, st.sampled_from(TOPICS), st.integers(0, 1))
+
+
+class ClusterMachine(RuleBasedStateMachine):
+    new_stage: ClassVar[Any]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stage = self.new_stage(min_insync=MIN_INSYNC)
+        self.stage.start(*IDS)
+        self.epochs: dict[tuple[bytes, int], tuple[int, int]] = {}
+        self.acknowledged: dict[tuple[bytes, int], int] = {}
+        self.controller_epoch = 0
+
+    # --- brokers ---
+
+    @rule(broker_id=brokers)
+    def start(self, broker_id: int) -> None:
+        if broker_id not in self.stage.brokers:
+            self.stage.start(broker_id)
+
+    @rule(broker_id=brokers)
+    def crash(self, broker_id: int) -> None:
+        if broker_id in self.stage.brokers:
+            self.stage.crash(broker_id)
+
+    @rule(broker_id=brokers)
+    def cut_off(self, broker_id: int) -> None:
+        if broker_id in self.stage.brokers:
+            self.stage.cut_off(broker_id)
+
+    @rule(broker_id=brokers)
+    def bounce(self, broker_id: int) -> None:
+        if broker_id in self.stage.brokers:
+            self.stage.crash(broker_id)
+        self.stage.start(broker_id)
+
+    @precondition(lambda self: self.stage.state is not None)
+    @rule(broker_id=brokers)
+    def shut_down(self, broker_id: int) -> None:
+        if broker_id in self.stage.brokers:
+            self.stage.shut_down(broker_id)
+
+    @precondition(lambda self: self.stage.brokers)
+    @rule(data=st.data())
+    def fail_over(self, data: Any) -> None:
+        self.stage.elect(data.draw(st.sampled_from(sorted(self.stage.brokers))))
+
+    # --- time ---
+
+    @rule()
+    def events_come(self) -> None:
+        self.stage.take_events()
+
+    @rule(broker_id=brokers, count=st.integers(1, 3))
+    def orders_come(self, broker_id: int, count: int) -> None:
+        self.stage.deliver(broker_id, count=count)
+
+    @rule()
+    def answers_come(self) -> None:
+        self.stage.take_answers()
+
+    # --- people ---
+
+    @precondition(lambda self: self.stage.state is not None)
+    @rule(topic=st.sampled_from(TOPICS), assignment=st.lists(replica_lists, min_size=1, max_size=2))
+    def create(self, topic: str, assignment: list[tuple[int, ...]]) -> None:
+        image = self.stage.image
+        known = all(each in image.brokers for replicas in assignment for each in replicas)
+        if image.topic(topic) is None and known and all(any(map(image.is_active, each)) for each in assignment):
+            self.stage.create(topic, *assignment)
+
+    @precondition(lambda self: self.stage.state is not None)
+    @rule(topic=st.sampled_from(TOPICS))
+    def delete(self, topic: str) -> None:
+        self.stage.delete(topic, TOPIC_RULES)
+
+    @precondition(lambda self: self.stage.state is not None)
+    @rule(name=names, goal=st.none() | replica_lists)
+    def reassign(self, name: TopicPartition, goal: tuple[int, ...] | None) -> None:
+        self.stage.reassign(name, goal)
+
+    @precondition(lambda self: self.stage.state is not None)
+    @rule()
+    def rebalance(self) -> None:
+        self.stage.do_again_if_stale(RebalanceDue())
+
+    # --- disks ---
+
+    @precondition(lambda self: self.stage.state is not None)
+    @rule(name=names, broker_id=brokers)
+    def disk_fails(self, name: TopicPartition, broker_id: int) -> None:
+        if broker_id in self.stage.brokers and name in self.stage.brokers[broker_id].replicas:
+            self.stage.disks[broker_id].failed.add(name)
+            self.stage.brokers[broker_id].replicas.pop(name)
+            self.stage.do(LogDirFailed((broker_id,)))
+
+    @rule(broker_id=brokers)
+    def disk_is_repaired(self, broker_id: int) -> None:
+        if broker_id not in self.stage.brokers and broker_id in self.stage.disks:
+            self.stage.disks[broker_id].failed.clear()
+
+    # --- records ---
+
+    @rule(name=names, broker_id=brokers)
+    def produce(self, name: TopicPartition, broker_id: int) -> None:
+        """A leader, perhaps one of yesterday, writes a record and acknowledges it if it can."""
+        for leader in self._those(broker_id):
+            state = leader.replicas.get(name)
+            if state is None or state.leader != leader.id or name in leader.disk.failed:
+                continue
+            followers = [self._follower(each, name, state) for each in state.isr if each != leader.id]
+            leader.disk.records[name] += 1
+            enough = min(MIN_INSYNC, len(state.replicas))
+            if len(state.isr) >= enough and None not in followers:
+                for follower in followers:
+                    follower.disk.records[name] = leader.disk.records[name]
+                key = (leader.disk.logs[name], name.partition)
+                self.acknowledged[key] = max(self.acknowledged.get(key, 0), leader.disk.records[name])
+
+    @precondition(lambda self: self.stage.state is not None)
+    @rule(name=names, broker_id=brokers, isr=st.sets(brokers))
+    def alter_isr(self, name: TopicPartition, broker_id: int, isr: set[int]) -> None:
+        """A leader proposes: out go any, in come those that caught up."""
+        for leader in self._those(broker_id):
+            state = leader.replicas.get(name)
+            if state is None or state.leader != leader.id:
+                continue
+            caught_up = {each for each in isr if each in state.replicas and self._follower(each, name, state)}
+            self._catch_up(leader, name, caught_up)
+            self.stage.alter_isr_of(leader, name, [leader.id, *sorted(caught_up - {leader.id})])
+
+    def _those(self, broker_id: int) -> list[Any]:
+        here = [self.stage.brokers[broker_id]] if broker_id in self.stage.brokers else []
+        # Two brokers on one disk cannot be: one that was cut off is over when it is started again.
+        return here or [each for each in self.stage.zombies if each.id == broker_id][-1:]
+
+    def _follower(self, broker_id: int, name: TopicPartition, state: Any) -> Any | None:
+        for each in self._those(broker_id):
+            known = each.replicas.get(name)
+            if known is not None and known.leader_epoch == state.leader_epoch and name not in each.disk.failed:
+                return each
+        return None
+
+    def _catch_up(self, leader: Any, name: TopicPartition, follower_ids: set[int]) -> None:
+        for each in follower_ids:
+            self._follower(each, name, leader.replicas[name]).disk.records[name] = leader.disk.records[name]
+
+    # --- what must be so ---
+
+    @invariant()
+    def the_books_are_in_order(self) -> None:
+        truth = self.stage.memory.truth
+        assert truth.controller_epoch >= self.controller_epoch
+        self.controller_epoch = truth.controller_epoch
+        for name, partition in truth.partitions():
+            assert set(partition.isr) <= set(partition.replicas), name
+            assert set(partition.adding) <= set(partition.replicas), name
+            assert partition.leader == -1 or partition.leader in partition.isr, name
+            assert len(set(partition.replicas)) == len(partition.replicas), name
+            assert not set(partition.elr) & set(partition.isr), name
+            key = (truth.topic_id(name.topic), name.partition)
+            epochs = (partition.leader_epoch, partition.partition_epoch)
+            assert all(now >= was for now, was in zip(epochs, self.epochs.get(key, epochs), strict=True)), name
+            self.epochs[key] = epochs
+
+    @invariant()
+    def every_leader_has_what_was_acknowledged(self) -> None:
+        truth = self.stage.memory.truth
+        for name, partition in truth.partitions():
+            key = (truth.topic_id(name.topic), name.partition)
+            if partition.leader != -1 and not is_being_deleted(truth, name.topic) and key in self.acknowledged:
+                has = self.stage.disks[partition.leader].records.get(name, 0)
+                assert has >= self.acknowledged[key], f"{name}: leader {partition.leader} has {has}"
+
+    def teardown(self) -> None:
+        """Everybody comes back: all is told, deletions end, and nothing is left without a leader."""
+        stage = self.stage
+        for disk in stage.disks.values():
+            disk.failed.clear()
+        for broker_id in IDS:
+            self.bounce(broker_id)
+        stage.quiet()
+        stage.check_told()
+        for name, partition in stage.image.partitions():
+            assert not is_being_deleted(stage.image, name.topic), f"{name} was not deleted"
+            assert partition.leader != -1, f"{name} has no leader"
+        self.the_books_are_in_order()
+        self.every_leader_has_what_was_acknowledged()
+
+
+def _run(new_stage: Any, examples: int, steps: int) -> None:
+    ClusterMachine.new_stage = staticmethod(new_stage)
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        ClusterMachine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_nothing_is_lost_whatever_happens(new_stage: Any) -> None:
+    _run(new_stage, examples=60, steps=40)
+
+
+@pytest.mark.long
+def test_nothing_is_lost_in_a_long_life(new_stage: Any) -> None:
+    _run(new_stage, examples=3_000, steps=80)
