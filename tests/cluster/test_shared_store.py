@@ -6,10 +6,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import pytest
+from kazoo.client import KazooClient
 
 from ottla.cluster.changes import (
     AddPartitions,
@@ -61,6 +63,11 @@ from ottla.cluster.store.interface import (
     StoreClosed,
 )
 from ottla.cluster.store.shared_memory import MemoryMember, SharedMemory
+from ottla.cluster.store.zookeeper.connecting import Connection
+from ottla.cluster.store.zookeeper.session import Session
+from ottla.cluster.store.zookeeper.store import ZooKeeperStore
+from ottla.cluster.store.zookeeper.writes import Create, writes_of
+from ottla.testing.zookeeper import ZooKeeperServer, missing
 from ottla.values import TopicPartition
 
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
@@ -95,10 +102,76 @@ class MemoryEnsemble:
         self.shared.change(changes)
 
 
-@pytest.fixture(params=["memory"])
+class ZooKeeperEnsemble:
+    """Every test has a chroot of its own on one server."""
+
+    def __init__(self, connect: str) -> None:
+        self.connection = Connection(connect, session_timeout_ms=6_000)
+        self.stores: list[ZooKeeperStore] = []
+
+    def join(self) -> ZooKeeperStore:
+        store = ZooKeeperStore(self.connection, cluster_id=CLUSTER)
+        store.load()
+        self.stores.append(store)
+        return store
+
+    def expire(self, member: ZooKeeperStore) -> None:
+        """A second connection of the same session that says good-bye ends it."""
+        twin = KazooClient(self.connection.servers, client_id=member._session._client.client_id)
+        twin.start()
+        twin.stop()
+        twin.close()
+
+    def depose(self) -> None:
+        self.raw(lambda client: client.delete("/controller"))
+
+    def change(self, changes: Sequence[Change]) -> None:
+        """As somebody who is not fenced; a changed state is noted as leaders before Kafka 2.7 did."""
+        image = self.stores[0].load()
+        for store in self.stores:
+            image = store.load() if list(store.load().topics()) else image
+        writes = writes_of(image, changes, {}, 1)
+        note = b'{"version":1,"partitions":[{"topic":"%s","partition":%d}]}'
+        notes = [
+            note % (image.names_by_id[change.topic_id].encode(), change.index)
+            for change in changes
+            if isinstance(change, ChangePartition)
+        ]
+        session = Session(self.connection, lambda path: None, lambda connected, lost: None)
+        session.start()
+        session.make([*writes, *(Create("/isr_change_notification/isr_change_", each, True) for each in notes)])
+        session.close()
+
+    def raw(self, do: Callable[[KazooClient], Any]) -> Any:
+        client = KazooClient(self.connection.hosts)
+        client.start()
+        try:
+            return do(client)
+        finally:
+            client.stop()
+            client.close()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as running:
+        yield running
+
+
+CHROOTS = count()
+
+
+@pytest.fixture(params=["memory", "zookeeper"])
 def ensemble(request: pytest.FixtureRequest) -> Iterator[Ensemble]:
     if request.param == "memory":
         yield MemoryEnsemble()
+        return
+    if (reason := missing()) is not None:
+        pytest.skip(reason)
+    on_zookeeper = ZooKeeperEnsemble(f"{request.getfixturevalue('server').connect}/test/{next(CHROOTS)}")
+    yield on_zookeeper
+    for store in on_zookeeper.stores:
+        store.close()
 
 
 def wait_for(member: SharedStore, kind: type[E], fits: Callable[[E], bool] = lambda event: True) -> E:

@@ -4,8 +4,8 @@
    that is called, `wake`, only says that something waits; an event loop gives its `call_soon_threadsafe` for it.
 2. An event says what was found, not what to do. Those about brokers, topics and partitions only come to the member
    that took over as controller, and do not change its image: it decides, and commits or observes what follows.
-3. `ConfigChanged` comes to every member, and its changes are in the member's image already, because nobody has to
-   decide anything about them.
+3. `ConfigChanged` comes to every member, and its changes are in the member's image when it is taken, because nobody
+   has to decide anything about them. So are the kept texts of requests, and who is controller.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from ottla.cluster.changes import Change
 from ottla.cluster.model import Broker, Partition, StoredKey, Topic
@@ -87,7 +87,7 @@ class TopicsChanged:
 
 @dataclass(frozen=True, slots=True)
 class DeletionsAsked:
-    """Somebody wants these topics deleted; the image has `deletion_asked(name)` for each."""
+    """Somebody else wants these topics deleted; the image has `deletion_asked(name)` for each when this is taken."""
 
     names: tuple[str, ...]
 
@@ -138,11 +138,14 @@ NO_STATE: Final = -1
 """Leader epoch and partition epoch of a partition that is assigned but was never led."""
 
 
-class EventQueue:
+E = TypeVar("E")
+
+
+class EventQueue(Generic[E]):
     """Events that nobody has taken yet, oldest first."""
 
     def __init__(self) -> None:
-        self._waiting: deque[StoreEvent] = deque()
+        self._waiting: deque[E] = deque()
         self._wake: Callable[[], None] = lambda: None
 
     def wake_with(self, wake: Callable[[], None]) -> None:
@@ -151,13 +154,17 @@ class EventQueue:
         if self._waiting:
             wake()
 
-    def put(self, *events: StoreEvent) -> None:
+    def put(self, *events: E) -> None:
         self._waiting.extend(events)
         if events:
             self._wake()
 
-    def take(self) -> list[StoreEvent]:
-        taken: list[StoreEvent] = []
+    def wake(self) -> None:
+        """Somebody should look again."""
+        self._wake()
+
+    def take(self) -> list[E]:
+        taken: list[E] = []
         while self._waiting:
             taken.append(self._waiting.popleft())
         return taken

@@ -29,6 +29,7 @@ from ottla.cluster.store.events import (
     ReassignmentAsked,
     StoreEvent,
     TopicsChanged,
+    deletion_asked,
 )
 from ottla.values import TopicPartition
 
@@ -50,6 +51,18 @@ def request_event(key: StoredKey, text: str) -> StoreEvent | None:
     if key == ELECTION_ASKED:
         return ElectionAsked(tuple(map(_name, _entries(text))))
     return None
+
+
+def asked_by(event: StoreEvent) -> list[StoredKey]:
+    """Where the texts behind an event are kept."""
+    match event:
+        case DeletionsAsked(names):
+            return [deletion_asked(name) for name in names]
+        case ReassignmentAsked():
+            return [REASSIGNMENT_ASKED]
+        case ElectionAsked():
+            return [ELECTION_ASKED]
+    return []
 
 
 def requests_in(image: ClusterImage) -> list[StoreEvent]:

@@ -24,6 +24,7 @@ from ottla.cluster.changes import (
     ChangePartition,
     RegisterBroker,
     SetController,
+    SetStoredValue,
     UnregisterBroker,
     apply_all,
 )
@@ -52,7 +53,7 @@ from ottla.cluster.store.interface import (
     StoreClosed,
     Subscription,
 )
-from ottla.cluster.store.requests import is_request, requests_in, told_to_the_controller
+from ottla.cluster.store.requests import asked_by, is_request, requests_in, told_to_the_controller
 from ottla.cluster.store.shared import (
     NEVER_WRITTEN,
     check_partition_epochs,
@@ -170,7 +171,7 @@ class MemoryMember:
         self._shared = shared
         self._history = History(_known_to_all(shared.truth), take_in)
         self._closed = False
-        self.queue = EventQueue()
+        self.queue: EventQueue[StoreEvent] = EventQueue()
         self.has_session = True
         self.elected: Controller | None = None
         self.watches_everything = False
@@ -298,6 +299,10 @@ class MemoryMember:
                 self.observe(event.changes)
             elif isinstance(event, ControllerChanged):
                 self.observe([SetController(*event.controller or (NO_CONTROLLER, self.load().controller_epoch))])
+            else:
+                self.observe(
+                    [SetStoredValue(key, self._shared.truth.stored_values.get(key)) for key in asked_by(event)]
+                )
         return events
 
     def session_ended(self) -> None:

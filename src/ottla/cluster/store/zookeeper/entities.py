@@ -18,6 +18,7 @@ from decimal import Decimal
 from typing import Final
 
 from ottla.cluster.changes import AlterConfig, Change, SetQuota, SetScramCredential
+from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import ConfigResource, QuotaEntity, ResourceType, ScramCredential, ScramKey
 from ottla.cluster.store.zookeeper.paths import DEFAULT, decoded, encoded
 from ottla.cluster.store.zookeeper.znodes import DamagedNode, to_json
@@ -134,7 +135,21 @@ def read_credential(text: str) -> ScramCredential:
     return ScramCredential(int(parts["iterations"]), salt, stored, server)
 
 
-# --- what somebody else changed ---------------------------------------------------------------------------------------
+# --- what an image has, and what somebody else changed ----------------------------------------------------------------
+
+
+def texts_of(image: ClusterImage, path: str) -> dict[str, str]:
+    """The map of an entity as an image has it; what the image does not know is not in it."""
+    folder, _, name = path.partition("/")
+    if folder in _SETTINGS:
+        return dict(image.config(ConfigResource(_SETTINGS[folder], "" if name == DEFAULT else name)))
+    entity = _quota_entity(path)
+    texts = {key: quota_text(key, value) for key, value in image.quotas.get(entity, {}).items()}
+    if len(entity) == 1 and entity[0][0] == "user" and entity[0][1] is not None:
+        for mechanism, number in MECHANISMS.items():
+            credential = image.scram_credentials.get(ScramKey(entity[0][1], number))
+            texts |= {} if credential is None else {mechanism: credential_text(credential)}
+    return texts
 
 
 def changes_between(path: str, before: Texts, after: Texts) -> list[Change]:

@@ -93,6 +93,14 @@ def parents(path: str) -> list[str]:
     return ["/" + "/".join(parts[: count + 1]) for count in range(len(parts))]
 
 
+def uncertain_parents(path: str) -> list[str]:
+    """Those of them that are not there from the start."""
+    return [parent for parent in parents(path) if parent not in _FROM_THE_START]
+
+
+_FROM_THE_START: Final = frozenset(each for path in MADE_AT_START for each in (path, *parents(path)))
+
+
 def encoded(name: str) -> str:
     return quote(name, safe="").replace("~", "%7E")
 

@@ -271,3 +271,8 @@ def read_config_change(node: Znode) -> str:
     """The entity path; version 1 had a type and a name instead."""
     data = _object(node.data)
     return str(data["entity_path"]) if "entity_path" in data else f"{data['entity_type']}/{data['entity_name']}"
+
+
+@_reading("the note about access rules")
+def read_note(node: Znode) -> dict[str, Any]:
+    return _object(node.data)

@@ -1,0 +1,104 @@
+"""What a fact means to a member with this image: what enters its image, and which events it gets; pure.
+
+A fact may be old news, because this member wrote it itself, or because two looks found the same. Then it means nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+from ottla.cluster.changes import Change, SetController, SetStoredValue
+from ottla.cluster.image import NO_CONTROLLER, ClusterImage
+from ottla.cluster.model import StoredKey
+from ottla.cluster.store.events import (
+    DELETION_ASKED,
+    BrokersChanged,
+    ConfigChanged,
+    ControllerChanged,
+    DeletionsAsked,
+    LogDirFailed,
+    PartitionStatesChanged,
+    StoreEvent,
+    TopicsChanged,
+)
+from ottla.cluster.store.requests import request_event
+from ottla.cluster.store.zookeeper import paths
+from ottla.cluster.store.zookeeper.entities import changes_between, read_config, texts_of
+from ottla.cluster.store.zookeeper.reading import feature_changes, is_entity, kept_key
+from ottla.cluster.store.zookeeper.znodes import Znode
+
+
+@dataclass(frozen=True, slots=True)
+class NodesRead:
+    """These nodes of settings, kept values or features were read, because somebody noted that they changed."""
+
+    nodes: Mapping[str, Znode | None]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestsRead:
+    """These requests to the controller are there."""
+
+    texts: Mapping[StoredKey, str]
+
+
+Fact: TypeAlias = StoreEvent | NodesRead | RequestsRead
+
+ONLY_FOR_THE_CONTROLLER: Final = (BrokersChanged, TopicsChanged, PartitionStatesChanged, LogDirFailed, RequestsRead)
+
+
+class Meaning(NamedTuple):
+    """Changes to observe, and events to tell."""
+
+    changes: tuple[Change, ...] = ()
+    events: tuple[StoreEvent, ...] = ()
+
+
+def meaning(fact: Fact, image: ClusterImage, nodes: Mapping[str, Znode]) -> Meaning:
+    """`nodes` are the newest known; a fact about nodes only says which of them to look at."""
+    match fact:
+        case NodesRead(read):
+            changes = tuple(change for path in read for change in _node_changes(path, image, nodes.get(path)))
+            return Meaning(changes, (ConfigChanged(changes),)) if changes else Meaning()
+        case RequestsRead(texts):
+            return _requests(texts, image)
+        case ControllerChanged(controller):
+            return Meaning((SetController(*controller or (NO_CONTROLLER, image.controller_epoch)),), (fact,))
+        case BrokersChanged(live):
+            return Meaning() if live == tuple(image.brokers.values()) else Meaning((), (fact,))
+        case TopicsChanged(found, gone):
+            unknown = tuple(topic for topic in found if image.topic(topic.name) is None)
+            missing = tuple(name for name in gone if image.topic(name) is not None)
+            return Meaning((), (TopicsChanged(unknown, missing),)) if unknown or missing else Meaning()
+        case PartitionStatesChanged(partitions):
+            news = tuple(
+                (name, partition)
+                for name, partition in partitions
+                if (known := image.partition(*name)) is not None and partition.partition_epoch > known.partition_epoch
+            )
+            return Meaning((), (PartitionStatesChanged(news),)) if news else Meaning()
+    return Meaning((), (fact,))
+
+
+def _node_changes(path: str, image: ClusterImage, node: Znode | None) -> list[Change]:
+    if path == paths.FEATURE:
+        return list(feature_changes(image.features, node))
+    if is_entity(path):
+        entity = path.removeprefix(paths.CONFIG + "/")
+        return changes_between(entity, texts_of(image, entity), read_config(entity, node.data if node else None))
+    key = kept_key(path)
+    text = None if node is None else (node.data or b"").decode()
+    return [] if key is None or image.stored_values.get(key) == text else [SetStoredValue(key, text)]
+
+
+def _requests(texts: Mapping[StoredKey, str], image: ClusterImage) -> Meaning:
+    news = {key: text for key, text in texts.items() if image.stored_values.get(key) != text}
+    deletions = tuple(key.key for key in news if key.kind == DELETION_ASKED)
+    events: list[StoreEvent | None] = [DeletionsAsked(deletions) if deletions else None]
+    events += [request_event(key, text) for key, text in news.items() if key.kind != DELETION_ASKED]
+    return Meaning(
+        tuple(SetStoredValue(key, text) for key, text in news.items()),
+        tuple(event for event in events if event is not None),
+    )

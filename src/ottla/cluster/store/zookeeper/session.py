@@ -1,0 +1,360 @@
+"""One session with a ZooKeeper ensemble: pipelined reads, transactions that are made once, watches.
+
+1. kazoo and its threads end here. Watches and the state of the session leave through the two functions that are given
+   at the beginning, which must only put something into a queue.
+2. Reads are pipelined: up to `in_flight_limit` of them are under way. A connection that breaks is waited for, as long
+   as a session may live without one; then it is NoSession.
+3. `make` turns writes into transactions of at most OPERATIONS_LIMIT operations and BYTES_LIMIT bytes, because a server
+   refuses packets above 1 MiB. A commit that fits into one is made as a whole or not at all. A larger one begins with
+   its first transaction, and only when that was made, the others follow, pipelined; what of them is refused leaves the
+   others made (the caller reads what became of it).
+4. A transaction whose answer was lost with the connection may have been made. It is sent again, and when that is
+   refused, the nodes say whether the first time did it: then it counts as made, not as refused.
+5. A watch fires once; after every connection that was lost all of them fire, because nobody knows what was missed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+try:
+    from kazoo import security
+    from kazoo.client import KazooClient
+    from kazoo.exceptions import (
+        ConnectionClosedError,
+        ConnectionLoss,
+        NodeExistsError,
+        NoNodeError,
+        RolledBackError,
+        RuntimeInconsistency,
+        SessionExpiredError,
+    )
+    from kazoo.protocol import serialization
+    from kazoo.protocol.states import KazooState
+except ImportError as missing:
+    raise ImportError("a cluster on ZooKeeper needs kazoo: pip install 'ottla[zookeeper]'") from missing
+
+from ottla.cluster.store.interface import NoSession, StoreClosed
+from ottla.cluster.store.zookeeper.connecting import Connection
+from ottla.cluster.store.zookeeper.paths import ONLY_FOR_BROKERS, parents
+from ottla.cluster.store.zookeeper.writes import Check, Create, Delete, DeleteTree, Ensure, SetData, Write
+from ottla.cluster.store.zookeeper.znodes import Znode
+from ottla.errors import OttlaError
+
+OPERATIONS_LIMIT: Final = 1_000
+BYTES_LIMIT: Final = 400_000
+_OVERHEAD_BYTES: Final = 120
+
+log = logging.getLogger(__name__)
+
+
+class Refused(OttlaError):
+    """A transaction was not made, because a node is not as expected. `write` is the one it failed at."""
+
+    def __init__(self, write: Write, reason: Exception) -> None:
+        super().__init__(f"{write.path}: {type(reason).__name__}")
+        self.write = write
+        self.reason = reason
+
+
+class Session:
+    """See above. `on_watch(path)` and `on_state(is_connected, is_lost)` are called by kazoo's threads."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        on_watch: Callable[[str], None],
+        on_state: Callable[[bool, bool], None],
+    ) -> None:
+
+        self._connection = connection
+        self._on_watch = on_watch
+        self._on_state = on_state
+        self._connected = threading.Event()
+        self._chroot = connection.chroot
+        self._closed = False
+        self._watches: dict[str, Callable[[Any], None]] = {}
+        self._client = KazooClient(**connection.for_kazoo())
+        self._client.add_listener(self._state_changed)
+
+    # --- life ---
+
+    def start(self) -> None:
+        """Connect, and make the chroot when it is not there; NoSession when nobody answers in time."""
+
+        self._client.start_async().wait(self._connection.connect_timeout_ms / 1000)
+        if not self._client.connected:
+            self.close()
+            raise NoSession(
+                f"no ZooKeeper of {self._connection.hosts} answered within {self._connection.connect_timeout_ms} ms; "
+                "look at zookeeper.connect, and whether it runs"
+            )
+        chroot, self._chroot = self._chroot, ""
+        self.make([Ensure(path) for path in (*parents(chroot), chroot)] if chroot else [])
+        self._chroot = chroot
+
+    def close(self) -> None:
+        """End the session: what it registered is gone at once."""
+        self._closed = True
+        self._connected.set()
+        self._client.stop()
+        self._client.close()
+
+    @property
+    def id(self) -> int:
+        """Of the session; 0 when there is none."""
+        client_id = self._client.client_id
+        return client_id[0] if client_id and client_id[0] else 0
+
+    def _state_changed(self, state: Any) -> None:
+        if state == KazooState.CONNECTED:
+            self._connected.set()
+        elif not self._closed:
+            self._connected.clear()
+        self._on_state(state == KazooState.CONNECTED, state == KazooState.LOST)
+
+    # --- reading ---
+
+    def get(self, path: str, *, watch: bool = False) -> Znode | None:
+        return self.get_many([path], watch=watch).get(path)
+
+    def get_many(self, paths: Iterable[str], *, watch: bool = False) -> dict[str, Znode]:
+        """The nodes that are there. A watch on one that is not fires when it comes."""
+
+        wanted = list(dict.fromkeys(paths))
+        found: dict[str, Znode] = {}
+        absent: list[str] = []
+        for path, result in self._each(
+            wanted, lambda path: self._client.get_async(self._chroot + path, self._watch(path, watch))
+        ):
+            if isinstance(result, NoNodeError):
+                absent.append(path)
+            else:
+                found[path] = _znode(*self._value(result))
+        if watch and absent:
+            found |= self._watch_absent(absent)
+        return found
+
+    def _watch_absent(self, paths: list[str]) -> dict[str, Znode]:
+        results = self._each(
+            paths, lambda path: self._client.exists_async(self._chroot + path, self._watch(path, True))
+        )
+        came = [path for path, stat in results if self._value(stat) is not None]
+        return self.get_many(came)
+
+    def children(self, path: str, *, watch: bool = False) -> list[str]:
+        return self.children_of([path], watch=watch)[path]
+
+    def children_of(self, paths: Iterable[str], *, watch: bool = False) -> dict[str, list[str]]:
+        """The names below each node, in order; none below one that is not there."""
+
+        names: dict[str, list[str]] = {}
+        for path, result in self._each(
+            list(paths), lambda path: self._client.get_children_async(self._chroot + path, self._watch(path, watch))
+        ):
+            names[path] = [] if isinstance(result, NoNodeError) else sorted(self._value(result))
+        return names
+
+    def tree(self, path: str) -> list[str]:
+        """A node and all below it, deepest first; nothing when it is not there."""
+        if self.get(path) is None:
+            return []
+        found, level = [path], [path]
+        while level:
+            below = self.children_of(level)
+            level = [f"{parent}/{name}" for parent, names in below.items() for name in names]
+            found += level
+        return found[::-1]
+
+    def _watch(self, path: str, wanted: bool) -> Callable[[Any], None] | None:
+        """One function per path, because kazoo keeps the same one only once."""
+        return self._watches.setdefault(path, lambda event: self._on_watch(path)) if wanted else None
+
+    # --- writing ---
+
+    def make(self, writes: Sequence[Write], *, check: Check | None = None) -> dict[str, int]:
+        """Make the writes; gives the new versions of the nodes that were written into. Refused says why not."""
+        self._ensure([write.path for write in writes if isinstance(write, Ensure)], check)
+        batches = list(_batches(self._expanded(writes), check))
+        versions: dict[str, int] = {}
+        for group in (batches[:1], batches[1:]):
+            versions |= self._make_all(group)
+        return versions
+
+    def _expanded(self, writes: Sequence[Write]) -> list[Write]:
+        """With trees as the nodes they have now, and without what `_ensure` did."""
+        expanded: list[Write] = []
+        for write in writes:
+            if isinstance(write, DeleteTree):
+                expanded += [Delete(path) for path in self.tree(write.path)]
+            elif not isinstance(write, Ensure):
+                expanded.append(write)
+        return expanded
+
+    def _ensure(self, paths: Sequence[str], check: Check | None) -> None:
+
+        for path in dict.fromkeys(paths):
+            try:
+                self._make_all([[*([check] if check else []), Create(path)]])
+            except Refused as refused:
+                if not isinstance(refused.reason, NodeExistsError):
+                    raise
+
+    def _make_all(self, batches: list[list[Write]]) -> dict[str, int]:
+        versions: dict[str, int] = {}
+        refusals: list[Refused] = []
+        sent = self._each(batches, self._send, is_write=True)
+        for batch, answer in sent:
+            lost = _is_lost(answer)
+            results = self._value(answer) if not lost else self._again(batch)
+            try:
+                versions |= _versions(batch, results)
+            except Refused as refused:
+                if lost and self._was_made(batch):
+                    versions |= _versions_as_meant(batch)
+                else:
+                    refusals.append(refused)
+        if refusals:
+            raise next((each for each in refusals if isinstance(each.write, Check)), refusals[0])
+        return versions
+
+    def _again(self, batch: list[Write]) -> list[Any]:
+        ((_, answer),) = self._each([batch], self._send)
+        results: list[Any] = self._value(answer)
+        return results
+
+    def _was_made(self, batch: list[Write]) -> bool:
+        """Whether the nodes are as this transaction left them; see 4."""
+        told = [write for write in batch if not isinstance(write, Check) and not _is_sequential(write)]
+        if not told:
+            return False
+        write = told[0]
+        node = self.get(write.path)
+        if isinstance(write, Delete):
+            return node is None
+        if node is None or not isinstance(write, Create | SetData) or node.data != write.data:
+            return False
+        return isinstance(write, Create) or node.version == write.version + 1
+
+    def _send(self, batch: list[Write]) -> Any:
+
+        transaction = self._client.transaction()
+        for write in batch:
+            path = self._chroot + write.path
+            match write:
+                case Create(_, data, sequential, ephemeral):
+                    # kazoo's own create() takes no null data, and empty nodes of Kafka have none.
+                    flags = (1 if ephemeral else 0) | (2 if sequential else 0)
+                    operation = serialization.Create(path, data, self._access(write.path), flags)
+                case SetData(_, data, version):
+                    operation = serialization.SetData(path, data, version)
+                case Delete(_, version):
+                    operation = serialization.Delete(path, version)
+                case Check(_, version):
+                    operation = serialization.CheckVersion(path, version)
+            transaction.operations.append(operation)
+        return transaction.commit_async()
+
+    def _access(self, path: str) -> Any:
+
+        if not self._connection.set_acl:
+            return security.OPEN_ACL_UNSAFE
+        if path.startswith(ONLY_FOR_BROKERS):
+            return security.CREATOR_ALL_ACL
+        return [*security.CREATOR_ALL_ACL, *security.READ_ACL_UNSAFE]
+
+    # --- waiting ---
+
+    def _each(
+        self, items: Sequence[Any], ask: Callable[[Any], Any], *, is_write: bool = False
+    ) -> Iterator[tuple[Any, Any]]:
+        """Every item with its answer or exception, in order; up to the limit are under way. A question that was lost
+        with its connection is asked again, unless it is a write: that is for the caller to say."""
+        waiting: deque[tuple[Any, Any]] = deque()
+        left = deque(items)
+        while left or waiting:
+            while left and len(waiting) < self._connection.in_flight_limit:
+                item = left.popleft()
+                waiting.append((item, self._ask(ask, item)))
+            item, pending = waiting.popleft()
+            answer = self._outcome(pending)
+            while _is_lost(answer) and not is_write:
+                answer = self._outcome(self._ask(ask, item))
+            yield item, answer
+
+    def _ask(self, ask: Callable[[Any], Any], item: Any) -> Any:
+        if not self._connected.wait(self._connection.patience_ms / 1000):
+            raise NoSession("there is no connection to ZooKeeper")
+        if self._closed:
+            raise StoreClosed
+        return ask(item)
+
+    def _outcome(self, pending: Any) -> Any:
+        pending.wait(self._connection.patience_ms / 1000)
+        if not pending.ready():
+            raise NoSession(f"ZooKeeper did not answer within {self._connection.patience_ms} ms")
+        return pending.exception if pending.exception is not None else pending.value
+
+    def _value(self, answer: Any) -> Any:
+
+        if isinstance(answer, ConnectionClosedError) or (self._closed and isinstance(answer, Exception)):
+            raise StoreClosed from answer
+        if isinstance(answer, SessionExpiredError):
+            raise NoSession("the session with ZooKeeper expired") from answer
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def _znode(data: bytes | None, stat: Any) -> Znode:
+    return Znode(data, stat.version, stat.czxid, stat.ephemeralOwner, stat.ctime)
+
+
+def _is_lost(answer: Any) -> bool:
+
+    return isinstance(answer, ConnectionLoss)
+
+
+def _is_sequential(write: Write) -> bool:
+    return isinstance(write, Create) and write.sequential
+
+
+def _versions(batch: Sequence[Write], results: Sequence[Any]) -> dict[str, int]:
+    """The versions after a transaction; kazoo gives exceptions as results, and two kinds of them mean "not tried"."""
+
+    for write, result in zip(batch, results, strict=True):
+        if isinstance(result, Exception) and not isinstance(result, RolledBackError | RuntimeInconsistency):
+            raise Refused(write, result)
+    made: Mapping[str, int] = {
+        write.path: 0 if isinstance(write, Create) else result.version
+        for write, result in zip(batch, results, strict=True)
+        if isinstance(write, Create | SetData) and not _is_sequential(write)
+    }
+    return dict(made)
+
+
+def _versions_as_meant(batch: Sequence[Write]) -> dict[str, int]:
+    return {
+        write.path: 0 if isinstance(write, Create) else write.version + 1
+        for write in batch
+        if isinstance(write, Create | SetData) and not _is_sequential(write)
+    }
+
+
+def _batches(writes: Sequence[Write], check: Check | None) -> Iterator[list[Write]]:
+    lead: list[Write] = [check] if check else []
+    batch, size = list(lead), 0
+    for write in writes:
+        data = write.data if isinstance(write, Create | SetData) else None
+        cost = len(write.path) + len(data or b"") + _OVERHEAD_BYTES
+        if len(batch) > len(lead) and (len(batch) >= OPERATIONS_LIMIT or size + cost > BYTES_LIMIT):
+            yield batch
+            batch, size = list(lead), 0
+        batch.append(write)
+        size += cost
+    if len(batch) > len(lead):
+        yield batch

@@ -1,0 +1,373 @@
+"""ZooKeeperStore: a SharedStore whose truth is in ZooKeeper, where Apache Kafka 3.9 would have it.
+
+Who runs what:
+
+    the owner (a broker's loop)    load, observe, begin, finish, take_events: they never wait
+    a worker thread                Pending.write, commit, register, stand, take_over, ...: they wait for ZooKeeper
+    our thread (watching.py)       looks at what changed, puts facts into a queue
+    kazoo's threads                put paths into a queue
+
+1. A lock guards the image and the known nodes; nobody holds it while waiting for ZooKeeper.
+2. While a commit is being written, facts wait: what they tell may be the commit itself, seen before it is adopted.
+3. Maps of settings are written with the version they were read with. When somebody else was faster, the map is read
+   again, the edit is made on it, and it is written: two members that set different things lose neither.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from ottla.clock import Clock, SystemClock
+from ottla.cluster.changes import (
+    AddPartitions,
+    AllocateProducerIds,
+    Change,
+    ChangePartition,
+    CreateTopic,
+    RemoveTopic,
+    SetController,
+)
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.model import Broker
+from ottla.cluster.store.events import Controller, EventQueue, SessionBack, SessionLost, StoreEvent
+from ottla.cluster.store.history import History
+from ottla.cluster.store.interface import Committed, ControllerMoved, StaleImage, StoreClosed, Subscription
+from ottla.cluster.store.requests import requests_in
+from ottla.cluster.store.shared import check_partition_epochs, is_for_the_controller, take_in
+from ottla.cluster.store.zookeeper import paths, reading, znodes
+from ottla.cluster.store.zookeeper.connecting import Connection
+from ottla.cluster.store.zookeeper.election import Office
+from ottla.cluster.store.zookeeper.everything import make_cluster, read_all, read_known_to_all, with_topic_ids
+from ottla.cluster.store.zookeeper.facts import ONLY_FOR_THE_CONTROLLER, Fact, NodesRead, meaning
+from ottla.cluster.store.zookeeper.session import Refused, Session
+from ottla.cluster.store.zookeeper.watching import Watching
+from ottla.cluster.store.zookeeper.writes import Check, Create, Delete, SetData, Write, writes_of
+from ottla.cluster.store.zookeeper.znodes import Znode
+
+_ATTEMPTS: Final = 10
+log = logging.getLogger(__name__)
+
+
+class Pending:
+    """A commit that is decided and not yet written. Only `write` may run in another thread."""
+
+    def __init__(
+        self,
+        store: ZooKeeperStore,
+        before: ClusterImage,
+        image: ClusterImage,
+        changes: Sequence[Change],
+        check: Check | None,
+    ) -> None:
+        self.before = before
+        self.image = image
+        self.changes = changes
+        self.check = check
+        self._store = store
+
+    def write(self) -> None:
+        """Write it; raises what `commit` raises."""
+        self._store._write(self)
+
+
+class ZooKeeperStore:
+    """See above. A new cluster gets `cluster_id`, or an id of its own."""
+
+    blocks = True
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        cluster_id: str | None = None,
+        clock: Clock | None = None,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self._clock = clock or SystemClock()
+        self._random_bytes = random_bytes
+        self._wanted_cluster_id = cluster_id
+        self._lock = threading.RLock()
+        self._nodes: dict[str, Znode] = {}
+        self._history: History | None = None
+        self._pending: Pending | None = None
+        self._closed = False
+        self._was_lost = False
+        self._leads = False
+        self._facts: EventQueue[Fact] = EventQueue()
+        self._session = Session(connection, self._watch_fired, self._state_changed)
+        self._office = Office(self._session, self._clock)
+        self._watching = Watching(self._session, self._office, self._facts, self.load, self._clock)
+        self.membership = self
+        self.election = self
+
+    # --- life ---
+
+    def start(self) -> ClusterImage:
+        """Open the session, make the cluster if there is none, read what concerns everybody; waits."""
+        self._session.start()
+        cluster_id = make_cluster(self._session, self._wanted_cluster_id, self._random_bytes)
+        self._history = History(ClusterImage(cluster_id), take_in)
+        self._watching.start()
+        nodes = read_known_to_all(self._session)
+        with self._lock:
+            self._nodes = {path: node for path, node in nodes.items() if _is_remembered(path)}
+            self._observe(list(reading.known_to_all(nodes)))
+        return self.load()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._session.close()
+            self._watching.stop()
+
+    def _watch_fired(self, path: str) -> None:
+        self._watching.notice(path)
+
+    def _state_changed(self, is_connected: bool, is_lost: bool) -> None:
+        """Called by kazoo: says what happened, and does nothing."""
+        if self._closed:
+            return
+        if is_lost:
+            self._was_lost, self._leads = True, False
+            self._office.dismiss()
+            self._watching.lead(False)
+            self._facts.put(SessionLost())
+        elif is_connected and self._history is not None:
+            if self._was_lost:
+                self._was_lost = False
+                self._facts.put(SessionBack())
+            self._watching.look_again()
+
+    # --- reading ---
+
+    def load(self) -> ClusterImage:
+        """The newest image; the first call starts the store."""
+        if self._closed and self._history is None:
+            raise StoreClosed
+        return self.start() if self._history is None else self._history.image
+
+    def changes_since(self, number: int) -> list[Committed] | None:
+        return self._kept.since(number)
+
+    def subscribe(self) -> Subscription:
+        return self._kept.subscribe()
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        self._kept.unsubscribe(subscription)
+
+    @property
+    def _kept(self) -> History:
+        if self._history is None:
+            self.start()
+        assert self._history is not None
+        return self._history
+
+    # --- changing ---
+
+    def commit(
+        self, changes: Sequence[Change], *, expected: int | None = None, controller_epoch: int | None = None
+    ) -> ClusterImage:
+        pending = self.begin(changes, expected=expected, controller_epoch=controller_epoch)
+        pending.write()
+        return self.finish(pending)
+
+    def begin(
+        self, changes: Sequence[Change], *, expected: int | None = None, controller_epoch: int | None = None
+    ) -> Pending:
+        """Decide; one commit at a time."""
+        if self._closed:
+            raise StoreClosed
+        is_fenced = controller_epoch is not None or any(map(is_for_the_controller, changes))
+        check = self._office.check(controller_epoch) if is_fenced else None
+        with self._lock:
+            before = self.load()
+            check_partition_epochs(before, changes)
+            self._pending = Pending(self, before, self._kept.next(changes, expected), changes, check)
+            return self._pending
+
+    def finish(self, pending: Pending) -> ClusterImage:
+        """The commit is written: make it true."""
+        with self._lock:
+            history = self._kept
+            image = pending.image if history.image is pending.before else history.next(pending.changes, None)
+            history.adopt(image, pending.changes)
+        self._pending_ended()
+        return image
+
+    def observe(self, changes: Sequence[Change]) -> ClusterImage:
+        with self._lock:
+            self._observe(changes)
+        return self.load()
+
+    def _observe(self, changes: Sequence[Change]) -> None:
+        history = self._kept
+        history.adopt(history.next(changes, None), changes)
+
+    def _pending_ended(self) -> None:
+        self._pending = None
+        self._facts.wake()
+
+    def _write(self, pending: Pending) -> None:
+        try:
+            self._write_until_made(pending)
+        except BaseException:
+            self._pending_ended()
+            raise
+
+    def _write_until_made(self, pending: Pending) -> None:
+        epoch = (
+            pending.image.controller_epoch if self._office.elected is None else self._office.elected.controller.epoch
+        )
+        for _ in range(_ATTEMPTS):
+            with self._lock:
+                nodes = dict(self._nodes)
+            writes = writes_of(pending.before, pending.changes, nodes, epoch)
+            try:
+                versions = self._session.make(writes, check=pending.check)
+            except Refused as refused:
+                self._after_refusal(refused, pending)
+                continue
+            self._remember(writes, versions)
+            return
+        raise StaleImage("somebody else changes the same settings all the time")
+
+    def _after_refusal(self, refused: Refused, pending: Pending) -> None:
+        """Returns when it can be tried again, else raises what is wrong and has the truth read."""
+        path = refused.write.path
+        if path == paths.CONTROLLER_EPOCH:
+            self._office.dismiss()
+            raise ControllerMoved(f"the controller epoch has moved on: {refused}") from refused
+        if reading.is_entity(path) or reading.kept_key(path) is not None:
+            self._read_again(pending.changes, path)
+            return
+        if path == paths.PRODUCER_IDS:
+            self._take_producer_ids()
+        self._watching.read_states(_topics_in(pending))
+        self._watching.notice(paths.TOPICS)
+        raise StaleImage(f"somebody else changed what this commit changes: {refused}") from refused
+
+    def _read_again(self, changes: Sequence[Change], path: str) -> None:
+        node = self._session.get(path)
+        with self._lock:
+            if node is None:
+                self._nodes.pop(path, None)
+            else:
+                self._nodes[path] = node
+        self._facts.put(NodesRead({path: node}))
+
+    def _take_producer_ids(self) -> None:
+        node = self._session.get(paths.PRODUCER_IDS)
+        with self._lock:
+            if node is not None and (following := znodes.read_next_producer_id(node)) > self.load().next_producer_id:
+                self._nodes[paths.PRODUCER_IDS] = node
+                self._observe([AllocateProducerIds(-1, -1, following)])
+
+    def _remember(self, writes: Sequence[Write], versions: Mapping[str, int]) -> None:
+        with self._lock:
+            for write in writes:
+                if not _is_remembered(write.path):
+                    continue
+                if isinstance(write, Create | SetData) and write.path in versions:
+                    self._nodes[write.path] = Znode(write.data, versions[write.path])
+                elif isinstance(write, Delete):
+                    self._nodes.pop(write.path, None)
+
+    # --- living together ---
+
+    def register(self, broker: Broker) -> Broker:
+        return self._office.register(broker)
+
+    def leave(self, broker_id: int) -> None:
+        self._office.leave(broker_id)
+
+    def next_broker_id(self, reserved_max_id: int = 1_000) -> int:
+        return self._office.next_broker_id(reserved_max_id)
+
+    def stand(self, broker_id: int) -> Controller:
+        controller = self._office.stand(broker_id)
+        self.observe([SetController(*controller)])
+        return controller
+
+    def resign(self, broker_id: int) -> None:
+        self._leads = False
+        self._watching.lead(False)
+        self._office.resign(broker_id)
+
+    def controller(self) -> Controller | None:
+        return self._office.controller()
+
+    def take_over(self) -> ClusterImage:
+        """Drop notes, read everything, then look at everything with watches: what happened in between is found by that,
+        because a look compares with the image."""
+        check = self._office.check()
+        self._watching.drop_notes()
+        nodes = with_topic_ids(self._session, read_all(self._session), check, self._random_bytes)
+        with self._lock:
+            image = reading.image_of(nodes, change_number=self.load().change_number + 1)
+            self._kept.replace(image)
+            self._nodes = {path: node for path, node in nodes.items() if _is_remembered(path)}
+            self._leads = True
+        self._facts.put(*requests_in(image))
+        self._watching.lead(True)
+        return image
+
+    def read_topic_settings(self, names: Iterable[str]) -> tuple[Change, ...]:
+        wanted = [paths.entity(f"topics/{name}") for name in names]
+        found = self._session.get_many(wanted)
+        with self._lock:
+            fact = NodesRead({path: found.get(path) for path in wanted})
+            self._accept(fact)
+            changes = meaning(fact, self.load(), self._nodes).changes
+            self._observe(changes)
+        return changes
+
+    def announce_failed_directory(self, broker_id: int) -> None:
+        note = Create(paths.LOG_DIR_EVENT, znodes.log_dir_event_json(broker_id), sequential=True)
+        self._session.make([note])
+
+    # --- events ---
+
+    def wake_with(self, wake: Callable[[], None]) -> None:
+        self._facts.wake_with(wake)
+
+    def take_events(self) -> list[StoreEvent]:
+        events: list[StoreEvent] = []
+        with self._lock:
+            for fact in [] if self._pending is not None else self._facts.take():
+                if isinstance(fact, ONLY_FOR_THE_CONTROLLER) and not self._leads:
+                    continue
+                if isinstance(fact, NodesRead):
+                    self._accept(fact)
+                changes, told = meaning(fact, self.load(), self._nodes)
+                self._observe(changes)
+                events += told
+        return events
+
+    def _accept(self, fact: NodesRead) -> None:
+        """Remember what was read, unless a newer version is known, by a write of our own."""
+        for path, node in fact.nodes.items():
+            known = self._nodes.get(path)
+            if node is None:
+                self._nodes.pop(path, None)
+            elif known is None or node.version >= known.version or node.czxid > known.czxid > 0:
+                self._nodes[path] = node
+
+
+def _is_remembered(path: str) -> bool:
+    """Whether a node is written with the version it was read with."""
+    return path in (paths.FEATURE, paths.PRODUCER_IDS) or reading.is_entity(path) or reading.kept_key(path) is not None
+
+
+def _topics_in(pending: Pending) -> list[str]:
+    """The names of the topics that a commit is about, as far as they were known before."""
+    ids = [
+        change.topic_id
+        for change in pending.changes
+        if isinstance(change, ChangePartition | AddPartitions | RemoveTopic)
+    ]
+    created = [change.topic.name for change in pending.changes if isinstance(change, CreateTopic)]
+    return created + [name for topic_id in ids if (name := pending.before.names_by_id.get(topic_id)) is not None]

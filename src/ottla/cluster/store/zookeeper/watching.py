@@ -1,0 +1,284 @@
+"""What others do in ZooKeeper becomes facts, on one thread of ours.
+
+1. A watch that fires (on kazoo's thread) only puts its path into a queue. This thread looks at the path again, sets
+   the next watch with the same question, and puts what it found into the facts: so nothing that happens between two
+   looks is lost, and a burst of changes costs one look.
+2. After a lost connection everything is looked at again.
+3. Everybody watches the controller, features, and the notes about settings, access rules and tokens. Who `leads`
+   watches brokers, topics and requests to the controller as well.
+4. Notes are read once. Those to the controller are deleted by it; those about settings stay for the other brokers, and
+   whoever sees one that is older than NOTE_LIFE_MS deletes it.
+5. A fact that came too late (a topic that the member itself made) is dropped by the store, which knows the image.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from ottla.clock import Clock
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.model import StoredKey, Topic
+from ottla.cluster.store.events import (
+    ELECTION_ASKED,
+    REASSIGNMENT_ASKED,
+    BrokersChanged,
+    Controller,
+    ControllerChanged,
+    EventQueue,
+    LogDirFailed,
+    PartitionStatesChanged,
+    TopicsChanged,
+    deletion_asked,
+)
+from ottla.cluster.store.interface import ControllerMoved, NoSession, StoreClosed
+from ottla.cluster.store.zookeeper import paths, znodes
+from ottla.cluster.store.zookeeper.election import Office
+from ottla.cluster.store.zookeeper.facts import Fact, NodesRead, RequestsRead
+from ottla.cluster.store.zookeeper.reading import brokers_in, topic_of
+from ottla.cluster.store.zookeeper.session import Refused, Session
+from ottla.cluster.store.zookeeper.writes import Delete
+from ottla.cluster.store.zookeeper.znodes import DamagedNode, Znode
+from ottla.values import TopicPartition
+
+NOTE_LIFE_MS: Final = 15 * 60 * 1000
+_NOTES_FOR_ALL: Final = (
+    paths.CONFIG_CHANGES,
+    paths.ACL_CHANGES,
+    paths.ACL_EXTENDED_CHANGES,
+    paths.TOKEN_CHANGES,
+)
+_FOR_ALL: Final = (paths.CONTROLLER, paths.FEATURE, *_NOTES_FOR_ALL)
+_FOR_THE_CONTROLLER: Final = (
+    paths.BROKER_IDS,
+    paths.TOPICS,
+    paths.DELETIONS,
+    paths.ISR_CHANGES,
+    paths.LOG_DIR_EVENTS,
+    paths.REASSIGNMENT,
+    paths.ELECTION,
+)
+
+log = logging.getLogger(__name__)
+
+
+class Watching:
+    """See above. `image` gives the newest image of the store."""
+
+    def __init__(
+        self, session: Session, office: Office, facts: EventQueue[Fact], image: Callable[[], ClusterImage], clock: Clock
+    ) -> None:
+        self._session = session
+        self._office = office
+        self._facts = facts
+        self._image = image
+        self._clock = clock
+        self._paths: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._seen = dict.fromkeys(_NOTES_FOR_ALL, -1)
+        self._controller: Controller | None = None
+        self._brokers: tuple[object, ...] | None = None
+        self._leads = False
+        self._thread = threading.Thread(target=self._run, name="ottla-zookeeper-events", daemon=True)
+        self._looks: dict[str, Callable[[], None]] = {
+            paths.CONTROLLER: self._look_at_controller,
+            paths.FEATURE: self._look_at_features,
+            paths.BROKER_IDS: self._look_at_brokers,
+            paths.TOPICS: self._look_at_topics,
+            paths.DELETIONS: self._look_at_deletions,
+            paths.ISR_CHANGES: self._look_at_isr_changes,
+            paths.LOG_DIR_EVENTS: self._look_at_log_dirs,
+            paths.REASSIGNMENT: lambda: self._look_at_request(paths.REASSIGNMENT, REASSIGNMENT_ASKED),
+            paths.ELECTION: lambda: self._look_at_request(paths.ELECTION, ELECTION_ASKED),
+            **{path: lambda path=path: self._look_at_notes(path) for path in _NOTES_FOR_ALL},  # type: ignore[misc]
+        }
+
+    # --- life ---
+
+    def start(self) -> None:
+        """From now on, changes are noticed. Notes that are there already are older than what is read next."""
+        for folder in _NOTES_FOR_ALL:
+            self._seen[folder] = max(map(paths.sequence_number, self._session.children(folder)), default=-1)
+        self.look_again()
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._paths.put(None)
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(timeout=10)
+
+    def lead(self, leads: bool) -> None:
+        """Watch what concerns the controller, or stop."""
+        self._leads = leads
+        self._brokers = None
+        if leads:
+            self.look_again()
+
+    def look_again(self) -> None:
+        """Nobody knows what was missed."""
+        for path in (*_FOR_ALL, *(_FOR_THE_CONTROLLER if self._leads else ())):
+            self.notice(path)
+
+    def notice(self, path: str) -> None:
+        """Something happened there; any thread may say so."""
+        self._paths.put(paths.BROKER_IDS if path.startswith(paths.BROKER_IDS) else path)
+
+    def _run(self) -> None:
+        while True:
+            noticed = self._take_paths()
+            if noticed is None:
+                return
+            for path in noticed:
+                if path in _FOR_THE_CONTROLLER and not self._leads:
+                    continue
+                try:
+                    self._looks[path]()
+                except StoreClosed:
+                    return
+                except (NoSession, ControllerMoved, DamagedNode, Refused) as problem:
+                    # Without a session everything is looked at again when there is one; a damaged node stays damaged.
+                    log.warning("%s in ZooKeeper could not be looked at: %s", path, problem)
+                except Exception:
+                    log.exception("%s in ZooKeeper could not be looked at", path)
+
+    def _take_paths(self) -> list[str] | None:
+        """All that was noticed, each once; None at the end."""
+        noticed = [self._paths.get()]
+        while not self._paths.empty():
+            noticed.append(self._paths.get())
+        return None if None in noticed else list(dict.fromkeys(path for path in noticed if path is not None))
+
+    # --- for everybody ---
+
+    def _look_at_controller(self) -> None:
+        self._session.get(paths.CONTROLLER, watch=True)
+        controller = self._office.controller()
+        if controller != self._controller:
+            self._controller = controller
+            self._facts.put(ControllerChanged(controller))
+
+    def _look_at_features(self) -> None:
+        self._facts.put(NodesRead({paths.FEATURE: self._session.get(paths.FEATURE, watch=True)}))
+
+    def _look_at_notes(self, folder: str) -> None:
+        names = sorted(self._session.children(folder, watch=True), key=paths.sequence_number)
+        fresh = [f"{folder}/{name}" for name in names if paths.sequence_number(name) > self._seen[folder]]
+        notes = self._session.get_many(fresh)
+        changed = [path for note in notes.values() for path in _noted(folder, note)]
+        if changed:
+            found = self._session.get_many(changed)
+            self._facts.put(NodesRead({path: found.get(path) for path in changed}))
+        if fresh:
+            self._seen[folder] = paths.sequence_number(fresh[-1])
+        self._delete_old([f"{folder}/{name}" for name in names])
+
+    def _delete_old(self, notes: Iterable[str]) -> None:
+        for path in notes:
+            node = self._session.get(path)
+            if node is not None and node.created_ms > self._clock.now_ms() - NOTE_LIFE_MS:
+                return
+            self._delete([path])
+
+    def _delete(self, notes: Sequence[str]) -> None:
+        for path in notes:
+            try:
+                self._session.make([Delete(path)])
+            except Refused:
+                log.debug("another broker deleted %s first", path)
+
+    # --- for the controller ---
+
+    def _look_at_brokers(self) -> None:
+        ids = self._session.children(paths.BROKER_IDS, watch=True)
+        nodes = self._session.get_many((paths.broker(int(each)) for each in ids), watch=True)
+        live = tuple(each.broker for each in brokers_in(nodes))
+        if live != self._brokers:
+            self._brokers = live
+            self._facts.put(BrokersChanged(live))
+
+    def _look_at_topics(self) -> None:
+        names, image = self._session.children(paths.TOPICS, watch=True), self._image()
+        found = self.read_topics([name for name in names if image.topic(name) is None])
+        gone = tuple(sorted({*image.topics()} - {*names}))
+        if found or gone:
+            self._facts.put(TopicsChanged(tuple(topic for topic in found if topic.partitions), gone))
+
+    def read_topics(self, names: Sequence[str]) -> list[Topic]:
+        """Topics with the states of their partitions, of those names that there are."""
+        nodes = self._session.get_many(paths.topic(name) for name in names)
+        states = [
+            paths.state(name, index)
+            for name in names
+            if (node := nodes.get(paths.topic(name))) is not None
+            for index in range(len(znodes.read_assignment(name, node).partitions))
+        ]
+        nodes |= self._session.get_many(states)
+        return [topic for name in names if (topic := topic_of(name, nodes)) is not None]
+
+    def read_states(self, names: Iterable[str]) -> None:
+        """Tell the states of all partitions of these topics; the store drops what is known."""
+        topics = self.read_topics(list(dict.fromkeys(names)))
+        self._facts.put(
+            PartitionStatesChanged(
+                tuple(
+                    (TopicPartition(topic.name, index), partition)
+                    for topic in topics
+                    for index, partition in enumerate(topic.partitions)
+                )
+            )
+        )
+
+    def _look_at_deletions(self) -> None:
+        names = self._session.children(paths.DELETIONS, watch=True)
+        self._facts.put(RequestsRead({deletion_asked(name): "" for name in names}))
+
+    def _look_at_request(self, path: str, key: StoredKey) -> None:
+        node = self._session.get(path, watch=True)
+        if node is not None:
+            self._facts.put(RequestsRead({key: (node.data or b"").decode(errors="replace")}))
+
+    def _look_at_isr_changes(self) -> None:
+        notes = self._notes(paths.ISR_CHANGES)
+        changed = [name for note in notes.values() for name, _ in znodes.read_isr_change(note)]
+        if changed:
+            self.read_states(changed)
+        self._delete(list(notes))
+
+    def _look_at_log_dirs(self) -> None:
+        notes = self._notes(paths.LOG_DIR_EVENTS)
+        if notes:
+            self._facts.put(LogDirFailed(tuple(sorted({znodes.read_log_dir_event(note) for note in notes.values()}))))
+        self._delete(list(notes))
+
+    def _notes(self, folder: str) -> dict[str, Znode]:
+        names = self._session.children(folder, watch=True)
+        return self._session.get_many(f"{folder}/{name}" for name in names)
+
+    def drop_notes(self) -> None:
+        """Notes to earlier controllers: a new one reads everything anyway."""
+        for folder in (paths.ISR_CHANGES, paths.LOG_DIR_EVENTS):
+            self._delete([f"{folder}/{name}" for name in self._session.children(folder)])
+
+
+def _noted(folder: str, note: Znode) -> list[str]:
+    """Which nodes a note is about."""
+    text = (note.data or b"").decode()
+    if folder == paths.CONFIG_CHANGES:
+        return [paths.entity(znodes.read_config_change(note))]
+    if folder == paths.TOKEN_CHANGES:
+        return [f"{paths.TOKENS}/{text}"]
+    if folder == paths.ACL_CHANGES:
+        of, _, name = text.partition(":")
+        return [f"{paths.ACL}/{_path_name(of)}/{name}"]
+    data = znodes.read_note(note)
+    pattern = str(data["patternType"]).lower()
+    return [f"{paths.ACL_EXTENDED}/{pattern}/{_path_name(str(data['resourceType']))}/{data['name']}"]
+
+
+def _path_name(java_name: str) -> str:
+    """TRANSACTIONAL_ID in a note is TransactionalId in a path; old notes have that already."""
+    if java_name in paths.ACL_TYPES:
+        return java_name
+    return "".join(part.capitalize() for part in java_name.split("_"))

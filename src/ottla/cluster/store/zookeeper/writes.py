@@ -1,0 +1,243 @@
+"""Changes to writes: which nodes a commit touches, and how.
+
+1. A commit is a list of writes in the order in which they must be made; session.py makes transactions of them.
+2. A state node is written with the version it is known to have, once per change of its partition; the node of a topic
+   once per commit, whatever happened to the topic. Maps of settings are edited with the version they were read with.
+3. Registrations and elections are not written here (shared.py, 1).
+4. A note goes with every change of settings, so that brokers that watch the notes read them anew: one per entity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from ottla.cluster.changes import (
+    AddPartitions,
+    AllocateProducerIds,
+    AlterConfig,
+    Change,
+    ChangePartition,
+    CreateTopic,
+    RemoveTopic,
+    SetFeature,
+    SetQuota,
+    SetScramCredential,
+    SetStoredValue,
+)
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.model import Partition, StoredKey, Topic
+from ottla.cluster.store.shared import partition_before, take_in
+from ottla.cluster.store.zookeeper import paths, znodes
+from ottla.cluster.store.zookeeper.entities import EntityChange, config_json, edited, entity_path, read_config
+from ottla.cluster.store.zookeeper.reading import ACCESS_RULE, TOKEN, kept_path
+from ottla.cluster.store.zookeeper.znodes import Znode
+from ottla.errors import InvalidRequest
+
+ANY_VERSION: Final = -1
+NEVER_EMPTY: Final = ("users/", "clients/", "ips/")
+"""An empty map of these is taken away, as Kafka does; topics and brokers keep theirs."""
+
+
+class Create(NamedTuple):
+    """Make a node; refused when it is there."""
+
+    path: str
+    data: bytes | None = None
+    sequential: bool = False
+    ephemeral: bool = False
+
+
+class Ensure(NamedTuple):
+    """Make an empty node unless it is there. Done before the others, because a transaction knows no "unless"."""
+
+    path: str
+
+
+class SetData(NamedTuple):
+    """Write into a node; refused when it is not there or has another version."""
+
+    path: str
+    data: bytes
+    version: int = ANY_VERSION
+
+
+class Delete(NamedTuple):
+    """Take a node away."""
+
+    path: str
+    version: int = ANY_VERSION
+
+
+class DeleteTree(NamedTuple):
+    """Take a node and all below it away, if they are there."""
+
+    path: str
+
+
+class Check(NamedTuple):
+    """Refuse the whole transaction when the node has another version."""
+
+    path: str
+    version: int
+
+
+Write: TypeAlias = Create | Ensure | SetData | Delete | DeleteTree | Check
+
+
+def writes_of(
+    before: ClusterImage, changes: Sequence[Change], nodes: Mapping[str, Znode], controller_epoch: int
+) -> list[Write]:
+    """The writes of a commit. `nodes` are the maps of settings, kept values, features and producer ids as known."""
+    return [
+        *_topic_writes(before, changes, controller_epoch),
+        *_entity_writes(changes, nodes),
+        *_single_writes(before, changes, nodes),
+    ]
+
+
+# --- topics -----------------------------------------------------------------------------------------------------------
+
+
+def _topic_writes(before: ClusterImage, changes: Sequence[Change], controller_epoch: int) -> Iterator[Write]:
+    image, kept = before, dict[bytes, Topic]()
+    for change in changes:
+        following = take_in(image, [change])
+        match change:
+            case CreateTopic(topic):
+                yield from _new_topic(topic, controller_epoch)
+            case RemoveTopic(topic_id) if (gone := image.topic_by_id(topic_id)) is not None:
+                kept.pop(topic_id, None)
+                yield DeleteTree(paths.topic(gone.name))
+                yield DeleteTree(paths.entity(f"topics/{gone.name}"))
+            case AddPartitions(topic_id, added) if (grown := following.topic_by_id(topic_id)) is not None:
+                kept[topic_id] = grown
+                first = len(grown.partitions) - len(added)
+                yield from _new_partitions(grown.name, first, added, controller_epoch)
+            case ChangePartition(topic_id) if (present := following.topic_by_id(topic_id)) is not None:
+                kept[topic_id] = present
+                yield from _state(present.name, change, partition_before(image, change), controller_epoch)
+        image = following
+    for topic_id, topic in kept.items():
+        yield from _assignment(before.topic_by_id(topic_id), topic)
+
+
+def _new_topic(topic: Topic, controller_epoch: int) -> Iterator[Write]:
+    yield Create(paths.topic(topic.name), znodes.topic_json(topic))
+    yield Create(paths.partitions(topic.name))
+    yield from _new_partitions(topic.name, 0, topic.partitions, controller_epoch)
+
+
+def _new_partitions(name: str, first: int, added: Sequence[Partition], controller_epoch: int) -> Iterator[Write]:
+    for index, partition in enumerate(added, first):
+        yield Create(paths.partition(name, index))
+        yield Create(paths.state(name, index), znodes.state_json(partition, controller_epoch))
+
+
+def _state(name: str, change: ChangePartition, before: Partition | None, controller_epoch: int) -> Iterator[Write]:
+    path, data = paths.state(name, change.index), znodes.state_json(change.partition, controller_epoch)
+    if before is not None and before.partition_epoch >= 0:
+        yield SetData(path, data, before.partition_epoch)
+        return
+    yield Ensure(paths.partitions(name))  # a controller before us may have come as far as this
+    yield Ensure(paths.partition(name, change.index))
+    yield Create(path, data)
+
+
+def _assignment(before: Topic | None, after: Topic) -> Iterator[Write]:
+    data = znodes.topic_json(after)
+    if before is None or znodes.topic_json(before) != data:
+        yield SetData(paths.topic(after.name), data)
+
+
+# --- settings, quotas, credentials ------------------------------------------------------------------------------------
+
+
+def _entity_writes(changes: Sequence[Change], nodes: Mapping[str, Znode]) -> Iterator[Write]:
+    """Edits of maps; those of new topics without a note, and every new topic gets a map, be it empty."""
+    removed = {change.topic_id for change in changes if isinstance(change, RemoveTopic)}
+    new = [
+        change.topic.name for change in changes if isinstance(change, CreateTopic) and change.topic.id not in removed
+    ]
+    edits: dict[str, list[EntityChange]] = {f"topics/{name}": [] for name in new}
+    for change in changes:
+        if isinstance(change, AlterConfig | SetQuota | SetScramCredential):
+            edits.setdefault(entity_path(change), []).append(change)
+    for entity, ones in edits.items():
+        yield from _entity(entity, ones, nodes)
+        if entity.removeprefix("topics/") not in new or not entity.startswith("topics/"):
+            yield Create(paths.CONFIG_CHANGE, znodes.config_change_json(entity), sequential=True)
+
+
+def _entity(entity: str, edits: Sequence[EntityChange], nodes: Mapping[str, Znode]) -> Iterator[Write]:
+    path = paths.entity(entity)
+    node = nodes.get(path)
+    config = {} if node is None else read_config(entity, node.data)
+    for change in edits:
+        config = edited(config, change)
+    if not config and entity.startswith(NEVER_EMPTY):
+        if node is not None and not any(other.startswith(path + "/") for other in nodes):
+            yield Delete(path, node.version)
+            return
+        if node is None:
+            return
+    if node is None:
+        yield from (Ensure(parent) for parent in paths.uncertain_parents(path))
+        yield Create(path, config_json(config))
+    else:
+        yield SetData(path, config_json(config), node.version)
+
+
+# --- what stands alone ------------------------------------------------------------------------------------------------
+
+
+def _single_writes(before: ClusterImage, changes: Sequence[Change], nodes: Mapping[str, Znode]) -> Iterator[Write]:
+    levels = dict(before.features)
+    for change in changes:
+        match change:
+            case SetFeature(name, level):
+                levels.pop(name, None)
+                levels |= {name: level} if level else {}
+            case AllocateProducerIds(broker_id, _, following):
+                version = nodes[paths.PRODUCER_IDS].version if paths.PRODUCER_IDS in nodes else ANY_VERSION
+                data = znodes.producer_ids_json(broker_id, before.next_producer_id, following - 1)
+                yield SetData(paths.PRODUCER_IDS, data, version)
+            case SetStoredValue(key, text):
+                yield from _kept(key, text, nodes, before)
+    if any(isinstance(change, SetFeature) for change in changes):
+        node = nodes.get(paths.FEATURE)
+        data = znodes.features_json(dict(sorted(levels.items())))
+        yield Create(paths.FEATURE, data) if node is None else SetData(paths.FEATURE, data, node.version)
+
+
+def _kept(key: StoredKey, text: str | None, nodes: Mapping[str, Znode], before: ClusterImage) -> Iterator[Write]:
+    path = kept_path(key)
+    if path is None:
+        raise InvalidRequest(f"a cluster on ZooKeeper has no place for values of kind {key.kind!r}")
+    node, is_there = nodes.get(path), key in before.stored_values
+    version = ANY_VERSION if node is None else node.version
+    if text is None:
+        yield from [Delete(path, version)] if is_there else []
+    elif is_there:
+        yield SetData(path, text.encode(), version)
+    else:
+        yield from (Ensure(parent) for parent in paths.uncertain_parents(path))
+        yield Create(path, text.encode() or None)
+    yield from _kept_note(key)
+
+
+def _kept_note(key: StoredKey) -> Iterator[Write]:
+    if key.kind == TOKEN:
+        yield Create(paths.TOKEN_CHANGES + "/token_change_", key.key.encode(), sequential=True)
+    elif key.kind == ACCESS_RULE:
+        pattern, of, name = key.key.split("/", 2)
+        if pattern == "literal":
+            yield Create(paths.ACL_CHANGES + "/acl_changes_", f"{_java_name(of)}:{name}".encode(), sequential=True)
+        else:
+            note = {"version": 1, "resourceType": _java_name(of), "name": name, "patternType": pattern.upper()}
+            yield Create(paths.ACL_EXTENDED_CHANGES + "/acl_changes_", znodes.to_json(note), sequential=True)
+
+
+def _java_name(resource_type: str) -> str:
+    """TransactionalId in a path is TRANSACTIONAL_ID in a note."""
+    return "".join(f"_{each}" if each.isupper() and place else each for place, each in enumerate(resource_type)).upper()
