@@ -27,6 +27,7 @@ NOUNS: Final = {
     "group": "consumer groups: members, lag, offsets",
     "config": "settings of topics, brokers and groups",
     "txn": "transactions: who holds one open, and how to end it",
+    "doctor": "why does it not work? walks a connection step by step",
     "cluster": "who is in the cluster and how it is doing",
     "perf": "how fast it is here: produce, consume, latency",
     "log": "look into the files of a log, without a broker",

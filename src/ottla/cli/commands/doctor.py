@@ -1,0 +1,66 @@
+"""`ottla doctor`: walks the way of a connection step by step and explains what is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from ottla.cli.connecting import add_format, describe, output_of, sentences, settings_of
+from ottla.cli.output import FAILED, OK, Output
+
+if TYPE_CHECKING:
+    from ottla.client.diagnosis import Finding
+
+EXAMPLES: Final = """\
+examples:
+  ottla doctor                                  is localhost:9092 well?
+  ottla doctor -b broker-1:9092 --topic clicks  can clicks be written and read from here?
+  ottla doctor --group billing --format json    a group's members and lag, for programs
+"""
+MARKS: Final = {"ok": "ok     ", "warning": "WARNING", "failed": "FAILED ", "skipped": "-      "}
+STEP_S: Final = 5.0
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    describe(parser, "walk the way of a connection and say what is wrong", run, EXAMPLES)
+    parser.set_defaults(timeout=STEP_S)
+    parser.add_argument("--topic", "-t", metavar="TOPIC", help="look at this topic too")
+    parser.add_argument("--group", "-g", metavar="GROUP", help="look at this consumer group too")
+    add_format(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    out = output_of(options)
+    with sentences():
+        findings = asyncio.run(_examine(options, out))
+    if options.format == "json":
+        out.value([finding._asdict() for finding in findings])
+    else:
+        out.line(summary(findings))
+    return FAILED if any(finding.result == "failed" for finding in findings) else OK
+
+
+async def _examine(options: argparse.Namespace, out: Output) -> list[Finding]:
+    from ottla.client.doctor import examine
+
+    findings = []
+    async for finding in examine(
+        settings_of(options), topic=options.topic, group=options.group, timeout=options.timeout
+    ):
+        findings.append(finding)
+        out.line(f"{MARKS[finding.result]}  {finding.step}: {finding.what}")
+        if finding.remedy and finding.result in ("failed", "warning"):
+            out.paragraph(finding.remedy, indent="           ")
+    return findings
+
+
+def summary(findings: Iterable[Finding]) -> str:
+    """The last line: how many of each, and the first thing to do."""
+    found = list(findings)
+    failed = [finding for finding in found if finding.result == "failed"]
+    warnings = sum(finding.result == "warning" for finding in found)
+    if failed:
+        return f"{len(failed)} failed, {warnings} warnings; begin with: {failed[0].step}"
+    return f"all is well, {warnings} warnings" if warnings else "all is well"
