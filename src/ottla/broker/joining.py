@@ -14,6 +14,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.controller_role import ControllerRole
 from ottla.broker.inter_broker import InterBroker
 from ottla.broker.membership import ClusterMember
+from ottla.broker.replication.replication import Replication
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster import model
 from ottla.cluster.config_layers import topic_in_effect
@@ -46,12 +47,14 @@ def make_member(
     listener = settings.inter_broker_listener.name
 
     def endpoint_of(broker_id: int) -> model.Endpoint | None:
-        known = broker.image.brokers.get(broker_id)
+        # A controller knows a broker before its own view does: the view comes with its orders.
+        known = broker.image.brokers.get(broker_id) or store.load().brokers.get(broker_id)
         return None if known is None else known.endpoint(listener)
 
-    inter_broker = InterBroker(
-        broker.id, endpoint_of, transport=world.transport, clock=world.clock, random=world.random
-    )
+    def ways_to_others() -> InterBroker:
+        return InterBroker(broker.id, endpoint_of, transport=world.transport, clock=world.clock, random=world.random)
+
+    inter_broker = ways_to_others()
     role = ControllerRole(
         broker.id,
         store,
@@ -62,6 +65,9 @@ def make_member(
     )
     member = ClusterMember(broker, store, inter_broker, role, settings=settings, pool=pool)
     broker.join(member)
+    fetchers = [ways_to_others() for _ in range(settings.num_replica_fetchers)]
+    broker.replication = Replication(broker, fetchers, member.ask_controller)
+    broker.replication.start()
     return member
 
 

@@ -28,6 +28,7 @@ from ottla.broker.metadata_view import changes_of, check_order
 from ottla.cluster.changes import (
     AlterConfig,
     Change,
+    CreateTopic,
     RegisterBroker,
     SetController,
     SetFeature,
@@ -60,6 +61,10 @@ ANYBODYS: Final = (AlterConfig, SetQuota, SetScramCredential, SetStoredValue)
 """What every member may change."""
 KEPT_IN_THE_STORE: Final = (*ANYBODYS, SetFeature)
 REGISTER_AGAIN_MS: Final = 500.0
+SEEN_STEP_MS: Final = 5.0
+SEEN_STEPS: Final = 400
+CONTROLLER_STEP_MS: Final = 50.0
+CONTROLLER_STEPS: Final = 200
 
 
 class MemberSettings(Protocol):
@@ -144,6 +149,8 @@ class ClusterMember:
         await self._end()
 
     async def _end(self) -> None:
+        if self._broker.replication is not None:
+            await self._broker.replication.stop()
         await self.role.close()
         for task in list(self._tasks):
             task.cancel()
@@ -263,9 +270,21 @@ class ClusterMember:
 
     def _changed(self, later: Later[Any], given: Any) -> None:
         """The controller's own settings come back to nobody else's view as an event; take them over here."""
-        changes = [each for each in getattr(given, "changes", ()) if isinstance(each, KEPT_IN_THE_STORE)]
-        if changes:
-            self._take_kept(changes)
+        changes: Sequence[Change] = getattr(given, "changes", ())
+        if kept := [each for each in changes if isinstance(each, KEPT_IN_THE_STORE)]:
+            self._take_kept(kept)
+        if any(isinstance(each, CreateTopic) for each in changes):
+            self._start(self._give_when_seen(later, given, changes))
+        else:
+            later.give(given)
+
+    async def _give_when_seen(self, later: Later[Any], given: Any, changes: Sequence[Change]) -> None:
+        """Who made a topic asks for it next, and should not hear that it is unknown: wait until our view has it."""
+        new = [each.topic.id for each in changes if isinstance(each, CreateTopic)]
+        for _ in range(SEEN_STEPS):
+            if all(self._broker.image.topic_by_id(topic_id) is not None for topic_id in new):
+                break
+            await self._broker.clock.sleep(SEEN_STEP_MS)
         later.give(given)
 
     async def _commit(self, plan: Any, later: Later[Any]) -> None:
@@ -283,9 +302,17 @@ class ClusterMember:
 
     async def ask_controller(self, request: Message) -> Any:
         """The controller's answer; this broker may be the controller, and then asks itself through the network too."""
-        controller_id = self._broker.image.controller_id
+        controller_id = await self._controller_id()
         timeout_ms = self._settings.controller_socket_timeout_ms
         return await self.inter_broker.send(controller_id, request, timeout_ms=timeout_ms)
+
+    async def _controller_id(self) -> int:
+        """Who is controller; a broker that has just come waits a little until somebody is."""
+        for _ in range(CONTROLLER_STEPS):
+            if self._broker.image.controller_id >= 0 or self._is_leaving:
+                break
+            await self._broker.clock.sleep(CONTROLLER_STEP_MS)
+        return self._broker.image.controller_id
 
     def ask(self, broker_id: int, request: Message, answered: Callable[[Any], None]) -> None:
         """Ask another broker; `answered` gets its answer, or the error that stopped it."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from zlib import crc32
 
 from ottla.broker.replication.fetch_loop import FetchLoop, Send
@@ -48,14 +48,24 @@ def fetch_version(protocol_version: str) -> int:
     return next((version for since, version in FETCH_VERSIONS if spoken >= since), OLDEST_FETCH_VERSION)
 
 
+class Ways(Protocol):
+    """Connections to other brokers, inter_broker.InterBroker."""
+
+    @property
+    def send(self) -> Send: ...
+    def forget(self, broker_id: int) -> None: ...
+    async def sweep(self) -> None: ...
+    async def close(self) -> None: ...
+
+
 class Replication:
     def __init__(
-        self, broker: Broker, sends: Sequence[Send], ask_controller: Callable[[AlterPartitionRequest], Awaitable[Any]]
+        self, broker: Broker, ways: Sequence[Ways], ask_controller: Callable[[AlterPartitionRequest], Awaitable[Any]]
     ) -> None:
-        """`sends` are ways to other brokers that nobody else uses, one per fetcher: a fetch holds up what is behind."""
+        """`ways` to other brokers are used by nobody else, one per fetcher: a fetch holds up what is behind it."""
         settings = broker.settings
         self._broker = broker
-        self._sends = sends
+        self._ways = ways
         self._loops: dict[tuple[int, int], FetchLoop] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._sender = IsrSender(
@@ -79,6 +89,8 @@ class Replication:
             await loop.stop()
         self._loops.clear()
         await asyncio.gather(*self._closing, return_exceptions=True)
+        for way in self._ways:
+            await way.close()
 
     # -- following ---------------------------------------------------------------------------------------------------
 
@@ -98,7 +110,7 @@ class Replication:
             loop.follower.forget(name)
 
     def _follow(self, partition: Partition) -> None:
-        fetcher = crc32(f"{partition.name}".encode()) % len(self._sends)
+        fetcher = crc32(f"{partition.name}".encode()) % len(self._ways)
         key = partition.leader_id, fetcher
         loop = self._loops.get(key) or self._new_loop(*key)
         replica = ReplicaLog(partition, self._broker.replicas, self._broker.clock.now_ms)
@@ -110,7 +122,7 @@ class Replication:
         made = self._loops[leader_id, fetcher] = FetchLoop(
             leader_id,
             Follower(settings, broker_epoch=self._broker.replicas.broker_epoch),
-            self._sends[fetcher],
+            self._ways[fetcher].send,
             settings=settings,
             timeout_ms=self._broker.settings.replica_socket_timeout_ms,
             clock=self._broker.clock,
@@ -135,9 +147,15 @@ class Replication:
         for key, loop in list(self._loops.items()):
             if not len(loop.follower):
                 del self._loops[key]
-                task = asyncio.get_running_loop().create_task(loop.stop())
+                leader_id, fetcher = key
+                self._ways[fetcher].forget(leader_id)
+                task = asyncio.get_running_loop().create_task(self._end(loop, fetcher))
                 self._closing.add(task)
                 task.add_done_callback(self._closing.discard)
+
+    async def _end(self, loop: FetchLoop, fetcher: int) -> None:
+        await loop.stop()
+        await self._ways[fetcher].sweep()
 
     async def _took(self, taken: Taken) -> None:
         """Records of a leader are in our logs."""
