@@ -6,6 +6,8 @@ the first call. Keys and values are bytes: deserializers are for records, not fo
 
 from __future__ import annotations
 
+import functools
+from array import array
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.consumer.record_choice import ConsumerRecord, FetchedRecords
@@ -13,6 +15,25 @@ from ottla.errors import CorruptMessage
 
 if TYPE_CHECKING:
     import pyarrow
+
+
+@functools.lru_cache(maxsize=256)
+def _names(topic: str) -> Any:
+    """The dictionary of a column that says the same topic in every row."""
+    import pyarrow as pa
+
+    return pa.array([topic])
+
+
+@functools.cache
+def table_schema() -> pyarrow.Schema:
+    """The columns of poll_arrow()."""
+    import pyarrow as pa
+
+    from ottla.records.arrow import schema
+
+    topic = pa.field("topic", pa.dictionary(pa.int32(), pa.string()), nullable=False)
+    return pa.schema([topic, pa.field("partition", pa.int32(), nullable=False), *schema()])
 
 
 class Rows:
@@ -26,15 +47,17 @@ class Rows:
         """`columns` is a RecordBatch as ottla.records.arrow makes it."""
         import pyarrow as pa
 
-        if not columns.num_rows:
+        count = columns.num_rows
+        if not count:
             return
-        self.count += columns.num_rows
-        indices = pa.repeat(pa.scalar(0, pa.int32()), columns.num_rows)
-        topics = pa.DictionaryArray.from_arrays(indices, pa.array([topic]))
-        partitions = pa.repeat(pa.scalar(partition, pa.int32()), columns.num_rows)
-        fields = [pa.field("topic", topics.type, nullable=False), pa.field("partition", pa.int32(), nullable=False)]
+        self.count += count
+        # From plain memory: pyarrow's own ways to repeat a value look for numpy and pandas at every call.
+        zeros, numbers = (pa.py_buffer(array("i", [value]) * count) for value in (0, partition))
+        indices = pa.Array.from_buffers(pa.int32(), count, [None, zeros])
+        topics = pa.DictionaryArray.from_arrays(indices, _names(topic))
+        partitions = pa.Array.from_buffers(pa.int32(), count, [None, numbers])
         arrays = [topics, partitions, *columns.columns]
-        self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=pa.schema([*fields, *columns.schema])))
+        self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=table_schema()))
 
     def table(self) -> pyarrow.Table | None:
         if not self._batches:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 CLOSE_TIMEOUT_S: Final = 30.0
 ITERATION_WAIT_S: Final = 1.0
-TABLE_ROWS: Final = 100_000
+TABLE_ROWS: Final = 32_768
 """How many rows poll_arrow() aims at when it is not told: enough that its own cost does not count."""
 
 Offsets = Mapping[TopicPartition, "OffsetAndMetadata | int"]

@@ -44,7 +44,7 @@ from ottla.values import ZERO_UUID, Node, TopicPartition
 log = logging.getLogger(__name__)
 
 SHORT_WAIT_MS: Final = 5
-PORTION_BYTES_MIN: Final = 1_048_576
+PORTION_BYTES_MIN: Final = 4_194_304
 FAR_MS: Final = 30.0
 NEAR_MS: Final = 10.0
 BY_NAME_MAX: Final = 12
