@@ -18,6 +18,7 @@ from ottla.client.consumer.metrics import lag_of
 from ottla.client.consumer.record_choice import ConsumerRecord
 from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.consumer.subscription import Mode, NotSubscribed
+from ottla.client.consumer.tracing import ConsumerTracing
 from ottla.client.group_metadata import GroupMetadata
 from ottla.client.loop import ClientClosed
 from ottla.errors import InvalidGroupId
@@ -41,6 +42,7 @@ class ConsumerFace:
     _core: ConsumerCore
     _settings: ConsumerSettings
     _interceptors: Interceptors
+    _tracing: ConsumerTracing | None
     _listener: Listener
     _closed: bool
     # Records that an iterator has and has not given yet: they are not consumed.
@@ -55,6 +57,11 @@ class ConsumerFace:
         topics = [each for each in arguments if isinstance(each, str)]
         self._settings = ConsumerSettings(config, **settings).named("consumer")
         self._interceptors = Interceptors(self._settings.interceptor_classes)
+        self._tracing = None
+        if self._settings.ottla_tracing_enable:
+            self._tracing = ConsumerTracing.enabled(
+                client_id=self._settings.client_id, group_id=self._settings.group_id
+            )
         self._listener = Listener(None)
         self._closed = False
         self._left, self._left_at = [], 0
@@ -197,6 +204,8 @@ class ConsumerFace:
 
     def _delivered(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
         self._core.metrics.gave(len(records), self._core.network.clock.monotonic_ms())
+        if self._tracing is not None:
+            self._tracing.received(records)
         return self._interceptors.on_consume(records) if self._interceptors else records
 
     def _partitions_or_all(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:

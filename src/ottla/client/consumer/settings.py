@@ -254,6 +254,13 @@ class ConsumerSettings(ClientSettings):
         aliases=["interceptors"],
         doc="Objects, or classes without arguments, with on_consume(records) and on_commit(offsets).",
     )
+    ottla_tracing_enable = setting(
+        "ottla.tracing.enable",
+        bool,
+        default=False,
+        importance="low",
+        doc="Whether polls make OpenTelemetry spans that link to the senders' spans; needs opentelemetry-api.",
+    )
     consumer_timeout_ms = setting(
         "consumer.timeout.ms",
         int,
