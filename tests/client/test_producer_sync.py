@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -370,3 +371,43 @@ def test_a_program_that_forgets_to_close_still_sends_and_is_told(kafka_broker, u
     assert ended.returncode == 0, ended.stderr
     assert "5 records" in ended.stderr
     assert len(read(kafka_broker.bootstrap_servers, unique_topic, 5)) == 5
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
+def test_ctrl_c_interrupts_a_wait(kafka_broker_fresh):
+    """A caller who waits for memory that does not come can be interrupted, and close() still ends."""
+    program = f"""
+        import sys, ottla
+        producer = ottla.Producer(
+            bootstrap_servers="{kafka_broker_fresh.bootstrap_servers}", buffer_memory=20_000, linger_ms=60_000
+        )
+        producer.partitions_for("t")
+        print("ready", flush=True)
+        sys.stdin.readline()
+        try:
+            while True:
+                producer.produce("t", b"x" * 5000)
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+        try:
+            producer.close(0.2)
+        except ottla.errors.OttlaError as error:
+            print(type(error).__name__, flush=True)
+    """
+    child = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    kafka_broker_fresh.stop()
+    assert child.stdin is not None
+    child.stdin.write("\n")
+    child.stdin.flush()
+    time.sleep(0.3)
+    child.send_signal(signal.SIGINT)
+    told, complained = child.communicate(timeout=20)
+    assert told.split() == ["interrupted", "SendFailed"], complained
