@@ -1,0 +1,19 @@
+"""The asyncio producer against Apache Kafka: the tests of tests/client/test_producer_async.py with another broker.
+
+Needs Java and Kafka's jars (kafka_jars.py): run by `make test-long`.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.client import test_producer_async
+from tests.conformance.client_suite import ApacheKafka, skip_without_consumer_protocol, suite_of
+
+globals().update(suite_of(test_producer_async))
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def kafka_broker(apache: ApacheKafka, request: pytest.FixtureRequest) -> ApacheKafka:
+    skip_without_consumer_protocol(request, apache)
+    return apache
