@@ -305,6 +305,37 @@ def test_a_long_handler_keeps_its_membership(broker, topic, unique_group, strate
         assert consumer.group_metadata() == before
 
 
+def test_a_poll_that_waits_keeps_pace_and_commits(broker, topic, unique_group):
+    produce(broker, topic, 6)
+    settings = {"max_poll_interval_ms": 500, "auto_commit_interval_ms": 300}
+    with member(broker, unique_group, topic, **settings) as consumer:
+        poll_until([consumer], lambda values: len(values) == 6)
+        before = consumer.group_metadata()
+        assert consumer.poll(1.2) == []
+        assert consumer.group_metadata() == before
+        assert {each.offset for each in consumer.committed().values()} == {1}
+
+
+def test_a_member_that_never_polled_and_one_without_a_broker_close_in_time(broker, topic, unique_group):
+    begun = time.monotonic()
+    member(broker, unique_group, topic).close()
+    assert time.monotonic() - begun < 2
+    with KafkaBroker() as passing:
+        consumer = member(passing, unique_group, "t")
+        consumer.poll(0.1)
+    begun = time.monotonic()
+    consumer.close(timeout=1)
+    assert time.monotonic() - begun < 4
+
+
+def test_a_listener_with_coroutines_is_for_the_other_face(broker, topic, unique_group):
+    class Listener:
+        async def on_assigned(self, partitions): ...
+
+    with member(broker, unique_group) as consumer, pytest.raises(TypeError, match=r"ottla\.aio"):
+        consumer.subscribe(topic, listener=Listener())
+
+
 def test_a_group_can_be_used_without_membership(broker, topic, unique_group):
     produce(broker, topic, 6)
     name = TopicPartition(topic, 0)

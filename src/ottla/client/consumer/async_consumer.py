@@ -28,6 +28,7 @@ from ottla.client.consumer.core import ConsumerCore
 from ottla.client.consumer.face import (
     CLOSE_TIMEOUT_S,
     ITERATION_WAIT_S,
+    POLL_TURN_S,
     TABLE_ROWS,
     ConsumerFace,
     Offsets,
@@ -157,29 +158,30 @@ class AsyncConsumer(ConsumerFace):
 
     async def _poll_until(self, deadline: float, take: Any, limit: int) -> Any:
         core = self._core
-        self._tell_polled()
+        core.metrics.polled(core.network.clock.monotonic_ms())
         await asyncio.sleep(0)
         while True:
+            self._tell_polled()
             self._news.clear()
             if core.attention or self._woken:
                 await self._attend()
             found = take(limit)
             if found:
                 return found
-            if asyncio.get_running_loop().time() >= deadline:
+            now = asyncio.get_running_loop().time()
+            if now >= deadline:
                 return found
             try:
-                async with asyncio.timeout_at(deadline):
+                async with asyncio.timeout_at(min(deadline, now + POLL_TURN_S)):
                     await self._news.wait()
             except TimeoutError:
                 pass
 
     def _tell_polled(self) -> None:
-        core = self._core
-        now_ms = core.network.clock.monotonic_ms()
-        core.metrics.polled(now_ms)
-        if core.group is not None and core.group.polled(now_ms):
-            core.group.commit_soon(self._consumed())
+        """Whoever waits in poll() keeps pace, however long it is, and has done what earlier polls gave."""
+        group = self._core.group
+        if group is not None and group.polled(self._core.network.clock.monotonic_ms()):
+            group.commit_soon(self._consumed())
 
     async def _attend(self) -> None:
         """What only the caller may do: raise errors, tell listeners, run callbacks."""

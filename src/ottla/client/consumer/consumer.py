@@ -30,11 +30,13 @@ from ottla.client.consumer.core import ConsumerCore
 from ottla.client.consumer.face import (
     CLOSE_TIMEOUT_S,
     ITERATION_WAIT_S,
+    POLL_TURN_S,
     TABLE_ROWS,
     ConsumerFace,
     Offsets,
     seconds,
 )
+from ottla.client.consumer.listeners import Listener
 from ottla.client.consumer.membership.decisions import Change, Revoke
 from ottla.client.consumer.offset_reset import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
 from ottla.client.consumer.record_choice import ConsumerRecord
@@ -105,6 +107,8 @@ class Consumer(ConsumerFace):
     ) -> None:
         """Read these topics, or those that match a pattern, as a member of the group."""
         self._check_usable()
+        if Listener(listener).has_coroutines:
+            raise TypeError("this listener has coroutines, which only the consumer of ottla.aio can await")
         self._subscribe(topics, pattern, listener)
         self._run(self._core.want_topics())
         self._run(self._group.subscription_changed())
@@ -165,8 +169,9 @@ class Consumer(ConsumerFace):
 
     def _poll_until(self, deadline: float, take: Any, limit: int) -> Any:
         core = self._core
-        self._tell_polled()
+        core.metrics.polled(core.network.clock.monotonic_ms())
         while True:
+            self._tell_polled()
             self._news.clear()
             if core.attention or self._woken:
                 self._attend()
@@ -176,15 +181,13 @@ class Consumer(ConsumerFace):
             left = deadline - time.monotonic()
             if left <= 0:
                 return found
-            self._news.wait(left)
+            self._news.wait(min(left, POLL_TURN_S))
 
     def _tell_polled(self) -> None:
-        core = self._core
-        now_ms = core.network.clock.monotonic_ms()
-        core.metrics.polled(now_ms)
-        if core.group is not None and core.group.polled(now_ms):
-            offsets = self._consumed()
-            self._loop.call_soon(core.group.commit_soon, offsets)
+        """Whoever waits in poll() keeps pace, however long it is, and has done what earlier polls gave."""
+        group = self._core.group
+        if group is not None and group.polled(self._core.network.clock.monotonic_ms()):
+            self._loop.call_soon(group.commit_soon, self._consumed())
 
     def _attend(self) -> None:
         """What only the caller may do: raise errors, tell listeners, run callbacks."""

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 CLOSE_TIMEOUT_S: Final = 30.0
 ITERATION_WAIT_S: Final = 1.0
+POLL_TURN_S: Final = 0.2
+"""How often a poll that waits says that it is there; max.poll.interval.ms and auto commit go by it."""
 TABLE_ROWS: Final = 32_768
 """How many rows poll_arrow() aims at when it is not told: enough that its own cost does not count."""
 
