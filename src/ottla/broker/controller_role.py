@@ -26,7 +26,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from ottla.broker.answers import Later
 from ottla.cluster.controller.broker_channel import BrokerChannel, Send
-from ottla.cluster.controller.controller import advanced, allows_elections, decide
+from ottla.cluster.controller.controller import advanced, allows_elections, decide, topics_of
 from ottla.cluster.controller.events import (
     Asked,
     BrokerFellBehind,
@@ -107,6 +107,7 @@ class ControllerRole:
         self._check: asyncio.TimerHandle | None = None
         self._is_busy = False
         self._stale_count = 0
+        self._untold: set[str] = set()  # topics that are different from what brokers were told
 
     # -- what others see ---------------------------------------------------------------------------------------------
 
@@ -299,12 +300,14 @@ class ControllerRole:
             later.give(error)
             return
         image = await self._make_true(state, decided)
+        self._untold |= topics_of(told.image, image, decided.changes)
         self._adopt(told, advanced(state, decided, image), decided)
         if later is not None:
             later.give(decided.replies[0])
 
     async def _make_true(self, state: ControllerState, decided: Decided) -> ClusterImage:
         image = self._store.observe(decided.observed) if decided.observed else state.image
+        self._untold |= topics_of(state.image, image, decided.observed)
         if not decided.changes:
             return image
         commit = partial(self._store.commit, decided.changes, controller_epoch=state.controller.epoch)
@@ -313,7 +316,8 @@ class ControllerRole:
     def _adopt(self, told: ControllerState, after: ControllerState, decided: Decided) -> None:
         self._state = after
         self._follow_brokers(after)
-        self._give_orders(orders(told, after, retell=decided.retell, anew=decided.anew))
+        self._give_orders(orders(told, after, retell=decided.retell, anew=decided.anew, topics=self._untold))
+        self._untold = set()
         self._first.extendleft((each, None) for each in reversed(decided.then))
 
     async def _call(self, function: Callable[..., T], *arguments: Any) -> T:

@@ -81,6 +81,11 @@ def advanced(before: ControllerState, decided: Decided, image: ClusterImage) -> 
     return deletion.continued(before, decided.state.with_image(image))
 
 
+def topics_of(before: ClusterImage, after: ClusterImage, changes: Sequence[Change]) -> set[str]:
+    """The names of the topics that changes are about."""
+    return {name.topic for name in touched(before, after, changes)}
+
+
 def touched(before: ClusterImage, after: ClusterImage, changes: Sequence[Change]) -> set[TopicPartition]:
     """The partitions that changes are about; of whole topics where all of it changes."""
     names: set[TopicPartition] = set()

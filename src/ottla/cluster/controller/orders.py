@@ -53,12 +53,20 @@ class Stop(NamedTuple):
 
 
 def orders(
-    before: ControllerState, after: ControllerState, *, retell: Collection[int] = (), anew: Collection[int] = ()
+    before: ControllerState,
+    after: ControllerState,
+    *,
+    retell: Collection[int] = (),
+    anew: Collection[int] = (),
+    topics: Collection[str] | None = None,
 ) -> list[Order]:
     """The orders that make brokers that know `before` know `after`, each broker's in the order it must get them.
 
-    Brokers in `retell` get all their partitions again; those in `anew` get everything, as if they had just come."""
-    writer = _Writer(before, after)
+    Brokers in `retell` get all their partitions again; those in `anew` get everything, as if they had just come.
+    `topics` are those that may be different when the brokers are the same; None is all."""
+    if not retell and not anew and _is_same(before, after):
+        return []
+    writer = _Writer(before, after, topics)
     told: list[Order] = []
     for broker in after.image.brokers.values():
         is_new = broker.id in anew or _epoch(before.image, broker.id) != broker.epoch
@@ -70,10 +78,10 @@ def orders(
 class _Writer:
     """Writes the requests for one broker after another; what all of them are told is found once."""
 
-    def __init__(self, before: ControllerState, after: ControllerState) -> None:
+    def __init__(self, before: ControllerState, after: ControllerState, topics: Collection[str] | None) -> None:
         self._before = before
         self._after = after
-        self._changed = _changed(before, after)
+        self._changed = _changed(before, after, topics)
         self._has_news = bool(self._changed) or _visible(before.image) != _visible(after.image)
         self._news: list[UpdateMetadataTopicState] | None = None
 
@@ -114,14 +122,20 @@ def _visible(image: ClusterImage) -> list[tuple[object, ...]]:
 # --- which partitions look different ---------------------------------------------------------------------------------
 
 
-def _changed(before: ControllerState, after: ControllerState) -> list[TopicPartition]:
+def _is_same(before: ControllerState, after: ControllerState) -> bool:
+    same_image = before.image is after.image
+    return same_image and before.offline_replicas == after.offline_replicas and before.deletions == after.deletions
+
+
+def _changed(before: ControllerState, after: ControllerState, topics: Collection[str] | None) -> list[TopicPartition]:
     """Partitions of which anything is different, in order. Topics that are gone are not among them: what was told of
     their deletion is the last that is told of them."""
     everywhere = before.image.brokers is not after.image.brokers or before.offline_replicas != after.offline_replicas
     names: list[TopicPartition] = []
-    for topic_name, topic in after.image.topics_by_name.items():
-        known = before.image.topic(topic_name)
-        if known is topic and not everywhere and _goes(before, topic_name) == _goes(after, topic_name):
+    for topic_name in after.image.topics() if everywhere or topics is None else sorted(topics):
+        topic, known = after.image.topic(topic_name), before.image.topic(topic_name)
+        is_same = known is topic and not everywhere and _goes(before, topic_name) == _goes(after, topic_name)
+        if topic is None or is_same:
             continue
         for index in range(len(topic.partitions)):
             name = TopicPartition(topic_name, index)

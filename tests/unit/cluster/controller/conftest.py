@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ottla.cluster.changes import AlterConfig, CreateTopic
-from ottla.cluster.controller.controller import advanced, decide
+from ottla.cluster.controller.controller import advanced, decide, topics_of
 from ottla.cluster.controller.events import (
     AlterPartitionAsked,
     ChangeAsked,
@@ -184,6 +184,7 @@ class Stage:
         self.state: ControllerState | None = None
         self.channels: dict[int, deque[Order]] = {}
         self.events: deque[Any] = deque()
+        self.untold: set[str] = set()
         self.unclean, self.min_insync = unclean, min_insync
         self.rules = ControllerRules(
             unclean_allowed=lambda image, topic: self.unclean,
@@ -258,11 +259,14 @@ class Stage:
         state = told.with_image(member.load())
         decided = decide(state, event)
         image = member.observe(decided.observed) if decided.observed else state.image
+        self.untold |= topics_of(told.image, image, decided.observed)
         if decided.changes:
             image = member.commit(decided.changes, controller_epoch=state.controller.epoch)
         self.state = advanced(state, decided, image)
         self._open_channels()
-        self._order(orders(told, self.state, retell=decided.retell, anew=decided.anew))
+        self.untold |= topics_of(told.image, image, decided.changes)
+        self._order(orders(told, self.state, retell=decided.retell, anew=decided.anew, topics=self.untold))
+        self.untold = set()
         for each in decided.then:
             self.do(each)
         return decided.replies[0] if decided.replies else None
