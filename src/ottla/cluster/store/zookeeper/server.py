@@ -134,6 +134,10 @@ class Node:
     election_port: int
     process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
 
 class ZooKeeperServer:
     """See above. `ports` are the client ports; free ones are taken when there are none."""
@@ -171,6 +175,7 @@ class ZooKeeperServer:
     def start(self) -> None:
         """Start all nodes; returns when they serve."""
         for node in self.nodes:
+            _refuse_taken(node.client_port)
             self._configure(node)
             self.start_node(node)
         self.wait()
@@ -180,9 +185,9 @@ class ZooKeeperServer:
         deadline = time.monotonic() + START_LIMIT_S
         for node in self.nodes if nodes is None else nodes:
             while not _serves(node):
-                if node.process is None or node.process.poll() is not None or time.monotonic() > deadline:
+                if not node.is_running or time.monotonic() > deadline:
                     self.stop()
-                    raise ZooKeeperMissing(f"ZooKeeper did not start:\n{_tail(node.directory / 'server.log')}")
+                    raise ZooKeeperMissing(f"ZooKeeper did not start:\n{tail(node.directory / 'server.log')}")
                 time.sleep(0.05)
 
     def start_node(self, node: Node) -> None:
@@ -204,7 +209,7 @@ class ZooKeeperServer:
         """Stop all nodes."""
         running = [node.process for node in self.nodes if node.process is not None]
         for process in running:
-            process.send_signal(signal.SIGCONT)
+            process.send_signal(signal.SIGCONT)  # a paused one would not hear the other
             process.terminate()
         for process in running:
             try:
@@ -259,11 +264,19 @@ def ask(port: int, command: str, *, timeout_s: float = 1.0) -> str:
         return ""
 
 
+def _refuse_taken(port: int) -> None:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        raise OSError(error.errno, f"port {port} of 127.0.0.1 is taken; give another one") from None
+
+
 def _serves(node: Node) -> bool:
     return "Mode:" in ask(node.client_port, "srvr")
 
 
-def _tail(path: Path, size_limit: int = 2_000) -> str:
+def tail(path: Path, size_limit: int = 2_000) -> str:
+    """The end of a log."""
     return path.read_text(errors="replace")[-size_limit:] if path.exists() else "(there is no log)"
 
 
