@@ -47,8 +47,11 @@ def make_member(
     listener = settings.inter_broker_listener.name
 
     def endpoint_of(broker_id: int) -> model.Endpoint | None:
-        # A controller knows a broker before its own view does: the view comes with its orders.
-        known = broker.image.brokers.get(broker_id) or store.load().brokers.get(broker_id)
+        known = broker.image.brokers.get(broker_id)
+        role = broker.controller_role
+        if known is None and role is not None and role.is_active:
+            # A controller knows a broker before its own view does: the view comes with its orders.
+            known = store.load().brokers.get(broker_id)
         return None if known is None else known.endpoint(listener)
 
     def ways_to_others() -> InterBroker:

@@ -231,12 +231,12 @@ class PartitionFiles(NamedTuple):
 def partitions(directory: Path) -> list[PartitionFiles]:
     """The logs in a data directory, by name."""
     inside = sorted(path for path in directory.iterdir() if path.is_dir())
-    return [_at_a_glance(path) for path in inside if any(path.glob(f"*{RECORDS_SUFFIX}"))]
+    return [_at_a_glance(path) for path in inside if segments(path)]
 
 
 def segments(directory: Path) -> list[Path]:
-    """The segment files of one log, oldest first."""
-    return sorted(directory.glob(f"*{RECORDS_SUFFIX}"))
+    """The segment files of one log, oldest first; a broker's own change log is none."""
+    return sorted(path for path in directory.glob(f"*{RECORDS_SUFFIX}") if path.stem.isdigit())
 
 
 def _at_a_glance(directory: Path) -> PartitionFiles:

@@ -194,7 +194,7 @@ class KafkaCluster:
         try:
             loop.run_forever()
         finally:
-            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.run_until_complete(_end_tasks())
             loop.close()
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -210,3 +210,10 @@ class KafkaCluster:
             return function()
 
         return self._wait(run())
+
+
+async def _end_tasks() -> None:
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)

@@ -53,6 +53,13 @@ def test_a_data_directory_shows_its_partitions(data, capsys):
     assert (row["first_offset"], row["next_offset"]) == (0, 601)
 
 
+def test_a_brokers_own_change_log_is_no_partition(data, capsys):
+    (data / "ottla-metadata").mkdir()
+    (data / "ottla-metadata" / "changes.log").write_bytes(b"x")
+    assert [row["partition"] for row in rows_of(capsys, "log", "list", data)] == ["clicks-0"]
+    assert len(rows_of(capsys, "log", "verify", data)) == 2
+
+
 def test_a_partition_shows_its_segments(data, capsys):
     rows = rows_of(capsys, "log", "list", data / "clicks-0")
     assert [row["first_offset"] for row in rows] == [0, log_files.base_offset_of(segments_of(data)[1])]

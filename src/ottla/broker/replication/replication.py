@@ -76,11 +76,13 @@ class Replication:
         self._fetched = Throttle(samples=window[0], sample_ms=window[1])
         self.is_rack_aware = is_rack_aware(settings.replica_selector_class)
         self._looking: asyncio.Task[None] | None = None
+        self._is_stopped = False
 
     def start(self) -> None:
         self._looking = asyncio.get_running_loop().create_task(self._look_again_and_again(), name="late followers")
 
     async def stop(self) -> None:
+        self._is_stopped = True  # an order that comes now would begin to follow into logs that are being closed
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
@@ -99,7 +101,7 @@ class Replication:
         names = [*moves.removed, *moves.stopped, *(each.name for each in (*moves.new_leaders, *moves.followers))]
         for name in names:
             self._forget(name)
-        for partition in moves.followers:
+        for partition in () if self._is_stopped else moves.followers:
             self._sender.forget(partition.name, partition.topic_id)
             if partition.leader_id not in (NO_LEADER, self._broker.id):
                 self._follow(partition)

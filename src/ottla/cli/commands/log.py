@@ -237,7 +237,7 @@ def run_verify(options: argparse.Namespace) -> int:
 
 
 def _segments_under(path: Path) -> list[Path]:
-    return [path] if path.is_file() else sorted(path.rglob("*.log"))
+    return [path] if path.is_file() else sorted(each for each in path.rglob("*.log") if each.stem.isdigit())
 
 
 # --- small parts -----------------------------------------------------------------------------------------------------
