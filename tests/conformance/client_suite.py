@@ -20,7 +20,11 @@ from tests.conformance.kafka_broker import KafkaBroker
 from tests.conformance.kafka_jars import JarsMissing, find_jars
 
 OF_THEIR_OWN = {"kafka_broker_fresh", "tmp_path"}
-SINCE_4 = {"test_a_pattern_can_be_matched_by_the_broker"}
+SINCE_4 = {
+    "test_a_pattern_can_be_matched_by_the_broker",
+    "test_a_group_reads_commits_lags_and_is_reset",
+    "test_perf_prints_kafkas_lines_and_json",
+}
 # As in a test broker of ours: topics are made by asking, and short times are allowed.
 SETTINGS = """
 auto.create.topics.enable=true
