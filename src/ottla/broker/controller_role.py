@@ -194,6 +194,7 @@ class ControllerRole:
             log.info("not controller any more: %s", error)
             await self._give_up(later, NotController())
             if isinstance(error, ControllerMoved):
+                await asyncio.sleep(PAUSE_S)
                 self._first.append((SessionBack(), None))
         except Exception:
             log.exception("%s could not be carried out; the controller resigns", type(event).__name__)
