@@ -118,19 +118,23 @@ class RecordAccumulator:
     ) -> Place | None:
         """Let the next try to put a record find room, or give a place to wait at; a granted `place` is used up."""
         granted: list[Place] = []
+        stopped: list[ProducerBatch] = []
         with self.lock:
             if partition is None:
-                partition = self._turn(state, needed_bytes)
+                partition = self._turn(state, needed_bytes, stopped)
             batch = state.open_batch(partition)
             has_room = batch is not None and (batch.fits(needed_bytes) or self._grow(batch, needed_bytes))
             size = max(self._batch_bytes, needed_bytes)
             if place is not None and (has_room or place.size_bytes != size):
                 granted += self.pool.leave(place)
                 place = None
-            found = None if has_room else self._room(state, partition, size, now_ms, place)
+            found = None if has_room else self._room(state, partition, size, now_ms, place, stopped)
         _notify(granted)
-        if not has_room:
-            self.on_new_batch(batch is not None)
+        for full in stopped:
+            # Compressing here, in the caller's thread, leaves the interpreter to the sender meanwhile.
+            full.close()
+        if not has_room or stopped:
+            self.on_new_batch(bool(stopped))
         return found
 
     def leave(self, place: Place) -> None:
@@ -145,26 +149,38 @@ class RecordAccumulator:
             granted = self.pool.serve()
         _notify(granted)
 
-    def _room(self, state: TopicState, partition: int, size: int, now_ms: float, place: Place | None) -> Place | None:
-        """Close the batch that has no room and open another, if there is memory for it."""
+    def _room(
+        self,
+        state: TopicState,
+        partition: int,
+        size: int,
+        now_ms: float,
+        place: Place | None,
+        stopped: list[ProducerBatch],
+    ) -> Place | None:
+        """Stop the batch that has no room and open another, if there is memory for it."""
         self.admit(self.queue_of(state, partition).name)
-        if (full := state.open_batch(partition)) is not None:
-            full.stop()
-            state.set_open(partition, None)
+        self._stop(state, partition, stopped)
         found = self.pool.allocate(size) if place is None else self.pool.take(place)
         if isinstance(found, Place):
             return found
         self._open(state, partition, found, size, now_ms)
         return None
 
-    def _turn(self, state: TopicState, needed_bytes: int) -> int:
+    @staticmethod
+    def _stop(state: TopicState, partition: int, stopped: list[ProducerBatch]) -> None:
+        batch = state.open_batch(partition)
+        if batch is not None:
+            batch.stop()
+            state.set_open(partition, None)
+            stopped.append(batch)
+
+    def _turn(self, state: TopicState, needed_bytes: int, stopped: list[ProducerBatch]) -> int:
         """Whose turn it is among the partitions, for a record without a key that found no room."""
         is_over = state.sticky_bytes > 0 and state.sticky_bytes + needed_bytes >= self._batch_bytes
         batch = None if state.sticky < 0 else state.open_batch(state.sticky)
         if state.sticky < 0 or (is_over and (batch is None or not batch.fits(needed_bytes))):
-            if batch is not None:
-                batch.stop()
-                state.set_open(state.sticky, None)
+            self._stop(state, state.sticky, stopped)
             available = self.available.get(state.topic, ())
             shares = self.shares.get(state.topic)
             state.stick_to(next_partition(shares, available, state.partition_count, self._chance))
