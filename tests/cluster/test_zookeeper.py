@@ -26,6 +26,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss
 
 from ottla.cluster.store.zookeeper.store import ZooKeeperStore
+from ottla.cluster.store.zookeeper.writes import Create, Delete, SetData
 
 BROKER = Broker(1, (Endpoint("PLAINTEXT", "127.0.0.1", 9092),))
 ID = b"0123456789abcdef"
@@ -191,17 +192,11 @@ def test_a_paused_controller_is_fenced_in_the_middle_of_a_large_commit(open_stor
     old, new = open_store(), open_store()
     lead(old, 1)
     pending = old.begin([CreateTopic(topic(3_000))])
-    old._session.make([_deletion("/controller")])
+    old._session.make([Delete("/controller")])
     lead(new, 2)
     with pytest.raises(ControllerMoved):
         pending.write()
     assert not list(new.take_over().topics())
-
-
-def _deletion(path: str) -> Any:
-    from ottla.cluster.store.zookeeper.writes import Delete
-
-    return Delete(path)
 
 
 def test_a_commit_that_was_half_made_is_read_again(open_store: Open) -> None:
@@ -209,8 +204,6 @@ def test_a_commit_that_was_half_made_is_read_again(open_store: Open) -> None:
     lead(store)
     store.commit([CreateTopic(topic(1_500))])
     path = "/brokers/topics/t/partitions/1499/state"
-    from ottla.cluster.store.zookeeper.writes import SetData
-
     other._session.make([SetData(path, b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1]}')])
     changed = replace(topic().partitions[0], leader=2, leader_epoch=1, partition_epoch=1)
     with pytest.raises(StaleImage):
@@ -231,6 +224,15 @@ def test_a_topic_larger_than_a_transaction_is_made_read_and_removed(open_store: 
     large = topic(2_500)
     store.commit([CreateTopic(large)])
     assert store.take_over().topic("t") == large
+    store.commit([RemoveTopic(ID)])
+    assert other._session.children("/brokers/topics") == []
+
+
+def test_a_removed_topic_goes_also_when_it_has_other_nodes_than_expected(open_store: Open) -> None:
+    store, other = open_store(), open_store()
+    lead(store)
+    store.commit([CreateTopic(topic(2))])
+    other._session.make([Delete("/brokers/topics/t/partitions/1/state"), Create("/brokers/topics/t/partitions/9")])
     store.commit([RemoveTopic(ID)])
     assert other._session.children("/brokers/topics") == []
 

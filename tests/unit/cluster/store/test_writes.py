@@ -125,7 +125,17 @@ def test_more_partitions_are_made_and_the_topic_is_written() -> None:
 def test_a_removed_topic_goes_with_its_settings() -> None:
     before = take_in(WITH_TOPIC, [SetStoredValue(deletion_asked("t"), "")])
     assert writes_of(before, [RemoveTopic(ID), SetStoredValue(deletion_asked("t"), None)], {}, 7) == [
-        DeleteTree("/brokers/topics/t"),
+        DeleteTree(
+            "/brokers/topics/t",
+            (
+                "/brokers/topics/t/partitions/0/state",
+                "/brokers/topics/t/partitions/0",
+                "/brokers/topics/t/partitions/1/state",
+                "/brokers/topics/t/partitions/1",
+                "/brokers/topics/t/partitions",
+                "/brokers/topics/t",
+            ),
+        ),
         DeleteTree("/config/topics/t"),
         Delete("/admin/delete_topics/t"),
     ]

@@ -29,6 +29,7 @@ try:
         ConnectionLoss,
         NodeExistsError,
         NoNodeError,
+        NotEmptyError,
         RolledBackError,
         RuntimeInconsistency,
         SessionExpiredError,
@@ -179,18 +180,24 @@ class Session:
     def make(self, writes: Sequence[Write], *, check: Check | None = None) -> dict[str, int]:
         """Make the writes; gives the new versions of the nodes that were written into. Refused says why not."""
         self._ensure([write.path for write in writes if isinstance(write, Ensure)], check)
-        batches = list(_batches(self._expanded(writes), check))
-        versions: dict[str, int] = {}
-        for group in (batches[:1], batches[1:]):
-            versions |= self._make_all(group)
-        return versions
+        try:
+            return self._make_in_order(list(_batches(self._expanded(writes, look=False), check)))
+        except Refused as refused:
+            if not isinstance(refused.write, Delete) or not isinstance(refused.reason, NoNodeError | NotEmptyError):
+                raise
+        # A tree is not as expected. Parts of a large one may be gone by now, so look at all of them.
+        return self._make_in_order(list(_batches(self._expanded(writes, look=True), check)))
 
-    def _expanded(self, writes: Sequence[Write]) -> list[Write]:
-        """With trees as the nodes they have now, and without what `_ensure` did."""
+    def _make_in_order(self, batches: list[list[Write]]) -> dict[str, int]:
+        return self._make_all(batches[:1]) | self._make_all(batches[1:])
+
+    def _expanded(self, writes: Sequence[Write], *, look: bool) -> list[Write]:
+        """With trees as the nodes they have, and without what `_ensure` did."""
         expanded: list[Write] = []
         for write in writes:
             if isinstance(write, DeleteTree):
-                expanded += [Delete(path) for path in self.tree(write.path)]
+                known = None if look else write.expected
+                expanded += [Delete(path) for path in (self.tree(write.path) if known is None else known)]
             elif not isinstance(write, Ensure):
                 expanded.append(write)
         return expanded

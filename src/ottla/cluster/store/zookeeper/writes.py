@@ -70,9 +70,11 @@ class Delete(NamedTuple):
 
 
 class DeleteTree(NamedTuple):
-    """Take a node and all below it away, if they are there."""
+    """Take a node and all below it away, if they are there. `expected` is what there should be, deepest first; when
+    that turns out to be wrong, or is not known, somebody has to look."""
 
     path: str
+    expected: tuple[str, ...] | None = None
 
 
 class Check(NamedTuple):
@@ -90,7 +92,7 @@ def writes_of(
 ) -> list[Write]:
     """The writes of a commit. `nodes` are the maps of settings, kept values, features and producer ids as known."""
     return [
-        *_topic_writes(before, changes, controller_epoch),
+        *_topic_writes(before, changes, nodes, controller_epoch),
         *_entity_writes(changes, nodes),
         *_single_writes(before, changes, nodes),
     ]
@@ -99,7 +101,9 @@ def writes_of(
 # --- topics -----------------------------------------------------------------------------------------------------------
 
 
-def _topic_writes(before: ClusterImage, changes: Sequence[Change], controller_epoch: int) -> Iterator[Write]:
+def _topic_writes(
+    before: ClusterImage, changes: Sequence[Change], nodes: Mapping[str, Znode], controller_epoch: int
+) -> Iterator[Write]:
     image, kept = before, dict[bytes, Topic]()
     for change in changes:
         following = take_in(image, [change])
@@ -108,8 +112,7 @@ def _topic_writes(before: ClusterImage, changes: Sequence[Change], controller_ep
                 yield from _new_topic(topic, controller_epoch)
             case RemoveTopic(topic_id) if (gone := image.topic_by_id(topic_id)) is not None:
                 kept.pop(topic_id, None)
-                yield DeleteTree(paths.topic(gone.name))
-                yield DeleteTree(paths.entity(f"topics/{gone.name}"))
+                yield from _no_topic(gone, nodes)
             case AddPartitions(topic_id, added) if (grown := following.topic_by_id(topic_id)) is not None:
                 kept[topic_id] = grown
                 first = len(grown.partitions) - len(added)
@@ -126,6 +129,18 @@ def _new_topic(topic: Topic, controller_epoch: int) -> Iterator[Write]:
     yield Create(paths.topic(topic.name), znodes.topic_json(topic))
     yield Create(paths.partitions(topic.name))
     yield from _new_partitions(topic.name, 0, topic.partitions, controller_epoch)
+
+
+def _no_topic(topic: Topic, nodes: Mapping[str, Znode]) -> Iterator[Write]:
+    below = [
+        path
+        for index, partition in enumerate(topic.partitions)
+        for path in (paths.state(topic.name, index), paths.partition(topic.name, index))
+        if partition.partition_epoch >= 0
+    ]
+    yield DeleteTree(paths.topic(topic.name), (*below, paths.partitions(topic.name), paths.topic(topic.name)))
+    settings = paths.entity(f"topics/{topic.name}")
+    yield DeleteTree(settings, (settings,) if settings in nodes else None)
 
 
 def _new_partitions(name: str, first: int, added: Sequence[Partition], controller_epoch: int) -> Iterator[Write]:
