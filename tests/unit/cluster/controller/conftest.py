@@ -6,12 +6,12 @@ Nothing happens by itself: events and orders wait until the story lets them on. 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
 
-from ottla.cluster.changes import AlterConfig, CreateTopic
+from ottla.cluster.changes import AlterConfig, Change, CreateTopic
 from ottla.cluster.controller.controller import advanced, decide, topics_of
 from ottla.cluster.controller.events import (
     AlterPartitionAsked,
@@ -172,8 +172,12 @@ class FakeBroker:
         return UpdateMetadataResponse(error_code=0)
 
 
+class ControllerDied(Exception):
+    """The controller died while it carried out a decision; another one was elected."""
+
+
 class Stage:
-    """See the module."""
+    """See the module. `dies_after` is how many changes of the next commit the controller lives to write."""
 
     def __init__(self, *, unclean: bool = False, min_insync: int = 1, **rules: Any) -> None:
         self.memory = SharedMemory("5L6g3nShT-eMCtK--X86sw")
@@ -185,6 +189,7 @@ class Stage:
         self.channels: dict[int, deque[Order]] = {}
         self.events: deque[Any] = deque()
         self.untold: set[str] = set()
+        self.dies_after: int | None = None
         self.unclean, self.min_insync = unclean, min_insync
         self.rules = ControllerRules(
             unclean_allowed=lambda image, topic: self.unclean,
@@ -260,6 +265,8 @@ class Stage:
         decided = decide(state, event)
         image = member.observe(decided.observed) if decided.observed else state.image
         self.untold |= topics_of(told.image, image, decided.observed)
+        if decided.changes and self.dies_after is not None:
+            self._die(member, decided.changes)
         if decided.changes:
             image = member.commit(decided.changes, controller_epoch=state.controller.epoch)
         self.state = advanced(state, decided, image)
@@ -270,6 +277,13 @@ class Stage:
         for each in decided.then:
             self.do(each)
         return decided.replies[0] if decided.replies else None
+
+    def _die(self, member: MemoryMember, changes: Sequence[Change]) -> None:
+        written, self.dies_after = changes[: self.dies_after], None
+        if written:
+            member.commit(written)
+        self.elect(max(self.members))
+        raise ControllerDied
 
     def _open_channels(self) -> None:
         assert self.state is not None
@@ -449,6 +463,11 @@ def stage() -> Stage:
     made.start(1, 2, 3)
     made.quiet()
     return made
+
+
+@pytest.fixture
+def died() -> type[ControllerDied]:
+    return ControllerDied
 
 
 @pytest.fixture

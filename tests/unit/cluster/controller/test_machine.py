@@ -9,6 +9,9 @@ and they are at least min.insync.replicas.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from functools import wraps
 from typing import Any, ClassVar
 
 import pytest
@@ -35,8 +38,20 @@ replica_lists = st.lists(brokers, min_size=1, max_size=3, unique=True).map(tuple
 names = st.builds(TopicPartition, st.sampled_from(TOPICS), st.integers(0, 1))
 
 
+def survives(step: Callable[..., None]) -> Callable[..., None]:
+    """The controller may die in the middle of a step; the others go on."""
+
+    @wraps(step)
+    def stepped(self: ClusterMachine, *arguments: Any, **named: Any) -> None:
+        with suppress(self.died):
+            step(self, *arguments, **named)
+
+    return stepped
+
+
 class ClusterMachine(RuleBasedStateMachine):
     new_stage: ClassVar[Any]
+    died: ClassVar[type[Exception]]
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,21 +64,25 @@ class ClusterMachine(RuleBasedStateMachine):
     # --- brokers ---
 
     @rule(broker_id=brokers)
+    @survives
     def start(self, broker_id: int) -> None:
         if broker_id not in self.stage.brokers:
             self.stage.start(broker_id)
 
     @rule(broker_id=brokers)
+    @survives
     def crash(self, broker_id: int) -> None:
         if broker_id in self.stage.brokers:
             self.stage.crash(broker_id)
 
     @rule(broker_id=brokers)
+    @survives
     def cut_off(self, broker_id: int) -> None:
         if broker_id in self.stage.brokers:
             self.stage.cut_off(broker_id)
 
     @rule(broker_id=brokers)
+    @survives
     def bounce(self, broker_id: int) -> None:
         if broker_id in self.stage.brokers:
             self.stage.crash(broker_id)
@@ -71,26 +90,35 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.stage.state is not None)
     @rule(broker_id=brokers)
+    @survives
     def shut_down(self, broker_id: int) -> None:
         if broker_id in self.stage.brokers:
             self.stage.shut_down(broker_id)
 
     @precondition(lambda self: self.stage.brokers)
     @rule(data=st.data())
+    @survives
     def fail_over(self, data: Any) -> None:
         self.stage.elect(data.draw(st.sampled_from(sorted(self.stage.brokers))))
+
+    @rule(count=st.integers(0, 4))
+    def the_controller_will_die_while_it_writes(self, count: int) -> None:
+        self.stage.dies_after = count
 
     # --- time ---
 
     @rule()
+    @survives
     def events_come(self) -> None:
         self.stage.take_events()
 
     @rule(broker_id=brokers, count=st.integers(1, 3))
+    @survives
     def orders_come(self, broker_id: int, count: int) -> None:
         self.stage.deliver(broker_id, count=count)
 
     @rule()
+    @survives
     def answers_come(self) -> None:
         self.stage.take_answers()
 
@@ -98,6 +126,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.stage.state is not None)
     @rule(topic=st.sampled_from(TOPICS), assignment=st.lists(replica_lists, min_size=1, max_size=2))
+    @survives
     def create(self, topic: str, assignment: list[tuple[int, ...]]) -> None:
         image = self.stage.image
         known = all(each in image.brokers for replicas in assignment for each in replicas)
@@ -106,16 +135,19 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.stage.state is not None)
     @rule(topic=st.sampled_from(TOPICS))
+    @survives
     def delete(self, topic: str) -> None:
         self.stage.delete(topic, TOPIC_RULES)
 
     @precondition(lambda self: self.stage.state is not None)
     @rule(name=names, goal=st.none() | replica_lists)
+    @survives
     def reassign(self, name: TopicPartition, goal: tuple[int, ...] | None) -> None:
         self.stage.reassign(name, goal)
 
     @precondition(lambda self: self.stage.state is not None)
     @rule()
+    @survives
     def rebalance(self) -> None:
         self.stage.do_again_if_stale(RebalanceDue())
 
@@ -123,6 +155,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.stage.state is not None)
     @rule(name=names, broker_id=brokers)
+    @survives
     def disk_fails(self, name: TopicPartition, broker_id: int) -> None:
         if broker_id in self.stage.brokers and name in self.stage.brokers[broker_id].replicas:
             self.stage.disks[broker_id].failed.add(name)
@@ -130,6 +163,7 @@ class ClusterMachine(RuleBasedStateMachine):
             self.stage.do(LogDirFailed((broker_id,)))
 
     @rule(broker_id=brokers)
+    @survives
     def disk_is_repaired(self, broker_id: int) -> None:
         if broker_id not in self.stage.brokers and broker_id in self.stage.disks:
             self.stage.disks[broker_id].failed.clear()
@@ -137,6 +171,7 @@ class ClusterMachine(RuleBasedStateMachine):
     # --- records ---
 
     @rule(name=names, broker_id=brokers)
+    @survives
     def produce(self, name: TopicPartition, broker_id: int) -> None:
         """A leader, perhaps one of yesterday, writes a record and acknowledges it if it can."""
         for leader in self._those(broker_id):
@@ -154,6 +189,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.stage.state is not None)
     @rule(name=names, broker_id=brokers, isr=st.sets(brokers))
+    @survives
     def alter_isr(self, name: TopicPartition, broker_id: int, isr: set[int]) -> None:
         """A leader proposes: out go any, in come those that caught up."""
         for leader in self._those(broker_id):
@@ -210,6 +246,7 @@ class ClusterMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Everybody comes back: all is told, deletions end, and nothing is left without a leader."""
         stage = self.stage
+        stage.dies_after = None
         for disk in stage.disks.values():
             disk.failed.clear()
         for broker_id in IDS:
@@ -223,10 +260,15 @@ class ClusterMachine(RuleBasedStateMachine):
         self.every_leader_has_what_was_acknowledged()
 
 
-def _run(new_stage: Any, examples: int, steps: int) -> None:
-    ClusterMachine.new_stage = staticmethod(new_stage)
+@pytest.fixture
+def machine(new_stage: Any, died: type[Exception]) -> type[ClusterMachine]:
+    ClusterMachine.new_stage, ClusterMachine.died = staticmethod(new_stage), died
+    return ClusterMachine
+
+
+def _run(machine: type[ClusterMachine], examples: int, steps: int) -> None:
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        ClusterMachine,
+        machine,
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,
@@ -236,10 +278,10 @@ def _run(new_stage: Any, examples: int, steps: int) -> None:
     )
 
 
-def test_nothing_is_lost_whatever_happens(new_stage: Any) -> None:
-    _run(new_stage, examples=60, steps=40)
+def test_nothing_is_lost_whatever_happens(machine: type[ClusterMachine]) -> None:
+    _run(machine, examples=60, steps=40)
 
 
 @pytest.mark.long
-def test_nothing_is_lost_in_a_long_life(new_stage: Any) -> None:
-    _run(new_stage, examples=3_000, steps=80)
+def test_nothing_is_lost_in_a_long_life(machine: type[ClusterMachine]) -> None:
+    _run(machine, examples=3_000, steps=80)
