@@ -130,7 +130,7 @@ class AsyncConsumer(ConsumerFace):
         limit = self._settings.max_poll_records if max_records is None else max_records
         if self._left_at < len(self._left):
             return self._take_left(limit)
-        found = await self._poll(seconds(timeout, timeout_ms, 1.0), self._core.take, limit)
+        found = await self._poll(seconds(timeout, timeout_ms, 1.0), self._core.taker.take, limit)
         return self._delivered(found) if found else []
 
     async def poll_arrow(
@@ -138,7 +138,7 @@ class AsyncConsumer(ConsumerFace):
     ) -> pyarrow.Table | None:
         """The same as an Arrow table; see Consumer.poll_arrow."""
         rows = TABLE_ROWS if max_records is None else max_records
-        table = await self._poll(seconds(timeout, timeout_ms, 1.0), self._core.take_table, rows)
+        table = await self._poll(seconds(timeout, timeout_ms, 1.0), self._core.taker.take_table, rows)
         if table is not None:
             self._core.metrics.gave(table.num_rows, self._core.network.clock.monotonic_ms())
         return table

@@ -137,7 +137,7 @@ class Consumer(ConsumerFace):
         limit = self._settings.max_poll_records if max_records is None else max_records
         if self._left_at < len(self._left):
             return self._take_left(limit)
-        found = self._poll(seconds(timeout, timeout_ms, 1.0), self._core.take, limit)
+        found = self._poll(seconds(timeout, timeout_ms, 1.0), self._core.taker.take, limit)
         return self._delivered(found) if found else []
 
     def poll_arrow(
@@ -149,7 +149,7 @@ class Consumer(ConsumerFace):
         deserializers are not called: columns hold bytes.
         """
         rows = TABLE_ROWS if max_records is None else max_records
-        table = self._poll(seconds(timeout, timeout_ms, 1.0), self._core.take_table, rows)
+        table = self._poll(seconds(timeout, timeout_ms, 1.0), self._core.taker.take_table, rows)
         if table is not None:
             self._core.metrics.gave(table.num_rows, self._core.network.clock.monotonic_ms())
         return table

@@ -5,7 +5,7 @@ fetches ahead into the buffer; poll() takes records out of it in the caller's ow
 piece is used up. What only the caller may do waits in `attention` until its next poll: errors to raise, partitions
 given and taken by the group, callbacks of commits.
 
-1. `take` and `take_table` never wait and never touch the loop but to wake it.
+1. The caller's thread takes records by `taker` (taking.py), which never waits and touches the loop only to wake it.
 2. `news` is called on the loop whenever a waiting poll should look again.
 3. Everything that waits is a coroutine for the loop.
 """
@@ -20,25 +20,21 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.client.cluster_view import ClusterView, PartitionInfo
-from ottla.client.consumer.arrow_tables import Rows, decode_span
-from ottla.client.consumer.buffer import FetchBuffer, Piece
+from ottla.client.consumer.buffer import FetchBuffer
 from ottla.client.consumer.fetcher import Fetcher, FetchLimits, FetchOrder
 from ottla.client.consumer.isolation import LEVELS
 from ottla.client.consumer.metrics import ConsumerMetrics
 from ottla.client.consumer.offset_reset import ResetPolicy
 from ottla.client.consumer.positions import Positions, aside
-from ottla.client.consumer.record_choice import ConsumerRecord
 from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.consumer.subscription import Mode, NoOffsetForPartition, Subscription
+from ottla.client.consumer.taking import RecordTaker
 from ottla.client.network import NetworkClient
-from ottla.client.serializers import as_deserializer
-from ottla.errors import CorruptMessage, OffsetOutOfRange, OttlaError, RequestTimedOut
+from ottla.errors import OttlaError, RequestTimedOut
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.values import Node, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
-    import pyarrow
-
     from ottla.client.consumer.group import Group
 
 T = TypeVar("T")
@@ -55,6 +51,7 @@ class ConsumerCore:
         self.lock = threading.Lock()
         self.subscription = Subscription(settings.reset_policy)
         self.buffer = FetchBuffer()
+        self.taker = RecordTaker(self.subscription, self.buffer, self.lock, settings, wake_loop)
         self.attention: deque[Any] = deque()
         self.network: NetworkClient
         self.group: Group | None = None
@@ -63,8 +60,6 @@ class ConsumerCore:
         self._news = news
         self._wake_loop = wake_loop
         self._fetcher: Fetcher
-        self._key_deserializer = as_deserializer(settings.key_deserializer, "key")
-        self._value_deserializer = as_deserializer(settings.value_deserializer)
         self._awake: asyncio.Event
         self._tasks: set[asyncio.Task[Any]] = set()
         self._keeper: asyncio.Task[None] | None = None
@@ -77,6 +72,7 @@ class ConsumerCore:
     async def start(self) -> None:
         self._awake, self._moved = asyncio.Event(), asyncio.Event()
         self.network = NetworkClient.from_settings(self.settings)
+        self.network.measure(self.metrics.registry, "consumer", self.settings.client_id)
         self.network.metadata.want_only(())
         self._fetcher = Fetcher(self.subscription, self.buffer, self.network.metadata, limits_of(self.settings))
         if self.settings.group_id is not None:
@@ -257,82 +253,6 @@ class ConsumerCore:
         self._moved.set()
         self._moved = asyncio.Event()
         self.wake()
-
-    # --- taking records, in the caller's thread ---
-
-    def take(self, limit: int) -> list[ConsumerRecord]:
-        """Up to `limit` records that are there. Raises what stands in the line instead of records."""
-        found: list[ConsumerRecord] = []
-        while len(found) < limit and (piece := self._next_piece(bool(found))) is not None:
-            records = piece.records
-            assert records is not None, "pieces without records were dealt with"
-            before = len(found)
-            try:
-                records.take(limit, found, self._key_deserializer, self._value_deserializer)
-            finally:
-                self._took(piece)
-            if len(found) == before and len(found) and not records.is_drained:
-                break  # an error stands there; what was found goes first
-        return found
-
-    def take_table(self, row_target: int) -> pyarrow.Table | None:
-        """The same as one Arrow table, in whole batches: a few more rows than `row_target`, or fewer."""
-        rows = Rows()
-        while rows.count < row_target and (piece := self._next_piece(rows.count > 0)) is not None:
-            records = piece.records
-            assert records is not None, "pieces without records were dealt with"
-            before = rows.count
-            try:
-                decode_span(records, row_target - rows.count, rows, check_crcs=self.settings.check_crcs)
-            except CorruptMessage:
-                if not rows.count:
-                    raise
-                break
-            finally:
-                self._took(piece)
-            if rows.count == before and rows.count and not records.is_drained:
-                break
-        return rows.table()
-
-    def _next_piece(self, has_found: bool) -> Piece | None:
-        """The first piece of the line that is still wanted; errors are raised when nothing was found before them."""
-        while True:
-            with self.lock:
-                piece = self.buffer.first()
-                if piece is None:
-                    return None
-                state = self.subscription.get(piece.name)
-                if state is None or state.turn != piece.turn:
-                    self.buffer.remove_first()
-                    continue
-                if state.paused:
-                    self.buffer.pause([piece.name])
-                    continue
-                if piece.error is None:
-                    return piece
-                if has_found:
-                    return None
-                self.buffer.remove_first()
-                begins_anew = isinstance(piece.error, OffsetOutOfRange) and self.subscription.default_reset.decides
-                if begins_anew:
-                    self.subscription.request_reset(piece.name)
-            self._wake_loop()
-            if not begins_anew:
-                raise piece.error
-
-    def _took(self, piece: Piece) -> None:
-        records = piece.records
-        assert records is not None, "pieces without records were dealt with"
-        drained = records.is_drained
-        with self.lock:
-            # A deserializer may have sought elsewhere meanwhile; then this piece is gone already.
-            state = self.subscription.get(piece.name)
-            if state is not None and state.turn == piece.turn:
-                self.subscription.advance(piece.name, records.next_offset, records.leader_epoch)
-            if drained and self.buffer.first() is piece:
-                self.buffer.remove_first()
-        if drained:
-            self._wake_loop()
 
     # --- what the user asks for; from any thread ---
 

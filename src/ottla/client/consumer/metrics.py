@@ -41,10 +41,10 @@ class ConsumerMetrics:
     """What one consumer counts."""
 
     def __init__(self, client_id: str) -> None:
-        self._registry = Registry()
+        self.registry = Registry()
         self._tags = (("client-id", client_id),)
         self._windows: dict[tuple[str, str], Window] = {
-            (group, name): self._registry.window(group, name, text, ["client-id"], stats=stats).of(client_id)
+            (group, name): self.registry.window(group, name, text, ["client-id"], stats=stats).of(client_id)
             for group, name, text, stats in _WINDOWS
         }
         self._last_ms: dict[str, float] = {}
@@ -91,7 +91,7 @@ class ConsumerMetrics:
 
     def snapshot(self, states: Iterable[PartitionState], committed_only: bool, now_ms: float) -> dict[MetricKey, float]:
         """Every number by its Java name."""
-        found = self._registry.snapshot(now_ms)
+        found = self.registry.snapshot(now_ms)
         found = {key: value for key, value in found.items() if key.group != "ottla-metrics"}
         for what, group in (("poll", CONSUMER), ("heartbeat", COORDINATOR), ("rebalance", COORDINATOR)):
             before = self._last_ms.get(what)
