@@ -23,7 +23,7 @@ if (REASON := missing()) is not None:
     pytest.skip(REASON, allow_module_level=True)
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import ConnectionLoss
+from kazoo.exceptions import ConnectionLoss, UnimplementedError
 
 from ottla.cluster.store.zookeeper.store import ZooKeeperStore
 from ottla.cluster.store.zookeeper.writes import Create, Delete, SetData
@@ -235,6 +235,23 @@ def test_a_removed_topic_goes_also_when_it_has_other_nodes_than_expected(open_st
     other._session.make([Delete("/brokers/topics/t/partitions/1/state"), Create("/brokers/topics/t/partitions/9")])
     store.commit([RemoveTopic(ID)])
     assert other._session.children("/brokers/topics") == []
+
+
+def test_a_server_that_reads_nodes_only_one_by_one_is_asked_so(
+    open_store: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store()
+    lead(store)
+    store.commit([CreateTopic(topic(3))])
+
+    def refused(group: list[str]) -> Any:
+        answer = store._session._client.handler.async_result()
+        answer.set_exception(UnimplementedError())
+        return answer
+
+    monkeypatch.setattr(store._session, "_ask_in_bulk", refused)
+    assert store.take_over().topic("t") == topic(3)
+    assert not store._session._reads_in_bulk
 
 
 # --- what is there ----------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
     writes.py      changes to writes: which nodes a commit touches; pure
     facts.py       what a look at ZooKeeper means to a member with this image; pure
     session.py     kazoo: one session, pipelined reads and transactions; its threads end here
+    bulk.py        many nodes in one question, which kazoo does not have
     watching.py    what others do becomes events, on one thread of ours
     election.py    registration, election, fencing
     everything.py  reading a whole cluster, making a new one
@@ -14,7 +15,7 @@
     connecting.py  from zookeeper.* settings to what kazoo wants
     server.py      a real ZooKeeper for development and tests
 
-kazoo is imported by session.py alone, and only when a store is opened (pip install 'ottla[zookeeper]').
+kazoo is imported by session.py and bulk.py alone, and only when a store is opened (pip install 'ottla[zookeeper]').
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 1. kazoo and its threads end here. Watches and the state of the session leave through the two functions that are given
    at the beginning, which must only put something into a queue.
-2. Reads are pipelined: up to `in_flight_limit` of them are under way. A connection that breaks is waited for, as long
-   as a session may live without one; then it is NoSession.
+2. Reads are pipelined: up to `in_flight_limit` questions are under way, each for up to BULK_LIMIT nodes (bulk.py). A
+   connection that breaks is waited for, as long as a session may live without one; then it is NoSession.
 3. `make` turns writes into transactions of at most OPERATIONS_LIMIT operations and BYTES_LIMIT bytes, because a server
    refuses packets above 1 MiB. A commit that fits into one is made as a whole or not at all. A larger one begins with
    its first transaction, and only when that was made, the others follow, pipelined; what of them is refused leaves the
@@ -33,6 +33,7 @@ try:
         RolledBackError,
         RuntimeInconsistency,
         SessionExpiredError,
+        UnimplementedError,
     )
     from kazoo.protocol import serialization
     from kazoo.protocol.states import KazooState
@@ -40,6 +41,7 @@ except ImportError as missing:
     raise ImportError("a cluster on ZooKeeper needs kazoo: pip install 'ottla[zookeeper]'") from missing
 
 from ottla.cluster.store.interface import NoSession, StoreClosed
+from ottla.cluster.store.zookeeper.bulk import NO_NODE, ReadMany
 from ottla.cluster.store.zookeeper.connecting import Connection
 from ottla.cluster.store.zookeeper.paths import ONLY_FOR_BROKERS, parents
 from ottla.cluster.store.zookeeper.writes import Check, Create, Delete, DeleteTree, Ensure, SetData, Write
@@ -48,6 +50,7 @@ from ottla.errors import OttlaError
 
 OPERATIONS_LIMIT: Final = 1_000
 BYTES_LIMIT: Final = 400_000
+BULK_LIMIT: Final = 200
 _OVERHEAD_BYTES: Final = 120
 
 log = logging.getLogger(__name__)
@@ -77,6 +80,7 @@ class Session:
         self._on_state = on_state
         self._connected = threading.Event()
         self._chroot = connection.chroot
+        self._reads_in_bulk = True
         self._closed = False
         self._watches: dict[str, Callable[[Any], None]] = {}
         self._client = KazooClient(**connection.for_kazoo())
@@ -127,6 +131,8 @@ class Session:
         """The nodes that are there. A watch on one that is not fires when it comes."""
 
         wanted = list(dict.fromkeys(paths))
+        if not watch and len(wanted) > 1 and self._reads_in_bulk:
+            return self._get_in_bulk(wanted)
         found: dict[str, Znode] = {}
         absent: list[str] = []
         for path, result in self._each(
@@ -139,6 +145,25 @@ class Session:
         if watch and absent:
             found |= self._watch_absent(absent)
         return found
+
+    def _get_in_bulk(self, wanted: list[str]) -> dict[str, Znode]:
+        groups = [wanted[first : first + BULK_LIMIT] for first in range(0, len(wanted), BULK_LIMIT)]
+        found: dict[str, Znode] = {}
+        for group, result in self._each(groups, self._ask_in_bulk):
+            if isinstance(result, UnimplementedError):
+                self._reads_in_bulk = False
+                return self.get_many(wanted)
+            for path, outcome in zip(group, self._value(result), strict=True):
+                if not isinstance(outcome, int):
+                    found[path] = _znode(*outcome)
+                elif outcome != NO_NODE:
+                    raise NoSession(f"{path} could not be read: ZooKeeper's error {outcome}")
+        return found
+
+    def _ask_in_bulk(self, group: list[str]) -> Any:
+        answer = self._client.handler.async_result()
+        self._client._call(ReadMany([self._chroot + path for path in group]), answer)
+        return answer
 
     def _watch_absent(self, paths: list[str]) -> dict[str, Znode]:
         results = self._each(
