@@ -205,6 +205,7 @@ class Stage:
         for broker_id in broker_ids:
             member = self.members[broker_id] = self.memory.join()
             disk = self.disks.setdefault(broker_id, Disk())
+            self.zombies = [each for each in self.zombies if each.id != broker_id]
             endpoint = Endpoint("PLAINTEXT", "localhost", 9000 + broker_id)
             self.brokers[broker_id] = FakeBroker(member.register(Broker(broker_id, (endpoint,))), disk)
         if self.state is None:

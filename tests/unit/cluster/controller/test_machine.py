@@ -57,6 +57,9 @@ class ClusterMachine(RuleBasedStateMachine):
         super().__init__()
         self.stage = self.new_stage(min_insync=MIN_INSYNC)
         self.stage.start(*IDS)
+        self.stage.create("a", (1, 2, 3), (2, 3, 4))
+        self.stage.create("b", (3, 4))
+        self.stage.quiet()
         self.epochs: dict[tuple[bytes, int], tuple[int, int]] = {}
         self.acknowledged: dict[tuple[bytes, int], int] = {}
         self.controller_epoch = 0
@@ -122,6 +125,11 @@ class ClusterMachine(RuleBasedStateMachine):
     def answers_come(self) -> None:
         self.stage.take_answers()
 
+    @rule()
+    @survives
+    def all_is_quiet(self) -> None:
+        self.stage.quiet()
+
     # --- people ---
 
     @precondition(lambda self: self.stage.state is not None)
@@ -170,40 +178,42 @@ class ClusterMachine(RuleBasedStateMachine):
 
     # --- records ---
 
-    @rule(name=names, broker_id=brokers)
+    @rule()
     @survives
-    def produce(self, name: TopicPartition, broker_id: int) -> None:
-        """A leader, perhaps one of yesterday, writes a record and acknowledges it if it can."""
-        for leader in self._those(broker_id):
-            state = leader.replicas.get(name)
-            if state is None or state.leader != leader.id or name in leader.disk.failed:
-                continue
+    def produce(self) -> None:
+        """Every leader, also one of yesterday, writes a record and acknowledges it if it can."""
+        for leader, name, state in self._leaders():
             followers = [self._follower(each, name, state) for each in state.isr if each != leader.id]
             leader.disk.records[name] += 1
             enough = min(MIN_INSYNC, len(state.replicas))
             if len(state.isr) >= enough and None not in followers:
-                for follower in followers:
-                    follower.disk.records[name] = leader.disk.records[name]
+                self._catch_up(leader, name, set(state.isr) - {leader.id})
                 key = (leader.disk.logs[name], name.partition)
                 self.acknowledged[key] = max(self.acknowledged.get(key, 0), leader.disk.records[name])
 
     @precondition(lambda self: self.stage.state is not None)
-    @rule(name=names, broker_id=brokers, isr=st.sets(brokers))
+    @rule(slow=st.sets(brokers, max_size=3))
     @survives
-    def alter_isr(self, name: TopicPartition, broker_id: int, isr: set[int]) -> None:
-        """A leader proposes: out go any, in come those that caught up."""
-        for leader in self._those(broker_id):
-            state = leader.replicas.get(name)
-            if state is None or state.leader != leader.id:
-                continue
-            caught_up = {each for each in isr if each in state.replicas and self._follower(each, name, state)}
-            self._catch_up(leader, name, caught_up)
-            self.stage.alter_isr_of(leader, name, [leader.id, *sorted(caught_up - {leader.id})])
+    def alter_isr(self, slow: set[int]) -> None:
+        """Every leader proposes: the slow go, the others have caught up and come."""
+        for leader, name, state in self._leaders():
+            here = {each for each in state.replicas if self._follower(each, name, state)} - slow - {leader.id}
+            self._catch_up(leader, name, here)
+            self.stage.alter_isr_of(leader, name, [leader.id, *sorted(here)])
+
+    def _leaders(self) -> list[tuple[Any, TopicPartition, Any]]:
+        """Who believes to lead what."""
+        return [
+            (broker, name, state)
+            for broker_id in IDS
+            for broker in self._those(broker_id)
+            for name, state in broker.replicas.items()
+            if state.leader == broker_id and name not in broker.disk.failed
+        ]
 
     def _those(self, broker_id: int) -> list[Any]:
         here = [self.stage.brokers[broker_id]] if broker_id in self.stage.brokers else []
-        # Two brokers on one disk cannot be: one that was cut off is over when it is started again.
-        return here or [each for each in self.stage.zombies if each.id == broker_id][-1:]
+        return here or [each for each in self.stage.zombies if each.id == broker_id]
 
     def _follower(self, broker_id: int, name: TopicPartition, state: Any) -> Any | None:
         for each in self._those(broker_id):

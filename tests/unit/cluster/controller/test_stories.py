@@ -541,6 +541,17 @@ def test_a_partition_moves_step_by_step(orders: Any) -> None:
     orders.check_told()
 
 
+def test_a_move_waits_for_the_last_of_its_new_replicas(orders: Any) -> None:
+    orders.start(4, 5)
+    orders.quiet()
+    orders.reassign(ORDERS, (4, 5))
+    orders.quiet()
+    orders.alter_isr(ORDERS, [1, 2, 3, 4])
+    assert orders.partition(ORDERS).is_reassigning
+    orders.alter_isr(ORDERS, [1, 4, 5])
+    assert orders.partition(ORDERS).replicas == (4, 5)
+
+
 def test_a_leader_that_stays_keeps_leading_after_a_move(orders: Any) -> None:
     orders.start(4)
     orders.quiet()
