@@ -204,14 +204,17 @@ cdef class Delivery:
 
     def add_waiter(self, int32_t index, call):
         """Call with nothing when the record at `index` is done; False when it is already."""
-        delivery, place = self.located(index)
-        if delivery is not self:
+        # Made before we look: an allocation may start a collection, which may run Python and let the loop in.
+        cdef tuple waiter = (index, call)
+        cdef list fresh = []
+        if self.parts is not None:
+            delivery, place = self.located(index)
             return delivery.add_waiter(place, call)
         if self.is_done:
             return False
         if self.waiters is None:
-            self.waiters = []
-        self.waiters.append((index, call))
+            self.waiters = fresh
+        self.waiters.append(waiter)
         return True
 
     def located(self, int32_t index):

@@ -174,7 +174,11 @@ class AsyncProducer(AsyncHotPath):
         self._core.loop.wake()
         self._core.accumulator.press()  # on one thread there is nothing to gain from a portion
         left_ms = max(0.0, deadline - time.monotonic()) * 1000
-        if not place.is_granted and not await within(granted, self._core.clock, left_ms):
+        began_ms = self._core.clock.monotonic_ms()
+        in_time = place.is_granted or await within(granted, self._core.clock, left_ms)
+        now_ms = self._core.clock.monotonic_ms()
+        self._core.metrics.took("bufferpool-wait", now_ms - began_ms, now_ms)
+        if not in_time:
             raise BufferExhausted(self._core.exhausted(place, left_ms))
         if self._core.is_closed:
             self._core.check_may_send("")
@@ -186,7 +190,10 @@ class AsyncProducer(AsyncHotPath):
         that nobody was told of, TimeoutError after `timeout` seconds."""
         if self._event_loop is None:
             return
+        clock = self._core.clock
+        began_ms = clock.monotonic_ms()
         await asyncio.wait_for(self._wait_for_all(), timeout)
+        self._core.metrics.took("flush", clock.monotonic_ms() - began_ms, clock.monotonic_ms())
         if (failed := self._core.failures.take()) is not None:
             raise failed
 
@@ -316,6 +323,8 @@ class AsyncProducer(AsyncHotPath):
 
     def inspect(self) -> Inspection:
         """What is where, now: queues, memory, requests in flight."""
+        if self._event_loop is None:
+            raise RuntimeError(f"{self.settings.client_id} was not started yet; await start(), or send something")
         return inspected(self._core)
 
     def __len__(self) -> int:

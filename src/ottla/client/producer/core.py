@@ -8,9 +8,12 @@ transaction_calls.py.
 
 from __future__ import annotations
 
+import os
 import random as random_module
 import threading
+import weakref
 from collections.abc import Callable
+from typing import Final
 
 from ottla.client.metadata import Metadata, PartitionInfo
 from ottla.client.network import NetworkClient
@@ -32,6 +35,8 @@ from ottla.client.retries import Backoff
 from ottla.clock import Clock, SystemClock
 from ottla.net.transport import Transport
 from ottla.values import TopicPartition
+
+_faces: Final[weakref.WeakSet[HotPath]] = weakref.WeakSet()
 
 
 class ProducerCore:
@@ -97,6 +102,7 @@ class ProducerCore:
         self.loop.on_turn = self.refresh_heat
         self.network.on_update(self._metadata_changed)
         self._add_gauges()
+        _faces.add(self.face)
         await self.network.start()
         self.refresh_heat()
         self.loop.turn_soon()
@@ -224,7 +230,12 @@ class ProducerCore:
             return self.known_state(topic, partition)
 
         what = f"topic {topic}" if partition is None else f"partition {partition} of topic {topic}"
-        return await self.network.wait_for(known, timeout_ms=timeout_ms, what=what)
+        began_ms = self.clock.monotonic_ms()
+        try:
+            return await self.network.wait_for(known, timeout_ms=timeout_ms, what=what)
+        finally:
+            now_ms = self.clock.monotonic_ms()
+            self.metrics.took("metadata-wait", now_ms - began_ms, now_ms)
 
     def _metadata_changed(self) -> None:
         for topic in list(self.face.topic_states):
@@ -256,3 +267,13 @@ class ProducerCore:
             f"{place.size_bytes} bytes were wanted for {waited_ms:.0f} ms; buffer.memory is {pool.total_bytes} and"
             f" {pool.available_bytes} are free"
         )
+
+
+def _forked() -> None:
+    """In a child process nobody sends what is written into batches: every record takes the slow way and is refused."""
+    for face in list(_faces):
+        face.is_hot = False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

@@ -19,6 +19,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
+import os
 import threading
 import time
 import weakref
@@ -162,7 +163,7 @@ class Producer(HotPath):
             self._core.accumulator.press()
             granted = (not is_loop and gate.wait(max(0.0, deadline - time.monotonic()))) or place.is_granted
         now_ms = self._core.clock.monotonic_ms()
-        self._core.metrics.wait_time.record((time.monotonic() - began) * 1e9, now_ms)
+        self._core.metrics.took("bufferpool-wait", (time.monotonic() - began) * 1000, now_ms)
         if self._core.is_closed:
             self._check_usable("")
         if not granted:
@@ -178,8 +179,9 @@ class Producer(HotPath):
         """Send everything now and wait until it is known what became of it. Raises SendFailed when records failed
         that nobody was told of, TimeoutError after `timeout` seconds."""
         self._loop.check_fork()
-        deadline = None if timeout is None else time.monotonic() + timeout
-        self._wait_for_all(deadline)
+        began = time.monotonic()
+        self._wait_for_all(None if timeout is None else began + timeout)
+        self._core.metrics.took("flush", (time.monotonic() - began) * 1000, self._core.clock.monotonic_ms())
         if (failed := self._core.failures.take()) is not None:
             raise failed
 
@@ -363,3 +365,5 @@ def _at_exit() -> None:
 
 
 atexit.register(_at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_alive.clear)  # they are the parent's to close

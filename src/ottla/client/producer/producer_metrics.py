@@ -12,6 +12,16 @@ from ottla.metrics import MetricKey, Registry, Stat, Window
 
 GROUP = "producer-metrics"
 TOPIC_GROUP = "producer-topic-metrics"
+TIMES = {
+    "bufferpool-wait": "callers waiting for memory",
+    "metadata-wait": "callers waiting for metadata",
+    "flush": "in flush()",
+    "txn-init": "in init_transactions()",
+    "txn-begin": "in begin_transaction()",
+    "txn-send-offsets": "in send_offsets_to_transaction()",
+    "txn-commit": "in commit_transaction()",
+    "txn-abort": "in abort_transaction()",
+}
 
 
 class _TopicNumbers:
@@ -29,7 +39,7 @@ class _TopicNumbers:
 
 
 class ProducerMetrics:
-    """Counted on the loop, read by anybody."""
+    """Counted on the loop, read by anybody; only the times that callers waited are counted by callers."""
 
     def __init__(self, client_id: str, *, registry: Registry | None = None) -> None:
         self.registry = registry or Registry()
@@ -47,7 +57,10 @@ class ProducerMetrics:
         self.errors = self._window("record-error", "Records that failed.", "rate", "total")
         self.splits = self._window("batch-split", "Batches that were too large.", "rate", "total")
         self.exhausted = self._window("buffer-exhausted", "Records refused for want of memory.", "rate", "total")
-        self.wait_time = self._window("bufferpool-wait-time-ns", "Nanoseconds callers waited for memory.", "total")
+        self._times = {
+            name: self._window(f"{name}-time-ns", f"Nanoseconds spent: {what}.", "total")
+            for name, what in TIMES.items()
+        }
 
     def _window(self, name: str, help_text: str, *stats: Stat) -> Window:
         return self.registry.window(GROUP, name, help_text, ["client-id"], stats=stats).of(self._client_id)
@@ -100,6 +113,10 @@ class ProducerMetrics:
 
     def split(self, batch: ProducerBatch, now_ms: float) -> None:
         self.splits.record(1, now_ms)
+
+    def took(self, name: str, duration_ms: float, now_ms: float) -> None:
+        """A caller waited so long; `name` is one of TIMES."""
+        self._times[name].record(duration_ms * 1e6, now_ms)
 
     def snapshot(self, now_ms: float) -> dict[MetricKey, float]:
         return self.registry.snapshot(now_ms)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.client.connections import within
 from ottla.client.group_metadata import GroupMetadata
@@ -16,6 +16,13 @@ from ottla.client.producer.transaction_states import Outcome, TransactionMisuse
 from ottla.client.producer.transactions import TransactionManager
 from ottla.errors import RequestTimedOut
 from ottla.values import OffsetAndMetadata, TopicPartition
+
+METRICS: Final = {
+    "init_transactions": "txn-init",
+    "send_offsets_to_transaction": "txn-send-offsets",
+    "commit_transaction": "txn-commit",
+    "abort_transaction": "txn-abort",
+}
 
 if TYPE_CHECKING:
     from ottla.client.producer.core import ProducerCore
@@ -36,7 +43,9 @@ class TransactionCalls:
         await self._outcome(self._manager("init_transactions").initialize(), timeout_ms)
 
     async def begin(self) -> None:
+        began_ms = self._core.clock.monotonic_ms()
         self._manager("begin_transaction").begin()
+        self._core.metrics.took("txn-begin", self._core.clock.monotonic_ms() - began_ms, began_ms)
         self._core.refresh_heat()
 
     async def commit(self, *, timeout_ms: float) -> None:
@@ -65,7 +74,11 @@ class TransactionCalls:
         outcome.add_done_callback(lambda _: None if done.done() else done.set_result(None))
         self._core.refresh_heat()
         self._core.loop.turn_soon()
-        if not await within(done, self._core.clock, timeout_ms):
+        began_ms = self._core.clock.monotonic_ms()
+        in_time = await within(done, self._core.clock, timeout_ms)
+        now_ms = self._core.clock.monotonic_ms()
+        self._core.metrics.took(METRICS[outcome.operation], now_ms - began_ms, now_ms)
+        if not in_time:
             why = self._core.network.metadata.failure
             raise RequestTimedOut(
                 f"{outcome.operation} took longer than {timeout_ms:.0f} ms; call it again to wait for its end"
