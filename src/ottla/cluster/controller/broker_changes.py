@@ -40,7 +40,7 @@ def brokers_changed(state: ControllerState, event: BrokersChanged) -> Decided:
     changes = _difference(state.image, after.image)
     # Twice: first without those that bounced, so that what they led changes hands, then with them.
     partitions = _settled_partitions(away, {})
-    partitions = _distrusted_partitions(after, came, partitions)
+    partitions = _distrusted_partitions(after, came, partitions, led_too=True)
     partitions = _settled_partitions(after, partitions)
     return Decided(
         after.with_image(state.image),
@@ -106,10 +106,15 @@ def settle(state: ControllerState, name: TopicPartition, partition: Partition) -
     return leaders.settled(partition, alive, may_lead, unclean=unclean, min_insync=min_insync)
 
 
-def _distrusted_partitions(state: ControllerState, came: Iterable[Broker], so_far: Partitions) -> Partitions:
+def _distrusted_partitions(
+    state: ControllerState, came: Iterable[Broker], so_far: Partitions, *, led_too: bool
+) -> Partitions:
+    """Without trust in those that lost their memory, among these; `led_too`: also where there is a leader."""
     unclean = [each.id for each in came if state.rules.started_uncleanly(each)]
     found = dict(so_far)
     for name, partition in state.image.partitions() if unclean else ():
+        if not led_too and state.is_alive(name, partition.leader):
+            continue
         for broker_id in unclean:
             now = found.get(name, partition)
             if (after := leaders.distrusted(now, broker_id)) is not now:
@@ -137,9 +142,18 @@ def _moving(image: ClusterImage) -> tuple[TopicPartition, ...]:
     return tuple(name for name, partition in image.partitions() if partition.is_reassigning)
 
 
-def settle_all(state: ControllerState, image: ClusterImage | None = None) -> list[Change]:
+def settle_all(state: ControllerState) -> list[Change]:
     """The changes that settle every partition."""
-    return _as_changes(state.image if image is None else image, _settled_partitions(state, {}))
+    return _as_changes(state.image, _settled_partitions(state, {}))
+
+
+def taken_over(state: ControllerState) -> list[Change]:
+    """What a controller that takes over has to change.
+
+    A broker that lost its memory may have come before we knew anything. Where nobody leads, it is not trusted; where
+    somebody does, who is in sync was in sync with that one since."""
+    partitions = _distrusted_partitions(state, state.image.brokers.values(), {}, led_too=False)
+    return _as_changes(state.image, _settled_partitions(state, partitions))
 
 
 # --- directories -----------------------------------------------------------------------------------------------------

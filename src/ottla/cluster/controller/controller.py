@@ -121,7 +121,7 @@ def _took_over(state: ControllerState, event: TookOver) -> Decided:
     after = state.with_image(apply_all(state.image, useless))
     return Decided(
         state,
-        (*useless, *broker_changes.settle_all(after)),
+        (*useless, *broker_changes.taken_over(after)),
         retell=frozenset(state.image.brokers),
         then=(ReassignmentsDue(moving),),
     )

@@ -212,14 +212,13 @@ class Stage:
             self.elect()
 
     def crash(self, *broker_ids: int, loses_memory: bool = False) -> None:
-        """Brokers are gone without a word."""
+        """Brokers are gone without a word. One that lost its memory says so until it was heard."""
         for broker_id in broker_ids:
-            self.disks[broker_id].lost_memory = loses_memory
+            self.disks[broker_id].lost_memory |= loses_memory
             self._end(broker_id)
 
     def cut_off(self, broker_id: int) -> None:
         """A broker's session is over, and it does not know."""
-        self.disks[broker_id].lost_memory = False
         self.zombies.append(self.brokers[broker_id])
         self._end(broker_id)
 
@@ -341,6 +340,8 @@ class Stage:
             for broker_id in list(self.channels):
                 self.deliver(broker_id)
             if not self.events and not any(self.channels.values()):
+                for broker_id in self.brokers:
+                    self.disks[broker_id].lost_memory = False
                 return
             self.take_answers()
         raise AssertionError("the cluster does not come to rest")

@@ -78,6 +78,30 @@ class ClusterMachine(RuleBasedStateMachine):
         if broker_id in self.stage.brokers:
             self.stage.crash(broker_id)
 
+    @precondition(lambda self: self.stage.state is not None)
+    @rule(broker_id=brokers)
+    @survives
+    def lose_memory(self, broker_id: int) -> None:
+        """A broker loses power, and what it had not written to disk. It is the only one: every partition with more than
+        one replica has another in sync."""
+        stage = self.stage
+        stage.quiet()
+        is_safe = all(
+            len(each.replicas) == 1 or (each.leader != -1 and len(each.isr) >= MIN_INSYNC)
+            for _, each in stage.image.partitions()
+        )
+        if broker_id not in stage.brokers or not is_safe or stage.zombies:
+            return
+        stage.dies_after = None
+        stage.crash(broker_id, loses_memory=True)
+        for name, topic_id in stage.disks[broker_id].logs.items():
+            stage.disks[broker_id].records[name] = max(0, stage.disks[broker_id].records[name] - 1)
+            if len(stage.memory.truth.partition(*name).replicas) == 1:
+                self.acknowledged.pop((topic_id, name.partition), None)
+        if stage.state is None:
+            stage.elect()
+        stage.take_events()
+
     @rule(broker_id=brokers)
     @survives
     def cut_off(self, broker_id: int) -> None:
