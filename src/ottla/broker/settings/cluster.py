@@ -100,6 +100,28 @@ class ClusterSettings(Settings):
         importance="high",
         doc="Whether what the broker writes into ZooKeeper may only be changed by brokers.",
     )
+    ottla_zookeeper_sasl_mechanism = setting(
+        "ottla.zookeeper.sasl.mechanism",
+        str,
+        default=None,
+        doc="How the broker logs in to ZooKeeper: DIGEST-MD5 or GSSAPI. Java takes it from a JAAS file.",
+    )
+    ottla_zookeeper_sasl_username = setting(
+        "ottla.zookeeper.sasl.username",
+        str,
+        default=None,
+        doc="The name for DIGEST-MD5, as in the Client section of a JAAS file.",
+    )
+    ottla_zookeeper_sasl_password = setting(
+        "ottla.zookeeper.sasl.password", Password, default=None, doc="The password that goes with it."
+    )
+    ottla_zookeeper_sasl_service = setting(
+        "ottla.zookeeper.sasl.service",
+        str,
+        default="zookeeper",
+        importance="low",
+        doc="The name of ZooKeeper's service for GSSAPI.",
+    )
     zookeeper_ssl_client_enable = setting(
         "zookeeper.ssl.client.enable", bool, default=False, doc="Whether ZooKeeper is spoken to over TLS."
     )

@@ -1,19 +1,23 @@
-"""From zookeeper.* settings to what kazoo wants.
+"""From zookeeper.* settings to a connection.
 
     zookeeper.connect                host:port,host:port/chroot
     zookeeper.session.timeout.ms     how long ZooKeeper waits for a sign of life
-    zookeeper.ssl.*                  TLS with PEM files; a JKS or PKCS#12 store must be turned into PEM first
-    zookeeper.sasl.*                 DIGEST-MD5 with a name and a password, or GSSAPI with the ticket cache
+    zookeeper.ssl.*                  TLS with PEM files; net/tls.py tells what to do with a JKS or PKCS#12 store
+    ottla.zookeeper.sasl.*           DIGEST-MD5 with a name and a password, or GSSAPI with the ticket cache
+    zookeeper.set.acl                what is written may be changed by those only who log in like this broker
 
-Java takes the SASL login from a JAAS file; its Client section has the same username and password.
+Java takes the SASL login from the section `Client` of a JAAS file; name and password are the same.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ottla.errors import InvalidSetting
+from ottla.net.tls import VERSIONS, TlsOptions
+
+MECHANISMS: Final = ("DIGEST-MD5", "GSSAPI")
 
 
 @dataclass(frozen=True)
@@ -25,12 +29,7 @@ class Connection:
     connection_timeout_ms: int | None = None
     in_flight_limit: int = 10
     set_acl: bool = False
-    tls: bool = False
-    ca_location: str | None = None
-    certificate_location: str | None = None
-    key_location: str | None = None
-    key_password: str | None = field(default=None, repr=False)
-    check_hostname: bool = True
+    tls: TlsOptions | None = None
     sasl_mechanism: str | None = None
     sasl_username: str | None = None
     sasl_password: str | None = field(default=None, repr=False)
@@ -56,30 +55,13 @@ class Connection:
         return 2 * self.session_timeout_ms
 
     def for_kazoo(self) -> dict[str, Any]:
-        """The arguments of KazooClient."""
+        """The arguments of KazooClient, but for TLS, which is ours."""
         return {
             "hosts": self.servers,
             "timeout": self.session_timeout_ms / 1000,
             # Without a limit, because a broker waits for its ensemble; quickly, because others wait for the broker.
             "connection_retry": {"max_tries": -1, "delay": 0.1, "backoff": 1.5, "max_delay": 1.0},
-            "default_acl": None,
-            **self._tls(),
             **self._sasl(),
-        }
-
-    def _tls(self) -> dict[str, Any]:
-        if not self.tls:
-            return {}
-        for path in (self.ca_location, self.certificate_location, self.key_location):
-            _refuse_java_store(path)
-        return {
-            "use_ssl": True,
-            "verify_certs": True,
-            "check_hostname": self.check_hostname,
-            "ca": self.ca_location,
-            "certfile": self.certificate_location,
-            "keyfile": self.key_location or self.certificate_location,
-            "keyfile_password": self.key_password,
         }
 
     def _sasl(self) -> dict[str, Any]:
@@ -91,31 +73,44 @@ class Connection:
         return {"sasl_options": options}
 
 
-def _refuse_java_store(path: str | None) -> None:
-    if path is not None and path.lower().endswith((".jks", ".p12", ".pfx")):
-        raise InvalidSetting(
-            f"{path} is a Java key store, but Python's TLS reads PEM. Turn it into PEM "
-            "(openssl pkcs12 -in STORE -out FILE.pem -nodes) and give that file with type PEM"
-        )
-
-
 def connection_from(settings: Any) -> Connection:
     """What the broker's settings (broker/settings/cluster.py) say."""
     if not settings.zookeeper_connect:
         raise InvalidSetting("zookeeper.connect is not set")
-
-    def secret(value: Any) -> str | None:
-        return None if value is None else value.value
-
+    mechanism = settings.ottla_zookeeper_sasl_mechanism
+    if mechanism is not None and mechanism not in MECHANISMS:
+        raise InvalidSetting(f"ottla.zookeeper.sasl.mechanism is {mechanism}; there is {' and '.join(MECHANISMS)}")
     return Connection(
         hosts=settings.zookeeper_connect,
         session_timeout_ms=settings.zookeeper_session_timeout_ms,
         connection_timeout_ms=settings.zookeeper_connection_timeout_ms,
         in_flight_limit=settings.zookeeper_max_in_flight_requests,
         set_acl=settings.zookeeper_set_acl,
-        tls=settings.zookeeper_ssl_client_enable,
+        tls=_tls(settings) if settings.zookeeper_ssl_client_enable else None,
+        sasl_mechanism=mechanism,
+        sasl_username=settings.ottla_zookeeper_sasl_username,
+        sasl_password=_secret(settings.ottla_zookeeper_sasl_password),
+        sasl_service=settings.ottla_zookeeper_sasl_service,
+    )
+
+
+def _tls(settings: Any) -> TlsOptions:
+    for name in ("crl", "ocsp"):
+        if getattr(settings, f"zookeeper_ssl_{name}_enable"):
+            raise InvalidSetting(f"zookeeper.ssl.{name}.enable is not possible with Python's TLS; leave it out")
+    versions = settings.zookeeper_ssl_enabled_protocols or [settings.zookeeper_ssl_protocol]
+    unknown = [version for version in versions if version not in VERSIONS]
+    if unknown:
+        raise InvalidSetting(f"TLS for ZooKeeper is {' or '.join(VERSIONS)}, not {', '.join(unknown)}")
+    return TlsOptions(
         ca_location=settings.zookeeper_ssl_truststore_location,
         certificate_location=settings.zookeeper_ssl_keystore_location,
-        key_password=secret(settings.zookeeper_ssl_keystore_password),
-        check_hostname=bool(settings.zookeeper_ssl_endpoint_identification_algorithm),
+        key_password=_secret(settings.zookeeper_ssl_keystore_password),
+        check_hostname=(settings.zookeeper_ssl_endpoint_identification_algorithm or "").upper() == "HTTPS",
+        versions=versions,
+        ciphers=settings.zookeeper_ssl_cipher_suites or (),
     )
+
+
+def _secret(value: Any) -> str | None:
+    return None if value is None else value.value

@@ -25,6 +25,7 @@ try:
     from kazoo import security
     from kazoo.client import KazooClient
     from kazoo.exceptions import (
+        AuthFailedError,
         ConnectionClosedError,
         ConnectionLoss,
         NodeExistsError,
@@ -35,6 +36,7 @@ try:
         SessionExpiredError,
         UnimplementedError,
     )
+    from kazoo.handlers.threading import SequentialThreadingHandler
     from kazoo.protocol import serialization
     from kazoo.protocol.states import KazooState
 except ImportError as missing:
@@ -47,6 +49,7 @@ from ottla.cluster.store.zookeeper.paths import ONLY_FOR_BROKERS, parents
 from ottla.cluster.store.zookeeper.writes import Check, Create, Delete, DeleteTree, Ensure, SetData, Write
 from ottla.cluster.store.zookeeper.znodes import Znode
 from ottla.errors import OttlaError
+from ottla.net.tls import TlsOptions, client_context
 
 OPERATIONS_LIMIT: Final = 1_000
 BYTES_LIMIT: Final = 400_000
@@ -63,6 +66,18 @@ class Refused(OttlaError):
         super().__init__(f"{write.path}: {type(reason).__name__}")
         self.write = write
         self.reason = reason
+
+
+class _TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
+    """kazoo's threads, with our TLS: kazoo knows neither ciphers nor versions."""
+
+    def __init__(self, options: TlsOptions) -> None:
+        super().__init__()
+        self._context = client_context(options)
+
+    def create_connection(self, *, address: Any, hostname: str, timeout: float, **_: Any) -> Any:
+        plain = super().create_connection(address=address, timeout=timeout)
+        return self._context.wrap_socket(plain, server_hostname=hostname)
 
 
 class Session:
@@ -83,14 +98,14 @@ class Session:
         self._reads_in_bulk = True
         self._closed = False
         self._watches: dict[str, Callable[[Any], None]] = {}
-        self._client = KazooClient(**connection.for_kazoo())
+        tls = {} if connection.tls is None else {"use_ssl": True, "handler": _TlsHandler(connection.tls)}
+        self._client = KazooClient(**connection.for_kazoo(), **tls)
         self._client.add_listener(self._state_changed)
 
     # --- life ---
 
     def start(self) -> None:
         """Connect, and make the chroot when it is not there; NoSession when nobody answers in time."""
-
         self._client.start_async().wait(self._connection.connect_timeout_ms / 1000)
         if not self._client.connected:
             self.close()
@@ -335,6 +350,8 @@ class Session:
 
         if isinstance(answer, ConnectionClosedError) or (self._closed and isinstance(answer, Exception)):
             raise StoreClosed from answer
+        if isinstance(answer, AuthFailedError):
+            raise NoSession("ZooKeeper refuses the login; look at ottla.zookeeper.sasl.*") from answer
         if isinstance(answer, SessionExpiredError):
             raise NoSession("the session with ZooKeeper expired") from answer
         if isinstance(answer, Exception):
