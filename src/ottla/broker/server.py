@@ -105,6 +105,7 @@ class Server:
         self._is_ready = False
         self._has_crashed = False
         self.broker: Broker
+        self._acceptor: Acceptor
         self.info: ServerInfo
         self.admin_address: tuple[str, int] | None = None
         self.failed = asyncio.Event()  # no log directory is left; `failure` says why
@@ -130,6 +131,9 @@ class Server:
         holds (sockets, threads, locks) is let go."""
         self._is_ready = False
         self._has_crashed = True
+        self._acceptor.close()
+        for connection in self._acceptor.connections:
+            connection.abort("the broker is gone")
         if self.broker.member is not None:
             await self.broker.member.vanish()
         await self._stack.aclose()
@@ -160,7 +164,7 @@ class Server:
             served_apis=self._served,
         )
         self._stack.push_async_callback(self._quieten)
-        acceptor = self._make_acceptor()
+        acceptor = self._acceptor = self._make_acceptor()
         self._stack.push_async_callback(acceptor.drain, DRAIN_LIMIT_MS)
         self._stack.callback(acceptor.close)
         endpoints = await self._listen(acceptor)

@@ -232,8 +232,8 @@ class NetworkClient:
                 assert connection.peer.versions is not None, "READY comes after negotiation"
                 return connection.peer.versions
             except OttlaError as error:
-                late = self.clock.monotonic_ms() >= deadline_ms
-                if error.invalid_configuration or late or not await connection.change(deadline_ms):
+                is_over = self.clock.monotonic_ms() >= deadline_ms or self._has_moved(connection.node)
+                if error.invalid_configuration or is_over or not await connection.change(deadline_ms):
                     raise self._connections.explained(connection, error) from error
                 self._refuse_when_closed()
 
@@ -392,6 +392,11 @@ class NetworkClient:
                 raise BrokerNotAvailable(f"no broker with id {node} is known")
             return connection.node
         return found
+
+    def _has_moved(self, node: Node) -> bool:
+        """A broker that came back elsewhere: nobody will ever answer at the address it had."""
+        known = self.metadata.node(node.id)
+        return known is not None and known.address != node.address
 
     def _connection_if_any(self, node: Node | int) -> WatchedConnection | None:
         return self._connections.get(node.id if isinstance(node, Node) else node)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from pathlib import Path
@@ -22,12 +23,14 @@ from random import Random
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from ottla.broker.replication.partition import Partition
 from ottla.broker.server import Server, World
 from ottla.broker.settings import BrokerSettings
 from ottla.clock import SystemClock
 from ottla.cluster.features import first_features
 from ottla.cluster.store.shared_memory import MemoryMember, SharedMemory
 from ottla.net.transport import TcpTransport
+from ottla.records import RecordStream
 from ottla.storage.files import DiskFiles, Files
 from ottla.testing.broker import TEST_SETTINGS
 from ottla.testing.files import MemoryFiles
@@ -36,6 +39,9 @@ from ottla.values import random_uuid, uuid_to_text
 T = TypeVar("T")
 
 WAIT_LIMIT_S: Final = 60.0
+LOOK_EVERY_S: Final = 0.02
+QUIET_LIMIT_S: Final = 10.0
+READ_BYTES: Final = 1 << 20
 COPIED: Final = {
     "offsets.topic.replication.factor": 3,
     "transaction.state.log.replication.factor": 3,
@@ -125,6 +131,45 @@ class KafkaCluster:
 
         return self.call(look)
 
+    def in_sync(self, topic: str, partition: int) -> tuple[int, ...]:
+        """Who is in sync, as the leader says; nobody when there is no leader."""
+        leader = self.leader_of(topic, partition)
+        if leader < 0:
+            return ()
+        found = self.call(lambda: self.server(leader).broker.replicas.get((topic, partition)))
+        return found.state.isr if found is not None and found.state is not None else ()
+
+    def committed_bytes(self, topic: str, partition: int) -> dict[int, bytes]:
+        """What every replica that runs holds below its high watermark, byte by byte."""
+
+        def look() -> dict[int, bytes]:
+            replicas = {number: self.server(number).broker.replicas.get((topic, partition)) for number in self.running}
+            return {number: _committed(found) for number, found in replicas.items() if found is not None}
+
+        return self.call(look)
+
+    def wait_until(self, condition: Callable[[], bool], limit_s: float = WAIT_LIMIT_S) -> None:
+        """Wait until something is so; the condition runs in the caller's thread."""
+        end = time.monotonic() + limit_s
+        while not condition():
+            if time.monotonic() > end:
+                raise TimeoutError(f"it did not become so within {limit_s:g} s")
+            time.sleep(LOOK_EVERY_S)
+
+    def wait_for_copies(self, topic: str, partitions: int, copies: int = 3) -> None:
+        """Wait until every partition has so many replicas in sync."""
+        self.wait_until(lambda: all(len(self.in_sync(topic, each)) == copies for each in range(partitions)))
+
+    def check_replicas(self, topic: str, partitions: int, copies: int = 3) -> None:
+        """Fail unless, after a quiet moment, every replica is in sync and holds the same bytes."""
+
+        def are_equal() -> bool:
+            found = [self.committed_bytes(topic, number) for number in range(partitions)]
+            return all(len(each) == copies and len(set(each.values())) == 1 for each in found)
+
+        self.wait_for_copies(topic, partitions, copies)
+        self.wait_until(are_equal, QUIET_LIMIT_S)
+
     # --- coming and going ---
 
     def __enter__(self) -> Self:
@@ -210,6 +255,17 @@ class KafkaCluster:
             return function()
 
         return self._wait(run())
+
+
+def _committed(partition: Partition) -> bytes:
+    log, pieces = partition.log, bytearray()
+    offset = log.log_start_offset
+    while offset < log.high_watermark:
+        piece = log.read(offset, READ_BYTES, up_to="high_watermark", at_least_one_batch=True).slice.read()
+        whole = list(RecordStream(piece))
+        pieces += piece[: sum(batch.size_bytes for batch in whole)]
+        offset = whole[-1].next_offset
+    return bytes(pieces)
 
 
 async def _end_tasks() -> None:

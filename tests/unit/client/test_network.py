@@ -269,6 +269,25 @@ def test_a_node_that_moved_is_asked_at_its_new_address() -> None:
     run(scenario)
 
 
+def test_who_waits_for_a_node_that_moved_is_told_instead_of_waiting_at_the_old_address() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client()
+        await client.refresh_metadata()
+        cluster.brokers[2].shut()
+        waiting = asyncio.ensure_future(client.ready(2, timeout_ms=60_000))
+        await cluster.clock.advance(700)
+        await cluster.add(3)
+        cluster.advertised = {1: "b1", 2: "b3"}
+        await client.refresh_metadata()
+        await cluster.clock.advance(3000)
+        with pytest.raises(NotConnected):
+            await waiting
+        assert await client.ready(2)
+        await client.close()
+
+    run(scenario)
+
+
 # --- coordinators ----------------------------------------------------------------------------------------------------
 
 

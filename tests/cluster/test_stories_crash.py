@@ -1,0 +1,72 @@
+"""Stories of a cluster that loses brokers without a word while clients work."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.broker.coordinators.placement import partition_for_name
+from ottla.testing import KafkaCluster
+from ottla.testing.promises import GroupReading, NumberedLoad
+
+PARTITIONS = 3
+
+
+@pytest.mark.parametrize("partition", range(PARTITIONS))
+def test_the_crash_of_a_leader_loses_nothing_that_was_acknowledged(cluster: KafkaCluster, partition: int) -> None:
+    with NumberedLoad(cluster.bootstrap_servers, "clicks", PARTITIONS) as load:
+        load.wait_for(50)
+        victim = cluster.leader_of("clicks", partition)
+        cluster.crash(victim)
+        load.wait_for(100)
+        cluster.start_broker(victim)
+        cluster.wait_for_copies("clicks", PARTITIONS)
+        load.wait_for(50)
+    load.check_cluster(cluster)
+
+
+def test_the_crash_of_the_controller_is_survived(cluster: KafkaCluster) -> None:
+    with NumberedLoad(cluster.bootstrap_servers, "clicks", PARTITIONS) as load:
+        load.wait_for(50)
+        victim = cluster.controller()
+        cluster.crash(victim)
+        cluster.wait_until(lambda: cluster.controller() not in (-1, victim), 10)
+        load.wait_for(100)
+        cluster.start_broker(victim)
+        cluster.wait_for_copies("clicks", PARTITIONS)
+    load.check_cluster(cluster)
+
+
+def test_every_broker_crashes_in_turn_and_a_group_reads_on(cluster: KafkaCluster) -> None:
+    servers = cluster.bootstrap_servers
+    with (
+        GroupReading(servers, "clicks", "readers", session_timeout_ms=6_000) as reading,
+        NumberedLoad(servers, "clicks", PARTITIONS) as load,
+    ):
+        for victim in range(3):
+            load.wait_for(50)
+            cluster.crash(victim)
+            load.wait_for(50)
+            cluster.start_broker(victim)
+            cluster.wait_for_copies("clicks", PARTITIONS)
+        load.end()
+        reading.wait_for(load.count)
+    load.check_cluster(cluster)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_reads_on_when_its_coordinator_crashes(cluster: KafkaCluster, protocol: str) -> None:
+    servers = cluster.bootstrap_servers
+    with (
+        GroupReading(servers, "clicks", "readers", group_protocol=protocol) as reading,
+        NumberedLoad(servers, "clicks", PARTITIONS) as load,
+    ):
+        load.wait_for(50)
+        reading.wait_for(50)
+        victim = cluster.leader_of("__consumer_offsets", partition_for_name("readers", 5))
+        cluster.crash(victim)
+        load.wait_for(200)
+        reading.wait_for(load.count)
+        cluster.start_broker(victim)
+        load.wait_for(50)
+        reading.wait_for(load.count)
+    load.check_cluster(cluster)

@@ -1,0 +1,124 @@
+"""Stories of what operators do to a cluster while clients work: restarts, growth, moves, elections, deletion."""
+
+from __future__ import annotations
+
+import pytest
+
+import ottla
+from ottla import TopicPartition
+from ottla.errors import OttlaError, TopicAlreadyExists
+from ottla.testing import KafkaCluster
+from ottla.testing.promises import GroupReading, NumberedLoad
+
+PARTITIONS = 3
+
+
+def test_a_rolling_restart_refuses_and_loses_nothing(cluster: KafkaCluster) -> None:
+    servers = cluster.bootstrap_servers
+    with (
+        GroupReading(servers, "clicks", "readers") as reading,
+        NumberedLoad(servers, "clicks", PARTITIONS, retries=50) as load,
+    ):
+        for number in range(3):
+            load.wait_for(50)
+            cluster.stop_broker(number)
+            load.wait_for(50)
+            cluster.start_broker(number)
+            cluster.wait_for_copies("clicks", PARTITIONS)
+        load.wait_for(50)
+        load.end()
+        reading.wait_for(load.count)
+    load.check_cluster(cluster)
+
+
+def test_below_min_insync_replicas_a_write_is_refused_and_comes_through_when_a_copy_is_back(
+    cluster: KafkaCluster,
+) -> None:
+    with NumberedLoad(cluster.bootstrap_servers, "clicks", PARTITIONS, delivery_timeout_ms=60_000) as load:
+        load.wait_for(50)
+        cluster.crash(0)
+        cluster.crash(1)
+        cluster.wait_until(lambda: all(cluster.in_sync("clicks", each) == (2,) for each in range(PARTITIONS)))
+        before = load.count
+        with ottla.Producer(
+            bootstrap_servers=cluster.bootstrap_servers, delivery_timeout_ms=800, request_timeout_ms=500, linger_ms=0
+        ) as impatient:
+            future = impatient.send("clicks", b"-1", partition=0)
+            with pytest.raises(OttlaError):
+                future.result(10)
+        assert load.count - before < 50, "only what was on its way when the second copy went"
+        cluster.start_broker(0)
+        load.wait_for(100)
+        cluster.start_broker(1)
+        cluster.wait_for_copies("clicks", PARTITIONS)
+    load.check_cluster(cluster)
+
+
+def test_a_topic_that_is_deleted_while_a_broker_is_away_is_gone_when_it_comes_back(cluster: KafkaCluster) -> None:
+    with NumberedLoad(cluster.bootstrap_servers, "clicks", PARTITIONS) as load:
+        load.wait_for(50)
+    with ottla.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        cluster.crash(2)
+        admin.delete_topics(["clicks"], timeout=10)
+        cluster.wait_until(lambda: "clicks" not in admin.list_topics(timeout=10), 10)
+        with pytest.raises(TopicAlreadyExists):  # the name is free when the last copy is gone, as in Kafka
+            admin.create_topics([ottla.NewTopic("clicks", PARTITIONS, 3)], timeout=10)
+        cluster.start_broker(2)
+        cluster.wait_until(lambda: can_be_made(admin, "clicks"), 10)
+    with NumberedLoad(cluster.bootstrap_servers, "clicks", PARTITIONS) as anew:
+        anew.wait_for(50)
+    anew.check_cluster(cluster)
+
+
+def can_be_made(admin: ottla.Admin, topic: str) -> bool:
+    try:
+        admin.create_topics([ottla.NewTopic(topic, PARTITIONS, 3)], timeout=10)
+    except TopicAlreadyExists:
+        return False
+    return True
+
+
+def test_new_partitions_are_replicated_and_used(cluster: KafkaCluster) -> None:
+    with ottla.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        admin.create_partitions({"clicks": 9}, timeout=10)
+    cluster.wait_for_copies("clicks", 9)
+    with NumberedLoad(cluster.bootstrap_servers, "clicks", 9) as load:
+        load.wait_for(90)
+    load.check_cluster(cluster)
+
+
+def test_a_partition_moves_to_other_brokers_under_load() -> None:
+    with KafkaCluster(4) as cluster, ottla.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        admin.create_topics([ottla.NewTopic("clicks", replica_assignments={0: [0, 1, 2]})], timeout=10)
+        with NumberedLoad(cluster.bootstrap_servers, "clicks", 1) as load:
+            load.wait_for(50)
+            admin.alter_partition_reassignments({TopicPartition("clicks", 0): [3, 2, 1]}, timeout=10)
+            cluster.wait_until(lambda: not admin.list_partition_reassignments(timeout=10), 20)
+            load.wait_for(50)
+            cluster.wait_until(lambda: cluster.leader_of("clicks", 0) != 0, 10)
+            load.wait_for(50)
+        (found,) = admin.describe_topics(["clicks"], timeout=10)["clicks"].partitions
+        assert found.replicas == (3, 2, 1)
+        load.check_cluster(cluster)
+        cluster.wait_until(
+            lambda: cluster.call(lambda: cluster.server(0).broker.replicas.get(("clicks", 0)) is None), 10
+        )
+
+
+def test_preferred_leaders_lead_again_after_an_election(cluster: KafkaCluster) -> None:
+    with (
+        ottla.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin,
+        NumberedLoad(cluster.bootstrap_servers, "clicks", PARTITIONS) as load,
+    ):
+        preferred = [each.replicas[0] for each in admin.describe_topics(["clicks"], timeout=10)["clicks"].partitions]
+        load.wait_for(20)
+        cluster.stop_broker(preferred[0])
+        load.wait_for(20)
+        cluster.start_broker(preferred[0])
+        cluster.wait_for_copies("clicks", PARTITIONS)
+        assert cluster.leader_of("clicks", 0) != preferred[0]
+        given = admin.elect_leaders([TopicPartition("clicks", each) for each in range(PARTITIONS)], timeout=10)
+        assert given[TopicPartition("clicks", 0)] is None
+        cluster.wait_until(lambda: [cluster.leader_of("clicks", each) for each in range(PARTITIONS)] == preferred, 10)
+        load.wait_for(50)
+    load.check_cluster(cluster)
