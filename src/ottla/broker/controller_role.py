@@ -25,7 +25,7 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from ottla.broker.answers import Later
-from ottla.cluster.controller.broker_channel import BrokerChannel, Send
+from ottla.cluster.controller.broker_channel import BrokerChannels, Send
 from ottla.cluster.controller.controller import advanced, allows_elections, decide, topics_of
 from ottla.cluster.controller.events import (
     Asked,
@@ -92,7 +92,6 @@ class ControllerRole:
     ) -> None:
         self._broker_id = broker_id
         self._store = store
-        self._send = send
         self._rules = rules
         self._pool = pool
         self._check_interval_s = check_interval_s
@@ -101,8 +100,9 @@ class ControllerRole:
         self._first: deque[_Waiting] = deque()
         self._queue: deque[_Waiting] = deque()
         self._something_waits = asyncio.Event()
-        self._channels: dict[int, BrokerChannel] = {}
-        self._closing: set[asyncio.Task[None]] = set()
+        self._channels = BrokerChannels(
+            send, self._answered, lambda broker_id, epoch: self._put(BrokerFellBehind(broker_id, epoch))
+        )
         self._task: asyncio.Task[None] | None = None
         self._check: asyncio.TimerHandle | None = None
         self._is_busy = False
@@ -130,7 +130,7 @@ class ControllerRole:
     def is_idle(self) -> bool:
         """Nothing waits to be decided, and every order is answered."""
         is_deciding = self._is_busy or self._queue or self._first
-        return not is_deciding and all(each.is_idle for each in self._channels.values())
+        return not is_deciding and self._channels.is_idle
 
     def start(self) -> None:
         """Stand for election; the broker is registered."""
@@ -169,7 +169,7 @@ class ControllerRole:
         self._refuse_waiting()
         if was_active:
             await self._resign()
-        await asyncio.gather(*self._closing, return_exceptions=True)
+        await self._channels.closed()
 
     # -- the queue ---------------------------------------------------------------------------------------------------
 
@@ -255,8 +255,8 @@ class ControllerRole:
     def _begin(self, controller: Controller, image: ClusterImage) -> None:
         log.info("broker %d is controller, epoch %d", *controller)
         self._state = ControllerState(controller, image, self._rules())
-        self._follow_brokers(self._state)
-        self._give_orders(announcement(self._state))
+        self._channels.follow(image.brokers)
+        self._channels.put(announcement(self._state))
         self._first.appendleft((TookOver(), None))
         self._set_check(FIRST_CHECK_S)
 
@@ -265,8 +265,7 @@ class ControllerRole:
             log.info("broker %d stops being controller, epoch %d", *self._state.controller)
         self._state = None
         self._first = deque(each for each in self._first if each[1] is not None)
-        for broker_id in list(self._channels):
-            self._close_channel(broker_id)
+        self._channels.close()
 
     async def _resign(self) -> None:
         try:
@@ -316,8 +315,8 @@ class ControllerRole:
 
     def _adopt(self, told: ControllerState, after: ControllerState, decided: Decided) -> None:
         self._state = after
-        self._follow_brokers(after)
-        self._give_orders(orders(told, after, retell=decided.retell, anew=decided.anew, topics=self._untold))
+        self._channels.follow(after.image.brokers)
+        self._channels.put(orders(told, after, retell=decided.retell, anew=decided.anew, topics=self._untold))
         self._untold = set()
         self._first.extendleft((each, None) for each in reversed(decided.then))
 
@@ -327,29 +326,7 @@ class ControllerRole:
             return function(*arguments)
         return await asyncio.get_running_loop().run_in_executor(self._pool, partial(function, *arguments))
 
-    # -- orders ------------------------------------------------------------------------------------------------------
-
-    def _follow_brokers(self, state: ControllerState) -> None:
-        """A channel for every registration, none for those that are over."""
-        brokers = state.image.brokers
-        for broker_id, channel in list(self._channels.items()):
-            if broker_id not in brokers or brokers[broker_id].epoch != channel.broker_epoch:
-                self._close_channel(broker_id)
-        for broker_id, broker in brokers.items():
-            if broker_id not in self._channels:
-                behind = BrokerFellBehind(broker_id, broker.epoch)
-                self._channels[broker_id] = BrokerChannel(
-                    broker_id, broker.epoch, self._send, self._answered, partial(self._put, behind)
-                )
-
-    def _close_channel(self, broker_id: int) -> None:
-        task = self._channels.pop(broker_id).close()
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
-
-    def _give_orders(self, told: list[Order]) -> None:
-        for order in told:
-            self._channels[order.broker_id].put(order)
+    # -- answers ------------------------------------------------------------------------------------------------------
 
     def _answered(self, order: Order, response: Any) -> None:
         who = (order.broker_id, order.broker_epoch)

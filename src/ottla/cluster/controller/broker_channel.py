@@ -15,10 +15,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from ottla.cluster.controller.orders import Order
+from ottla.cluster.model import Broker
 from ottla.errors import OttlaError, StaleBrokerEpoch
 from ottla.protocol.messages.stop_replica import StopReplicaRequest
 from ottla.protocol.schema import Message
@@ -112,3 +114,50 @@ class BrokerChannel:
         self._waiting.clear()
         self._task.cancel()
         return self._task
+
+
+class BrokerChannels:
+    """A channel for every registration of a broker. `fell_behind(broker_id, broker_epoch)` as in 3."""
+
+    def __init__(
+        self, send: Send, answered: Callable[[Order, Any], None], fell_behind: Callable[[int, int], None]
+    ) -> None:
+        self._send = send
+        self._answered = answered
+        self._fell_behind = fell_behind
+        self._channels: dict[int, BrokerChannel] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    @property
+    def is_idle(self) -> bool:
+        """Every order is answered."""
+        return all(each.is_idle for each in self._channels.values())
+
+    def follow(self, brokers: Mapping[int, Broker]) -> None:
+        """Open channels to registrations that are new, close those to registrations that are over."""
+        for broker_id, channel in list(self._channels.items()):
+            if broker_id not in brokers or brokers[broker_id].epoch != channel.broker_epoch:
+                self._close(broker_id)
+        for broker_id, broker in brokers.items():
+            if broker_id not in self._channels:
+                behind = partial(self._fell_behind, broker_id, broker.epoch)
+                channel = BrokerChannel(broker_id, broker.epoch, self._send, self._answered, behind)
+                self._channels[broker_id] = channel
+
+    def put(self, orders: Iterable[Order]) -> None:
+        """Send each to its broker, which is one of those that are followed."""
+        for order in orders:
+            self._channels[order.broker_id].put(order)
+
+    def _close(self, broker_id: int) -> None:
+        task = self._channels.pop(broker_id).close()
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    def close(self) -> None:
+        """Follow nobody; what waits is dropped."""
+        self.follow({})
+
+    async def closed(self) -> None:
+        """Until nothing runs any more."""
+        await asyncio.gather(*self._closing, return_exceptions=True)

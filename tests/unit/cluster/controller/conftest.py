@@ -422,7 +422,10 @@ class Stage:
         return self.brokers[self.partition(name).leader]
 
     def check_told(self) -> None:
-        """Every broker that is there knows and has what the image says."""
+        """Every broker that is there knows and has what the image says; nobody is in sync who is not there."""
+        for name, partition in self.image.partitions():
+            away = set(partition.isr) - set(self.image.brokers)
+            assert not away or partition.leader == -1 or is_being_deleted(self.image, name.topic), name
         for broker in self.brokers.values():
             self._check_view(broker)
             self._check_replicas(broker)
@@ -450,6 +453,7 @@ class Stage:
             elif not known.in_controlled_shutdown and name not in broker.disk.failed:
                 assert has is not None, f"broker {broker.id} does not have {name}"
                 assert (has.leader, has.leader_epoch) == (partition.leader, partition.leader_epoch)
+                assert (tuple(has.replicas), tuple(has.adding_replicas)) == (partition.replicas, partition.adding)
         assert set(broker.replicas) <= {name for name, _ in self.image.partitions()}
 
 

@@ -153,6 +153,8 @@ class ClusterMachine(RuleBasedStateMachine):
     @survives
     def all_is_quiet(self) -> None:
         self.stage.quiet()
+        if self.stage.state is not None:
+            self.stage.check_told()
 
     # --- people ---
 
