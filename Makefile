@@ -17,7 +17,7 @@ $(READY): pyproject.toml setup.py
 	touch $@
 
 # The editable install builds the native leaves too; this rebuilds them when only their source changed.
-$(NATIVE): $(READY) $(wildcard $(foreach end,pyx pxi h,src/ottla/*/*.$(end) src/ottla/*/*/*.$(end)))
+$(NATIVE): $(READY) $(wildcard $(foreach end,pyx pxi pxd h,src/ottla/*/*.$(end) src/ottla/*/*/*.$(end)))
 	$(BIN)/python setup.py --quiet build_ext --inplace
 	touch $@
 

@@ -12,6 +12,8 @@ by step, and nothing for any other: there the steps are to be read, and every re
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
+from ottla.records._numbers cimport take, wrapped_difference
+
 from ottla.errors import InvalidRecord
 from ottla.records.checks import REFUSALS_LIMIT as PYTHON_LIMIT
 from ottla.records.checks import PlacedBatch, RecordsCheck, Refusal, RefusedRecord
@@ -72,45 +74,6 @@ cdef struct Found:
     Refused refused[LIMIT]
 
 
-cdef inline int64_t difference(int64_t first, int64_t second) noexcept nogil:
-    # Unsigned, because overflow of signed numbers is not defined in C.
-    return <int64_t> (<uint64_t> first - <uint64_t> second)
-
-
-cdef const uint8_t* take_long(const uint8_t* at, const uint8_t* end, int bits, int64_t* value) noexcept nogil:
-    """The varint at `at`, or NULL when it runs over the end or over its bits."""
-    cdef uint64_t raw = 0
-    cdef uint8_t byte
-    cdef int shift = 0
-    while shift < bits:
-        if at >= end:
-            return NULL
-        byte = at[0]
-        at += 1
-        raw |= <uint64_t> (byte & 0x7F) << shift
-        if byte < 0x80:
-            # The last byte of a full-length varint may only carry the bits that are left.
-            if bits - shift < 7 and byte >> (bits - shift):
-                return NULL
-            value[0] = <int64_t> (raw >> 1) ^ -<int64_t> (raw & 1)
-            return at
-        shift += 7
-    return NULL
-
-
-cdef inline const uint8_t* take(const uint8_t* at, const uint8_t* end, int bits, int64_t* value) noexcept nogil:
-    # Nearly all varints are one or two bytes long.
-    cdef uint32_t raw
-    if at < end and at[0] < 0x80:
-        value[0] = <int64_t> (at[0] >> 1) ^ -<int64_t> (at[0] & 1)
-        return at + 1
-    if end - at >= 2 and at[1] < 0x80:
-        raw = <uint32_t> (at[0] & 0x7F) | <uint32_t> at[1] << 7
-        value[0] = <int64_t> (raw >> 1) ^ -<int64_t> (raw & 1)
-        return at + 2
-    return take_long(at, end, bits, value)
-
-
 cdef inline const uint8_t* skip_bytes(const uint8_t* at, const uint8_t* end, int64_t shortest,
                                       int64_t* length) noexcept nogil:
     """Past a length and so many bytes; -1 is null. NULL when it does not fit."""
@@ -168,8 +131,8 @@ cdef inline int reason_to_refuse(const Rules* rules, int64_t timestamp_ms, bint 
     if rules.keys_required and not has_key:
         return NO_KEY
     if rules.has_bounds and timestamp_ms != NO_TIMESTAMP:
-        behind_ms = difference(rules.now_ms, timestamp_ms)
-        if behind_ms > rules.before_max_ms or difference(0, behind_ms) > rules.after_max_ms:
+        behind_ms = wrapped_difference(rules.now_ms, timestamp_ms)
+        if behind_ms > rules.before_max_ms or wrapped_difference(0, behind_ms) > rules.after_max_ms:
             return TIME_OUT_OF_BOUNDS
         return TAKEN
     return APPEND_TIME_CLAIMED if rules.has_append_time else TAKEN

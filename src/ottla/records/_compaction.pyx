@@ -15,6 +15,8 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy
 
+from ottla.records._numbers cimport get32, get64, put32, put64, put_varint, take, wrapped_difference, wrapped_sum, zigzag
+
 from ottla.errors import CorruptMessage
 from ottla.records.compaction import Filtered, Indexed, KeptRecords
 
@@ -63,75 +65,6 @@ cdef enum:
     NO_MEMORY = -3
 
 ottla_crc32c_prepare()
-
-
-# ---- numbers ----
-
-cdef inline uint32_t get32(const uint8_t* at) noexcept nogil:
-    return <uint32_t> at[0] << 24 | <uint32_t> at[1] << 16 | <uint32_t> at[2] << 8 | at[3]
-
-
-cdef inline int64_t get64(const uint8_t* at) noexcept nogil:
-    return <int64_t> (<uint64_t> get32(at) << 32 | get32(at + 4))
-
-
-cdef inline void put32(uint8_t* at, uint32_t value) noexcept nogil:
-    at[0] = <uint8_t> (value >> 24)
-    at[1] = <uint8_t> (value >> 16)
-    at[2] = <uint8_t> (value >> 8)
-    at[3] = <uint8_t> value
-
-
-cdef inline void put64(uint8_t* at, int64_t value) noexcept nogil:
-    put32(at, <uint32_t> (<uint64_t> value >> 32))
-    put32(at + 4, <uint32_t> <uint64_t> value)
-
-
-cdef inline int64_t wrapped_sum(int64_t first, int64_t second) noexcept nogil:
-    # Unsigned, because overflow of signed numbers is not defined in C.
-    return <int64_t> (<uint64_t> first + <uint64_t> second)
-
-
-cdef inline int64_t wrapped_difference(int64_t first, int64_t second) noexcept nogil:
-    return <int64_t> (<uint64_t> first - <uint64_t> second)
-
-
-cdef inline uint8_t* put_varint(uint8_t* at, int64_t value) noexcept nogil:
-    cdef uint64_t raw = (<uint64_t> value << 1) ^ <uint64_t> (value >> 63)
-    while raw >= 0x80:
-        at[0] = <uint8_t> (raw | 0x80)
-        raw >>= 7
-        at += 1
-    at[0] = <uint8_t> raw
-    return at + 1
-
-
-cdef const uint8_t* take_long(const uint8_t* at, const uint8_t* end, int bits, int64_t* value) noexcept nogil:
-    """The varint at `at`, or NULL when it runs over the end or over its bits."""
-    cdef uint64_t raw = 0
-    cdef uint8_t byte
-    cdef int shift = 0
-    while shift < bits:
-        if at >= end:
-            return NULL
-        byte = at[0]
-        at += 1
-        raw |= <uint64_t> (byte & 0x7F) << shift
-        if byte < 0x80:
-            # The last byte of a full-length varint may only carry the bits that are left.
-            if bits - shift < 7 and byte >> (bits - shift):
-                return NULL
-            value[0] = <int64_t> (raw >> 1) ^ -<int64_t> (raw & 1)
-            return at
-        shift += 7
-    return NULL
-
-
-cdef inline const uint8_t* take(const uint8_t* at, const uint8_t* end, int bits, int64_t* value) noexcept nogil:
-    if at < end and at[0] < 0x80:
-        value[0] = <int64_t> (at[0] >> 1) ^ -<int64_t> (at[0] & 1)
-        return at + 1
-    return take_long(at, end, bits, value)
 
 
 # ---- one record ----
@@ -194,7 +127,7 @@ cdef inline uint64_t hash_key(const Table* table, const uint8_t* key, int64_t le
     """The digest of a key, and the slot where its search begins, which is asked for from memory already."""
     cdef uint64_t slot
     ottla_md5(key, <size_t> length, digest)
-    slot = <uint64_t> get64(digest) % table.size
+    slot = get64(digest) % table.size
     ottla_prefetch(table.slots + slot)
     return slot
 
@@ -307,10 +240,10 @@ cdef struct Batch:
 cdef inline void read_header(const uint8_t* at, Batch* batch) noexcept nogil:
     batch.start = at
     batch.end = at + LOG_OVERHEAD_BYTES + <int32_t> get32(at + LENGTH_AT)
-    batch.base_offset = get64(at)
+    batch.base_offset = <int64_t> get64(at)
     batch.last_offset = wrapped_sum(batch.base_offset, <int32_t> get32(at + 23))
-    batch.base_timestamp_ms = get64(at + BASE_TIMESTAMP_AT)
-    batch.max_timestamp_ms = get64(at + MAX_TIMESTAMP_AT)
+    batch.base_timestamp_ms = <int64_t> get64(at + BASE_TIMESTAMP_AT)
+    batch.max_timestamp_ms = <int64_t> get64(at + MAX_TIMESTAMP_AT)
     batch.record_count = <int32_t> get32(at + RECORD_COUNT_AT)
     batch.attributes = <int16_t> (<uint16_t> at[21] << 8 | at[22])
 
@@ -538,9 +471,9 @@ cdef uint8_t* copy_kept(const Batch* batch, const Kept* kept, const uint8_t* at,
         at = record.after
         if not marks[index]:
             continue
-        delta_bytes = put_varint(delta, wrapped_difference(time_of(batch, &record), kept.base_timestamp_ms)) - delta
+        delta_bytes = put_varint(delta, zigzag(wrapped_difference(time_of(batch, &record), kept.base_timestamp_ms))) - delta
         rest_bytes = record.after - record.rest
-        to = put_varint(to, 1 + delta_bytes + rest_bytes)
+        to = put_varint(to, zigzag(1 + delta_bytes + rest_bytes))
         to[0] = 0
         memcpy(to + 1, delta, delta_bytes)
         memcpy(to + 1 + delta_bytes, record.rest, rest_bytes)
@@ -555,8 +488,8 @@ cdef void seal(uint8_t* header, const Batch* batch, int16_t attributes, int64_t 
     put32(header + LENGTH_AT, <uint32_t> (size - LOG_OVERHEAD_BYTES))
     header[ATTRIBUTES_AT] = 0
     header[ATTRIBUTES_AT + 1] = <uint8_t> attributes
-    put64(header + BASE_TIMESTAMP_AT, base_timestamp_ms)
-    put64(header + MAX_TIMESTAMP_AT, max_timestamp_ms)
+    put64(header + BASE_TIMESTAMP_AT, <uint64_t> base_timestamp_ms)
+    put64(header + MAX_TIMESTAMP_AT, <uint64_t> max_timestamp_ms)
     put32(header + RECORD_COUNT_AT, <uint32_t> count)
     put32(header + CRC_AT, ottla_crc32c(0, header + ATTRIBUTES_AT, size - ATTRIBUTES_AT))
 

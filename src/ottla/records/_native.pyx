@@ -25,6 +25,8 @@ from libc.stdint cimport INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, 
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
+from ottla.records._numbers cimport get16, get32, get64, put16, put32, put64, put_varint, take_long, varint_size, zigzag
+
 from ottla.errors import CorruptMessage
 from ottla.records.builder import check_builder_arguments, check_lengths, check_timestamp, owned_bytes
 from ottla.records.columns import BytesColumn, Columns, check_column_limit, column_of
@@ -69,78 +71,7 @@ cdef Py_ssize_t DEFAULT_LIMIT_BYTES = DECOMPRESSED_LIMIT_BYTES
 ottla_crc32c_prepare()
 
 
-# ---- big-endian numbers: compilers make one load and one swap of these ----
-
-cdef inline uint16_t get16(const uint8_t* at) noexcept nogil:
-    return <uint16_t> (at[0] << 8 | at[1])
-
-
-cdef inline uint32_t get32(const uint8_t* at) noexcept nogil:
-    return <uint32_t> at[0] << 24 | <uint32_t> at[1] << 16 | <uint32_t> at[2] << 8 | at[3]
-
-
-cdef inline uint64_t get64(const uint8_t* at) noexcept nogil:
-    return <uint64_t> get32(at) << 32 | get32(at + 4)
-
-
-cdef inline void put16(uint8_t* at, uint16_t value) noexcept nogil:
-    at[0] = <uint8_t> (value >> 8)
-    at[1] = <uint8_t> value
-
-
-cdef inline void put32(uint8_t* at, uint32_t value) noexcept nogil:
-    put16(at, <uint16_t> (value >> 16))
-    put16(at + 2, <uint16_t> value)
-
-
-cdef inline void put64(uint8_t* at, uint64_t value) noexcept nogil:
-    put32(at, <uint32_t> (value >> 32))
-    put32(at + 4, <uint32_t> value)
-
-
 # ---- varints ----
-
-cdef inline uint64_t zigzag(int64_t value) noexcept nogil:
-    return (<uint64_t> value << 1) ^ <uint64_t> (value >> 63)
-
-
-cdef inline int varint_size(uint64_t raw) noexcept nogil:
-    cdef int size = 1
-    while raw >= 0x80:
-        raw >>= 7
-        size += 1
-    return size
-
-
-cdef inline uint8_t* put_varint(uint8_t* at, uint64_t raw) noexcept nogil:
-    while raw >= 0x80:
-        at[0] = <uint8_t> (raw | 0x80)
-        raw >>= 7
-        at += 1
-    at[0] = <uint8_t> raw
-    return at + 1
-
-
-cdef const uint8_t* take_long(const uint8_t* at, const uint8_t* end, int bits, int64_t* value) noexcept nogil:
-    """The varint at `at`, or NULL when it runs over the end or over its bits."""
-    cdef uint64_t raw = 0
-    cdef uint8_t byte
-    cdef int shift = 0
-    while shift < bits:
-        if at >= end:
-            return NULL
-        byte = at[0]
-        at += 1
-        raw |= <uint64_t> (byte & 0x7F) << shift
-        if byte < 0x80:
-            # The last byte of a full-length varint may only carry the bits that are left.
-            if bits - shift < 7 and byte >> (bits - shift):
-                return NULL
-            value[0] = <int64_t> (raw >> 1) ^ -<int64_t> (raw & 1)
-            return at
-        shift += 7
-    return NULL
-
 
 cdef inline const uint8_t* take_varlong(const uint8_t* at, const uint8_t* end, int64_t* value) noexcept nogil:
     if at < end and at[0] < 0x80:
