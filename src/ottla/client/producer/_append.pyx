@@ -858,8 +858,13 @@ cdef class HotPath:
     cdef object quick(self, topic, value, key, partition, timestamp_ms, headers, bint wants_future):
         cdef TopicState state
         cdef int64_t time_ms
+        cdef int32_t chosen = -1
         if not self.is_hot or type(topic) is not str:
             return None
+        if partition is not None:
+            chosen = partition
+            if chosen < 0:
+                return None  # the slow way says what is wrong with it
         state = self.topic_states.get(topic)
         if state is None or not (value is None or type(value) is bytes) or not (key is None or type(key) is bytes):
             return None
@@ -870,8 +875,7 @@ cdef class HotPath:
         else:
             time_ms = self.now_ms()
         return state.write(
-            key, value, NO_HEADERS if not headers else encode_headers(headers), time_ms,
-            -1 if partition is None else <int32_t> partition, wants_future,
+            key, value, NO_HEADERS if not headers else encode_headers(headers), time_ms, chosen, wants_future
         )
 
     def send(self, topic, value=None, *, key=None, partition=None, timestamp_ms=None, headers=None, on_delivery=None):

@@ -355,7 +355,9 @@ def test_a_hot_face_writes_at_once(twin):
     face.send("t", "text")
     face.send("other", b"v")
     face.produce("t", b"v", on_delivery=print)
-    assert [call[7] for call in calls] == [True, True, False]
+    face.produce("t", b"v", partition=-5)
+    assert [call[7] for call in calls] == [True, True, False, False]
+    assert batch.record_count == 2
 
 
 def test_awaiting_a_quick_send_needs_no_turn_of_the_loop(twin):
