@@ -45,6 +45,11 @@ class FetchBuffer:
         """Pieces that could be given now."""
         return len(self._line)
 
+    @property
+    def line_bytes(self) -> int:
+        """Bytes that polls will take; what is paused may stay for ever and must not stop the others."""
+        return self.size_bytes - sum(piece.size_bytes for pieces in self._aside.values() for piece in pieces)
+
     def size_of(self, name: TopicPartition) -> int:
         """Bytes that wait for this partition."""
         return self._sizes.get(name, 0)

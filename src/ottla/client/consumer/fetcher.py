@@ -115,7 +115,9 @@ class Fetcher:
                 self._ask_for_metadata()
             elif self._is_full(state):
                 full.add(node.id)
-            elif reachable(node):
+            elif not reachable(node):
+                state.retry_at_ms = now_ms + self._limits.retry_ms  # nobody tells us when it can be reached again
+            else:
                 express = (node.id, False) in self._under_way
                 if not express or (state.express_turn != state.turn and (node.id, True) not in self._under_way):
                     by_node.setdefault((node, express), []).append(state)
@@ -126,7 +128,7 @@ class Fetcher:
         return [order for order in orders if order is not None]
 
     def _express(self, node: Node, states: list[PartitionState], now_ms: float) -> FetchOrder | None:
-        room = self._limits.queued_max_bytes - self._buffer.size_bytes - self.reserved_bytes
+        room = self._limits.queued_max_bytes - self._buffer.line_bytes - self.reserved_bytes
         if room <= 0:
             return None
         asked = {state.name: self._asked(state) for state in states}
@@ -177,10 +179,10 @@ class Fetcher:
     def _order(
         self, node: Node, states: list[PartitionState], others_are_full: bool, now_ms: float
     ) -> FetchOrder | None:
-        room = self._limits.queued_max_bytes - self._buffer.size_bytes - self.reserved_bytes
+        room = self._limits.queued_max_bytes - self._buffer.line_bytes - self.reserved_bytes
         portion = min(self._limits.max_bytes, self._portions.get(node.id, PORTION_BYTES_MIN))
         wanted_bytes = min(portion, len(states) * self._limits.partition_max_bytes)
-        is_idle = self._buffer.size_bytes == 0 and not self._under_way
+        is_idle = self._buffer.line_bytes == 0 and not self._under_way
         if room < min(wanted_bytes, self._limits.queued_max_bytes // 4) and not is_idle:
             return None
         max_bytes = max(min(portion, room), 1)

@@ -199,6 +199,16 @@ def test_no_more_is_asked_for_than_there_is_room():
     assert len(world.plan()) == 1
 
 
+def test_what_is_paused_does_not_take_the_room_of_the_others():
+    world = World(A, C, queued_max_bytes=1000)
+    order = world.one()
+    world.fetcher.answered(order, answer(order, {A: records(0, size=300)}), 1)
+    assert world.plan() == []
+    world.subscription.pause([A])
+    world.buffer.pause([A])
+    assert set(world.one().turns) == {C}
+
+
 def test_a_batch_above_every_limit_is_still_asked_for():
     world = World(A, queued_max_bytes=1, partition_max_bytes=0, max_bytes=0)
     order = world.one()
@@ -241,6 +251,8 @@ def test_without_a_leader_metadata_is_asked_for():
 def test_brokers_that_cannot_be_reached_are_left_alone():
     world = World(A, B)
     assert [order.node.id for order in world.plan(reachable=lambda node: node.id == 2)] == [2]
+    assert world.fetcher.next_retry_ms(0) == 100
+    assert [order.node.id for order in world.plan(100)] == [1]
 
 
 def test_a_fetch_that_failed_is_tried_again_after_a_while_with_a_full_request():
