@@ -66,6 +66,7 @@ def start_jobs(
     periods_ms = [
         ("retention", clean_up, settings.log_retention_check_interval_ms),
         ("checkpoints", checkpoint, settings.log_flush_offset_checkpoint_interval_ms),
+        ("high watermarks", checkpoint, settings.replica_high_watermark_checkpoint_interval_ms),
         ("deletion", delete_due, DELETE_LOOK_MS),
         ("flush", flush_due, FLUSH_LOOK_MS),
         ("disks", look_at_disks, DISK_LOOK_MS),

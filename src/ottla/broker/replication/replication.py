@@ -222,7 +222,7 @@ class Replication:
         if in_sync is None or replica_id not in in_sync.followers:
             return
         now_ms = self._broker.clock.monotonic_ms()
-        end = partition.log_end_offset
+        end, start_before = partition.log_end_offset, in_sync.followers[replica_id].log_start_offset
         in_sync.fetched(
             replica_id,
             offset,
@@ -236,6 +236,8 @@ class Replication:
             self._propose(partition, in_sync.expand(replica_id, partition.high_watermark, self._may_join))
         if partition.advance():
             self._broker.told_committed(partition)
+        elif log_start_offset != start_before:
+            self._broker.produce_purgatory.check(partition.name)  # deletions wait for it
 
     def check_follower(self, partition: Partition, replica_id: int, *, knows_epoch: bool) -> None:
         """Raise unless this broker is one of the partition's replicas, as far as the leader knows."""

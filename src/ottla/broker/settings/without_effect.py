@@ -59,7 +59,7 @@ _OTHERS: Final = {
     *("metrics.recording.level", "telemetry.max.bytes", "queued.max.request.bytes", "log.cleaner.threads"),
     *("unstable.api.versions.enable", "num.recovery.threads.per.data.dir"),
     # Checkpoints are written together, at log.flush.offset.checkpoint.interval.ms.
-    *("log.flush.start.offset.checkpoint.interval.ms", "replica.high.watermark.checkpoint.interval.ms"),
+    "log.flush.start.offset.checkpoint.interval.ms",
     *("log.initial.task.delay.ms", "offsets.commit.timeout.ms", "offsets.load.buffer.size"),
     *("offsets.topic.compression.codec", "queued.max.requests", "transaction.state.log.load.buffer.size"),
 }
