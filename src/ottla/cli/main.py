@@ -4,7 +4,8 @@
    imports nothing heavy.
 2. Every failure is a sentence on stderr and exit code 1, wrong usage too, as Kafka's tools do; what the user did not
    type right comes with the nearest name.
-3. Ctrl-C ends quietly with 130, and so does a closed pipe (`ottla ... | head`) with 141.
+3. Ctrl-C ends quietly with 130, and so does a closed pipe (`ottla ... | head`) with 141; what else the system refuses
+   (a full disk) is a sentence.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from ottla.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, OK, Failure
 
@@ -47,7 +49,11 @@ examples:
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with Kafka's exit code and the nearest word."""
+    """argparse with Kafka's exit code and the nearest word; `-2h` is a value like `-2`, not an option."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._negative_number_matcher = re.compile(r"^-(\d+|\d*\.\d+)(ms|[smhd])?$")
 
     def error(self, message: str) -> NoReturn:
         self.exit(FAILED, f"{self.prog}: {message}\ntry: {self.prog} --help\n")
@@ -70,14 +76,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # Python would complain once more when it flushes at the end; there is nobody to complain to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return BROKEN_PIPE
     except KeyboardInterrupt:
         return INTERRUPTED
     except Failure as failure:
         print(f"ottla: {failure}", file=sys.stderr)
         return FAILED
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        print(f"ottla: cannot go on: {error.strerror or error}{where}", file=sys.stderr)
+        _drop_output()
+        return FAILED
+
+
+def _drop_output() -> None:
+    """What can still be printed is; Python would complain once more of what can go nowhere, at the end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(words: list[str]) -> int:
@@ -123,6 +141,7 @@ def make_parser(words: Sequence[str]) -> Parser:
 def _fill(parser: Parser, noun: str) -> None:
     """The noun's own words: its verbs, or its options when it needs no verb (`ottla produce clicks`)."""
     commands = import_module(f"ottla.cli.commands.{noun}")
+    parser.epilog, parser.formatter_class = getattr(commands, "EXAMPLES", None), argparse.RawDescriptionHelpFormatter
     if hasattr(commands, "add_options"):
         commands.add_options(parser)
     else:

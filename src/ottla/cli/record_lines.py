@@ -11,7 +11,8 @@ r"""How lines become records to produce: the console producer's rules, read with
    and counted if the user asked for that.
 3. The null marker, if there is one, stands for no value (a tombstone), no key, or a header without value.
 4. JSON lines are what `ottla consume --format json` prints, so that one can be fed into the other; where they go is
-   decided by the command, so "topic" and "offset" are passed over.
+   decided by the command, so "topic" and "offset" are passed over. A name that means nothing here is an error, and so
+   is a line without a value: a slip of the keyboard must not become a tombstone, which is written as "value": null.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, NamedTuple
 
+_NAMES: Final = ("key", "value", "key_base64", "value_base64", "headers", "partition", "timestamp", "topic", "offset")
 READ_BYTES: Final = 64 * 1024
 LINE_BYTES_LIMIT: Final = 64 * 1024 * 1024
 
@@ -88,14 +90,33 @@ def record_of_json(line: bytes) -> LineRecord:
         raise LineError(f"it is no JSON: {error}") from None
     if not isinstance(shown, dict):
         raise LineError(f"it is JSON but no object: {type(shown).__name__}")
-    headers = [(str(each.get("key")), _bytes_of(each, "value")) for each in shown.get("headers", [])]
+    for name in shown:
+        if name not in _NAMES:
+            raise LineError(f"it has {name!r}; known are {', '.join(_NAMES)}")
+    if "value" not in shown and "value_base64" not in shown:
+        raise LineError('it has no "value"; a tombstone is written as "value": null')
+    headers = _headers_of(shown.get("headers"))
     partition, timestamp_ms = _number(shown, "partition"), _number(shown, "timestamp")
     return LineRecord(_bytes_of(shown, "key"), _bytes_of(shown, "value"), headers, partition, timestamp_ms)
 
 
+def _headers_of(shown: Any) -> list[tuple[str, bytes | None]]:
+    """A list of keys and values, as headers may repeat; an object for those who write them by hand."""
+    if isinstance(shown, dict):
+        return [(name, _bytes_of({"value": value}, "value")) for name, value in shown.items()]
+    if not isinstance(shown, list | None) or any(
+        not isinstance(each, dict) or "key" not in each for each in shown or ()
+    ):
+        raise LineError('"headers" must be a list like [{"key": "trace", "value": "7f"}]')
+    return [(str(each["key"]), _bytes_of(each, "value")) for each in shown or ()]
+
+
 def _bytes_of(shown: dict[str, Any], name: str) -> bytes | None:
     if (packed := shown.get(f"{name}_base64")) is not None:
-        return base64.b64decode(packed)
+        try:
+            return base64.b64decode(packed, validate=True)
+        except (ValueError, TypeError):
+            raise LineError(f'"{name}_base64" is no base64') from None
     value = shown.get(name)
     if value is None:
         return None

@@ -55,6 +55,7 @@ def test_wrong_words_end_with_1_and_the_nearest(words, sentence, capsys):
     [
         (Failure("it is so, do that"), FAILED, "ottla: it is so, do that\n"),
         (KeyboardInterrupt(), INTERRUPTED, ""),
+        (OSError(28, "No space left on device"), FAILED, "ottla: cannot go on: No space left on device\n"),
     ],
 )
 def test_failures_are_a_sentence_and_ctrl_c_is_quiet(raised, code, said, monkeypatch, capsys):
@@ -112,3 +113,34 @@ print(sorted({"asyncio", "ottla.broker"} & set(sys.modules)), file=sys.stderr)
 def test_python_m_ottla_is_the_command():
     done = subprocess.run([sys.executable, "-m", "ottla", "--version"], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, f"ottla {__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "value"),
+    [
+        (["group", "reset", "g", "--topic", "t", "--to-time", "-2h", "--execute"], "to_time", "-2h"),
+        (["group", "reset", "g", "--topic", "t", "--shift-by", "-100"], "shift_by", -100),
+        (["topic", "trim", "t", "--before", "-1.5d"], "before", "-1.5d"),
+        (["consume", "t", "--until", "-90s", "-e"], "until", "-90s"),
+        (["consume", "t", "-o", "-10", "-e"], "offset", "-10"),
+    ],
+)
+def test_so_long_ago_is_a_value_and_not_an_option(words, name, value):
+    assert getattr(main_module.make_parser(words).parse_args(words), name) == value
+
+
+@pytest.mark.parametrize("noun", [noun for noun in NOUNS if noun != "completion"])
+def test_the_help_of_a_noun_has_examples(noun, capsys):
+    assert exit_code_of([noun, "--help"]) == OK
+    assert f"  ottla {noun}" in capsys.readouterr().out.partition("examples:")[2]
+
+
+def test_a_full_disk_is_a_sentence():
+    code = """
+import os, sys
+from ottla.cli.main import main
+os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+sys.exit(main(["broker", "settings"]))
+"""
+    ended = run_python(code)
+    assert (ended.returncode, ended.stderr) == (FAILED, "ottla: cannot go on: No space left on device\n")

@@ -91,7 +91,21 @@ def test_what_is_no_record_is_told_with_its_number():
     assert str(bad) == "line 2: there is no ':' that would end a key"
 
 
-@pytest.mark.parametrize("line", [b"{", b"[1]", b'{"value": "v", "partition": "one"}'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{",
+        b"[1]",
+        b'{"value": "v", "partition": "one"}',
+        b'{"valu": "v", "value": "v"}',
+        b'{"key": "k"}',
+        b'{"value": "v", "headers": "trace"}',
+        b'{"value": "v", "headers": ["trace"]}',
+        b'{"value": "v", "headers": [{"value": "7f"}]}',
+        b'{"value_base64": "%"}',
+        b'{"value_base64": 7}',
+    ],
+)
 def test_bad_json_is_refused(line):
     with pytest.raises(LineError):
         record_of_json(line)
@@ -108,3 +122,15 @@ def test_lines_end_at_the_delimiter_and_the_last_needs_none(delimiter):
 
 def test_windows_line_ends_are_taken_off():
     assert list(lines_of(io.BytesIO(b"one\r\ntwo\r\n"))) == [b"one", b"two"]
+
+
+def test_headers_written_by_hand_may_be_an_object_or_null():
+    assert record_of_json(b'{"value": "v", "headers": {"trace": "7f", "none": null}}').headers == [
+        ("trace", b"7f"),
+        ("none", None),
+    ]
+    assert record_of_json(b'{"value": "v", "headers": null}').headers == []
+
+
+def test_a_tombstone_is_written_as_null():
+    assert record_of_json(b'{"key": "k", "value": null}').value is None

@@ -53,6 +53,12 @@ examples:
   ottla broker start --set num.partitions=3 --set log.retention.hours=24
   ottla broker start --listen 0.0.0.0:9092 --insecure --set advertised.listeners=PLAINTEXT://my-host:9092
 """
+SETTINGS_EXAMPLES: Final = """\
+  ottla broker settings                          all of them
+  ottla broker settings retention                those that are about it
+  ottla broker settings --wide | grep timeout    one line each
+"""
+EXAMPLES: Final = START_EXAMPLES + SETTINGS_EXAMPLES
 
 
 class ServerInfo(Protocol):
@@ -98,10 +104,14 @@ def add_verbs(verbs: Verbs) -> None:
     )
     start.set_defaults(run=run_start)
     settings = verbs.add_parser(
-        "settings", help="what can be set", description="Every setting, or those with a word in them."
+        "settings",
+        help="what can be set",
+        description="Every setting, or those with a word in them.",
+        epilog=f"examples:\n{SETTINGS_EXAMPLES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    settings.add_argument("word", nargs="?", default="", help="a part of a setting's name")
-    settings.add_argument("--format", choices=("text", "json"), default="text")
+    settings.add_argument("word", nargs="?", metavar="WORD", default="", help="a part of a setting's name")
+    settings.add_argument("--format", choices=("text", "json"), default="text", help="text, or JSON for programs")
     settings.add_argument("--wide", action="store_true", help="one line each, however long, for grep and awk")
     settings.set_defaults(run=run_settings)
 

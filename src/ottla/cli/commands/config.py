@@ -52,6 +52,8 @@ def _resource(options: argparse.Namespace) -> ConfigResource:
 
     kind = ConfigResourceType[options.type.upper().replace("-", "_")]
     everywhere = kind is ConfigResourceType.BROKER and options.name == "all"
+    if kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and not everywhere:
+        ensure(options.name.isdigit(), f"{options.name!r} is no broker's id: write a number, or `all` for every broker")
     return ConfigResource(kind, "" if everywhere else options.name)
 
 

@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
             code = INTERRUPTED
         reading.commit()
     if not options.quiet and sys.stderr.isatty():
-        print(f"{reading.count} records", file=sys.stderr)
+        print("1 record" if reading.count == 1 else f"{reading.count} records", file=sys.stderr)
     return code
 
 
@@ -100,7 +100,9 @@ def _consumer(options: argparse.Namespace, where: Where) -> Consumer:
 
     settings = settings_of(options)
     settings["enable.auto.commit"] = "false"
-    settings.setdefault("default.api.timeout.ms", max(int(options.timeout * 1000), 1))
+    timeout_ms = max(int(options.timeout * 1000), 1)
+    settings.setdefault("default.api.timeout.ms", timeout_ms)
+    settings.setdefault("request.timeout.ms", min(timeout_ms, 30_000))  # a call takes at least one request
     settings["allow.auto.create.topics"] = "false"  # looking at a topic must not make it
     settings.setdefault("auto.offset.reset", "latest" if where.kind is Kind.END else "earliest")
     if options.group is not None:

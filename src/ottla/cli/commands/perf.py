@@ -13,6 +13,7 @@ import os
 import sys
 from datetime import UTC, datetime
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.cli.connecting import Verbs, add_format, add_verb, ensure, output_of, sentences, settings_of
@@ -39,20 +40,20 @@ MEGABYTE: Final = 1024 * 1024
 def add_verbs(verbs: Verbs) -> None:
     produce = add_verb(verbs, "produce", "write records as fast as it goes, or at a rate", run_produce, EXAMPLES)
     produce.add_argument("topic", metavar="TOPIC")
-    produce.add_argument("--num-records", type=int, required=True, metavar="N")
+    produce.add_argument("--num-records", type=int, required=True, metavar="N", help="how many to write")
     produce.add_argument("--record-size", type=int, default=100, metavar="BYTES", help="bytes of a value (100)")
     produce.add_argument("--throughput", type=float, default=-1, metavar="N", help="records a second (no limit)")
     add_format(produce)
     consume = add_verb(verbs, "consume", "read records as fast as it goes", run_consume, EXAMPLES)
     consume.add_argument("topic", metavar="TOPIC")
-    consume.add_argument("--num-records", type=int, required=True, metavar="N")
+    consume.add_argument("--num-records", type=int, required=True, metavar="N", help="how many to read at least")
     consume.add_argument("--group", metavar="GROUP", help="a group to be in (a new one)")
     consume.add_argument("--arrow", action="store_true", help="read Arrow batches instead of records")
     add_format(consume)
     latency = add_verb(verbs, "latency", "from send to receive, one record at a time", run_latency, EXAMPLES)
     latency.add_argument("topic", metavar="TOPIC")
-    latency.add_argument("--num-records", type=int, default=1000, metavar="N")
-    latency.add_argument("--record-size", type=int, default=100, metavar="BYTES")
+    latency.add_argument("--num-records", type=int, default=1000, metavar="N", help="how many (1000)")
+    latency.add_argument("--record-size", type=int, default=100, metavar="BYTES", help="bytes of a value (100)")
     add_format(latency)
 
 
@@ -154,6 +155,7 @@ CONSUME_HEADINGS: Final = (
 def run_consume(options: argparse.Namespace) -> int:
     from ottla.client.consumer.consumer import Consumer
 
+    ensure(not options.arrow or find_spec("pyarrow"), "--arrow needs pyarrow: pip install 'ottla[arrow]'")
     clock = SystemClock()
     settings = settings_of(options)
     settings["group.id"] = options.group or f"ottla-perf-{os.getpid()}-{clock.now_ms()}"

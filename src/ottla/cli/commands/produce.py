@@ -31,7 +31,7 @@ examples:
   ottla produce clicks events.txt -K '\t'                lines of key, tab, value
   ottla produce clicks events.jsonl --format json        what `ottla consume -f json` printed
   ottla produce clicks -H trace=7f -z zstd < events.txt
-  echo user-7 | ottla produce users -K : -Z ''           (with -Z: an empty value is a tombstone)
+  echo user-7: | ottla produce users -K : -Z ''          a tombstone: -Z says which value means none
 """
 
 
@@ -46,7 +46,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-p", "--partition", type=int, metavar="N", help="where to write (the key decides)")
     parser.add_argument("-D", "--delimiter", default="\\n", metavar="TEXT", help="what ends a line (\\n)")
     parser.add_argument("-Z", "--null-marker", metavar="TEXT", help="a value that means: no value")
-    parser.add_argument("-z", "--compression", choices=("none", "gzip", "snappy", "lz4", "zstd"), default=None)
+    parser.add_argument(
+        "-z",
+        "--compression",
+        choices=("none", "gzip", "snappy", "lz4", "zstd"),
+        default=None,
+        help="how batches are packed",
+    )
     parser.add_argument("--acks", choices=("0", "1", "all"), default=None, help="who must have it (all)")
     parser.add_argument("--skip-bad-lines", action="store_true", help="pass over lines that are no records")
     parser.add_argument("-q", "--quiet", action="store_true", help="say nothing when all went well")
@@ -130,7 +136,7 @@ def _send_all(
         producer.flush(options.timeout)
     if not options.quiet:
         more = f", {skipped} lines passed over" if skipped else ""
-        print(f"{sent} records written to {options.topic}{more}", file=sys.stderr)
+        print(f"{sent} {'record' if sent == 1 else 'records'} written to {options.topic}{more}", file=sys.stderr)
     return INTERRUPTED if interrupted else OK
 
 

@@ -277,10 +277,14 @@ def run_trim(options: argparse.Namespace) -> int:
 
 
 def _before(admin: Admin, partitions: list[TopicPartition], where: str) -> dict[TopicPartition, int]:
+    from ottla.client.admin.offsets import OffsetSpec
+
     if where == "end":
         return dict.fromkeys(partitions, -1)
     if where.isdigit():
-        return dict.fromkeys(partitions, int(where))
+        # A partition that is not that long loses all it has; the others must not fail for it.
+        ends = admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
+        return {partition: min(int(where), each.offset) for partition, each in ends.items()}
     try:
         moment_ms = milliseconds(where)
     except ValueError as error:
