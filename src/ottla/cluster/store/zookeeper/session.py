@@ -74,10 +74,16 @@ class _TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo ha
     def __init__(self, options: TlsOptions) -> None:
         super().__init__()
         self._context = client_context(options)
+        self.failure: str | None = None
 
     def create_connection(self, *, address: Any, hostname: str, timeout: float, **_: Any) -> Any:
         plain = super().create_connection(address=address, timeout=timeout)
-        return self._context.wrap_socket(plain, server_hostname=hostname)
+        try:
+            return self._context.wrap_socket(plain, server_hostname=hostname)
+        except OSError as error:
+            self.failure = str(error)
+            plain.close()
+            raise
 
 
 class Session:
@@ -111,11 +117,15 @@ class Session:
             self.close()
             raise NoSession(
                 f"no ZooKeeper of {self._connection.hosts} answered within {self._connection.connect_timeout_ms} ms; "
-                "look at zookeeper.connect, and whether it runs"
+                f"look at zookeeper.connect, and whether it runs{self._tls_failure()}"
             )
         chroot, self._chroot = self._chroot, ""
         self.make([Ensure(path) for path in (*parents(chroot), chroot)] if chroot else [])
         self._chroot = chroot
+
+    def _tls_failure(self) -> str:
+        failure = getattr(self._client.handler, "failure", None)
+        return f". TLS failed with: {failure}; look at zookeeper.ssl.*" if failure else ""
 
     def close(self) -> None:
         """End the session: what it registered is gone at once."""
