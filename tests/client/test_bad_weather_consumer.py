@@ -86,7 +86,7 @@ def read(consumer: Consumer, count: int, limit_s: float = 20, every=lambda: None
 def test_every_record_comes_once_and_in_order_through_a_storm(fake, seed):
     storm = Storm(fake, seed, api="Fetch")
     fill(fake, 2_000)
-    limits = {"max_partition_fetch_bytes": 2_000, "max_poll_records": 100}
+    limits = {"max_partition_fetch_bytes": 2_000, "max_poll_records": 100, "request_timeout_ms": 300}
     with Consumer(**settings(fake, **limits)) as consumer:
         consumer.assign(PLACES)
         found = read(consumer, 6_000, every=storm.blow, limit_s=50)
@@ -99,7 +99,9 @@ def test_asyncio_reads_once_and_in_order_through_a_storm(fake):
 
     async def scenario() -> list:
         found: list = []
-        async with AsyncConsumer(**settings(fake, max_partition_fetch_bytes=2_000, max_poll_records=100)) as consumer:
+        async with AsyncConsumer(
+            **settings(fake, max_partition_fetch_bytes=2_000, max_poll_records=100, request_timeout_ms=300)
+        ) as consumer:
             await consumer.assign(PLACES)
             while len(found) < 3_000:
                 found += await consumer.poll(0.2)

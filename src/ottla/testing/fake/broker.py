@@ -30,7 +30,8 @@ from ottla.values import Node, OffsetAndMetadata, TopicPartition
 T = TypeVar("T")
 
 LIMIT_S: Final = 30
-SHUT_TURNS: Final = 10
+LAST_LOOK_S: Final = 0.01
+TURNS_TO_LET_IN: Final = 5
 HOST: Final = "127.0.0.1"
 
 ANSWERS: Final[Mapping[str, Callable[[FakeCluster, Asked], Message | None]]] = {
@@ -148,15 +149,17 @@ class FakeBroker(Bending):
     async def _close(self) -> None:
         for node in list(self._listeners):
             await self._shut(node)
+        # One that was accepted just now opens in a moment, and is shut then; it must not be left behind.
+        await asyncio.sleep(LAST_LOOK_S)
 
     async def _shut(self, node: int) -> None:
-        self._listeners.pop(node).close()
-        # One that was accepted just now opens in a moment; it must not be left behind.
-        for _ in range(SHUT_TURNS):
-            for door in list(self._doors[node]):
-                door.break_off()
-                await door.done()
+        # asyncio loses the socket of somebody who is let in while the door closes: those who knocked come in first.
+        for _ in range(TURNS_TO_LET_IN):
             await asyncio.sleep(0)
+        self._listeners.pop(node).close()
+        for door in list(self._doors[node]):
+            door.break_off()
+            await door.done()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -202,6 +205,9 @@ class FakeBroker(Bending):
             changed: Message | None = change.value(asked.message, response)
             return changed
         return response
+
+    def is_open(self, node: int) -> bool:
+        return node in self._listeners
 
     def is_patient(self, asked: Asked, waited_ms: float) -> bool:
         if asked.api != "Fetch" or "answer" in asked.bends:

@@ -40,6 +40,7 @@ class FakeTransaction:
     partitions: set[TopicPartition] = field(default_factory=set)
     offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = field(default_factory=dict)
     outcomes: list[str] = field(default_factory=list)  # "commit" and "abort", in order
+    ended: tuple[int, int, bool] | None = None  # who ended the last one, and whether by a commit
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from ottla.errors import (
     FencedLeaderEpoch,
     FetchSessionIdNotFound,
     InvalidFetchSessionEpoch,
+    InvalidProducerEpoch,
     NotLeaderOrFollower,
     UnknownLeaderEpoch,
     UnknownTopicId,
@@ -32,9 +33,11 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
+from ottla.records import BatchInfo
 from ottla.testing.fake.cluster import FakeCluster, Session
 from ottla.testing.fake.log import FakeLog
 from ottla.testing.fake.rules import Asked
+from ottla.testing.fake.transaction_answers import judge
 from ottla.values import TopicPartition
 
 LATEST, EARLIEST = -1, -2
@@ -149,8 +152,8 @@ def _append(cluster: FakeCluster, asked: Asked, name: str, data: Any) -> produce
     if failure is None or failure.although_done:
         try:
             log = leader_log(cluster, asked, _known(name), data.index)
+            _join_transaction(cluster, asked, TopicPartition(name, data.index), data.records or b"")
             base_offset = log.append(data.records or b"")
-            _in_transaction(cluster, asked, TopicPartition(name, data.index))
         except NotLeaderOrFollower as error:
             code = error.code
             log = cluster.log(name, data.index)
@@ -176,10 +179,15 @@ def _known(name: str) -> str:
     return name
 
 
-def _in_transaction(cluster: FakeCluster, asked: Asked, name: TopicPartition) -> None:
-    transaction = cluster.transactions.get(asked.message.transactional_id or "")
-    if transaction is not None:
-        transaction.partitions.add(name)
+def _join_transaction(cluster: FakeCluster, asked: Asked, name: TopicPartition, records: bytes) -> None:
+    """A leader asks the coordinator before it takes records of a transaction; whoever was replaced is refused."""
+    transactional_id = asked.message.transactional_id
+    if transactional_id is None:
+        return
+    first = BatchInfo(records)
+    if judge(cluster, transactional_id, first.producer_id, first.producer_epoch):
+        raise InvalidProducerEpoch(f"{transactional_id} has another producer now")
+    cluster.transactions[transactional_id].partitions.add(name)
 
 
 # -- fetch -------------------------------------------------------------------------------------------------------------

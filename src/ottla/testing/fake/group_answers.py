@@ -22,6 +22,7 @@ from ottla.values import OffsetAndMetadata, TopicPartition
 NOT_COORDINATOR, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID = 16, 22, 25
 REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED, FENCED_MEMBER_EPOCH = 27, 79, 110
 MEMBER_ID_REQUIRED_SINCE = 4
+INVALID_PRODUCER_EPOCH = 47
 HEARTBEAT_MS = 100
 
 
@@ -265,15 +266,20 @@ def _position(offsets: dict[TopicPartition, OffsetAndMetadata], topic: str, inde
 def commit_offsets_in_transaction(cluster: FakeCluster, asked: Asked) -> txn_offset_commit.TxnOffsetCommitResponse:
     message = asked.message
     transaction = cluster.transactions.get(message.transactional_id)
+    identity = message.producer_id, message.producer_epoch
+    if transaction is None or identity != (transaction.producer_id, transaction.epoch):
+        general = INVALID_PRODUCER_EPOCH
+    else:
+        general = 0 if asked.node == cluster.coordinator_id else NOT_COORDINATOR
     topics = []
     for topic in message.topics:
         parts = []
         for each in topic.partitions:
             failure = asked.failure(topic.name, each.partition_index)
-            if failure is None and transaction is not None:
+            code = failure.code if failure else general
+            if code == 0 and transaction is not None:
                 pending = transaction.offsets.setdefault(message.group_id, {})
                 pending[TopicPartition(topic.name, each.partition_index)] = _committed(each)
-            code = failure.code if failure else 0
             parts.append(
                 txn_offset_commit.TxnOffsetCommitResponsePartition(
                     partition_index=each.partition_index, error_code=code

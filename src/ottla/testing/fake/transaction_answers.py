@@ -74,12 +74,17 @@ def add_offsets(cluster: FakeCluster, asked: Asked) -> AddOffsetsToTxnResponse:
 def end_transaction(cluster: FakeCluster, asked: Asked) -> EndTxnResponse:
     message = asked.message
     identity = message.transactional_id, message.producer_id, message.producer_epoch
-    code = coordinator_code(cluster, asked) or judge(cluster, *identity)
-    if code:
+    known = cluster.transactions.get(message.transactional_id)
+    wrong = coordinator_code(cluster, asked)
+    if known is not None and not wrong and known.ended == (*identity[1:], message.committed):
+        # The answer got lost and the question came again; by now the producer has another epoch.
+        return EndTxnResponse(error_code=0, producer_id=known.producer_id, producer_epoch=known.epoch)
+    code = wrong or judge(cluster, *identity)
+    if code or known is None:
         return EndTxnResponse(error_code=code)
-    known = cluster.transactions[message.transactional_id]
     end(cluster, known, commit=message.committed)
     if cluster.transaction_version >= BUMPING_VERSION and asked.version >= 5:
+        known.ended = (known.producer_id, known.epoch, message.committed)
         known.epoch += 1
     return EndTxnResponse(error_code=0, producer_id=known.producer_id, producer_epoch=known.epoch)
 

@@ -49,6 +49,7 @@ class House(Protocol):
     def respond(self, asked: Asked, *, waited_ms: float) -> Message | None:
         """None with a Fetch that would rather wait, or when nobody wants an answer."""
 
+    def is_open(self, node: int) -> bool: ...
     def is_patient(self, asked: Asked, waited_ms: float) -> bool: ...
 
 
@@ -68,6 +69,9 @@ class FakeDoor:
 
     def opened(self, link: Link) -> None:
         self._link = link
+        if not self._house.is_open(self._node):
+            link.abort()  # it was accepted while the door was being shut
+            return
         self._task = asyncio.get_running_loop().create_task(self._serve())
 
     def frame_received(self, frame: memoryview) -> None:
