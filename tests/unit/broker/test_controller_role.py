@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -39,8 +40,15 @@ class Node:
         self.cluster = cluster
         self.member: MemoryMember = cluster.memory.join()
         self.ordered: list[Any] = []
+        self.member.blocks = cluster.pool is not None
+        self.loop = asyncio.get_running_loop()
         self.controller_role = ControllerRole(
-            broker_id, self.member, cluster.send, rules=lambda: cluster.rules, check_interval_s=lambda: None
+            broker_id,
+            self.member,
+            cluster.send,
+            rules=lambda: cluster.rules,
+            pool=cluster.pool,
+            check_interval_s=lambda: None,
         )
 
     def start(self) -> None:
@@ -53,7 +61,7 @@ class Node:
         self.member.membership.register(Broker(self.id, (endpoint,)))
 
     def _take_events(self) -> None:
-        asyncio.get_running_loop().call_soon(self._tell)
+        self.loop.call_soon_threadsafe(self._tell)
 
     def _tell(self) -> None:
         for event in self.member.take_events():
@@ -64,7 +72,8 @@ class Node:
 
 
 class Cluster:
-    def __init__(self) -> None:
+    def __init__(self, pool: Executor | None = None) -> None:
+        self.pool = pool
         self.memory = SharedMemory("5L6g3nShT-eMCtK--X86sw")
         self.nodes: dict[int, Node] = {}
         self.rules = ControllerRules(unclean_allowed=lambda image, topic: self.unclean)
@@ -99,7 +108,7 @@ class Cluster:
 
     async def rest(self) -> None:
         for _ in range(400):
-            await asyncio.sleep(0.002 if self.unreachable else 0)
+            await asyncio.sleep(0.002 if self.unreachable or self.pool else 0)
             if all(each.controller_role.is_idle for each in self.nodes.values()):
                 return
         raise AssertionError("the cluster does not come to rest")
@@ -123,9 +132,9 @@ async def reply(later: Later[Any]) -> Any:
     return await asyncio.wait_for(given, 5)
 
 
-def play(story: Callable[[Cluster], Awaitable[None]], *broker_ids: int) -> None:
+def play(story: Callable[[Cluster], Awaitable[None]], *broker_ids: int, pool: Executor | None = None) -> None:
     async def begin() -> None:
-        cluster = Cluster()
+        cluster = Cluster(pool)
         cluster.start(*broker_ids)
         await cluster.rest()
         try:
@@ -194,6 +203,24 @@ def test_another_takes_over_and_tells_everybody_before_it_orders() -> None:
         assert (partition.leader, partition.isr, partition.leader_epoch) == (2, (2, 3), 1)
 
     play(story, 1, 2, 3)
+
+
+def test_a_store_that_waits_for_a_network_is_called_on_a_thread() -> None:
+    async def story(cluster: Cluster) -> None:
+        assert cluster.active.id == 1
+        await cluster.create("orders", 1, 2)
+        await cluster.rest()
+        await cluster.crash(1)
+        for _ in range(100):
+            await cluster.rest()
+            if cluster.memory.truth.controller_id == 2 and cluster.nodes[2].heard()[-1] == "UpdateMetadata":
+                break
+        partition = cluster.memory.truth.partition("orders", 0)
+        assert partition is not None
+        assert partition.leader == 2
+
+    with ThreadPoolExecutor(1) as pool:
+        play(story, 1, 2, pool=pool)
 
 
 def test_a_lost_session_ends_the_role_and_a_new_one_begins_it_again() -> None:
