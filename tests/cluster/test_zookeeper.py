@@ -14,7 +14,7 @@ import pytest
 
 from ottla.cluster.changes import AlterConfig, ChangePartition, CreateTopic, RemoveTopic
 from ottla.cluster.model import ALL_BROKERS, Broker, Endpoint, Partition, Topic
-from ottla.cluster.store.events import ConfigChanged, Controller, PartitionStatesChanged, SessionBack
+from ottla.cluster.store.events import ConfigChanged, Controller, PartitionStatesChanged, SessionBack, TopicsChanged
 from ottla.cluster.store.interface import ControllerMoved, NoSession, StaleImage
 from ottla.cluster.store.zookeeper.connecting import Connection
 from ottla.testing.zookeeper import ZooKeeperServer, missing
@@ -213,6 +213,55 @@ def test_a_commit_that_was_half_made_is_read_again(open_store: Open) -> None:
     assert told[("t", 0)] == changed
     store.observe([ChangePartition(ID, index, state) for (_, index), state in told.items()])
     assert store.load().topic("t") == store.take_over().topic("t")
+
+
+def test_a_commit_that_is_under_way_is_not_told_as_news(open_store: Open) -> None:
+    store = open_store()
+    lead(store)
+    store.take_events()
+    pending = store.begin([CreateTopic(topic())])
+    pending.write()
+    store._watching._look_at_topics()
+    assert not [event for event in store.take_events() if isinstance(event, TopicsChanged)]
+    store.finish(pending)
+    assert not [event for event in store.take_events() if isinstance(event, TopicsChanged)]
+    assert store.load().topic("t") == topic()
+
+
+def test_members_of_one_process_may_commit_at_the_same_time(open_store: Open) -> None:
+    store = open_store()
+    lead(store)
+
+    def change(number: int) -> None:
+        store.commit([AlterConfig(ALL_BROKERS, ((f"name.{number}", "x"),))])
+        store.commit([CreateTopic(replace(topic(), name=f"t{number}", id=bytes([number]) * 16))])
+
+    threads = [threading.Thread(target=change, args=(number,)) for number in range(1, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    image = store.load()
+    assert len(image.config(ALL_BROKERS)) == 8
+    assert len(list(image.topics())) == 8
+    again = store.take_over()
+    assert (again.configs, again.topics_by_name) == (image.configs, image.topics_by_name)
+
+
+def test_a_look_that_failed_is_taken_again(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.cluster.store.zookeeper.watching.AGAIN_AFTER_S", 0.01)
+    store, other = open_store(), open_store()
+    kept, failures = other._session.children, iter([NoSession("once"), OSError("twice")])
+
+    def children(path: str, *, watch: bool = False) -> list[str]:
+        for failure in failures:
+            raise failure
+        return kept(path, watch=watch)
+
+    monkeypatch.setattr(other._session, "children", children)
+    change = AlterConfig(ALL_BROKERS, (("a", "b"),))
+    store.commit([change])
+    assert event_of(other, ConfigChanged).changes == (change,)
 
 
 # --- large ------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ Who runs what:
     kazoo's threads                put paths into a queue
 
 1. A lock guards the image and the known nodes; nobody holds it while waiting for ZooKeeper.
-2. While a commit is being written, facts wait: what they tell may be the commit itself, seen before it is adopted.
+2. While a commit is being written, facts about nodes wait: what they tell may be the commit itself, seen before it is
+   adopted. News of sessions and controllers do not wait.
 3. Maps of settings are written with the version they were read with. When somebody else was faster, the map is read
    again, the edit is made on it, and it is written: two members that set different things lose neither.
 """
@@ -49,6 +50,7 @@ from ottla.cluster.store.zookeeper.writes import Check, Create, Delete, SetData,
 from ottla.cluster.store.zookeeper.znodes import Znode
 
 _ATTEMPTS: Final = 10
+_ABOUT_NODES: Final = (*ONLY_FOR_THE_CONTROLLER, NodesRead)
 log = logging.getLogger(__name__)
 
 
@@ -93,7 +95,9 @@ class ZooKeeperStore:
         self._lock = threading.RLock()
         self._nodes: dict[str, Znode] = {}
         self._history: History | None = None
-        self._pending: Pending | None = None
+        self._pending: set[Pending] = set()
+        self._held: list[Fact] = []
+        self._committing = threading.Lock()
         self._closed = False
         self._was_lost = False
         self._leads = False
@@ -171,14 +175,15 @@ class ZooKeeperStore:
     def commit(
         self, changes: Sequence[Change], *, expected: int | None = None, controller_epoch: int | None = None
     ) -> ClusterImage:
-        pending = self.begin(changes, expected=expected, controller_epoch=controller_epoch)
-        pending.write()
-        return self.finish(pending)
+        with self._committing:
+            pending = self.begin(changes, expected=expected, controller_epoch=controller_epoch)
+            pending.write()
+            return self.finish(pending)
 
     def begin(
         self, changes: Sequence[Change], *, expected: int | None = None, controller_epoch: int | None = None
     ) -> Pending:
-        """Decide; one commit at a time."""
+        """Decide. Several may be under way, of the controller and of others: settings and topics do not meet."""
         if self._closed:
             raise StoreClosed
         is_fenced = controller_epoch is not None or any(map(is_for_the_controller, changes))
@@ -186,8 +191,9 @@ class ZooKeeperStore:
         with self._lock:
             before = self.load()
             check_partition_epochs(before, changes)
-            self._pending = Pending(self, before, self._kept.next(changes, expected), changes, check)
-            return self._pending
+            pending = Pending(self, before, self._kept.next(changes, expected), changes, check)
+            self._pending.add(pending)
+        return pending
 
     def finish(self, pending: Pending) -> ClusterImage:
         """The commit is written: make it true."""
@@ -195,7 +201,7 @@ class ZooKeeperStore:
             history = self._kept
             image = pending.image if history.image is pending.before else history.next(pending.changes, None)
             history.adopt(image, pending.changes)
-        self._pending_ended()
+        self._ended(pending)
         return image
 
     def observe(self, changes: Sequence[Change]) -> ClusterImage:
@@ -207,15 +213,16 @@ class ZooKeeperStore:
         history = self._kept
         history.adopt(history.next(changes, None), changes)
 
-    def _pending_ended(self) -> None:
-        self._pending = None
+    def _ended(self, pending: Pending) -> None:
+        with self._lock:
+            self._pending.discard(pending)
         self._facts.wake()
 
     def _write(self, pending: Pending) -> None:
         try:
             self._write_until_made(pending)
         except BaseException:
-            self._pending_ended()
+            self._ended(pending)
             raise
 
     def _write_until_made(self, pending: Pending) -> None:
@@ -337,7 +344,7 @@ class ZooKeeperStore:
     def take_events(self) -> list[StoreEvent]:
         events: list[StoreEvent] = []
         with self._lock:
-            for fact in [] if self._pending is not None else self._facts.take():
+            for fact in self._take_facts():
                 if isinstance(fact, ONLY_FOR_THE_CONTROLLER) and not self._leads:
                     continue
                 if isinstance(fact, NodesRead):
@@ -346,6 +353,11 @@ class ZooKeeperStore:
                 self._observe(changes)
                 events += told
         return events
+
+    def _take_facts(self) -> list[Fact]:
+        facts = [*self._held, *self._facts.take()]
+        self._held = [fact for fact in facts if self._pending and isinstance(fact, _ABOUT_NODES)]
+        return [fact for fact in facts if not (self._pending and isinstance(fact, _ABOUT_NODES))]
 
     def _accept(self, fact: NodesRead) -> None:
         """Remember what was read, unless a newer version is known, by a write of our own."""

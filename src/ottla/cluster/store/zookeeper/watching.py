@@ -45,6 +45,7 @@ from ottla.cluster.store.zookeeper.znodes import DamagedNode, Znode
 from ottla.values import TopicPartition
 
 NOTE_LIFE_MS: Final = 15 * 60 * 1000
+AGAIN_AFTER_S: Final = 1.0
 _NOTES_FOR_ALL: Final = (
     paths.CONFIG_CHANGES,
     paths.ACL_CHANGES,
@@ -81,6 +82,7 @@ class Watching:
         self._controller: Controller | None = None
         self._brokers: tuple[object, ...] | None = None
         self._leads = False
+        self._again: list[str] = []
         self._thread = threading.Thread(target=self._run, name="ottla-zookeeper-events", daemon=True)
         self._looks: dict[str, Callable[[], None]] = {
             paths.CONTROLLER: self._look_at_controller,
@@ -138,14 +140,20 @@ class Watching:
                 except StoreClosed:
                     return
                 except (NoSession, ControllerMoved, DamagedNode, Refused) as problem:
-                    # Without a session everything is looked at again when there is one; a damaged node stays damaged.
-                    log.warning("%s in ZooKeeper could not be looked at: %s", path, problem)
+                    log.warning("%s in ZooKeeper could not be looked at, it is tried again: %s", path, problem)
+                    self._again.append(path)
                 except Exception:
-                    log.exception("%s in ZooKeeper could not be looked at", path)
+                    log.exception("%s in ZooKeeper could not be looked at, it is tried again", path)
+                    self._again.append(path)
 
     def _take_paths(self) -> list[str] | None:
-        """All that was noticed, each once; None at the end."""
-        noticed = [self._paths.get()]
+        """All that was noticed, each once; None at the end. What failed comes again after a while: without a look there
+        is no watch either."""
+        noticed: list[str | None] = []
+        try:
+            noticed.append(self._paths.get(timeout=AGAIN_AFTER_S if self._again else None))
+        except queue.Empty:
+            noticed, self._again = list(self._again), []
         while not self._paths.empty():
             noticed.append(self._paths.get())
         return None if None in noticed else list(dict.fromkeys(path for path in noticed if path is not None))
