@@ -184,6 +184,9 @@ class ReplicaManager:
                 settings = self._settings_of(image, role.name.topic)
                 partition = self._made(role, settings, now_ms)
             partition.take_state(role.state, now_ms=self.monotonic_ms(), broker_epoch=self.broker_epoch())
+        except StaleControllerEpoch as error:
+            log.debug("%s stays what it is: %s", role.name, error)  # a new controller tells everything again
+            return error.code
         except BrokerError as error:
             log.warning("%s cannot be what the controller says: %s", role.name, error)
             return error.code
