@@ -1,7 +1,9 @@
 """The task that keeps a client's metadata fresh, and the waiting for what it brings.
 
 It sleeps until Metadata says that a question is due, or until somebody wakes it, asks, and tells everybody who waits.
-A fault in asking is an answer like any other: it is logged, remembered as the failure, and the task goes on.
+A fault in asking is an answer like any other: it is logged, remembered as the failure, and the task goes on. When it
+goes on like that for WARN_AFTER_MS, or a topic is missing for so long, there is one warning: a consumer of a wrong port
+or a misspelt topic would wait in silence otherwise.
 
 Lives on one event loop.
 """
@@ -28,6 +30,12 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 NAMED_LIMIT: Final = 3
+WARN_AFTER_MS: Final = 5_000
+
+
+class MetadataTimedOut(RequestTimedOut):
+    """What must be known of the cluster first did not come in time.
+    Nothing was sent. Check the name, that the brokers are up, and the address: ottla doctor walks the way."""
 
 
 class MetadataKeeper:
@@ -53,6 +61,8 @@ class MetadataKeeper:
         self._ended = 0
         self._forced = False
         self._closed = False
+        self._troubled_since_ms: float | None = None
+        self._warned = False
         metadata.on_request = self.wake
 
     def start(self) -> None:
@@ -145,8 +155,22 @@ class MetadataKeeper:
             fault = OttlaError(f"{type(error).__name__}: {error}")
             self._metadata.update_failed(fault, self._clock.monotonic_ms())
         self._ended += 1
+        self._warn_of_trouble(self._clock.monotonic_ms())
         self._wake_waiters()
         self._tell_listeners()
+
+    def _warn_of_trouble(self, now_ms: float) -> None:
+        """One warning for each time of trouble, and not for what is over soon, like a topic that is being made."""
+        reasons = self._reasons()
+        if not reasons:
+            self._troubled_since_ms, self._warned = None, False
+            return
+        if self._troubled_since_ms is None:
+            self._troubled_since_ms = now_ms
+        lasted_ms = now_ms - self._troubled_since_ms
+        if lasted_ms >= WARN_AFTER_MS and not self._warned:
+            self._warned = True
+            log.warning("for %.0f s now, and trying on: %s", lasted_ms / 1000, "; ".join(reasons))
 
     # --- who waits ---
 
@@ -177,13 +201,21 @@ class MetadataKeeper:
             except Exception:
                 log.exception("somebody who wanted to hear of new metadata failed")
 
-    def _late(self, what: str, timeout_ms: float) -> RequestTimedOut:
+    def _late(self, what: str, timeout_ms: float) -> MetadataTimedOut:
+        reasons = self._reasons(about=what)
+        return MetadataTimedOut(f"{what} for {timeout_ms:.0f} ms" + "".join(f"; {reason}" for reason in reasons))
+
+    def _reasons(self, about: str | None = None) -> list[str]:
+        """What is wrong now; of topics only those that were waited for, when a topic was."""
         known = self._metadata
-        errors = list(known.topic_errors().items())[:NAMED_LIMIT]
-        reasons = [f"topic {name}: {error.what}" for name, error in errors]
+        words: list[str] = [] if about is None else about.split()
+        errors = [(name, error) for name, error in known.topic_errors().items() if "topic" not in words or name in words]
+        reasons = [f"topic {name}: {error.what}" for name, error in errors[:NAMED_LIMIT]]
+        if "partition" in words and (there := known.partitions_of(words[-1])):
+            reasons.append(f"the last partition of the topic is {len(there) - 1}")
         if known.failure is not None:
             reasons.insert(0, known.failure.detail or known.failure.what)
         elif known.is_bootstrapping:
             asked = ", ".join(str(node.address) for node in known.nodes_to_ask()[:NAMED_LIMIT])
             reasons.insert(0, f"no answer yet from {asked}")
-        return RequestTimedOut(f"{what} for {timeout_ms:.0f} ms" + "".join(f"; {reason}" for reason in reasons))
+        return reasons

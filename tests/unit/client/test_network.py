@@ -82,6 +82,36 @@ def test_a_topic_that_does_not_come_is_named_with_its_error_when_time_is_over() 
     run(scenario)
 
 
+def test_a_partition_that_is_not_there_is_told_with_the_last_one_and_not_with_the_troubles_of_others() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.topics["orders"] = 2
+        client = cluster.client()
+        client.metadata.want("orders", now_ms=0)
+        client.metadata.want("gone", now_ms=0)
+        waiting = client.wait_for(lambda known: None, timeout_ms=2000, what="partition 9 of topic orders")
+        error = await cluster.asked_in_vain(waiting)
+        assert "the last partition of the topic is 0" in str(error)
+        assert "gone" not in str(error)
+        assert "Nothing was sent" in str(error)
+        await client.close()
+
+    run(scenario)
+
+
+def test_trouble_that_lasts_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client(bootstrap_servers="nobody:1")
+        waiting = client.wait_for(lambda known: known.controller, timeout_ms=4000, what="it")
+        await cluster.asked_in_vain(waiting)
+        assert [each for each in caplog.records if each.levelname == "WARNING"] == []
+        await cluster.asked_in_vain(client.wait_for(lambda known: known.controller, timeout_ms=20_000, what="it"))
+        (warning,) = [each for each in caplog.records if each.levelname == "WARNING"]
+        assert "bootstrap server nobody:1 cannot be reached" in warning.getMessage()
+        await client.close()
+
+    run(scenario)
+
+
 def test_an_unreachable_bootstrap_server_is_named_with_the_reason() -> None:
     async def scenario(cluster: FakeCluster) -> None:
         client = cluster.client(bootstrap_servers="nobody:1")

@@ -208,10 +208,11 @@ class Work(Generic[K, V]):
 
 
 def error_of(answer: Any) -> OttlaError | None:
-    """The error in a part of an answer that has error_code, and maybe error_message."""
+    """The error in a part of an answer that has error_code; without an error_message it says what it is about."""
     if answer.error_code == 0:
         return None
-    return broker_error(answer.error_code, getattr(answer, "error_message", None))
+    about = getattr(answer, "name", None) or getattr(answer, "group_id", None)
+    return broker_error(answer.error_code, getattr(answer, "error_message", None) or about)
 
 
 def raise_error_of(answer: Any) -> None:

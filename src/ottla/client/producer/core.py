@@ -226,7 +226,7 @@ class ProducerCore:
             metadata.want(topic, now_ms=self.clock.monotonic_ms())
             error = metadata.error_of(topic)
             if error is not None and not error.retriable:
-                raise error
+                raise type(error)(f"topic {topic!r}")
             return self.known_state(topic, partition)
 
         what = f"topic {topic}" if partition is None else f"partition {partition} of topic {topic}"
