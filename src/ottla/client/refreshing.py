@@ -209,7 +209,9 @@ class MetadataKeeper:
         """What is wrong now; of topics only those that were waited for, when a topic was."""
         known = self._metadata
         words: list[str] = [] if about is None else about.split()
-        errors = [(name, error) for name, error in known.topic_errors().items() if "topic" not in words or name in words]
+        errors = [
+            (name, error) for name, error in known.topic_errors().items() if "topic" not in words or name in words
+        ]
         reasons = [f"topic {name}: {error.what}" for name, error in errors[:NAMED_LIMIT]]
         if "partition" in words and (there := known.partitions_of(words[-1])):
             reasons.append(f"the last partition of the topic is {len(there) - 1}")
