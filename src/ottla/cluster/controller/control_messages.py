@@ -1,10 +1,14 @@
-"""The three requests of the control protocol, written from what the controller knows."""
+"""The three requests of the control protocol, written from what the controller knows.
+
+A request is about at most PORTION partitions, because whoever reads it serves others too, and has a limit of what one
+request may ask for. So one that has to say more becomes several, and only one that says all is FULL.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 from ottla.cluster.controller.state import ControllerState, is_being_deleted
 from ottla.cluster.model import Broker, Partition
@@ -35,8 +39,17 @@ if TYPE_CHECKING:
 INCREMENTAL: Final = 1
 FULL: Final = 2
 LEADER_DURING_DELETION: Final = -2
+PORTION: Final = 500
 
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+
+
+T = TypeVar("T")
+
+
+def portions(items: Sequence[T]) -> list[Sequence[T]]:
+    """As many as fit into one request, and so on; none when there are none."""
+    return [items[first : first + PORTION] for first in range(0, len(items), PORTION)]
 
 
 class Told(NamedTuple):
@@ -53,25 +66,24 @@ class Told(NamedTuple):
 def leader_and_isr(
     state: ControllerState, broker: Broker, told: Iterable[Told], *, whole: bool
 ) -> Iterator[LeaderAndIsrRequest]:
-    """One request, or none when there is nothing to say."""
-    ordered = sorted(told, key=lambda each: each.name)
-    if not ordered:
-        return
-    yield LeaderAndIsrRequest(
-        controller_id=state.controller.broker_id,
-        controller_epoch=state.controller.epoch,
-        broker_epoch=broker.epoch,
-        type=FULL if whole else INCREMENTAL,
-        topic_states=[
-            LeaderAndIsrTopicState(
-                topic_name=topic,
-                topic_id=state.image.topic_id(topic) or ZERO_UUID,
-                partition_states=[_leader_and_isr_state(state, each) for each in group],
-            )
-            for topic, group in groupby(ordered, key=lambda each: each.name.topic)
-        ],
-        live_leaders=_live_leaders(state, {each.partition.leader for each in ordered}),
-    )
+    """The requests for what a broker has to have; none when there is nothing to say."""
+    parts = portions(sorted(told, key=lambda each: each.name))
+    for part in parts:
+        yield LeaderAndIsrRequest(
+            controller_id=state.controller.broker_id,
+            controller_epoch=state.controller.epoch,
+            broker_epoch=broker.epoch,
+            type=FULL if whole and len(parts) == 1 else INCREMENTAL,
+            topic_states=[
+                LeaderAndIsrTopicState(
+                    topic_name=topic,
+                    topic_id=state.image.topic_id(topic) or ZERO_UUID,
+                    partition_states=[_leader_and_isr_state(state, each) for each in group],
+                )
+                for topic, group in groupby(part, key=lambda each: each.name.topic)
+            ],
+            live_leaders=_live_leaders(state, {each.partition.leader for each in part}),
+        )
 
 
 def _leader_and_isr_state(state: ControllerState, told: Told) -> LeaderAndIsrPartitionState:
@@ -125,31 +137,40 @@ def _offline(state: ControllerState, name: TopicPartition, partition: Partition)
     return tuple(each for each in partition.replicas if not state.is_alive(name, each))
 
 
-def metadata_states(state: ControllerState, names: Sequence[TopicPartition]) -> list[UpdateMetadataTopicState]:
-    """What everybody is told of these partitions, which are in order."""
+Topics: TypeAlias = list[UpdateMetadataTopicState]
+
+
+def metadata_states(state: ControllerState, names: Sequence[TopicPartition]) -> list[Topics]:
+    """What everybody is told of these partitions, which are in order: one list for each request, at least one."""
     known = [name for name in names if looks(state, name) is not None]
+    return [_metadata_topics(state, part) for part in portions(known)] or [[]]
+
+
+def _metadata_topics(state: ControllerState, names: Sequence[TopicPartition]) -> Topics:
     return [
         UpdateMetadataTopicState(
             topic_name=topic,
             topic_id=state.image.topic_id(topic) or ZERO_UUID,
             partition_states=[_metadata_state(state, name) for name in group],
         )
-        for topic, group in groupby(known, key=lambda each: each.topic)
+        for topic, group in groupby(names, key=lambda each: each.topic)
     ]
 
 
 def update_metadata(
-    state: ControllerState, broker: Broker, told: list[UpdateMetadataTopicState], *, whole: bool
-) -> UpdateMetadataRequest:
-    """All brokers, and these partitions."""
-    return UpdateMetadataRequest(
-        controller_id=state.controller.broker_id,
-        controller_epoch=state.controller.epoch,
-        broker_epoch=broker.epoch,
-        type=FULL if whole else INCREMENTAL,
-        topic_states=told,
-        live_brokers=[_live_broker(each) for each in state.image.brokers.values() if not each.fenced],
-    )
+    state: ControllerState, broker: Broker, told: list[Topics], *, whole: bool
+) -> Iterator[UpdateMetadataRequest]:
+    """The requests with all brokers, and these partitions."""
+    live_brokers = [_live_broker(each) for each in state.image.brokers.values() if not each.fenced]
+    for topics in told:
+        yield UpdateMetadataRequest(
+            controller_id=state.controller.broker_id,
+            controller_epoch=state.controller.epoch,
+            broker_epoch=broker.epoch,
+            type=FULL if whole and len(told) == 1 else INCREMENTAL,
+            topic_states=topics,
+            live_brokers=live_brokers,
+        )
 
 
 def _metadata_state(state: ControllerState, name: TopicPartition) -> UpdateMetadataPartitionState:
@@ -188,25 +209,24 @@ def _live_broker(broker: Broker) -> UpdateMetadataBroker:
 
 
 def stop_replica(state: ControllerState, broker: Broker, stops: Sequence[Stop]) -> Iterator[StopReplicaRequest]:
-    """One request, or none when there is nothing to stop; `stops` are in order."""
-    if not stops:
-        return
-    yield StopReplicaRequest(
-        controller_id=state.controller.broker_id,
-        controller_epoch=state.controller.epoch,
-        broker_epoch=broker.epoch,
-        topic_states=[
-            StopReplicaTopicState(
-                topic_name=topic,
-                partition_states=[
-                    StopReplicaPartitionState(
-                        partition_index=each.name.partition,
-                        leader_epoch=each.leader_epoch,
-                        delete_partition=each.delete,
-                    )
-                    for each in group
-                ],
-            )
-            for topic, group in groupby(stops, key=lambda each: each.name.topic)
-        ],
-    )
+    """The requests for what is to be stopped; `stops` are in order."""
+    for part in portions(stops):
+        yield StopReplicaRequest(
+            controller_id=state.controller.broker_id,
+            controller_epoch=state.controller.epoch,
+            broker_epoch=broker.epoch,
+            topic_states=[
+                StopReplicaTopicState(
+                    topic_name=topic,
+                    partition_states=[
+                        StopReplicaPartitionState(
+                            partition_index=each.name.partition,
+                            leader_epoch=each.leader_epoch,
+                            delete_partition=each.delete,
+                        )
+                        for each in group
+                    ],
+                )
+                for topic, group in groupby(part, key=lambda each: each.name.topic)
+            ],
+        )

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 from ottla.cluster.controller.control_messages import (
     Told,
+    Topics,
     leader_and_isr,
     looks,
     metadata_states,
@@ -29,7 +30,6 @@ from ottla.cluster.controller.state import ControllerState, Replica, is_being_de
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import Broker, Partition
 from ottla.cluster.store.events import NO_STATE
-from ottla.protocol.messages.update_metadata import UpdateMetadataTopicState
 from ottla.protocol.schema import Message
 from ottla.values import TopicPartition
 
@@ -83,19 +83,19 @@ class _Writer:
         self._after = after
         self._changed = _changed(before, after, topics)
         self._has_news = bool(self._changed) or _visible(before.image) != _visible(after.image)
-        self._news: list[UpdateMetadataTopicState] | None = None
+        self._news: list[Topics] | None = None
 
     def requests(self, broker: Broker, *, is_new: bool, whole: bool) -> Iterator[Message]:
         before, after = self._before, self._after
         states = _whole_states(after, broker.id) if whole else _new_states(before, after, self._changed, broker)
         if is_new:
-            yield update_metadata(after, broker, metadata_states(after, _everything(after)), whole=True)
+            yield from update_metadata(after, broker, metadata_states(after, _everything(after)), whole=True)
         yield from leader_and_isr(after, broker, states, whole=whole)
         if not is_new and self._has_news:
-            yield update_metadata(after, broker, self._told_news(), whole=False)
+            yield from update_metadata(after, broker, self._told_news(), whole=False)
         yield from stop_replica(after, broker, sorted(_stops(before, after, self._changed, broker, whole=whole)))
 
-    def _told_news(self) -> list[UpdateMetadataTopicState]:
+    def _told_news(self) -> list[Topics]:
         if self._news is None:
             self._news = metadata_states(self._after, self._changed)
         return self._news
@@ -105,8 +105,9 @@ def announcement(state: ControllerState) -> list[Order]:
     """What a controller that takes over says first: UpdateMetadata with everything, to every broker that is there."""
     everything = metadata_states(state, _everything(state))
     return [
-        Order(broker.id, broker.epoch, update_metadata(state, broker, everything, whole=True))
+        Order(broker.id, broker.epoch, request)
         for broker in state.image.brokers.values()
+        for request in update_metadata(state, broker, everything, whole=True)
     ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.cluster.changes import ChangePartition, RegisterBroker, apply_all
-from ottla.cluster.controller.control_messages import FULL, INCREMENTAL
+from ottla.cluster.controller.control_messages import FULL, INCREMENTAL, PORTION
 from ottla.cluster.controller.orders import announcement, orders
 from ottla.cluster.controller.state import Replica
 from ottla.cluster.model import Broker, Endpoint
@@ -125,6 +125,20 @@ def test_an_announcement_is_metadata_in_full_to_everybody(before: Any) -> None:
     told = announcement(before)
     assert kinds(told) == [(broker, "UpdateMetadata") for broker in (1, 2, 3)]
     assert all(each.request.type == FULL for each in told)  # type: ignore[attr-defined]
+
+
+def test_much_to_say_is_said_in_portions(stage: Any) -> None:
+    stage.quiet()
+    for broker in stage.brokers.values():
+        broker.heard.clear()
+    stage.create("wide", *[(1, 2, 3)] * (2 * PORTION + 1))
+    told = [each.request for each in stage.channels[2]]
+    assert [type(each) for each in told] == [LeaderAndIsrRequest] * 3 + [UpdateMetadataRequest] * 3
+    sizes = [sum(len(topic.partition_states) for topic in each.topic_states) for each in told]
+    assert sizes == [PORTION, PORTION, 1] * 2
+    stage.quiet()
+    stage.check_told()
+    assert {each.request.type for each in announcement(stage.state)} == {INCREMENTAL}  # type: ignore[attr-defined]
 
 
 def test_every_order_can_be_written_and_read_at_the_version_of_kafka_3_9(before: Any, stage: Any) -> None:
