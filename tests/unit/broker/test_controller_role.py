@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from ottla.broker.answers import Later
 from ottla.broker.asking_controller import asked
 from ottla.broker.controller_role import ControllerRole
 from ottla.broker.handlers import allocate_producer_ids, alter_partition, controlled_shutdown
-from ottla.cluster.changes import AlterConfig, Change, CreateTopic
+from ottla.cluster.changes import AlterConfig, Change, ChangePartition, CreateTopic
 from ottla.cluster.controller.events import ProducerIdsAsked
 from ottla.cluster.controller.state import ControllerRules
 from ottla.cluster.image import ClusterImage
@@ -48,7 +49,7 @@ class Node:
             cluster.send,
             rules=lambda: cluster.rules,
             pool=cluster.pool,
-            check_interval_s=lambda: None,
+            check_interval_s=lambda: cluster.check_interval_s,
         )
 
     def start(self) -> None:
@@ -79,6 +80,7 @@ class Cluster:
         self.rules = ControllerRules(unclean_allowed=lambda image, topic: self.unclean)
         self.unclean = False
         self.unreachable: set[int] = set()
+        self.check_interval_s: float | None = None
 
     async def send(self, broker_id: int, request: Any) -> Any:
         if broker_id in self.unreachable or broker_id not in self.nodes:
@@ -333,6 +335,35 @@ def test_settings_that_another_broker_changed_may_give_a_partition_its_leader() 
         assert partition.leader == 3
 
     play(story, 1, 2, 3)
+
+
+def test_leaders_are_looked_at_from_time_to_time_when_that_is_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.broker.controller_role.FIRST_CHECK_S", 0.001)
+
+    async def story(cluster: Cluster) -> None:
+        await cluster.create("orders", 2, 1)
+        partition = cluster.memory.truth.partition("orders", 0)
+        topic_id = cluster.memory.truth.topic_id("orders")
+        assert partition is not None
+        assert topic_id is not None
+        elsewhere = replace(partition, leader=1, leader_epoch=1, partition_epoch=1)
+        cluster.memory.change([ChangePartition(topic_id, 0, elsewhere)])
+        await asyncio.sleep(0.02)
+        assert _leader(cluster) == 1, "it is off"
+        cluster.check_interval_s = 0.001
+        for _ in range(200):
+            await asyncio.sleep(0.002)
+            if _leader(cluster) == 2:
+                return
+        raise AssertionError("nobody looked")
+
+    play(story, 1, 2)
+
+
+def _leader(cluster: Cluster) -> int:
+    partition = cluster.memory.truth.partition("orders", 0)
+    assert partition is not None
+    return partition.leader
 
 
 def test_the_handlers_ask_the_role() -> None:
