@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -215,6 +216,7 @@ class Broker:
         self.member = self.changes = member
         self.replicas.broker_epoch = lambda: member.epoch
         self.replicas.monotonic_ms = self.clock.monotonic_ms
+        self.transactions.ask_elsewhere = partial(member.ask_leader, transactions.TOPIC)
 
     def start(self) -> None:
         """Make the disk follow the image, load the coordinators, get producer ids."""

@@ -39,6 +39,7 @@ from ottla.cluster.changes import (
 )
 from ottla.cluster.controller.events import ProducerIdsAsked
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.model import NO_LEADER
 from ottla.cluster.model import Broker as BrokerEntry
 from ottla.cluster.store.events import ConfigChanged, ControllerChanged, SessionBack, SessionLost
 from ottla.cluster.store.interface import SharedStore
@@ -317,6 +318,14 @@ class ClusterMember:
     def ask(self, broker_id: int, request: Message, answered: Callable[[Any], None]) -> None:
         """Ask another broker; `answered` gets its answer, or the error that stopped it."""
         self._start(self._ask(broker_id, request, answered))
+
+    def ask_leader(self, topic: str, partition: int, request: Message, answered: Callable[[Any], None]) -> bool:
+        """Ask whoever leads a partition; False, and nothing is asked, when that is this broker or nobody."""
+        state = self._broker.image.partition(topic, partition)
+        if state is None or state.leader in (NO_LEADER, self._broker.id):
+            return False
+        self.ask(state.leader, request, answered)
+        return True
 
     async def _ask(self, broker_id: int, request: Message, answered: Callable[[Any], None]) -> None:
         try:

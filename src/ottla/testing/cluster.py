@@ -16,13 +16,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from random import Random
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from ottla.broker.replication.manager import Moves
 from ottla.broker.replication.partition import Partition
 from ottla.broker.server import Server, World
 from ottla.broker.settings import BrokerSettings
@@ -34,7 +35,7 @@ from ottla.records import RecordStream
 from ottla.storage.files import DiskFiles, Files
 from ottla.testing.broker import TEST_SETTINGS
 from ottla.testing.files import MemoryFiles
-from ottla.values import random_uuid, uuid_to_text
+from ottla.values import TopicPartition, random_uuid, uuid_to_text
 
 T = TypeVar("T")
 
@@ -71,13 +72,17 @@ class KafkaCluster:
         settings: Mapping[str, object] | None = None,
         *,
         directory: Path | str | None = None,
+        racks: Sequence[str] = (),
         seed: int | None = None,
     ) -> None:
-        """`directory` keeps the data there, one folder for each broker; None keeps it in memory."""
+        """`directory` keeps the data there, one folder for each broker; None keeps it in memory. `racks` gives each
+        broker its broker.rack."""
         self._random = Random(seed)
         self._shared = SharedMemory(uuid_to_text(random_uuid(self._random.randbytes)), first_features())
+        rack_of = {number: {"broker.rack": rack} for number, rack in enumerate(racks)}
         self._places = {
-            number: self._place(number, min(brokers, 3), settings or {}, directory) for number in range(brokers)
+            number: self._place(number, min(brokers, 3), {**(settings or {}), **rack_of.get(number, {})}, directory)
+            for number in range(brokers)
         }
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -216,6 +221,16 @@ class KafkaCluster:
         assert place.member is not None, "a broker that runs has a session"
         member = place.member
         self._wait(self._crash(server, member))
+
+    def stop_following(self, broker_id: int, topic: str, partition: int) -> None:
+        """Let a broker fetch no more of a partition, until the controller's next order about it."""
+
+        def stop() -> None:
+            replication = self.server(broker_id).broker.replication
+            assert replication is not None, "a member of a cluster has one"
+            replication.take(Moves([], [], [], [TopicPartition(topic, partition)]))
+
+        self.call(stop)
 
     async def _start(self, broker_id: int) -> None:
         place = self._places[broker_id]

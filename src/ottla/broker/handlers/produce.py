@@ -201,7 +201,7 @@ def _unverified(
         name = topic_name(broker, topic) or ""
         for index, records in partitions:
             partition = broker.replicas.get((name, index))
-            if partition is None or records is None or len(records) < HEADER_BYTES:
+            if partition is None or not partition.is_leader or records is None or len(records) < HEADER_BYTES:
                 continue
             batch = BatchInfo(records)
             if not batch.is_transactional:

@@ -89,7 +89,9 @@ class FetchPlan:
         if self.session is None:
             return True
         before = self.session.told.get(key)
-        news = self.is_full or size_bytes > 0 or now.had_error or before != now
+        # Where to read instead is always told: a reader that was not sent there before may be now.
+        is_sent_away = now.preferred_read_replica >= 0
+        news = self.is_full or size_bytes > 0 or now.had_error or is_sent_away or before != now
         if news and key in self.session.wanted:
             self.session.told[key] = now
             if size_bytes > 0:

@@ -32,6 +32,8 @@ BATCHED_VERSION: Final = 5  # of AddPartitionsToTxn between brokers
 Method = Callable[[TransactionShard, int, Any, RequestContext, int], list[Any]]
 # Write one marker: (markers, partition, told what became of it).
 WriteMarker = Callable[[WriteMarkers, TopicPartition, Callable[[BrokerError | None], None]], None]
+# Ask the coordinator in another broker: (its partition, request, told the answer or an error); False: it is not there.
+AskElsewhere = Callable[[int, Message, Callable[[Any], None]], bool]
 
 
 class TransactionCoordinator:
@@ -39,6 +41,7 @@ class TransactionCoordinator:
         self.runtime: Runtime[TransactionShard]  # set by the broker, which makes both
         self._partition_count = partition_count
         self._write_marker = write_marker
+        self.ask_elsewhere: AskElsewhere = lambda *_: False  # set when this broker becomes a member of a cluster
         self.turns = Turns()  # of produce requests that ask before they append, by transactional id
 
     def partition_of(self, transactional_id: str) -> int:
@@ -101,14 +104,26 @@ class TransactionCoordinator:
             principal=context.principal,
             listener=context.listener,
         )
+
+        def answered(given: AddPartitionsToTxnResponse | Exception) -> None:
+            refused.give(_all_refused(wanted, given) if isinstance(given, Exception) else _refused(given))
+
         try:
             request = AddPartitionsToTxnRequest(transactions=[transaction])
+            if self.ask_elsewhere(self.partition_of(transactional_id), request, answered):
+                return refused
             asked = self.ask(transactional_id, TransactionShard.add_partitions_to_txn, request, batched)
         except BrokerError as error:
-            refused.give(dict.fromkeys(wanted, error))
+            refused.give(_all_refused(wanted, error))
             return refused
-        asked.when_given(lambda answer: refused.give(_refused(answer)))
+        asked.when_given(answered)
         return refused
+
+
+def _all_refused(wanted: Iterable[TopicPartition], error: Exception) -> dict[TopicPartition, BrokerError]:
+    """An error that is no broker's answer means that the coordinator could not be asked."""
+    told = error if isinstance(error, BrokerError) else CoordinatorNotAvailable(str(error))
+    return dict.fromkeys(wanted, told)
 
 
 def _refused(answer: AddPartitionsToTxnResponse) -> dict[TopicPartition, BrokerError]:
