@@ -13,7 +13,7 @@ from ottla.client.consumer.async_consumer import AsyncConsumer
 from ottla.client.consumer.consumer import Consumer
 from ottla.client.consumer.record_errors import CorruptRecord
 from ottla.client.consumer.subscription import LogTruncated
-from ottla.errors import GroupAuthorizationFailed, OffsetOutOfRange, TopicAuthorizationFailed
+from ottla.errors import GroupAuthorizationFailed, OffsetOutOfRange, TopicAuthorizationFailed, UnsupportedVersion
 from ottla.testing import FakeBroker
 from ottla.values import TopicPartition
 
@@ -304,6 +304,15 @@ def test_what_may_not_be_read_is_raised(fake):
 def test_a_group_that_may_not_be_joined_is_raised(fake, protocol):
     fake.fail("FindCoordinator", "GROUP_AUTHORIZATION_FAILED", times=None)
     with Consumer(TOPIC, **in_group(fake, protocol)) as consumer, pytest.raises(GroupAuthorizationFailed):
+        read(consumer, 1)
+
+
+def test_a_broker_without_the_new_protocol_is_told_with_the_way_out(fake):
+    fake.fail("ConsumerGroupHeartbeat", "UNSUPPORTED_VERSION", times=None)
+    with (
+        Consumer(TOPIC, **in_group(fake, "consumer")) as consumer,
+        pytest.raises(UnsupportedVersion, match=r"group\.protocol=classic"),
+    ):
         read(consumer, 1)
 
 

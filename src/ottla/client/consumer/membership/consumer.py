@@ -52,7 +52,15 @@ from ottla.client.consumer.membership.heartbeats import (
 )
 from ottla.client.consumer.membership.member_life import MemberLife
 from ottla.client.group_metadata import GroupMetadata
-from ottla.errors import NONE, IllegalMove, OttlaError, UnreleasedInstanceId, broker_error
+from ottla.errors import (
+    NONE,
+    IllegalMove,
+    OttlaError,
+    UnreleasedInstanceId,
+    UnsupportedVersion,
+    Unwritable,
+    broker_error,
+)
 from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -281,7 +289,7 @@ class ConsumerMembership(MemberLife):
             if self._is_beating:
                 self._back_off(now_ms)
                 if not self._is_our_own_ghost(error, now_ms):
-                    self._react(error)
+                    self._react(_explained(error))
 
     def _is_our_own_ghost(self, error: OttlaError, now_ms: float) -> bool:
         """A static member whose answer to joining was lost is in the group without knowing its epoch, and is told that
@@ -370,3 +378,12 @@ class ConsumerMembership(MemberLife):
         if target not in MOVES[self.state]:
             raise IllegalMove(f"member of {self._settings.group_id!r}: from {self.state.value} to {target.value}")
         self.state = target
+
+
+def _explained(error: OttlaError) -> OttlaError:
+    """An older coordinator refuses this protocol, or a part of it, in words that do not name it."""
+    if isinstance(error, UnsupportedVersion) and not error.detail:
+        return UnsupportedVersion("the coordinator does not offer group.protocol=consumer; set group.protocol=classic")
+    if isinstance(error, Unwritable):
+        return UnsupportedVersion(f"the coordinator is too old for what this consumer asks: {error.detail}")
+    return error
