@@ -48,6 +48,16 @@ examples:
 """
 
 
+class HelpText(argparse.RawDescriptionHelpFormatter):
+    """Texts as they are written, and a column that is wide enough for the longest noun or verb."""
+
+    def add_argument(self, action: argparse.Action) -> None:
+        super().add_argument(action)
+        if isinstance(action, argparse._SubParsersAction):
+            longest = max(map(len, action.choices), default=0) + self._current_indent
+            self._action_max_length = max(self._action_max_length, longest + self._indent_increment)
+
+
 class Parser(argparse.ArgumentParser):
     """argparse with Kafka's exit code and the nearest word; `-2h` is a value like `-2`, not an option."""
 
@@ -125,7 +135,7 @@ def make_parser(words: Sequence[str]) -> Parser:
         prog="ottla",
         description="Apache Kafka for Python people.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpText,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     parser.set_defaults(parser=parser)
@@ -141,7 +151,7 @@ def make_parser(words: Sequence[str]) -> Parser:
 def _fill(parser: Parser, noun: str) -> None:
     """The noun's own words: its verbs, or its options when it needs no verb (`ottla produce clicks`)."""
     commands = import_module(f"ottla.cli.commands.{noun}")
-    parser.epilog, parser.formatter_class = getattr(commands, "EXAMPLES", None), argparse.RawDescriptionHelpFormatter
+    parser.epilog, parser.formatter_class = getattr(commands, "EXAMPLES", None), HelpText
     if hasattr(commands, "add_options"):
         commands.add_options(parser)
     else:

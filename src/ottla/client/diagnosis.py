@@ -89,7 +89,11 @@ def judge_defaults(default_replicas: int | None, min_in_sync: int | None, broker
         what = f"min.insync.replicas={min_in_sync} is above default.replication.factor={default_replicas}"
         return Finding(step, "warning", what, "acks=all cannot succeed for new topics; lower one or raise the other")
     copies = f"{default_replicas} {'copy' if default_replicas == 1 else 'copies'}"
-    return Finding(step, "ok", f"{broker_count} brokers; new topics have {copies} of each partition")
+    return Finding(
+        step,
+        "ok",
+        f"{broker_count} {'broker' if broker_count == 1 else 'brokers'}; new topics have {copies} of each partition",
+    )
 
 
 # --- a topic ---

@@ -183,10 +183,10 @@ async def _introduce(config: Mapping[str, object], address: Address, timeout: fl
             Finding(login, "failed", _sentence(error), error.remedy),
         ]
     except OttlaError as error:
-        remedy = error.remedy
+        remedy = "Somebody listens but does not answer as Kafka does: is this the broker's client port?"
         if not settings.security_protocol.endswith("SSL") and await _speaks_tls(address, timeout):
             remedy = "It speaks TLS: set security.protocol=SSL (or SASL_SSL)"
-        return [Finding(versions, "failed", _sentence(error), remedy or "Is this a Kafka broker, and its client port?")]
+        return [Finding(versions, "failed", _sentence(error), remedy)]
     finally:
         await network.close()
     return [
@@ -219,7 +219,8 @@ async def _look_around(
         yield _failed("metadata", error)
         return
     brokers = named(f"{node.id} at {node.address}" for node in cluster.nodes)
-    yield Finding("metadata", "ok", f"cluster {cluster.cluster_id}, {len(cluster.nodes)} brokers: {brokers}")
+    count = "1 broker" if len(cluster.nodes) == 1 else f"{len(cluster.nodes)} brokers"
+    yield Finding("metadata", "ok", f"cluster {cluster.cluster_id}, {count}: {brokers}")
     for node in cluster.nodes:
         found = await _connect(f"broker {node.id} at {node.address}", node.address, timeout)
         remedy = (

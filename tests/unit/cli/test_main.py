@@ -144,3 +144,10 @@ sys.exit(main(["broker", "settings"]))
 """
     ended = run_python(code)
     assert (ended.returncode, ended.stderr) == (FAILED, "ottla: cannot go on: No space left on device\n")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["topic", "--help"]])
+def test_a_long_noun_or_verb_has_its_text_on_the_same_line(words, capsys):
+    assert exit_code_of(words) == OK
+    listed = capsys.readouterr().out.partition("examples:")[0]
+    assert not [line for line in listed.splitlines() if line.strip() in (*NOUNS, "add-partitions")]

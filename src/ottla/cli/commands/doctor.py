@@ -61,6 +61,7 @@ def summary(findings: Iterable[Finding]) -> str:
     found = list(findings)
     failed = [finding for finding in found if finding.result == "failed"]
     warnings = sum(finding.result == "warning" for finding in found)
+    count = "1 warning" if warnings == 1 else f"{warnings} warnings"
     if failed:
-        return f"{len(failed)} failed, {warnings} warnings; begin with: {failed[0].step}"
-    return f"all is well, {warnings} warnings" if warnings else "all is well"
+        return f"{len(failed)} failed, {count}; begin with: {failed[0].step}"
+    return f"all is well, {count}" if warnings else "all is well"
