@@ -13,6 +13,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
+from ottla.records._numbers cimport get16, get32, get64, take, wrapped_sum
+
 from ottla.client.consumer.record_errors import corrupt_at, undeserializable
 from ottla.client.consumer.records import Span
 from ottla.errors import CorruptMessage
@@ -46,59 +48,6 @@ cdef tuple TIMESTAMP_TYPES = (TimestampType.CREATE_TIME, TimestampType.LOG_APPEN
 cdef Py_ssize_t DEFAULT_LIMIT_BYTES = DECOMPRESSED_LIMIT_BYTES
 
 ottla_crc32c_prepare()
-
-
-# ---- numbers ----
-
-cdef inline uint16_t get16(const uint8_t* at) noexcept nogil:
-    return <uint16_t> (at[0] << 8 | at[1])
-
-
-cdef inline uint32_t get32(const uint8_t* at) noexcept nogil:
-    return <uint32_t> at[0] << 24 | <uint32_t> at[1] << 16 | <uint32_t> at[2] << 8 | at[3]
-
-
-cdef inline uint64_t get64(const uint8_t* at) noexcept nogil:
-    return <uint64_t> get32(at) << 32 | get32(at + 4)
-
-
-cdef inline int64_t wrapped_sum(int64_t first, int64_t second) noexcept nogil:
-    # Unsigned, because overflow of signed numbers is not defined in C.
-    return <int64_t> (<uint64_t> first + <uint64_t> second)
-
-
-cdef const uint8_t* take_long(const uint8_t* at, const uint8_t* end, int bits, int64_t* value) noexcept nogil:
-    """The varint at `at`, or NULL when it runs over the end or over its bits."""
-    cdef uint64_t raw = 0
-    cdef uint8_t byte
-    cdef int shift = 0
-    while shift < bits:
-        if at >= end:
-            return NULL
-        byte = at[0]
-        at += 1
-        raw |= <uint64_t> (byte & 0x7F) << shift
-        if byte < 0x80:
-            # The last byte of a full-length varint may only carry the bits that are left.
-            if bits - shift < 7 and byte >> (bits - shift):
-                return NULL
-            value[0] = <int64_t> (raw >> 1) ^ -<int64_t> (raw & 1)
-            return at
-        shift += 7
-    return NULL
-
-
-cdef inline const uint8_t* take(const uint8_t* at, const uint8_t* end, int bits, int64_t* value) noexcept nogil:
-    # Nearly all varints are one or two bytes long.
-    cdef uint32_t raw
-    if at < end and at[0] < 0x80:
-        value[0] = <int64_t> (at[0] >> 1) ^ -<int64_t> (at[0] & 1)
-        return at + 1
-    if end - at >= 2 and at[1] < 0x80:
-        raw = <uint32_t> (at[0] & 0x7F) | <uint32_t> at[1] << 7
-        value[0] = <int64_t> (raw >> 1) ^ -<int64_t> (raw & 1)
-        return at + 2
-    return take_long(at, end, bits, value)
 
 
 # ---- one record in C ----

@@ -22,6 +22,8 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from ottla.records._numbers cimport put16, put32, put64, put_varint, varint_size, zigzag
+
 from ottla.client.producer.values import RecordMetadata
 from ottla.client.producer.waiting import again, await_done, call_waiters, wait_until_done
 from ottla.records.builder import check_timestamp, owned_bytes
@@ -70,44 +72,6 @@ ottla_crc32c_prepare()
 
 
 # ---- numbers ----
-
-cdef inline void put16(uint8_t* at, uint16_t value) noexcept nogil:
-    at[0] = <uint8_t> (value >> 8)
-    at[1] = <uint8_t> value
-
-
-cdef inline void put32(uint8_t* at, uint32_t value) noexcept nogil:
-    at[0] = <uint8_t> (value >> 24)
-    at[1] = <uint8_t> (value >> 16)
-    at[2] = <uint8_t> (value >> 8)
-    at[3] = <uint8_t> value
-
-
-cdef inline void put64(uint8_t* at, uint64_t value) noexcept nogil:
-    put32(at, <uint32_t> (value >> 32))
-    put32(at + 4, <uint32_t> value)
-
-
-cdef inline uint64_t zigzag(int64_t value) noexcept nogil:
-    return (<uint64_t> value << 1) ^ <uint64_t> (value >> 63)
-
-
-cdef inline int varint_size(uint64_t raw) noexcept nogil:
-    cdef int size = 1
-    while raw >= 128:
-        raw >>= 7
-        size += 1
-    return size
-
-
-cdef inline uint8_t* put_varint(uint8_t* at, uint64_t raw) noexcept nogil:
-    while raw >= 128:
-        at[0] = <uint8_t> (raw | 128)
-        at += 1
-        raw >>= 7
-    at[0] = <uint8_t> raw
-    return at + 1
-
 
 cdef int32_t murmur2_of(const uint8_t* data, Py_ssize_t length) noexcept nogil:
     cdef uint32_t register = <uint32_t> 0x9747B28C ^ <uint32_t> length
