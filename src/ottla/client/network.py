@@ -222,8 +222,11 @@ class NetworkClient:
 
     # --- asking ---
 
-    async def ready(self, node: Node | int, *, timeout_ms: float | None = None) -> ApiVersionTable:
-        """Wait until a node can be sent to, trying again after failures that may pass; raises the last failure."""
+    async def ready(
+        self, node: Node | int, *, timeout_ms: float | None = None, is_patient: bool = True
+    ) -> ApiVersionTable:
+        """Wait until a node can be sent to, trying again after failures that may pass; raises the last failure.
+        Who could turn to another node is not patient: the first failure is raised."""
         connection = self._connections.of(self._resolved(node))
         deadline_ms = self._deadline_ms(timeout_ms)
         while True:
@@ -232,7 +235,7 @@ class NetworkClient:
                 assert connection.peer.versions is not None, "READY comes after negotiation"
                 return connection.peer.versions
             except OttlaError as error:
-                is_over = self.clock.monotonic_ms() >= deadline_ms or self._has_moved(connection.node)
+                is_over = not is_patient or self.clock.monotonic_ms() >= deadline_ms or self._has_moved(connection.node)
                 if error.invalid_configuration or is_over or not await connection.change(deadline_ms):
                     raise self._connections.explained(connection, error) from error
                 self._refuse_when_closed()

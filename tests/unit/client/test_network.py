@@ -237,6 +237,18 @@ def test_ready_waits_until_the_node_is_back() -> None:
     run(scenario)
 
 
+def test_who_could_ask_another_node_is_told_at_once_that_this_one_is_gone() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client()
+        await client.refresh_metadata()
+        cluster.brokers[2].shut()
+        with pytest.raises(NotConnected):
+            await client.ready(2, timeout_ms=10_000, is_patient=False)
+        await client.close()
+
+    run(scenario)
+
+
 def test_a_broker_that_says_slow_down_is_left_alone_for_that_time() -> None:
     async def scenario(cluster: FakeCluster) -> None:
         client = cluster.client()

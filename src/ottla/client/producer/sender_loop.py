@@ -274,7 +274,7 @@ class SenderLoop:
         if planned.to == "any" or planned.coordinator_key is None:
             return await self._network.ask_any(planned.request, at_most=planned.at_most)
         node = await self._network.coordinator(planned.to, planned.coordinator_key)
-        versions = await self._network.ready(node)
+        versions = await self._network.ready(node, is_patient=False)  # another broker may be coordinator by now
         if planned.to == "transaction":
             manager.coordinator_ready(versions.choose(api_of(InitProducerIdRequest)))
             manager.set_features(self._network.features.get("transaction.version", 0))
