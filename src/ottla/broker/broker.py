@@ -290,7 +290,7 @@ class Broker:
         if self.member is None:
             yield from self._follow(image, changed)
         else:
-            self._renew_settings(changed)
+            self._renew_settings(_topics_of(before, image, [each for each in changes if isinstance(each, AlterConfig)]))
         for _, transaction_shard in self.transactions.runtime.shards():
             transaction_shard.transaction_version = image.feature("transaction.version")
         self._tell_groups(deleted, changed)

@@ -135,6 +135,7 @@ class _Attempt:
         self._read_committed = request.isolation_level == READ_COMMITTED
         self._replica_id, self._replica_epoch = _replica(request, context) if broker.replication else (-1, -1)
         self._is_first_look = True
+        self._named = self._named_now() if self._replica_id >= 0 else None
         # fetch.max.bytes is for clients; how much a follower takes at a time is its own setting.
         limit_bytes = request.max_bytes if _is_follower(request, context) else broker.settings.fetch_max_bytes
         self._max_bytes = min(request.max_bytes, limit_bytes)
@@ -165,7 +166,11 @@ class _Attempt:
         left_bytes = self._max_bytes
         size_bytes = 0
         is_urgent = False
+        now_ms = self._broker.clock.monotonic_ms()
         for key, wanted in self._plan.wanted:
+            if self._named is not None and (key[0], key[2]) not in self._named and self._is_idle(key, wanted, now_ms):
+                yield
+                continue
             limit_bytes = min(wanted.max_bytes, max(left_bytes, 0))
             data = self._read_one(key, wanted, limit_bytes, is_first=size_bytes == 0)
             taken = len(data.records) if data.records is not None else 0
@@ -215,6 +220,31 @@ class _Attempt:
                 for one in found.aborted or ()
             ]
         return _data(key, partition, records=found.slice, aborted_transactions=aborted)
+
+    def _named_now(self) -> set[tuple[bytes, int]] | None:
+        """What a follower names in this request, beside what its session knows; None when all must be looked at."""
+        if self._plan.session is None or self._plan.is_full:
+            return None
+        return {(topic.topic_id, each.partition) for topic in self._request.topics for each in topic.partitions}
+
+    def _is_idle(self, key: FetchKey, wanted: Wanted, now_ms: float) -> bool:
+        """Whether a follower has all there is and was told all there is to tell. Most partitions are like that at most
+        times, and a follower asks for all of them at every fetch."""
+        partition = self._broker.replicas.get((key.topic, key.partition))
+        if partition is None or partition.in_sync is None or partition.leader_epoch != wanted.current_leader_epoch:
+            return False
+        log, progress = partition.log, partition.in_sync.followers.get(self._replica_id)
+        if progress is None or not progress.log_end_offset == wanted.fetch_offset == log.log_end_offset:
+            return False
+        assert self._plan.session is not None, "only sessions know what was told"
+        told = self._plan.session.told.get(key)
+        if told is None or told.had_error or partition.offline is not None:
+            return False
+        if told.high_watermark != log.high_watermark or told.log_start_offset != log.log_start_offset:
+            return False
+        if self._is_first_look:
+            progress.caught_up_ms = progress.fetched_ms = now_ms
+        return self._replica_id in partition.in_sync.isr
 
     def _check(self, partition: Partition, wanted: Wanted) -> None:
         """Raise unless who asks may be served from here."""

@@ -115,6 +115,8 @@ class Followed:
     phase: Phase
     rests_until_ms: float = 0.0
     lag: int | None = None  # how many records the leader had more, when it was last heard; None before that
+    position: Position | None = None  # as it was asked from last
+    was_cut: bool = False  # since then; a cut may change the last epoch and leave the end where it was
 
     def move(self, phase: Phase) -> None:
         if phase not in MOVES[self.phase]:
@@ -144,6 +146,7 @@ class Follower:
         self._session = FollowerSession(settings)
         self._asked: dict[TopicPartition, tuple[int, int]] = {}  # leader epoch, offset
         self._asked_for = LATEST
+        self._names: dict[bytes, str] = {}  # of topics that were followed here
 
     def __len__(self) -> int:
         return len(self._followed)
@@ -165,6 +168,7 @@ class Follower:
         known = self._followed.get(replica.name)
         if known is not None and known.leader_epoch == leader_epoch and known.phase is not Phase.FAILED:
             return
+        self._names[replica.topic_id] = replica.name.topic
         self._followed[replica.name] = Followed(replica, leader_epoch, self._first_phase(replica))
 
     def _first_phase(self, replica: Replica) -> Phase:
@@ -211,9 +215,14 @@ class Follower:
         self._asked = {each.replica.name: (each.leader_epoch, each.replica.log_end_offset) for each in chosen}
 
     def _position(self, each: Followed) -> Position:
-        replica = each.replica
+        replica, known = each.replica, each.position
+        end, start = replica.log_end_offset, replica.log_start_offset
+        if known is not None and known.offset == end and known.log_start_offset == start and not each.was_cut:
+            return known
         epoch = replica.latest_epoch if self._settings.truncates_on_fetch else NO_EPOCH
-        return Position(replica.topic_id, each.leader_epoch, replica.log_end_offset, epoch, replica.log_start_offset)
+        each.was_cut = False
+        each.position = Position(replica.topic_id, each.leader_epoch, end, epoch, start)
+        return each.position
 
     def _ask_epochs(self, chosen: list[Followed]) -> OffsetForLeaderEpochRequest:
         topics: dict[str, OffsetForLeaderTopic] = {}
@@ -287,9 +296,8 @@ class Follower:
     def _fetched(
         self, response: FetchResponse, taken: Taken, now_ms: float
     ) -> Iterator[tuple[TopicPartition, Callable[[Followed], None]]]:
-        names = {each.replica.topic_id: name.topic for name, each in self._followed.items()}
         for topic in response.responses:
-            topic_name = names.get(topic.topic_id) if topic.topic_id != ZERO_UUID else topic.topic
+            topic_name = self._names.get(topic.topic_id) if topic.topic_id != ZERO_UUID else topic.topic
             if topic_name is None:
                 continue  # not followed any more
             for data in topic.partitions:
@@ -332,6 +340,7 @@ class Follower:
                 replica.high_watermark,
             )
         replica.truncate_to(cut.offset)
+        each.was_cut = True
         return cut.is_complete
 
     def _epoch_ends(

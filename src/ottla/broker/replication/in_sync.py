@@ -106,18 +106,19 @@ class InSync:
             if each != broker_id
         }
         self._joining: frozenset[int] = frozenset()
+        self._counted: list[Progress] = []
         self.bound = UNKNOWN
         self._count()
 
-    @property
-    def counted(self) -> frozenset[int]:
-        """Everybody who must have a record before it is committed."""
-        proposed = self.proposal.isr if self.proposal is not None else frozenset[int]()
-        return self.isr | proposed | self._joining
-
     def _count(self) -> None:
-        ends = [each.log_end_offset for broker_id, each in self.followers.items() if broker_id in self.counted]
-        self.bound = min(ends, default=NO_BOUND)
+        """See anew who must have a record before it is committed."""
+        proposed = self.proposal.isr if self.proposal is not None else frozenset[int]()
+        counted = self.isr | proposed | self._joining
+        self._counted = [each for broker_id, each in self.followers.items() if broker_id in counted]
+        self._measure()
+
+    def _measure(self) -> None:
+        self.bound = min([each.log_end_offset for each in self._counted], default=NO_BOUND)
 
     # -- what followers say ------------------------------------------------------------------------------------------
 
@@ -134,7 +135,7 @@ class InSync:
         """A follower fetched from `offset`, which is where its log ends. KeyError when it is no replica."""
         progress = self.followers[broker_id]
         progress.fetched(offset, log_start_offset, broker_epoch, leader_end_offset, now_ms)
-        self._count()
+        self._measure()
 
     def look(
         self, leader_end_offset: int, now_ms: float, *, lag_limit_ms: int, may_join: Callable[[int, int], bool]
