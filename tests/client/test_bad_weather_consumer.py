@@ -7,7 +7,7 @@ import logging
 import time
 
 import pytest
-from tests.client.weather import NONSENSE, Storm
+from tests.client.weather import NONSENSE, SEEDS, Storm
 
 from ottla.client.consumer.async_consumer import AsyncConsumer
 from ottla.client.consumer.consumer import Consumer
@@ -82,7 +82,7 @@ def read(consumer: Consumer, count: int, limit_s: float = 20, every=lambda: None
 # -- storms ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_every_record_comes_once_and_in_order_through_a_storm(fake, seed):
     storm = Storm(fake, seed, api="Fetch")
     fill(fake, 2_000)

@@ -6,7 +6,7 @@ import asyncio
 import time
 
 import pytest
-from tests.client.weather import NONSENSE, Book, Storm
+from tests.client.weather import NONSENSE, SEEDS, Book, Storm
 
 from ottla.client.producer.async_producer import AsyncProducer
 from ottla.client.producer.producer import Producer
@@ -62,7 +62,7 @@ def send_through(fake: FakeBroker, storm: Storm, count: int, every: int, **more:
 # -- storms ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_all_is_delivered_once_and_in_order_through_a_storm(fake, seed):
     book = send_through(fake, Storm(fake, seed), 10_000, 250, batch_size=2_000)
     assert book.failed() == {}

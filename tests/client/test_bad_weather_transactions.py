@@ -6,7 +6,7 @@ import random
 import time
 
 import pytest
-from tests.client.weather import MOMENTS, NONSENSE
+from tests.client.weather import MOMENTS, NONSENSE, SEEDS
 
 from ottla.client.consumer.consumer import Consumer
 from ottla.client.producer.producer import Producer
@@ -87,7 +87,7 @@ class Trouble:
             self.fake.cluster.coordinator_id = self.random.randint(1, 2)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_only_what_was_committed_is_read_through_a_storm(fake, seed):
     """A commit whose fate is unknown would make the test unsure, so nothing here lasts longer than the client waits."""
     trouble = Trouble(fake, seed)
