@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 DEFAULT_SERVERS: Final = "localhost:9092"
 SERVERS_VARIABLE: Final = "OTTLA_BOOTSTRAP_SERVERS"
 BOOTSTRAP: Final = "bootstrap.servers"
+TOLD_LIMIT: Final = 5
 
 Verbs: TypeAlias = "argparse._SubParsersAction[Any]"
 
@@ -105,9 +106,20 @@ def sentences() -> Iterator[None]:
     try:
         yield
     except OttlaError as error:
-        raise Failure(str(error)) from None
+        raise Failure(_told(error)) from None
     except TimeoutError as error:
         raise Failure(f"{error}. Is the cluster reachable? Try: ottla doctor") from None
+
+
+def _told(error: Exception) -> str:
+    """The sentence; of several things that failed the sentence of each."""
+    from ottla.client.admin.plans import PartlyFailed
+
+    if not isinstance(error, PartlyFailed):
+        return str(error)
+    told = "; ".join(str(each) for each in list(error.failed.values())[:TOLD_LIMIT])
+    more = f"; and {len(error.failed) - TOLD_LIMIT} more" if len(error.failed) > TOLD_LIMIT else ""
+    return f"{len(error.failed)} of {len(error.failed) + len(error.succeeded)} failed: {told}{more}"
 
 
 @contextmanager

@@ -43,7 +43,14 @@ from ottla.client.network import NetworkClient
 from ottla.client.security import security_of
 from ottla.client.settings import ClientSettings
 from ottla.clock import SystemClock
-from ottla.errors import AuthenticationFailed, OttlaError, TlsHandshakeFailed, UnknownTopicOrPartition
+from ottla.errors import (
+    AuthenticationFailed,
+    NotConnected,
+    OttlaError,
+    RequestTimedOut,
+    TlsHandshakeFailed,
+    UnknownTopicOrPartition,
+)
 from ottla.net.transport import Link, TcpTransport
 from ottla.values import Address, TopicPartition
 
@@ -239,7 +246,11 @@ async def _look_around(
 
 
 async def _look_at_settings(admin: AsyncAdmin, cluster: ClusterDescription) -> AsyncIterator[Finding]:
-    numbers = await _broker_numbers(admin, cluster)
+    try:
+        numbers = await _broker_numbers(admin, cluster)
+    except (NotConnected, RequestTimedOut, TimeoutError) as error:
+        yield _failed(f"ask broker {cluster.nodes[0].id}", error)
+        return
     for name, setting in INTERNAL_TOPICS.items():
         try:
             described = (await admin.describe_topics([name]))[name]
@@ -254,11 +265,16 @@ async def _look_at_settings(admin: AsyncAdmin, cluster: ClusterDescription) -> A
 
 
 async def _broker_numbers(admin: AsyncAdmin, cluster: ClusterDescription) -> dict[str, int]:
-    """Settings of one broker that are numbers; nothing when this user may not see them."""
+    """Settings of one broker that are numbers; nothing when this user may not see them. Raises when it is out of reach:
+    a port that is open is not yet a broker that answers."""
     names = [*INTERNAL_TOPICS.values(), "default.replication.factor", "min.insync.replicas"]
     resource = ConfigResource(ConfigResourceType.BROKER, str(cluster.nodes[0].id))
-    found = await _or_none(admin.describe_configs([resource], names=names))
-    entries = {} if found is None else found[resource]
+    try:
+        entries = (await admin.describe_configs([resource], names=names))[resource]
+    except (NotConnected, RequestTimedOut):
+        raise
+    except OttlaError:
+        return {}
     return {name: int(each.value) for name, each in entries.items() if each.value is not None and each.value.isdigit()}
 
 

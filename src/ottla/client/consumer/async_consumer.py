@@ -32,6 +32,7 @@ from ottla.client.consumer.face import (
     TABLE_ROWS,
     ConsumerFace,
     Offsets,
+    given,
     seconds,
 )
 from ottla.client.consumer.membership.decisions import Change, Revoke
@@ -253,13 +254,13 @@ class AsyncConsumer(ConsumerFace):
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """The first offset that there is, of these or of all that are assigned; looked up when it is needed."""
         await self.start()
-        self._core.reset(partitions, EARLIEST)
+        self._core.reset(given(partitions), EARLIEST)
         self._forget_left(self._partitions_or_all(partitions))
 
     async def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Behind the last record, of these or of all that are assigned; looked up when it is needed."""
         await self.start()
-        self._core.reset(partitions, LATEST)
+        self._core.reset(given(partitions), LATEST)
         self._forget_left(self._partitions_or_all(partitions))
 
     async def seek_to_time(self, times_ms: Mapping[TopicPartition, int], *, timeout: float | None = None) -> None:

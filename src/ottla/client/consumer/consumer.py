@@ -34,6 +34,7 @@ from ottla.client.consumer.face import (
     TABLE_ROWS,
     ConsumerFace,
     Offsets,
+    given,
     seconds,
 )
 from ottla.client.consumer.listeners import Listener
@@ -268,13 +269,13 @@ class Consumer(ConsumerFace):
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """The first offset that there is, of these or of all that are assigned; looked up when it is needed."""
         self._check_usable()
-        self._core.reset(partitions, EARLIEST)
+        self._core.reset(given(partitions), EARLIEST)
         self._forget_left(self._partitions_or_all(partitions))
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Behind the last record, of these or of all that are assigned; looked up when it is needed."""
         self._check_usable()
-        self._core.reset(partitions, LATEST)
+        self._core.reset(given(partitions), LATEST)
         self._forget_left(self._partitions_or_all(partitions))
 
     def seek_to_time(self, times_ms: Mapping[TopicPartition, int], *, timeout: float | None = None) -> None:

@@ -128,11 +128,11 @@ class ConsumerFace:
     def pause(self, *partitions: TopicPartition) -> None:
         """Polls give nothing of these until resume(). They stay assigned, and their buffered records are kept."""
         self._check_usable()
-        self._core.pause(partitions)
+        self._core.pause(given(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
         self._check_usable()
-        self._core.resume(partitions)
+        self._core.resume(given(partitions))
 
     def _forget_left(self, partitions: Collection[TopicPartition]) -> None:
         if self._left_at < len(self._left):
@@ -211,10 +211,11 @@ class ConsumerFace:
         return self._interceptors.on_consume(records) if self._interceptors else records
 
     def _partitions_or_all(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        return list(partitions) or list(self.assignment())
+        return given(partitions) or list(self.assignment())
 
     def _held_position(self, partition: TopicPartition) -> int | None:
         """The first record that an iterator still holds of a partition."""
+        given((partition,))
         for record in self._left[self._left_at :]:
             if (record.topic, record.partition) == tuple(partition):
                 return record.offset
@@ -237,3 +238,12 @@ def seconds(timeout: float | None, timeout_ms: float | None, default: float) -> 
     if timeout_ms is not None:
         return timeout_ms / 1000
     return default if timeout is None else timeout
+
+
+def given(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """The partitions of a call; a list among them, or a topic's name, is told how to write it."""
+    found = list(partitions)
+    for each in found:
+        if not isinstance(each, tuple):
+            raise TypeError(f"give each partition as TopicPartition(topic, partition), a list as *list; not {each!r}")
+    return found

@@ -114,6 +114,8 @@ class Intake:
         timestamp_ms: int,
     ) -> Many | None:
         """The list as bytes, checked; None when each record must be shown to somebody of the user's."""
+        if isinstance(values, str | bytes):  # one record for each letter is never meant
+            raise TypeError("send_many() takes a list of values, not one value: write [value]")
         if self._wants_each:
             return None
         items = values if type(values) is list else list(values)

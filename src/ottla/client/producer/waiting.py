@@ -36,7 +36,7 @@ def wait_until_done(delivery: Awaited, index: int, timeout: float | None) -> Non
     if delivery.add_waiter(index, gate.release) and not gate.acquire(
         timeout=-1 if timeout is None else max(0, timeout)
     ):
-        raise TimeoutError(f"the record was not delivered within {timeout} s; it may still be")
+        raise TimeoutError(f"the record was not delivered within {timeout:.3g} s; it may still be")
 
 
 def await_done(delivery: Awaited, index: int) -> Generator[Any, None, None]:
