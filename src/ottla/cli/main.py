@@ -31,6 +31,7 @@ NOUNS: Final = {
     "txn": "transactions: who holds one open, and how to end it",
     "doctor": "why does it not work? walks a connection step by step",
     "cluster": "who is in the cluster and how it is doing",
+    "lab": "a whole cluster on this machine, to learn and to try things",
     "zookeeper": "a ZooKeeper for development: one node, or three",
     "perf": "how fast it is here: produce, consume, latency",
     "log": "look into the files of a log, without a broker",

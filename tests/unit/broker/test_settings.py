@@ -386,7 +386,6 @@ def test_only_what_was_set_is_warned_of():
         {"listeners": "SASL_SSL://127.0.0.1:9092", "security.inter.broker.protocol": "SASL_SSL"},
         {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
         {"super.users": "User:admin"},
-        {"zookeeper.connect": "localhost:2181"},
     ],
 )
 def test_what_would_only_seem_to_protect_is_refused(values):

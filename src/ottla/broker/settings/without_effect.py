@@ -37,20 +37,13 @@ MEANINGLESS: Final = (_names(KRaftSettings) - {"controller.listener.names"}) | {
     *("ssl.trustmanager.algorithm", "ssl.secure.random.implementation", "log.dir.failure.timeout.ms"),
 }
 
-_REPLICATION: Final = {
-    *("replica.lag.time.max.ms", "replica.fetch.min.bytes", "replica.fetch.max.bytes", "replica.fetch.wait.max.ms"),
-    *("replica.fetch.response.max.bytes", "replica.fetch.backoff.ms", "replica.socket.timeout.ms"),
-    *("replica.socket.receive.buffer.bytes", "replica.selector.class", "num.replica.fetchers"),
-    *("num.replica.alter.log.dirs.threads", "leader.replication.throttled.rate"),
-    *("follower.replication.throttled.rate", "replica.alter.log.dirs.io.max.bytes.per.second"),
-    *("auto.leader.rebalance.enable", "leader.imbalance.check.interval.seconds"),
-    *("leader.imbalance.per.broker.percentage", "unclean.leader.election.enable", "control.plane.listener.name"),
-    *("controller.socket.timeout.ms", "request.timeout.ms", "socket.connection.setup.timeout.ms"),
-    *("socket.connection.setup.timeout.max.ms", "inter.broker.protocol.version", "security.inter.broker.protocol"),
-    *("broker.id.generation.enable", "reserved.broker.max.id", "controlled.shutdown.enable"),
-    *("controlled.shutdown.max.retries", "controlled.shutdown.retry.backoff.ms", "cordoned.log.dirs"),
+_CLUSTER: Final = {
+    *("control.plane.listener.name", "cordoned.log.dirs", "num.replica.alter.log.dirs.threads"),
+    *("replica.alter.log.dirs.io.max.bytes.per.second", "replica.socket.receive.buffer.bytes"),
+    *("socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms", "broker.id.generation.enable"),
+    *("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable", "zookeeper.ssl.keystore.type"),
+    *("zookeeper.ssl.truststore.type", "zookeeper.ssl.truststore.password"),
 }
-_ZOOKEEPER: Final = {each.name for each in BrokerSettings.declared() if each.name.startswith("zookeeper.")}
 _QUOTAS: Final = {each.name for each in BrokerSettings.declared() if ".quota." in f".{each.name}"}
 _SECURITY: Final = (_names(AccessSettings) | _names(TlsSettings)) - MEANINGLESS
 _OTHERS: Final = {
@@ -63,9 +56,7 @@ _OTHERS: Final = {
     *("log.initial.task.delay.ms", "offsets.commit.timeout.ms", "offsets.load.buffer.size"),
     *("offsets.topic.compression.codec", "queued.max.requests", "transaction.state.log.load.buffer.size"),
 }
-NOT_YET: Final = frozenset(
-    (_REPLICATION | _ZOOKEEPER | _QUOTAS | _SECURITY | _names(SharingSettings) | _OTHERS) - MEANINGLESS
-)
+NOT_YET: Final = frozenset((_CLUSTER | _QUOTAS | _SECURITY | _names(SharingSettings) | _OTHERS) - MEANINGLESS)
 
 
 def warnings(settings: BrokerSettings) -> list[str]:
@@ -102,5 +93,3 @@ def refuse_false_safety(settings: BrokerSettings) -> None:
     for name in ("authorizer.class.name", "super.users", "delegation.token.secret.key", "client.quota.callback.class"):
         if settings.as_dict()[name]:
             raise InvalidSetting(f"{name} is set, but Ottla does not check rights yet; remove it to start without")
-    if settings.zookeeper_connect:
-        raise InvalidSetting("zookeeper.connect is set, but Ottla cannot join a cluster yet; remove it to start alone")

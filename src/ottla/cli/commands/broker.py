@@ -42,7 +42,7 @@ SWITCH_INTERVAL_S: Final = 0.000_05
 START_HELP: Final = """\
 Start a broker and serve until SIGTERM or Ctrl-C.
 
-Settings have Kafka's names. Strongest first: --set, --listen and --data, the environment (KAFKA_NUM_PARTITIONS=3),
+Settings have Kafka's names. Strongest first: --set, the other options, the environment (KAFKA_NUM_PARTITIONS=3),
 the file given with --config.
 """
 START_EXAMPLES: Final = """\
@@ -50,6 +50,7 @@ examples:
   ottla broker start
   ottla broker start --config server.properties
   ottla broker start --data /var/lib/ottla --listen 127.0.0.1:9092
+  ottla broker start --zookeeper 127.0.0.1:2181 --listen 127.0.0.1:9093 --data broker-2
   ottla broker start --set num.partitions=3 --set log.retention.hours=24
   ottla broker start --listen 0.0.0.0:9092 --insecure --set advertised.listeners=PLAINTEXT://my-host:9092
 """
@@ -96,6 +97,11 @@ def add_verbs(verbs: Verbs) -> None:
     start.add_argument("--data", metavar="DIR", help="where logs are kept (log.dirs)")
     start.add_argument(
         "--listen", metavar="HOST:PORT", help="where clients connect (listeners); port 0 is any free one"
+    )
+    start.add_argument(
+        "--zookeeper",
+        metavar="HOST:PORT",
+        help="be a member of the cluster that is kept there (zookeeper.connect); several with commas, /chroot behind",
     )
     start.add_argument(
         "--insecure",
@@ -325,6 +331,8 @@ def _from_options(options: argparse.Namespace) -> dict[str, str]:
         given["log.dirs"] = options.data
     if options.listen is not None:
         given["listeners"] = _listener(options.listen)
+    if options.zookeeper is not None:
+        given["zookeeper.connect"] = options.zookeeper
     if options.insecure:
         given["ottla.allow.insecure.listeners"] = "true"
     return given

@@ -196,7 +196,10 @@ class ZooKeeperServer:
         options = [*_QUICK, *([] if self._durable else ["-Dzookeeper.forceSync=no"]), *self._java_options]
         command = [find_java(), *options, "-cp", path, MAIN, str(node.directory / "zoo.cfg")]
         with (node.directory / "server.log").open("ab") as log:
-            node.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            # A group of its own: Ctrl-C is for who started it, who may have to stop others first.
+            node.process = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
+            )
 
     def signal_node(self, node: Node, number: signal.Signals) -> None:
         """SIGKILL, SIGSTOP, SIGCONT: what a test does to a node."""
