@@ -69,6 +69,25 @@ def test_a_topic_is_made_described_changed_and_deleted(ottla, clicks):
     assert clicks not in lines(ottla("topic", "list"))
 
 
+def test_failures_of_several_things_name_each(ottla, clicks):
+    code, _, err = ottla("topic", "describe", "no-1", clicks, "no-2")
+    assert code == FAILED
+    assert err.startswith("ottla: 2 of 3 failed: ")
+    assert "no-1" in err
+    assert "no-2" in err
+
+
+def test_a_short_timeout_is_for_requests_too(ottla, clicks):
+    ottla("produce", clicks, stdin=b"a\n")
+    assert lines(ottla("consume", clicks, "-e", "--timeout", 5)) == ["a"]
+
+
+@pytest.mark.parametrize("verb", [["describe"], ["alter", "--set", "log.cleaner.threads=2"]])
+def test_a_broker_is_named_by_its_number(ottla, verb):
+    code, _, err = ottla("config", verb[0], "broker", "localhost", *verb[1:])
+    assert (code, err) == (FAILED, "ottla: 'localhost' is no broker's id: write a number, or `all` for every broker\n")
+
+
 def test_failures_are_one_sentence_and_exit_code_1(ottla, clicks):
     code, _, err = ottla("topic", "create", clicks)
     assert (code, err.count("\n")) == (FAILED, 1)
@@ -162,6 +181,13 @@ def test_the_oldest_records_are_trimmed(ottla, clicks):
     ottla("produce", clicks, "-p", 0, stdin=b"a\nb\nc\n")
     assert ottla("topic", "trim", clicks, "--before", 2, "--partition", 0, "--yes")[0] == OK
     assert lines(ottla("consume", clicks, "-e")) == ["c"]
+
+
+def test_partitions_that_are_shorter_are_trimmed_to_their_end(ottla, clicks):
+    ottla("produce", clicks, "-p", 0, stdin=b"a\nb\nc\n")
+    code, out, err = ottla("topic", "trim", clicks, "--before", 2, "--yes")
+    assert (code, err) == (OK, "")
+    assert out.splitlines() == [f"{clicks}-0 begins at 2", f"{clicks}-1 begins at 0", f"{clicks}-2 begins at 0"]
 
 
 # --- speed and transactions ------------------------------------------------------------------------------------------
