@@ -104,7 +104,7 @@ def _replica(request: FetchRequest, context: RequestContext) -> tuple[int, int]:
 def _wanted(broker: Broker, request: FetchRequest, context: RequestContext) -> Iterator[tuple[FetchKey, Wanted]]:
     uses_ids = context.api_version >= TOPIC_IDS_SINCE
     for topic in request.topics:
-        name = (broker.image.topic_name(topic.topic_id) or "") if uses_ids else topic.topic
+        name = _name(broker, topic.topic_id) if uses_ids else topic.topic
         for partition in topic.partitions:
             position = Wanted(
                 fetch_offset=partition.fetch_offset,
@@ -119,9 +119,20 @@ def _wanted(broker: Broker, request: FetchRequest, context: RequestContext) -> I
 def _forgotten(broker: Broker, request: FetchRequest, uses_ids: bool) -> list[FetchKey]:
     found = []
     for topic in request.forgotten_topics_data:
-        name = (broker.image.topic_name(topic.topic_id) or "") if uses_ids else topic.topic
+        name = _name(broker, topic.topic_id) if uses_ids else topic.topic
         found += [FetchKey(topic.topic_id, name, partition) for partition in topic.partitions]
+    if uses_ids:
+        # A session may know them from before we knew the topic, when they had no name.
+        found += [each._replace(topic="") for each in found if each.topic]
+        for named in request.topics:
+            if _name(broker, named.topic_id):
+                found += [FetchKey(named.topic_id, "", each.partition) for each in named.partitions]
     return found
+
+
+def _name(broker: Broker, topic_id: bytes) -> str:
+    """The name of a topic; a follower may ask for one that only the controller's orders have told us of yet."""
+    return broker.image.topic_name(topic_id) or broker.replicas.topic_name(topic_id) or ""
 
 
 class _Attempt:

@@ -84,6 +84,7 @@ class ReplicaManager:
         self._logs = logs
         self._settings_of = settings_of
         self._partitions: dict[TopicPartition, Partition] = {}
+        self._names: dict[bytes, dict[TopicPartition, None]] = {}  # by topic id
         self.controller_epoch = 0  # of the newest controller that gave us an order
         self.broker_epoch: Callable[[], int] = lambda: NO_EPOCH  # of our registration
         self.monotonic_ms: Callable[[], float] = lambda: 0.0  # by which followers are late
@@ -95,6 +96,11 @@ class ReplicaManager:
 
     def __len__(self) -> int:
         return len(self._partitions)
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """The name of a topic that this broker has partitions of."""
+        names = self._names.get(topic_id)
+        return next(iter(names)).topic if names else None
 
     @property
     def directories(self) -> Sequence[Directory]:
@@ -272,10 +278,16 @@ class ReplicaManager:
             found.assign_topic_id(topic_id)
         found.settings = settings
         partition = self._partitions[name] = Partition(name, topic_id, found, broker_id=self._broker_id)
+        self._names.setdefault(topic_id, {})[name] = None
         return partition
 
     def _remove(self, name: TopicPartition, now_ms: int, moves: Moves) -> None:
-        self._partitions.pop(name).retire()
+        partition = self._partitions.pop(name)
+        partition.retire()
+        names = self._names.get(partition.topic_id, {})
+        names.pop(name, None)
+        if not names:
+            self._names.pop(partition.topic_id, None)
         moves.removed.append(name)
         try:
             self._logs.delete(name, now_ms)
