@@ -2,10 +2,19 @@
 
 import pytest
 
+from ottla.broker.handlers import fetch as handler
 from ottla.broker.replication.replica_selector import RACK_AWARE
-from ottla.errors import FencedLeaderEpoch, NotLeaderOrFollower, OffsetNotAvailable, UnknownLeaderEpoch
+from ottla.cluster.features import first_features
+from ottla.cluster.store.memory import MemoryStore
+from ottla.errors import (
+    FencedLeaderEpoch,
+    NotLeaderOrFollower,
+    OffsetNotAvailable,
+    UnknownLeaderEpoch,
+    UnknownTopicId,
+)
 from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -186,3 +195,49 @@ def test_where_it_is_durable_a_follower_says_that_it_has_a_record_when_its_disk_
     world.elect()
     world.settle()
     assert world.values(0) == ["a"]
+
+
+def of_session(session_id, epoch, *, forgets=False):
+    asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    topics = [FetchTopic(topic_id=TOPIC_ID, partitions=[asked])]
+    return FetchRequest(
+        max_wait_ms=0,
+        min_bytes=1,
+        session_id=session_id,
+        session_epoch=epoch,
+        topics=topics if epoch == 0 else [],
+        forgotten_topics_data=[ForgottenTopic(topic_id=TOPIC_ID, partitions=[0])] if forgets else [],
+    )
+
+
+def test_a_follower_is_served_before_the_view_has_the_topic(world, fetch):
+    broker = world.nodes[0].broker
+    broker.image = MemoryStore("5L6g3nShT-eMCtK--X86sw", first_features()).load()
+    world.produce(0, "a", acks=1)
+    assert fetch(world, 0, replica_id=1).records
+
+
+def test_a_partition_that_a_session_knew_before_its_topic_is_forgotten_by_its_id(world, ask):
+    broker, known = world.nodes[0].broker, world.nodes[0].broker.image
+    broker.image = MemoryStore("5L6g3nShT-eMCtK--X86sw", first_features()).load()
+    broker.replicas.topic_name = lambda topic_id: None
+    first = ask(world, 0, of_session(0, 0), 17)
+    assert first.responses[0].partitions[0].error_code == UnknownTopicId.code
+    broker.image = known
+    second = ask(world, 0, of_session(first.session_id, 1, forgets=True), 17)
+    assert (second.error_code, second.responses) == (0, [])
+
+
+def test_a_follower_that_has_all_is_not_looked_at_closely_and_stays_in_sync(make_world, monkeypatch):
+    world = make_world(replica_lag_time_max_ms=2_000)
+    world.produce(0, "a")
+    world.settle()
+    looks = []
+    monkeypatch.setattr(handler._Attempt, "_read_one", lambda self, key, *rest, **more: looks.append(key))
+    for _ in range(12):
+        world.later(500)
+        world.deliver()
+    assert looks == []
+    monkeypatch.undo()
+    assert set(world.truth.isr) == {0, 1, 2}
+    assert world.nodes[0].partition.in_sync.followers[1].caught_up_ms > world.clock.monotonic_ms() - 1_000
