@@ -4,7 +4,8 @@
 2. `attempt` tries to connect once: ready, or the reason why not. While a node is backing off there is no attempt and
    the last reason is raised at once; so whoever tries again must wait a little in between.
 3. The owner is told of every change of state (`on_change`, with the state before), and can wait for the next one.
-4. An error says which broker, where, and who told us that address.
+4. An error says which broker, where, and who told us that address. When a broker cannot be reached for WARN_AFTER_MS
+   there is one warning: whoever polls sees no error, only nothing.
 
 Belongs to one event loop.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import logging
 import math
 import ssl
 from collections.abc import Awaitable, Callable
@@ -28,6 +30,9 @@ from ottla.net.peer import Peer, State
 from ottla.net.transport import LinkSettings, Transport
 from ottla.values import Node
 
+log = logging.getLogger(__name__)
+
+WARN_AFTER_MS: Final = 5_000
 COORDINATOR_IDS: Final = 2**31 - 1
 """A group's coordinator has a connection of its own, under this number minus its id as in Java: a JoinGroup is answered
 after minutes, and everything behind it on the same connection would wait."""
@@ -83,6 +88,8 @@ class WatchedConnection(NodeConnection):
         self.bytes_out = 0
         self.was_ready = False
         self.was_answered = False
+        self.missed_since_ms: float | None = None
+        self.warned = False
         self._watch_clock = clock
         self._on_change = on_change
         self._prepare = prepare
@@ -102,7 +109,8 @@ class WatchedConnection(NodeConnection):
             self.bytes_in += len(arguments[0])
         super().happened(event, *arguments, **named)
         if self.peer.state is not before:
-            self.was_ready = self.was_ready or self.is_ready
+            if self.is_ready:
+                self.was_ready, self.missed_since_ms, self.warned = True, None, False
             for watcher in self._watchers:
                 if not watcher.done():
                     watcher.set_result(None)
@@ -217,11 +225,23 @@ class Connections:
         if isinstance(error, ClientClosed):
             return error
         if isinstance(error, NotConnected):
-            return NotConnected(f"{self._who(connection)} cannot be reached: {detail}{self._hint(connection, detail)}")
+            text = f"{self._who(connection)} cannot be reached: {detail}{self._hint(connection, detail)}"
+            if not connection.node.is_bootstrap:  # of those the keeper of the metadata warns
+                self._warn_when_it_lasts(connection, text)
+            return NotConnected(text)
         if isinstance(error, ConnectionClosed) and not connection.was_answered and "SASL" not in self._protocol:
             why = f"it may want a login, and security.protocol here is {self._protocol}"
             return ConnectionClosed(f"{broker_name(connection.node)} hung up on the first request; {why}; {detail}")
         return error
+
+    def _warn_when_it_lasts(self, connection: WatchedConnection, text: str) -> None:
+        now_ms = self._options.clock.monotonic_ms()
+        if connection.missed_since_ms is None:
+            connection.missed_since_ms = now_ms
+        lasted_ms = now_ms - connection.missed_since_ms
+        if lasted_ms >= WARN_AFTER_MS and not connection.warned:
+            connection.warned = True
+            log.warning("for %.0f s now, and trying on: %s", lasted_ms / 1000, text)
 
     @property
     def _protocol(self) -> str:

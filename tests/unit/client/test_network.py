@@ -112,6 +112,21 @@ def test_trouble_that_lasts_is_warned_of_once(caplog: pytest.LogCaptureFixture) 
     run(scenario)
 
 
+def test_a_broker_that_cannot_be_reached_for_long_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.advertised[2] = "inside-only"
+        client = cluster.client()
+        await client.refresh_metadata()
+        for _ in range(12):
+            await cluster.asked_in_vain(client.send(2, HEARTBEAT))
+            await cluster.clock.advance(1000)
+        (warning,) = [each for each in caplog.records if each.levelname == "WARNING"]
+        assert "broker 2 at inside-only:9092, advertised by" in warning.getMessage()
+        await client.close()
+
+    run(scenario)
+
+
 def test_an_unreachable_bootstrap_server_is_named_with_the_reason() -> None:
     async def scenario(cluster: FakeCluster) -> None:
         client = cluster.client(bootstrap_servers="nobody:1")
