@@ -35,6 +35,7 @@ class IsrSender:
         self._clock = clock
         self._told = told
         self._task: asyncio.Task[None] | None = None
+        self._is_reached = True
 
     def submit(self, name: TopicPartition, topic_id: bytes, proposal: Proposal) -> bool:
         """False when an earlier proposal for the partition is still on its way."""
@@ -65,9 +66,12 @@ class IsrSender:
         try:
             response = await self._ask_controller(request)
         except OttlaError as error:
-            log.info("the controller could not be told of in-sync sets: %s", error)
+            if self._is_reached:
+                log.warning("the controller cannot be told of in-sync sets, and is asked again: %s", error)
+            self._is_reached = False
             self._requests.failed()
             return False
+        self._is_reached = True
         outcomes = self._requests.answered(response)
         for outcome in outcomes:
             self._told(outcome)

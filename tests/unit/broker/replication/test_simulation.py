@@ -104,10 +104,21 @@ class Run:
             self.world.check()
 
 
-@given(seed=st.integers(0, 2**32), min_insync_replicas=st.sampled_from([1, 2, 2, 3]))
+@given(
+    seed=st.integers(0, 2**32),
+    min_insync_replicas=st.sampled_from([1, 2, 2, 3]),
+    # Before 2.7 a fetch did not tell where logs went apart, and followers asked for it first.
+    protocol_version=st.sampled_from(["3.9-IV0", "3.9-IV0", "2.6-IV0"]),
+)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_nothing_committed_changes_and_nothing_acknowledged_is_lost(make_world, seed, min_insync_replicas):
-    world = make_world(min_insync_replicas=min_insync_replicas, replica_lag_time_max_ms=3_000)
+def test_nothing_committed_changes_and_nothing_acknowledged_is_lost(
+    make_world, seed, min_insync_replicas, protocol_version
+):
+    world = make_world(
+        min_insync_replicas=min_insync_replicas,
+        replica_lag_time_max_ms=3_000,
+        inter_broker_protocol_version=protocol_version,
+    )
     run = Run(world, seed)
     for _ in range(STEPS):
         run.step()
