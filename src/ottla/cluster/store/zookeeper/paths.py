@@ -48,9 +48,13 @@ MADE_AT_START: Final = (
     ISR_CHANGES,
     PRODUCER_IDS,
     LOG_DIR_EVENTS,
+    ACL_CHANGES,
+    ACL_EXTENDED_CHANGES,
+    TOKENS,
+    TOKEN_CHANGES,
     *(f"{CONFIG}/{kind}" for kind in CONFIG_TYPES),
 )
-"""What Kafka makes when it starts and it is not there."""
+"""What Kafka makes when it starts and it is not there, with an authorizer; children of absent nodes have no watch."""
 
 ONLY_FOR_BROKERS: Final = ("/config/users", "/delegation_token")
 """What others may not even read when zookeeper.set.acl is on, because there are credentials in it."""

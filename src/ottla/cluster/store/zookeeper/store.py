@@ -285,17 +285,23 @@ class ZooKeeperStore:
 
     # --- living together ---
 
+    @property
+    def _opened(self) -> Office:
+        """The office, of a store that has a session."""
+        self.load()
+        return self._office
+
     def register(self, broker: Broker) -> Broker:
-        return self._office.register(broker)
+        return self._opened.register(broker)
 
     def leave(self, broker_id: int) -> None:
-        self._office.leave(broker_id)
+        self._opened.leave(broker_id)
 
     def next_broker_id(self, reserved_max_id: int = 1_000) -> int:
-        return self._office.next_broker_id(reserved_max_id)
+        return self._opened.next_broker_id(reserved_max_id)
 
     def stand(self, broker_id: int) -> Controller:
-        controller = self._office.stand(broker_id)
+        controller = self._opened.stand(broker_id)
         self.observe([SetController(*controller)])
         return controller
 
@@ -305,12 +311,12 @@ class ZooKeeperStore:
         self._office.resign(broker_id)
 
     def controller(self) -> Controller | None:
-        return self._office.controller()
+        return self._opened.controller()
 
     def take_over(self) -> ClusterImage:
         """Drop notes, read everything, then look at everything with watches: what happened in between is found by that,
         because a look compares with the image."""
-        check = self._office.check()
+        check = self._opened.check()
         self._watching.drop_notes()
         nodes = with_topic_ids(self._session, read_all(self._session), check, self._random_bytes)
         with self._lock:

@@ -93,7 +93,7 @@ def writes_of(
     """The writes of a commit. `nodes` are the maps of settings, kept values, features and producer ids as known."""
     return [
         *_topic_writes(before, changes, nodes, controller_epoch),
-        *_entity_writes(changes, nodes),
+        *_entity_writes(before, changes, nodes),
         *_single_writes(before, changes, nodes),
     ]
 
@@ -168,12 +168,11 @@ def _assignment(before: Topic | None, after: Topic) -> Iterator[Write]:
 # --- settings, quotas, credentials ------------------------------------------------------------------------------------
 
 
-def _entity_writes(changes: Sequence[Change], nodes: Mapping[str, Znode]) -> Iterator[Write]:
+def _entity_writes(before: ClusterImage, changes: Sequence[Change], nodes: Mapping[str, Znode]) -> Iterator[Write]:
     """Edits of maps; those of new topics without a note, and every new topic gets a map, be it empty."""
-    removed = {change.topic_id for change in changes if isinstance(change, RemoveTopic)}
-    new = [
-        change.topic.name for change in changes if isinstance(change, CreateTopic) and change.topic.id not in removed
-    ]
+    new = [change.topic.name for change in changes if isinstance(change, CreateTopic)]
+    removed = {before.names_by_id.get(change.topic_id) for change in changes if isinstance(change, RemoveTopic)}
+    nodes = {path: node for path, node in nodes.items() if path.removeprefix("/config/topics/") not in removed}
     edits: dict[str, list[EntityChange]] = {f"topics/{name}": [] for name in new}
     for change in changes:
         if isinstance(change, AlterConfig | SetQuota | SetScramCredential):
@@ -207,21 +206,19 @@ def _entity(entity: str, edits: Sequence[EntityChange], nodes: Mapping[str, Znod
 
 
 def _single_writes(before: ClusterImage, changes: Sequence[Change], nodes: Mapping[str, Znode]) -> Iterator[Write]:
-    levels = dict(before.features)
-    for change in changes:
-        match change:
-            case SetFeature(name, level):
-                levels.pop(name, None)
-                levels |= {name: level} if level else {}
-            case AllocateProducerIds(broker_id, _, following):
-                version = nodes[paths.PRODUCER_IDS].version if paths.PRODUCER_IDS in nodes else ANY_VERSION
-                data = znodes.producer_ids_json(broker_id, before.next_producer_id, following - 1)
-                yield SetData(paths.PRODUCER_IDS, data, version)
-            case SetStoredValue(key, text):
-                yield from _kept(key, text, nodes, before)
-    if any(isinstance(change, SetFeature) for change in changes):
+    """One write per node, however often a commit changes it."""
+    after = take_in(before, (change for change in changes if isinstance(change, SetFeature)))
+    blocks = [change for change in changes if isinstance(change, AllocateProducerIds)]
+    if blocks:
+        version = nodes[paths.PRODUCER_IDS].version if paths.PRODUCER_IDS in nodes else ANY_VERSION
+        first = blocks[-2].next_producer_id if len(blocks) > 1 else before.next_producer_id
+        data = znodes.producer_ids_json(blocks[-1].broker_id, first, blocks[-1].next_producer_id - 1)
+        yield SetData(paths.PRODUCER_IDS, data, version)
+    for key, text in {change.key: change.text for change in changes if isinstance(change, SetStoredValue)}.items():
+        yield from _kept(key, text, nodes, before)
+    if after is not before:
         node = nodes.get(paths.FEATURE)
-        data = znodes.features_json(dict(sorted(levels.items())))
+        data = znodes.features_json(dict(after.features))
         yield Create(paths.FEATURE, data) if node is None else SetData(paths.FEATURE, data, node.version)
 
 
@@ -231,8 +228,10 @@ def _kept(key: StoredKey, text: str | None, nodes: Mapping[str, Znode], before: 
         raise InvalidRequest(f"a cluster on ZooKeeper has no place for values of kind {key.kind!r}")
     node, is_there = nodes.get(path), key in before.stored_values
     version = ANY_VERSION if node is None else node.version
+    if text is None and not is_there:
+        return
     if text is None:
-        yield from [Delete(path, version)] if is_there else []
+        yield Delete(path, version)
     elif is_there:
         yield SetData(path, text.encode(), version)
     else:
