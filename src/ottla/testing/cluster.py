@@ -238,7 +238,10 @@ class KafkaCluster:
         world = World(place.files, TcpTransport(), SystemClock(), self._random, workers=workers)
         place.member = self._shared.join()
         server = Server(place.settings, world, shared_store=place.member)
-        await server.start()
+        info = await server.start()
+        # It comes back where it was: clients may know nothing but these addresses.
+        where = ",".join(f"{each.listener}://{each.host}:{each.port}" for each in info.endpoints)
+        place.settings = place.settings.replaced({"listeners": where})
         place.server = server
 
     async def _crash(self, server: Server, member: MemoryMember) -> None:
