@@ -26,19 +26,20 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from ottla.broker.answers import Later
 from ottla.cluster.controller.broker_channel import BrokerChannels, Send
-from ottla.cluster.controller.controller import advanced, allows_elections, decide, topics_of
+from ottla.cluster.controller.controller import advanced, decide, topics_of
 from ottla.cluster.controller.events import (
     Asked,
     BrokerFellBehind,
     ChangeAsked,
     ControllerEvent,
-    ElectionsDue,
     LeaderAndIsrAnswered,
     RebalanceDue,
     ReplicasStopped,
+    SettingsChanged,
     TookOver,
 )
 from ottla.cluster.controller.orders import Order, announcement, orders
+from ottla.cluster.controller.settings_changes import say_who_may_lead
 from ottla.cluster.controller.state import ControllerRules, ControllerState, Decided
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.store.events import (
@@ -235,8 +236,8 @@ class ControllerRole:
                 self._controller = None
                 self._deactivate()
             case ConfigChanged(changes):
-                if self._state is not None and allows_elections(changes):
-                    await self._carry_out(ElectionsDue(), None)
+                if self._state is not None and say_who_may_lead(changes):
+                    await self._carry_out(SettingsChanged(changes), None)
             case _:
                 await self._carry_out(event, later)
 

@@ -14,5 +14,7 @@ knows (state.py) may be lost: it is found out again by asking the brokers.
     broker_changes.py                        brokers come, go, come back; directories fail; a controller takes over
     isr_changes.py                           AlterPartition
     controlled_shutdown.py, topic_deletion.py, reassignment.py, leader_rebalance.py    as they are called
+    settings_changes.py                      settings that say who may lead
+    topics_found.py                          what others wrote past the controller
     admin_changes.py                         what becomes of the changes that administrators' requests ask for
 """

@@ -16,7 +16,6 @@ from typing import Any, Final
 from ottla.cluster.brokers import allocate_producer_ids
 from ottla.cluster.changes import (
     AddPartitions,
-    AlterConfig,
     Change,
     ChangePartition,
     CreateTopic,
@@ -34,15 +33,16 @@ from ottla.cluster.controller.events import (
     BrokerFellBehind,
     ChangeAsked,
     ControllerEvent,
-    ElectionsDue,
     LeaderAndIsrAnswered,
     ProducerIdsAsked,
     ReassignmentsDue,
     RebalanceDue,
     ReplicasStopped,
+    SettingsChanged,
     ShutdownAsked,
     TookOver,
 )
+from ottla.cluster.controller.settings_changes import say_who_may_lead, settings_changed, without_eligible
 from ottla.cluster.controller.state import ControllerState, Decided
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.store.events import (
@@ -58,8 +58,6 @@ from ottla.cluster.store.events import (
 from ottla.errors import NONE, BrokerError
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
 from ottla.values import TopicPartition
-
-UNCLEAN_SETTING: Final = "unclean.leader.election.enable"
 
 
 def decide(state: ControllerState, event: ControllerEvent) -> Decided:
@@ -127,10 +125,6 @@ def _took_over(state: ControllerState, event: TookOver) -> Decided:
     )
 
 
-def _elections_due(state: ControllerState, event: ElectionsDue) -> Decided:
-    return Decided(state, tuple(broker_changes.settle_all(state)))
-
-
 def _log_dir_failed(state: ControllerState, event: LogDirFailed) -> Decided:
     """Which replicas are lost only the brokers know: they say it when they are told what they should have."""
     return Decided(state, retell=frozenset(each for each in event.broker_ids if each in state.image.brokers))
@@ -156,16 +150,8 @@ def _producer_ids(state: ControllerState, event: ProducerIdsAsked) -> Decided:
 def _change_asked(state: ControllerState, event: ChangeAsked) -> Decided:
     plan = event.make_plan(state.image)
     changes = admitted(state.image, plan.changes)
-    then = (ElectionsDue(),) if allows_elections(changes) else ()
-    return Decided(state, changes, (plan,), then=then)
-
-
-def allows_elections(changes: Sequence[Change]) -> bool:
-    """Whether settings changed that say who may lead."""
-    return any(
-        isinstance(change, AlterConfig) and any(name == UNCLEAN_SETTING for name, _ in change.values)
-        for change in changes
-    )
+    then = (SettingsChanged(changes),) if say_who_may_lead(changes) else ()
+    return Decided(state, (*without_eligible(state.image, changes), *changes), (plan,), then=then)
 
 
 _DECIDERS: Final[Mapping[type, Callable[[ControllerState, Any], Decided]]] = {
@@ -182,7 +168,7 @@ _DECIDERS: Final[Mapping[type, Callable[[ControllerState, Any], Decided]]] = {
     ReplicasStopped: deletion.replicas_stopped,
     ReassignmentAsked: reassignment.reassignment_asked,
     ReassignmentsDue: reassignment.reassignments_due,
-    ElectionsDue: _elections_due,
+    SettingsChanged: settings_changed,
     ElectionAsked: leader_rebalance.election_asked,
     RebalanceDue: leader_rebalance.rebalance_due,
     TopicsChanged: found.topics_changed,

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ottla.cluster.changes import Change
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.store.events import (
     BrokersChanged,
@@ -97,8 +98,10 @@ class ReassignmentsDue:
 
 
 @dataclass(frozen=True, slots=True)
-class ElectionsDue:
-    """Settings changed that say who may lead: partitions without a leader may have one now."""
+class SettingsChanged:
+    """Another broker changed settings that say who may lead; they are in the image already."""
+
+    changes: tuple[Change, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,7 @@ ControllerEvent: TypeAlias = (
     | ReplicasStopped
     | BrokerFellBehind
     | ReassignmentsDue
-    | ElectionsDue
+    | SettingsChanged
     | RebalanceDue
     | BrokersChanged
     | TopicsChanged

@@ -119,3 +119,8 @@ def distrusted(partition: Partition, broker_id: int) -> Partition:
             leader=NO_LEADER if partition.leader == broker_id else partition.leader,
         ),
     )
+
+
+def without_eligible(partition: Partition) -> Partition:
+    """With nobody eligible outside the in-sync set."""
+    return led(partition, replace(partition, elr=(), last_known_elr=()))

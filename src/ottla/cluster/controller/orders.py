@@ -5,7 +5,9 @@
 2. UpdateMetadata goes to every broker that is there, for every partition that looks different, and always has all
    brokers with all their listeners. A new broker gets everything. Leader -2 says that a topic is being deleted.
 3. StopReplica goes to a broker whose replica moved away (delete), whose topic is being deleted (delete, leader epoch
-   -2: whatever it knows), that shuts down and follows, or whose disk failed (both: stop, keep).
+   -2: whatever it knows), that shuts down and follows, or whose disk failed (both: stop, keep). A broker that is new,
+   or must be told again, is told of all that it should not have: a replica may have moved away while it was away, or
+   while nobody gave orders.
 4. The order at one broker: who is new hears who is there before what it has to lead; who is not, hears last what
    others should know. Stops come at the end.
 5. Two states that brokers cannot tell apart give no orders.
@@ -14,6 +16,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 from ottla.cluster.controller.control_messages import (
@@ -34,6 +37,8 @@ from ottla.protocol.schema import Message
 from ottla.values import TopicPartition
 
 EPOCH_OF_DELETION: Final = -2
+STRAYS_LIMIT: Final = 50_000
+"""Partitions that a broker is told it should not have. Beyond that it would hear of little else."""
 
 
 class Order(NamedTuple):
@@ -93,7 +98,7 @@ class _Writer:
         yield from leader_and_isr(after, broker, states, whole=whole)
         if not is_new and self._has_news:
             yield from update_metadata(after, broker, self._told_news(), whole=False)
-        yield from stop_replica(after, broker, sorted(_stops(before, after, self._changed, broker, whole=whole)))
+        yield from stop_replica(after, broker, sorted(set(_stops(before, after, self._changed, broker, whole=whole))))
 
     def _told_news(self) -> list[Topics]:
         if self._news is None:
@@ -205,7 +210,18 @@ def _stops(
         was, now = _same_topic(before, after, name), after.image.partition(*name)
         if was is not None and now is not None and broker.id in was.replicas and broker.id not in now.replicas:
             yield Stop(name, now.leader_epoch, delete=True)
+    yield from _strays(after, broker) if whole else ()
     yield from _stops_that_keep(before, after, broker)
+
+
+def _strays(after: ControllerState, broker: Broker) -> Iterator[Stop]:
+    """What the broker should not have, if it has it."""
+    elsewhere = (
+        Stop(name, EPOCH_OF_DELETION if _goes(after, name.topic) else partition.leader_epoch, delete=True)
+        for name, partition in after.image.partitions()
+        if broker.id not in partition.replicas and partition.leader_epoch != NO_STATE
+    )
+    return islice(elsewhere, STRAYS_LIMIT)
 
 
 def _stops_that_keep(before: ControllerState, after: ControllerState, broker: Broker) -> Iterator[Stop]:

@@ -96,7 +96,8 @@ class ClusterMachine(RuleBasedStateMachine):
         stage.crash(broker_id, loses_memory=True)
         for name, topic_id in stage.disks[broker_id].logs.items():
             stage.disks[broker_id].records[name] = max(0, stage.disks[broker_id].records[name] - 1)
-            if len(stage.memory.truth.partition(*name).replicas) == 1:
+            partition = stage.memory.truth.partition(*name)
+            if partition is not None and len(partition.replicas) == 1:
                 self.acknowledged.pop((topic_id, name.partition), None)
         if stage.state is None:
             stage.elect()

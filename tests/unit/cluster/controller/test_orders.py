@@ -72,7 +72,7 @@ def test_metadata_has_all_brokers_with_all_their_listeners(before: Any) -> None:
     new = Broker(7, listeners, epoch=99, rack="r1")
     after = before.with_image(apply_all(before.image, [RegisterBroker(new)]))
     told = orders(before, after)
-    assert kinds(told) == [(broker, "UpdateMetadata") for broker in (1, 2, 3, 7)]
+    assert kinds(told) == [*((broker, "UpdateMetadata") for broker in (1, 2, 3, 7)), (7, "StopReplica")]
     assert all(not each.request.topic_states for each in told[:3])  # type: ignore[attr-defined]
     request: Any = told[3].request
     assert request.type == FULL

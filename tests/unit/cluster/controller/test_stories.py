@@ -10,10 +10,16 @@ import pytest
 
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.group_level import GroupLevelSettings
-from ottla.cluster.changes import ChangePartition, CreateTopic, SetStoredValue
+from ottla.cluster.changes import AlterConfig, ChangePartition, CreateTopic, SetStoredValue
 from ottla.cluster.config_layers import ConfigRules
-from ottla.cluster.controller.events import BrokerFellBehind, ProducerIdsAsked, RebalanceDue, ShutdownAsked
-from ottla.cluster.model import NO_LEADER, Partition, Topic
+from ottla.cluster.controller.events import (
+    BrokerFellBehind,
+    ProducerIdsAsked,
+    RebalanceDue,
+    SettingsChanged,
+    ShutdownAsked,
+)
+from ottla.cluster.model import NO_LEADER, ConfigResource, Partition, ResourceType, Topic
 from ottla.cluster.store.events import (
     REASSIGNMENT_ASKED,
     BrokersChanged,
@@ -187,7 +193,7 @@ def test_news_of_an_older_registration_changes_nothing(orders: Any) -> None:
 def test_a_new_broker_hears_of_everything_before_it_has_to_do_anything(orders: Any) -> None:
     orders.start(4)
     orders.quiet()
-    assert orders.brokers[4].heard == ["UpdateMetadata"]
+    assert orders.brokers[4].heard == ["UpdateMetadata", "StopReplica"]
     assert orders.brokers[4].view[ORDERS].leader == 1
     orders.check_told()
 
@@ -350,6 +356,38 @@ def test_an_eligible_replica_leads_when_all_in_sync_are_away(new_stage: Any) -> 
     stage.quiet()
     stage.alter_isr(ORDERS, [2, 1])
     assert stage.partition(ORDERS).elr == ()
+
+
+def test_nobody_is_eligible_any_more_when_fewer_replicas_may_acknowledge(new_stage: Any) -> None:
+    """2 left a set that was too small to acknowledge anything; now 1 acknowledges alone, and 2 misses it."""
+    stage = new_stage(min_insync=2)
+    stage.start(9)
+    stage.start(1, 2)
+    stage.take_events()
+    stage.create("orders", (1, 2))
+    stage.quiet()
+    stage.alter_isr(ORDERS, [1])
+    assert stage.partition(ORDERS).elr == (2,)
+    stage.min_insync = 1
+    stage.set_config("orders", "min.insync.replicas", "1")
+    assert stage.partition(ORDERS).elr == ()
+    stage.crash(1)
+    stage.quiet()
+    assert stage.partition(ORDERS).leader == -1
+    stage.check_told()
+
+
+def test_settings_that_another_broker_changed_take_trust_away_too(new_stage: Any) -> None:
+    stage = new_stage(min_insync=2)
+    stage.start(1, 2)
+    stage.create("orders", (1, 2))
+    stage.quiet()
+    stage.alter_isr(ORDERS, [1])
+    names = (("min.insync.replicas", "1"), ("unclean.leader.election.enable", "true"))
+    stage.do(SettingsChanged((AlterConfig(ConfigResource(ResourceType.BROKER, ""), names),)))
+    assert stage.partition(ORDERS).elr == ()
+    stage.quiet()
+    stage.check_told()
 
 
 # --- stopping in order -----------------------------------------------------------------------------------------------
@@ -587,6 +625,30 @@ def test_a_new_controller_ends_a_move_that_is_done(orders: Any) -> None:
     orders.elect(3)
     orders.quiet()
     assert orders.partition(ORDERS).replicas == (4, 2)
+    orders.check_told()
+
+
+def test_a_replica_that_moved_away_while_its_broker_was_away_is_deleted_when_it_is_back(orders: Any) -> None:
+    orders.crash(3)
+    orders.quiet()
+    orders.reassign(ORDERS, (1, 2))
+    orders.quiet()
+    assert ORDERS in orders.disks[3].logs
+    orders.start(3)
+    orders.quiet()
+    assert orders.disks[3].logs == {}
+    orders.check_told()
+
+
+def test_a_replica_that_moved_away_is_deleted_though_the_controller_died_before_it_said_so(
+    orders: Any, died: Any
+) -> None:
+    orders.dies_after = 1
+    with pytest.raises(died):
+        orders.reassign(ORDERS, (1, 2))
+    orders.quiet()
+    assert orders.partition(ORDERS).replicas == (1, 2)
+    assert orders.disks[3].logs == {}
     orders.check_told()
 
 
