@@ -26,6 +26,7 @@ from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.long_work import LongLater, Steps, at_once
 from ottla.broker.replication.fetch_sessions import FetchKey, FetchPlan, Told, Wanted
 from ottla.broker.replication.partition import Partition
+from ottla.broker.replication.reader import Reader, replica_of
 from ottla.broker.waiting.fetch import WaitingFetch
 from ottla.errors import BrokerError, OffsetOutOfRange, UnknownServerError, UnknownTopicId, UnknownTopicOrPartition
 from ottla.protocol.messages.fetch import (
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
 READ_COMMITTED = 1
 WIDE_PARTITIONS: Final = 256
 TOPIC_IDS_SINCE = 13
-PREFERRED_REPLICA_SINCE = 11
-REPLICA_STATE_SINCE = 15
 
 # What every partition gave, how many bytes that is, and whether the client must hear of it at once.
 Read: TypeAlias = tuple[list[tuple[FetchKey, PartitionData]], int, bool]
@@ -91,14 +90,7 @@ def _plan(
 
 
 def _is_follower(request: FetchRequest, context: RequestContext) -> bool:
-    return _replica(request, context)[0] >= 0
-
-
-def _replica(request: FetchRequest, context: RequestContext) -> tuple[int, int]:
-    """The follower that asks, and its registration; -1 for what is not known."""
-    if context.api_version < REPLICA_STATE_SINCE:
-        return request.replica_id, -1
-    return request.replica_state.replica_id, request.replica_state.replica_epoch
+    return replica_of(request, context.api_version)[0] >= 0
 
 
 def _wanted(broker: Broker, request: FetchRequest, context: RequestContext) -> Iterator[tuple[FetchKey, Wanted]]:
@@ -144,9 +136,10 @@ class _Attempt:
         self._context = context
         self._plan = plan
         self._read_committed = request.isolation_level == READ_COMMITTED
-        self._replica_id, self._replica_epoch = _replica(request, context) if broker.replication else (-1, -1)
+        self._reader = Reader(broker, request, context.api_version)
         self._is_first_look = True
-        self._named = self._named_now() if self._replica_id >= 0 else None
+        self._now_ms = broker.clock.monotonic_ms()
+        self._named = self._named_now() if self._reader.is_follower else None
         # fetch.max.bytes is for clients; how much a follower takes at a time is its own setting.
         limit_bytes = request.max_bytes if _is_follower(request, context) else broker.settings.fetch_max_bytes
         self._max_bytes = min(request.max_bytes, limit_bytes)
@@ -177,9 +170,8 @@ class _Attempt:
         left_bytes = self._max_bytes
         size_bytes = 0
         is_urgent = False
-        now_ms = self._broker.clock.monotonic_ms()
         for key, wanted in self._plan.wanted:
-            if self._named is not None and (key[0], key[2]) not in self._named and self._is_idle(key, wanted, now_ms):
+            if self._named is not None and (key[0], key[2]) not in self._named and self._is_idle(key, wanted):
                 yield
                 continue
             limit_bytes = min(wanted.max_bytes, max(left_bytes, 0))
@@ -196,17 +188,20 @@ class _Attempt:
     def _read_one(self, key: FetchKey, wanted: Wanted, limit_bytes: int, *, is_first: bool) -> PartitionData:
         try:
             partition = self._partition(key)
-            self._check(partition, wanted)
+            self._reader.check(partition, wanted.current_leader_epoch)
             if wanted.max_bytes < 0:
                 raise UnknownServerError(f"nobody can send {wanted.max_bytes} bytes of {partition.name}")
             diverging = _divergence(partition, wanted)
             if diverging is not None:
                 return _data(key, partition, diverging_epoch=diverging)
-            preferred = self._preferred(partition, wanted)
+            preferred = self._reader.preferred(partition, wanted.fetch_offset)
             if preferred is not None:
                 return _data(key, partition, preferred_read_replica=preferred)
-            if self._replica_id >= 0 and not self._note_follower(partition, wanted):
-                return _data(key, partition)
+            if self._reader.is_follower:
+                if self._is_first_look:
+                    self._reader.note(partition, wanted)
+                if self._reader.is_throttled(partition):
+                    return _data(key, partition)
             if limit_bytes <= 0 and not is_first:
                 return _data(key, partition)
             found = partition.read(
@@ -214,7 +209,7 @@ class _Attempt:
                 limit_bytes,
                 read_committed=self._read_committed,
                 at_least_one_batch=is_first,
-                is_follower=self._replica_id >= 0,
+                is_follower=self._reader.is_follower,
             )
         except BrokerError as error:
             return PartitionData(
@@ -238,55 +233,11 @@ class _Attempt:
             return None
         return {(topic.topic_id, each.partition) for topic in self._request.topics for each in topic.partitions}
 
-    def _is_idle(self, key: FetchKey, wanted: Wanted, now_ms: float) -> bool:
-        """Whether a follower has all there is and was told all there is to tell. Most partitions are like that at most
-        times, and a follower asks for all of them at every fetch."""
-        partition = self._broker.replicas.get((key.topic, key.partition))
-        if partition is None or partition.in_sync is None or partition.leader_epoch != wanted.current_leader_epoch:
-            return False
-        log, progress = partition.log, partition.in_sync.followers.get(self._replica_id)
-        if progress is None or not progress.log_end_offset == wanted.fetch_offset == log.log_end_offset:
-            return False
+    def _is_idle(self, key: FetchKey, wanted: Wanted) -> bool:
         assert self._plan.session is not None, "only sessions know what was told"
-        told = self._plan.session.told.get(key)
-        if told is None or told.had_error or partition.offline is not None:
-            return False
-        if told.high_watermark != log.high_watermark or told.log_start_offset != log.log_start_offset:
-            return False
-        if self._is_first_look:
-            progress.caught_up_ms = progress.fetched_ms = now_ms
-        return self._replica_id in partition.in_sync.isr
-
-    def _check(self, partition: Partition, wanted: Wanted) -> None:
-        """Raise unless who asks may be served from here."""
-        if self._replica_id < 0 and self._context.api_version >= PREFERRED_REPLICA_SINCE:
-            partition.check_replica(wanted.current_leader_epoch)
-            return
-        partition.check_leader(wanted.current_leader_epoch)
-        replication = self._broker.replication
-        if self._replica_id >= 0 and replication is not None:
-            knows_epoch = wanted.current_leader_epoch >= 0
-            replication.check_follower(partition, self._replica_id, knows_epoch=knows_epoch)
-
-    def _preferred(self, partition: Partition, wanted: Wanted) -> int | None:
-        replication = self._broker.replication
-        if self._replica_id >= 0 or replication is None or not self._request.rack_id or not partition.is_leader:
-            return None
-        return replication.preferred_replica(partition, self._request.rack_id, wanted.fetch_offset)
-
-    def _note_follower(self, partition: Partition, wanted: Wanted) -> bool:
-        """A follower has all before the offset it asks for; False when it gets nothing now."""
-        replication, log = self._broker.replication, partition.log
-        assert replication is not None, "there are no followers without it"
-        if self._is_first_look and log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset:
-            replication.follower_fetched(
-                partition,
-                self._replica_id,
-                wanted.fetch_offset,
-                log_start_offset=wanted.log_start_offset,
-                broker_epoch=self._replica_epoch,
-            )
-        return not replication.is_leader_throttled(partition, self._replica_id)
+        partition, told = self._broker.replicas.get((key.topic, key.partition)), self._plan.session.told.get(key)
+        now_ms = self._now_ms if self._is_first_look else None
+        return self._reader.is_idle(partition, wanted, told, now_ms)
 
     def _partition(self, key: FetchKey) -> Partition:
         if self._context.api_version >= TOPIC_IDS_SINCE and not key.topic:
@@ -309,20 +260,11 @@ class _Attempt:
                 topic = FetchableTopicResponse(topic=key.topic, topic_id=key.topic_id, partitions=[])
                 topics[key.topic_id, key.topic] = topic
             topic.partitions.append(data)
-            if self._replica_id < 0:
+            if not self._reader.is_follower:
                 self._broker.topic_metrics.fetched(key.topic, size_bytes)
             elif size_bytes:
-                self._note_given(key, size_bytes)
+                self._reader.gave(self._broker.replicas.get((key.topic, key.partition)), size_bytes)
         return FetchResponse(session_id=self._plan.session_id, responses=list(topics.values()))
-
-    def _note_given(self, key: FetchKey, size_bytes: int) -> None:
-        replication, partition = self._broker.replication, self._broker.replicas.get((key.topic, key.partition))
-        if (
-            replication is not None
-            and partition is not None
-            and replication.is_slow_leader(partition, self._replica_id)
-        ):
-            replication.gave(size_bytes)
 
 
 class _WideAttempt(_Attempt):
