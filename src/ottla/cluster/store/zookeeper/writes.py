@@ -177,6 +177,8 @@ def _entity_writes(before: ClusterImage, changes: Sequence[Change], nodes: Mappi
     for change in changes:
         if isinstance(change, AlterConfig | SetQuota | SetScramCredential):
             edits.setdefault(entity_path(change), []).append(change)
+    for name in removed - set(new):
+        edits.pop(f"topics/{name}", None)
     for entity, ones in edits.items():
         yield from _entity(entity, ones, nodes)
         if entity.removeprefix("topics/") not in new or not entity.startswith("topics/"):
