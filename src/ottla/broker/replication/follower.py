@@ -27,6 +27,7 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from ottla.broker.replication.fetch_plan import FetchSettings, FollowerSession, Position
+from ottla.broker.replication.questions import EARLIEST, LATEST, About, ask_epoch_ends, ask_offsets
 from ottla.broker.replication.truncation import where_to_cut
 from ottla.errors import (
     CorruptMessage,
@@ -36,18 +37,14 @@ from ottla.errors import (
 )
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from ottla.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
-    ListOffsetsTopic,
 )
 from ottla.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
 )
 from ottla.storage.files import Buffer
 from ottla.storage.leader_epochs import EpochEnd
@@ -55,8 +52,6 @@ from ottla.values import ZERO_UUID, TopicPartition
 
 log = logging.getLogger(__name__)
 
-LATEST: Final = -1
-EARLIEST: Final = -2
 NO_EPOCH: Final = -1
 
 
@@ -186,15 +181,11 @@ class Follower:
 
         `is_throttled` is asked about (partition, whether it is in step with its leader)."""
         awake = [each for each in self._followed.values() if each.rests_until_ms <= now_ms]
-        for phase, ask in (
-            (Phase.TRUNCATING, self._ask_epochs),
-            (Phase.SEEKING_END, self._ask_end),
-            (Phase.SEEKING_START, self._ask_start),
-        ):
+        for phase in (Phase.TRUNCATING, Phase.SEEKING_END, Phase.SEEKING_START):
             chosen = [each for each in awake if each.phase is phase]
             if chosen:
                 self._remember(chosen)
-                return ask(chosen)
+                return self._ask(phase, chosen)
         fetching = [
             each
             for each in awake
@@ -211,6 +202,13 @@ class Follower:
         resting = [each.rests_until_ms for each in self._followed.values() if each.phase is not Phase.FAILED]
         return min((at for at in resting if at > now_ms), default=None)
 
+    def _ask(self, phase: Phase, chosen: list[Followed]) -> Question:
+        asked = [About(each.replica.name, each.leader_epoch, each.replica.latest_epoch) for each in chosen]
+        if phase is Phase.TRUNCATING:
+            return ask_epoch_ends(self._settings.broker_id, asked)
+        self._asked_for = LATEST if phase is Phase.SEEKING_END else EARLIEST
+        return ask_offsets(self._settings.broker_id, asked, self._asked_for)
+
     def _remember(self, chosen: list[Followed]) -> None:
         self._asked = {each.replica.name: (each.leader_epoch, each.replica.log_end_offset) for each in chosen}
 
@@ -223,39 +221,6 @@ class Follower:
         each.was_cut = False
         each.position = Position(replica.topic_id, each.leader_epoch, end, epoch, start)
         return each.position
-
-    def _ask_epochs(self, chosen: list[Followed]) -> OffsetForLeaderEpochRequest:
-        topics: dict[str, OffsetForLeaderTopic] = {}
-        for each in chosen:
-            name = each.replica.name
-            topic = topics.setdefault(name.topic, OffsetForLeaderTopic(topic=name.topic, partitions=[]))
-            topic.partitions.append(
-                OffsetForLeaderPartition(
-                    partition=name.partition,
-                    current_leader_epoch=each.leader_epoch,
-                    leader_epoch=each.replica.latest_epoch,
-                )
-            )
-        return OffsetForLeaderEpochRequest(replica_id=self._settings.broker_id, topics=list(topics.values()))
-
-    def _ask_end(self, chosen: list[Followed]) -> ListOffsetsRequest:
-        return self._ask_offsets(chosen, LATEST)
-
-    def _ask_start(self, chosen: list[Followed]) -> ListOffsetsRequest:
-        return self._ask_offsets(chosen, EARLIEST)
-
-    def _ask_offsets(self, chosen: list[Followed], timestamp: int) -> ListOffsetsRequest:
-        topics: dict[str, ListOffsetsTopic] = {}
-        for each in chosen:
-            name = each.replica.name
-            topic = topics.setdefault(name.topic, ListOffsetsTopic(name=name.topic, partitions=[]))
-            topic.partitions.append(
-                ListOffsetsPartition(
-                    partition_index=name.partition, current_leader_epoch=each.leader_epoch, timestamp=timestamp
-                )
-            )
-        self._asked_for = timestamp
-        return ListOffsetsRequest(replica_id=self._settings.broker_id, topics=list(topics.values()))
 
     # -- answers -----------------------------------------------------------------------------------------------------
 
