@@ -109,14 +109,15 @@ def settle(state: ControllerState, name: TopicPartition, partition: Partition) -
 def _distrusted_partitions(
     state: ControllerState, came: Iterable[Broker], so_far: Partitions, *, led_too: bool
 ) -> Partitions:
-    """Without trust in those that lost their memory, among these; `led_too`: also where there is a leader."""
+    """Without trust in those that lost their memory, among these; `led_too`: also in those in sync with a leader."""
     unclean = [each.id for each in came if state.rules.started_uncleanly(each)]
     found = dict(so_far)
     for name, partition in state.image.partitions() if unclean else ():
-        if not led_too and state.is_alive(name, partition.leader):
-            continue
+        is_led = not led_too and state.is_alive(name, partition.leader)
         for broker_id in unclean:
             now = found.get(name, partition)
+            if is_led and broker_id in now.isr:
+                continue
             if (after := leaders.distrusted(now, broker_id)) is not now:
                 found[name] = after
     return found
@@ -150,8 +151,8 @@ def settle_all(state: ControllerState) -> list[Change]:
 def taken_over(state: ControllerState) -> list[Change]:
     """What a controller that takes over has to change.
 
-    A broker that lost its memory may have come before we knew anything. Where nobody leads, it is not trusted; where
-    somebody does, who is in sync was in sync with that one since."""
+    A broker that lost its memory may have come before we knew anything, so it is not trusted; only who is in sync with
+    a leader that is there has become so since."""
     partitions = _distrusted_partitions(state, state.image.brokers.values(), {}, led_too=False)
     return _as_changes(state.image, _settled_partitions(state, partitions))
 

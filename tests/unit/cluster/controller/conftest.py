@@ -37,6 +37,7 @@ from ottla.cluster.topics import delete_topics
 from ottla.errors import (
     FencedLeaderEpoch,
     InconsistentTopicId,
+    IneligibleReplica,
     KafkaStorageError,
     StaleBrokerEpoch,
     StaleControllerEpoch,
@@ -403,10 +404,14 @@ class Stage:
         }
         topic = TopicData(topic_id=leader.disk.logs[name], partitions=[PartitionData(**{**data, **other})])
         request = AlterPartitionRequest(broker_id=leader.id, broker_epoch=leader.epoch, topics=[topic])
+        # Until it is answered a proposal may be true or not, so everybody counts who is in the old set or the new.
+        before, state.isr = state.isr, sorted({*state.isr, *isr})
         response = self.do_again_if_stale(AlterPartitionAsked(request))
         if response.error_code:
             return response
         answer = response.topics[0].partitions[0]
+        if answer.error_code == IneligibleReplica.code:
+            state.isr = before
         if answer.error_code == 0 and answer.leader_epoch == state.leader_epoch:
             state.isr, state.partition_epoch = list(answer.isr), answer.partition_epoch
         return answer
