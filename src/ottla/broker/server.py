@@ -307,7 +307,9 @@ class Server:
         except OSError as error:
             if "ottla.admin.listener" in self.settings.given_names():
                 raise
-            log.warning("no metrics and health: %s:%d cannot be opened: %s", *address, error)
+            log.warning(
+                "no metrics and health: %s:%d cannot be opened: %s; ottla.admin.listener names another", *address, error
+            )
             return
         self._stack.push_async_callback(admin.stop)
 

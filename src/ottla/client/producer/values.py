@@ -96,4 +96,5 @@ class DeliveryTimedOut(OttlaError):
 
 
 class ProducerClosed(OttlaError):
-    """The producer was closed before this record was delivered. Give close() more time, or call flush() before."""
+    """The producer is closed, so this record was not delivered.
+    Send before close(), and call flush() or give close() more time if records were still on their way."""
