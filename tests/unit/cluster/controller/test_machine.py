@@ -303,20 +303,21 @@ def machine(new_stage: Any, died: type[Exception]) -> type[ClusterMachine]:
     return ClusterMachine
 
 
-def _run(machine: type[ClusterMachine], examples: int, steps: int) -> None:
+def _run(machine: type[ClusterMachine], examples: int, steps: int, *, derandomize: bool = False) -> None:
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         machine,
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,
             deadline=None,
+            derandomize=derandomize,
             suppress_health_check=list(HealthCheck),
         ),
     )
 
 
 def test_nothing_is_lost_whatever_happens(machine: type[ClusterMachine]) -> None:
-    _run(machine, examples=60, steps=40)
+    _run(machine, examples=60, steps=40, derandomize=True)
 
 
 @pytest.mark.long
