@@ -352,6 +352,8 @@ class World:
         code = 0
         if asked.leader_epoch != self.truth.leader_epoch or request.broker_id != self.truth.leader:
             code = FencedLeaderEpoch.code
+        elif set(proposed) == set(self.truth.isr) and asked.partition_epoch <= self.truth.partition_epoch:
+            pass  # it is true already: the answer was lost, and we are asked again
         elif asked.partition_epoch != self.truth.partition_epoch:
             code = InvalidUpdateVersion.code
         elif stale or any(each not in self.live for each in proposed):
