@@ -354,10 +354,15 @@ def test_a_poll_can_be_woken_up_and_is_for_one_thread(kafka_broker, topic):
 
 def test_ctrl_c_ends_a_poll_and_the_consumer_stays_usable(kafka_broker, topic):
     with consumer_of(kafka_broker, TopicPartition(topic, 0)) as consumer:
+        # A process that a shell started in the background ignores Ctrl-C, and so would this test.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         interrupt = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
         interrupt.start()
-        with pytest.raises(KeyboardInterrupt):
-            consumer.poll(30)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                consumer.poll(30)
+        finally:
+            signal.signal(signal.SIGINT, before)
         produce(kafka_broker, topic, [b"after"])
         assert [record.value for record in read(consumer, 1)] == [b"after"]
 
