@@ -91,8 +91,9 @@ def event_of(store: ZooKeeperStore, kind: type[Any]) -> Any:
 
 
 def test_a_server_that_restarts_costs_neither_session_nor_commit(tmp_path: Path, open_store: Open) -> None:
-    with ZooKeeperServer(tmp_path, durable=True) as own:
-        store, other = open_store(own.connect), open_store(own.connect)
+    # A session may be as long as 20 ticks: long enough for the restart of a JVM on a machine that is busy.
+    with ZooKeeperServer(tmp_path, durable=True, tick_ms=3_000) as own:
+        store, other = (open_store(own.connect, session_timeout_ms=60_000) for _ in range(2))
         lead(store)
         (node,) = own.nodes
         own.signal_node(node, signal.SIGKILL)
