@@ -83,6 +83,7 @@ class FakeBroker:
         self.id, self.epoch, self.disk = broker.id, broker.epoch, disk
         self.controller_epoch = 0
         self.replicas: dict[TopicPartition, LeaderAndIsrPartitionState] = {}
+        self.proposed: dict[TopicPartition, set[int]] = {}
         self.view: dict[TopicPartition, Any] = {}
         self.view_of_brokers: dict[int, int] = {}
         self.controller_id = -1
@@ -130,6 +131,7 @@ class FakeBroker:
             self.disk.records[name] = 0
         self.disk.logs[name] = topic_id
         self.replicas[name] = state
+        self.proposed.pop(name, None)
         return 0
 
     def _stop(self, request: StopReplicaRequest) -> StopReplicaResponse:
@@ -404,14 +406,15 @@ class Stage:
         }
         topic = TopicData(topic_id=leader.disk.logs[name], partitions=[PartitionData(**{**data, **other})])
         request = AlterPartitionRequest(broker_id=leader.id, broker_epoch=leader.epoch, topics=[topic])
-        # Until it is answered a proposal may be true or not, so everybody counts who is in the old set or the new.
-        before, state.isr = state.isr, sorted({*state.isr, *isr})
+        # Until it is answered a proposal may be true or not: a record must be at everybody who is in the old set or the
+        # new. Whether they are enough is a question to the old one alone.
+        leader.proposed[name] = set(isr)
         response = self.do_again_if_stale(AlterPartitionAsked(request))
         if response.error_code:
             return response
         answer = response.topics[0].partitions[0]
-        if answer.error_code == IneligibleReplica.code:
-            state.isr = before
+        if answer.error_code in (0, IneligibleReplica.code):
+            del leader.proposed[name]
         if answer.error_code == 0 and answer.leader_epoch == state.leader_epoch:
             state.isr, state.partition_epoch = list(answer.isr), answer.partition_epoch
         return answer

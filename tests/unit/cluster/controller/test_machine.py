@@ -210,11 +210,12 @@ class ClusterMachine(RuleBasedStateMachine):
     def produce(self) -> None:
         """Every leader, also one of yesterday, writes a record and acknowledges it if it can."""
         for leader, name, state in self._leaders():
-            followers = [self._follower(each, name, state) for each in state.isr if each != leader.id]
+            in_sync = {*state.isr, *leader.proposed.get(name, ())} - {leader.id}
+            followers = [self._follower(each, name, state) for each in in_sync]
             leader.disk.records[name] += 1
             enough = min(MIN_INSYNC, len(state.replicas))
             if len(state.isr) >= enough and None not in followers:
-                self._catch_up(leader, name, set(state.isr) - {leader.id})
+                self._catch_up(leader, name, in_sync)
                 key = (leader.disk.logs[name], name.partition)
                 self.acknowledged[key] = max(self.acknowledged.get(key, 0), leader.disk.records[name])
 
