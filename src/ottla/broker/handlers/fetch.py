@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 READ_COMMITTED = 1
 WIDE_PARTITIONS: Final = 256
+FOLLOWER_PARTITIONS: Final = 16
 TOPIC_IDS_SINCE = 13
 
 # What every partition gave, how many bytes that is, and whether the client must hear of it at once.
@@ -53,7 +54,8 @@ Read: TypeAlias = tuple[list[tuple[FetchKey, PartitionData]], int, bool]
 
 def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> Message | Later[Message | None]:
     count = sum([len(topic.partitions) for topic in request.topics]) + broker.fetch_sessions.size_of(request.session_id)
-    if count > WIDE_PARTITIONS:
+    # A follower waits at every leader for all it has: what changes anywhere must not cost a look at all of it.
+    if count > (FOLLOWER_PARTITIONS if _is_follower(request, context) else WIDE_PARTITIONS):
         return broker.long_work.do(_wide(broker, request, context), context.connection)
     try:
         plan = _plan(broker, request, context, _wanted(broker, request, context))
