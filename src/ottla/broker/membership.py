@@ -218,6 +218,7 @@ class ClusterMember:
             match event:
                 case ConfigChanged():
                     self._take_kept(event.changes)
+                    self.role.tell(event)
                 case SessionLost():
                     self.epoch = -1
                     self.role.tell(event)

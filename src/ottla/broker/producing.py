@@ -189,5 +189,5 @@ class Appending:
             size_bytes += len(records)
             record_count += last_offset - first_offset + 1
             if waits_from is not None and last_offset >= waits_from:
-                pending.append(Pending(partition, last_offset + 1, partition.leader_epoch, outcome))
+                pending.append(Pending(partition, last_offset + 1, outcome))
         broker.topic_metrics.produced(partition.name.topic, size_bytes, record_count, len(parts))

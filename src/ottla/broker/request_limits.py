@@ -37,9 +37,14 @@ WIDE: Final = frozenset(
         "ListOffsets",
         "Metadata",
         "OffsetForLeaderEpoch",
+        # Orders of a controller, which may be an Apache Kafka broker and tells everything at once.
+        "AlterPartition",
+        "LeaderAndIsr",
+        "StopReplica",
+        "UpdateMetadata",
     }
 )
-IN_STINTS: Final = WIDE | {
+IN_STINTS: Final = WIDE - {"AlterPartition", "LeaderAndIsr", "StopReplica", "UpdateMetadata"} | {
     "AddPartitionsToTxn",
     "ConsumerGroupDescribe",
     "DeleteGroups",
