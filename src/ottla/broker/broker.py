@@ -48,7 +48,7 @@ from ottla.broker.workers import Flusher
 from ottla.clock import Clock
 from ottla.cluster.brokers import ProducerIds, allocate_producer_ids
 from ottla.cluster.changes import AddPartitions, AlterConfig, Change, ChangePartition, CreateTopic, RemoveTopic
-from ottla.cluster.config_layers import ConfigRules, topic_in_effect
+from ottla.cluster.config_layers import ConfigRules, TopicsInEffect
 from ottla.cluster.features import SUPPORTED
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import ALL_BROKERS, ConfigResource, ResourceType
@@ -135,6 +135,7 @@ class Broker:
             check_group=lambda own: check_group_level(own, self.settings),
             loggers=LogLevels(),
         )
+        self.topics_in_effect = TopicsInEffect(self.config_rules)
         self.request_metrics = RequestMetrics(registry)
         self.topic_metrics = TopicMetrics(registry)
         self.changes: ChangeQueue | ClusterMember = ChangeQueue(store, pool, self.adopt)
@@ -368,7 +369,7 @@ class Broker:
         )
 
     def _topic_settings(self, image: ClusterImage, name: str) -> TopicSettings:
-        return topic_in_effect(image, name, self.config_rules)
+        return self.topics_in_effect.of(image, name)
 
     def is_legal_topic_name(self, name: str) -> bool:
         try:

@@ -17,7 +17,6 @@ from ottla.broker.membership import ClusterMember
 from ottla.broker.replication.replication import Replication
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster import model
-from ottla.cluster.config_layers import topic_in_effect
 from ottla.cluster.controller.state import ControllerRules
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.store.interface import SharedStore
@@ -78,7 +77,7 @@ def controller_rules(broker: Broker, listener: str) -> ControllerRules:
     """What the controller must know of the settings that hold now."""
 
     def settings_of(image: ClusterImage, topic: str) -> tuple[bool, int]:
-        found = topic_in_effect(image, topic, broker.config_rules)
+        found = broker.topics_in_effect.of(image, topic)
         return found.unclean_leader_election_enable, found.min_insync_replicas
 
     return ControllerRules(

@@ -34,6 +34,8 @@ from ottla.storage.settings import BROKER_KEYS, TopicSettings
 
 log = logging.getLogger(__name__)
 
+REMEMBERED_LIMIT: Final = 10_000
+
 
 class ConfigSource(IntEnum):
     """Kafka's numbers for where a value comes from."""
@@ -146,6 +148,23 @@ def topic_in_effect(image: ClusterImage, name: str, rules: ConfigRules) -> Topic
         settings = _one_by_one(defaults, {key: value for key, value in values.items() if key in known})
         assert isinstance(settings, TopicSettings)
         return settings
+
+
+class TopicsInEffect:
+    """topic_in_effect, remembered until a setting changes: an order about a thousand partitions asks that often."""
+
+    def __init__(self, rules: ConfigRules) -> None:
+        self._rules = rules
+        self._configs: object = None
+        self._found: dict[str, TopicSettings] = {}
+
+    def of(self, image: ClusterImage, name: str) -> TopicSettings:
+        if image.configs is not self._configs or len(self._found) >= REMEMBERED_LIMIT:
+            self._configs, self._found = image.configs, {}
+        found = self._found.get(name)
+        if found is None:
+            found = self._found[name] = topic_in_effect(image, name, self._rules)
+        return found
 
 
 # --- the layers ------------------------------------------------------------------------------------------------------

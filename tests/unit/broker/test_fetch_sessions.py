@@ -53,6 +53,13 @@ def test_only_news_is_told() -> None:
     assert second.is_news(A, told(6)._replace(had_error=True), 0)
 
 
+def test_where_to_read_instead_is_told_in_every_answer() -> None:
+    found = sessions()
+    elsewhere = told()._replace(preferred_read_replica=2)
+    assert plan(found, 0, 0, (A, 1)).is_news(A, elsewhere, 0)
+    assert plan(found, 1, 1).is_news(A, elsewhere, 0)
+
+
 def test_a_partition_with_records_goes_to_the_end_of_the_line() -> None:
     found = sessions()
     plan(found, 0, 0, (A, 1), (B, 2)).is_news(A, told(), 100)

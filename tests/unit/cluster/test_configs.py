@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.cluster.changes import AlterConfig, Change, CreateTopic, RegisterBroker, SetFeature, apply_all
-from ottla.cluster.config_layers import ConfigRules, ConfigSource, broker_in_effect, topic_in_effect
+from ottla.cluster.config_layers import ConfigRules, ConfigSource, TopicsInEffect, broker_in_effect, topic_in_effect
 from ottla.cluster.configs import alter_configs_plan, incremental_alter_configs_plan
 from ottla.cluster.described import describe_configs, list_config_resources
 from ottla.cluster.image import ClusterImage
@@ -285,6 +285,14 @@ def test_a_topic_inherits_what_the_broker_decides(image: ClusterImage) -> None:
     assert topic_in_effect(image, "t", rules()).retention_ms == 7
     (entry,) = describe(image, TOPIC, "t", "retention.ms").configs
     assert (entry.value, entry.config_source) == ("7", ConfigSource.DYNAMIC_DEFAULT_BROKER)
+
+
+def test_what_a_topic_has_is_remembered_until_a_setting_changes(image: ClusterImage) -> None:
+    remembered = TopicsInEffect(rules())
+    assert remembered.of(image, "t") is remembered.of(image, "t")
+    changed = setting_of(image, BROKER, "", log_retention_ms="7")
+    assert remembered.of(changed, "t").retention_ms == 7
+    assert remembered.of(image, "t").retention_ms == 2 * 3_600_000
 
 
 def test_synonyms_and_documentation_are_told_on_demand_only(image: ClusterImage) -> None:
