@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 import ottla
-from ottla.testing.promises import GroupReading, NumberedLoad, read_numbers
+from ottla.client.admin.topics import PartitionDescription
+from ottla.errors import UnknownTopicOrPartition
+from ottla.testing.promises import GroupReading, NumberedLoad, check_numbers, read_numbers
 from ottla.testing.zookeeper import ZooKeeperServer, missing
 
 if (REASON := missing()) is not None:
@@ -37,9 +40,19 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabCluster]:
         yield lab
 
 
-def leader_of(lab: LabCluster, topic: str, partition: int = 0) -> int:
+def partitions_of(lab: LabCluster, topic: str) -> Sequence[PartitionDescription]:
+    """As soon as the broker that is asked knows the topic: one that was just started hears of it a moment later."""
+    end = time.monotonic() + 30
     with ottla.Admin(bootstrap_servers=lab.bootstrap_servers) as admin:
-        found = admin.describe_topics([topic], timeout=20)[topic].partitions[partition].leader
+        while time.monotonic() < end:
+            with contextlib.suppress(UnknownTopicOrPartition):
+                return admin.describe_topics([topic], timeout=20)[topic].partitions
+            time.sleep(0.05)
+    raise AssertionError(f"nobody knows {topic}")
+
+
+def leader_of(lab: LabCluster, topic: str, partition: int = 0) -> int:
+    found = partitions_of(lab, topic)[partition].leader
     assert found is not None
     return found
 
@@ -53,10 +66,9 @@ def controller_of(lab: LabCluster) -> int:
 
 def wait_for_copies(lab: LabCluster, topic: str) -> None:
     end = time.monotonic() + 30
-    with ottla.Admin(bootstrap_servers=lab.bootstrap_servers) as admin:
-        while not all(len(each.in_sync) == 3 for each in admin.describe_topics([topic], timeout=20)[topic].partitions):
-            assert time.monotonic() < end, "all copies are in sync again"
-            time.sleep(0.1)
+    while not all(len(each.in_sync) == 3 for each in partitions_of(lab, topic)):
+        assert time.monotonic() < end, "all copies are in sync again"
+        time.sleep(0.1)
 
 
 def make_topic(lab: LabCluster, name: str) -> str:
@@ -122,3 +134,31 @@ def test_records_go_on_while_zookeeper_is_away_and_leaders_move_when_it_is_back(
         lab.start_broker(victim)
         wait_for_copies(lab, topic)
     check(lab, load)
+
+
+def test_confluents_client_loses_nothing_either_when_a_leader_is_killed(lab: LabCluster) -> None:
+    confluent_kafka = pytest.importorskip("confluent_kafka")
+    topic = make_topic(lab, "confluent")
+    acknowledged: list[set[int]] = [set() for _ in range(PARTITIONS)]
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": lab.bootstrap_servers, "enable.idempotence": True, "acks": "all", "linger.ms": 5}
+    )
+    victim = leader_of(lab, topic)
+    for number in range(1_000):
+        if number == 300:
+            lab.signal(victim, signal.SIGKILL)
+        for partition in range(PARTITIONS):
+
+            def told(error: object, _: object, *, where: int = partition, what: int = number) -> None:
+                if error is None:
+                    acknowledged[where].add(what)
+
+            producer.produce(topic, b"%d" % number, partition=partition, on_delivery=told)
+        producer.poll(0.001)
+    assert producer.flush(40) == 0
+    lab.start_broker(victim)
+    wait_for_copies(lab, topic)
+    found = read_numbers(lab.bootstrap_servers, topic, PARTITIONS)
+    for partition in range(PARTITIONS):
+        assert len(acknowledged[partition]) == 1_000
+        check_numbers(f"{topic}-{partition}", acknowledged[partition], found[partition])
