@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Executor
@@ -62,6 +63,7 @@ ANYBODYS: Final = (AlterConfig, SetQuota, SetScramCredential, SetStoredValue)
 """What every member may change."""
 KEPT_IN_THE_STORE: Final = (*ANYBODYS, SetFeature)
 REGISTER_AGAIN_MS: Final = 500.0
+VIEW_LIMIT_S: Final = 5.0
 SEEN_STEP_MS: Final = 5.0
 SEEN_STEPS: Final = 400
 CONTROLLER_STEP_MS: Final = 50.0
@@ -107,6 +109,7 @@ class ClusterMember:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._is_leaving = False
+        self._has_view = asyncio.Event()
 
     # --- coming and going ---
 
@@ -119,6 +122,9 @@ class ClusterMember:
         self._store.wake_with(self._wake)
         self.role.start()
         self._take_events()
+        # Ready means that clients are told the truth: wait for the controller's first word, but not for ever.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._has_view.wait(), VIEW_LIMIT_S)
 
     def _wake(self) -> None:
         """Events wait; called by any thread."""
@@ -188,6 +194,7 @@ class ClusterMember:
             return UpdateMetadataResponse(error_code=error.code)
         before = set(self._broker.image.brokers)
         self._see(changes_of(self._broker.image, request))
+        self._has_view.set()
         for gone in before - set(self._broker.image.brokers):
             self.inter_broker.forget(gone)
         self._start(self.inter_broker.sweep())
