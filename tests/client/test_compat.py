@@ -30,3 +30,26 @@ def test_a_program_sees_the_same_when_only_its_import_changes(program, library, 
     theirs = run(source, kafka_broker_fresh, "theirs")
     ours = run(moved, kafka_broker_fresh, "ours")
     assert [line.replace("ours", "theirs") for line in ours] == theirs
+
+
+def test_what_is_not_there_is_refused_and_not_passed_over(kafka_broker, unique_topic, unique_group):
+    from ottla.compat.confluent_kafka.admin import AdminClient
+    from ottla.compat.kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+
+    servers = kafka_broker.bootstrap_servers
+    with AdminClient({"bootstrap.servers": servers}) as admin, pytest.raises(TypeError):
+        admin.describe_configs([], no_such_argument=True)
+    with KafkaAdminClient(bootstrap_servers=servers) as admin, pytest.raises(TypeError):
+        admin.delete_topics([unique_topic], raise_errors=False)
+    consumer = KafkaConsumer(bootstrap_servers=servers, group_id=unique_group)
+    with pytest.raises(NotImplementedError, match="commit by hand"):
+        consumer.close(autocommit=False)
+    with pytest.raises(NotImplementedError, match="seek"):
+        consumer.poll(update_offsets=False)
+    consumer.close()
+    with KafkaProducer(bootstrap_servers=servers) as producer:
+        producer.send(unique_topic, b"x").get(timeout=20)
+        assert producer.bootstrap_connected()
+    unreachable = KafkaProducer(bootstrap_servers="127.0.0.1:1")
+    assert not unreachable.bootstrap_connected()
+    unreachable.close(1)

@@ -352,6 +352,8 @@ class Broker:
             return
         log.error("%s: the disk failed, the partition is offline: %s", partition.name, error)
         partition.offline = error
+        if self.member is not None:
+            self.member.directory_failed()
         self._flushed(partition)
         runtime = self._runtimes.get(partition.name.topic)
         if runtime is not None:

@@ -64,6 +64,7 @@ ANYBODYS: Final = (AlterConfig, SetQuota, SetScramCredential, SetStoredValue)
 KEPT_IN_THE_STORE: Final = (*ANYBODYS, SetFeature)
 REGISTER_AGAIN_MS: Final = 500.0
 VIEW_LIMIT_S: Final = 5.0
+ANNOUNCE_AFTER_MS: Final = 100.0
 SEEN_STEP_MS: Final = 5.0
 SEEN_STEPS: Final = 400
 CONTROLLER_STEP_MS: Final = 50.0
@@ -109,6 +110,7 @@ class ClusterMember:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._is_leaving = False
+        self._is_announcing = False
         self._has_view = asyncio.Event()
 
     # --- coming and going ---
@@ -306,6 +308,21 @@ class ClusterMember:
         except Exception as error:
             log.exception("a change could not be written")
             later.give(UnknownServerError(str(error)))
+
+    def directory_failed(self) -> None:
+        """Have the controller find other leaders for what was in a log directory of ours; told once for many partitions
+        that fail together."""
+        if not self._is_announcing:
+            self._is_announcing = True
+            self._start(self._announce_failed_directory())
+
+    async def _announce_failed_directory(self) -> None:
+        await self._broker.clock.sleep(ANNOUNCE_AFTER_MS)
+        self._is_announcing = False
+        try:
+            await self._in_store(self._store.announce_failed_directory, self._broker.id)
+        except OttlaError as error:
+            log.warning("the controller could not be told of a failed log directory: %s", error)
 
     # --- what it asks the controller for ---
 

@@ -145,3 +145,9 @@ def test_any_requests_can_be_applied_and_leave_the_newest_word(requests):
         name, index, leader, _ = requests[-1][-1]
         found = image.partition(name, index)
         assert leader == LEADER_DURING_DELETE or found.leader == (leader if leader >= 0 else NO_LEADER)
+
+
+def test_a_request_about_very_many_topics_is_read_in_one_pass():
+    """Ten thousand topics, each of which once cost a look at all the others."""
+    many = request(*(topic(state(0), name=f"t{n}", topic_id=n.to_bytes(16, "big")) for n in range(1, 10_001)))
+    assert len(changes_of(ClusterImage("cluster"), many)) == 1 + 2 + 10_000

@@ -1,4 +1,7 @@
-"""ListPartitionReassignments: the moves of partitions that are under way; null topics asks for all. Version 0 only."""
+"""ListPartitionReassignments: the moves of partitions that are under way; null topics asks for all. Version 0 only.
+
+In a cluster only the controller knows them: a member's view has no replicas that come and go.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.cluster.reassignments import list_partition_reassignments
-from ottla.errors import NONE
+from ottla.errors import NONE, NotController
 from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -19,5 +22,11 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, request: ListPartitionReassignmentsRequest, context: RequestContext
 ) -> ListPartitionReassignmentsResponse:
-    topics = list_partition_reassignments(broker.image, request)
+    image = broker.image
+    if broker.controller_role is not None:
+        state = broker.controller_role.state
+        if state is None:
+            return ListPartitionReassignmentsResponse(error_code=NotController.code, topics=[])
+        image = state.image
+    topics = list_partition_reassignments(image, request)
     return ListPartitionReassignmentsResponse(error_code=NONE, topics=topics)

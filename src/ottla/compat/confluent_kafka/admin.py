@@ -239,9 +239,9 @@ class AdminClient:
     def create_partitions(
         self,
         new_partitions: Sequence[NewPartitions],
+        operation_timeout: float = 0,
         request_timeout: float | None = None,
         validate_only: bool = False,
-        **_: Any,
     ) -> dict[str, Future[None]]:
         counts = {each.topic: each.new_total_count for each in new_partitions}
         chosen = {each.topic: each.replica_assignment for each in new_partitions if each.replica_assignment}
@@ -254,7 +254,9 @@ class AdminClient:
         return self._futures(list(counts), call, lambda _: None)
 
     def describe_configs(
-        self, resources: Sequence[ConfigResource], request_timeout: float | None = None, **_: Any
+        self,
+        resources: Sequence[ConfigResource],
+        request_timeout: float | None = None,
     ) -> dict[ConfigResource, Future[dict[str, ConfigEntry]]]:
         def call() -> Any:
             found = self._ours.describe_configs([each.ours for each in resources], timeout=request_timeout)
@@ -267,7 +269,6 @@ class AdminClient:
         resources: Sequence[ConfigResource],
         request_timeout: float | None = None,
         validate_only: bool = False,
-        **_: Any,
     ) -> dict[ConfigResource, Future[None]]:
         def call() -> Any:
             return self._ours.alter_configs(
@@ -283,7 +284,6 @@ class AdminClient:
         resources: Sequence[ConfigResource],
         request_timeout: float | None = None,
         validate_only: bool = False,
-        **_: Any,
     ) -> dict[ConfigResource, Future[None]]:
         changes = {each.ours: [_change(entry) for entry in each.incremental_configs] for each in resources}
 
@@ -292,7 +292,7 @@ class AdminClient:
 
         return self._futures(resources, call, lambda _: None)
 
-    def list_consumer_groups(self, request_timeout: float | None = None, **_: Any) -> Future[ListConsumerGroupsResult]:
+    def list_consumer_groups(self, request_timeout: float | None = None) -> Future[ListConsumerGroupsResult]:
         def call() -> ListConsumerGroupsResult:
             found = self._ours.list_consumer_groups(timeout=request_timeout)
             return ListConsumerGroupsResult([ConsumerGroupListing(each) for each in found], [])
@@ -300,7 +300,9 @@ class AdminClient:
         return self._pool.submit(_translated, call)
 
     def describe_consumer_groups(
-        self, group_ids: Sequence[str], request_timeout: float | None = None, **_: Any
+        self,
+        group_ids: Sequence[str],
+        request_timeout: float | None = None,
     ) -> dict[str, Future[groups.GroupDescription]]:
         def call() -> Any:
             return self._ours.describe_consumer_groups(group_ids, timeout=request_timeout)
@@ -308,7 +310,9 @@ class AdminClient:
         return self._futures(group_ids, call, lambda found: found)
 
     def delete_consumer_groups(
-        self, group_ids: Sequence[str], request_timeout: float | None = None, **_: Any
+        self,
+        group_ids: Sequence[str],
+        request_timeout: float | None = None,
     ) -> dict[str, Future[None]]:
         def call() -> Any:
             return self._ours.delete_consumer_groups(group_ids, timeout=request_timeout)
@@ -316,7 +320,9 @@ class AdminClient:
         return self._futures(group_ids, call, lambda _: None)
 
     def delete_records(
-        self, topic_partition_offsets: Iterable[TopicPartition], request_timeout: float | None = None, **_: Any
+        self,
+        topic_partition_offsets: Iterable[TopicPartition],
+        request_timeout: float | None = None,
     ) -> dict[TopicPartition, Future[Any]]:
         wanted = {each: each.offset for each in topic_partition_offsets}
 
@@ -337,7 +343,7 @@ class AdminClient:
             lambda: self._ours.alter_consumer_group_offsets(group_id, wanted, timeout=request_timeout),
         )
 
-    def describe_cluster(self, request_timeout: float | None = None, **_: Any) -> Future[Any]:
+    def describe_cluster(self, request_timeout: float | None = None) -> Future[Any]:
         return self._pool.submit(_translated, lambda: self._ours.describe_cluster(timeout=request_timeout))
 
     def _futures(

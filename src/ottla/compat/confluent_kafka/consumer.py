@@ -85,7 +85,6 @@ class Consumer:
         on_assign: Callable[..., Any] | None = None,
         on_revoke: Callable[..., Any] | None = None,
         on_lost: Callable[..., Any] | None = None,
-        **_: Any,
     ) -> None:
         """Join the group for these topics; a name that begins with ^ is a regular expression."""
         listener = _Listener(self, on_assign, on_revoke, on_lost)

@@ -26,6 +26,7 @@ DEFAULTS: Final = {
     "batch.size": 1_000_000,
 }
 NO_PARTITION: Final = -1
+REPORTS_LIMIT_S: Final = 5.0
 
 
 class Producer:
@@ -160,12 +161,17 @@ class Producer:
             pass  # told by the callbacks, which is all that confluent-kafka does
         except TimeoutError:
             pass
-        left = 0.0 if deadline is None else max(deadline - monotonic(), 0)
-        while self._waiting and len(self._ours) and left > 0:
-            self.poll(left)
-            left = 0.0 if deadline is None else max(deadline - monotonic(), 0)
+        self._wait_for_reports(deadline)
         self._serve()
         return len(self)
+
+    def _wait_for_reports(self, deadline: float | None) -> None:
+        """What became of every message is known; the last reports may still be on their way from the loop."""
+        limit = monotonic() + REPORTS_LIMIT_S
+        end = limit if deadline is None else min(deadline, limit)
+        with self._changed:
+            while self._waiting and not len(self._ours) and (left := end - monotonic()) > 0:
+                self._changed.wait(left)
 
     def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
         """Not possible here: what was taken is sent or fails by delivery.timeout.ms."""

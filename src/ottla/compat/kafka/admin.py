@@ -78,7 +78,6 @@ class KafkaAdminClient:
         new_topics: Iterable[NewTopic] | Mapping[str, Any],
         timeout_ms: float | None = None,
         validate_only: bool = False,
-        **_: Any,
     ) -> dict[str, Any]:
         wanted = _new_topics(new_topics)
         made = self._ours.create_topics(wanted, validate_only=validate_only, timeout=_seconds(timeout_ms))
@@ -88,7 +87,7 @@ class KafkaAdminClient:
             ]
         }
 
-    def delete_topics(self, topics: Iterable[str], timeout_ms: float | None = None, **_: Any) -> dict[str, Any]:
+    def delete_topics(self, topics: Iterable[str], timeout_ms: float | None = None) -> dict[str, Any]:
         wanted = list(topics)
         self._ours.delete_topics(wanted, timeout=_seconds(timeout_ms))
         return {"responses": [{"name": name, "error_code": 0} for name in wanted]}
@@ -105,7 +104,6 @@ class KafkaAdminClient:
         topic_partitions: Mapping[str, Any],
         timeout_ms: float | None = None,
         validate_only: bool = False,
-        **_: Any,
     ) -> None:
         counts = {
             name: each.total_count if isinstance(each, NewPartitions) else each
@@ -121,53 +119,58 @@ class KafkaAdminClient:
         )
 
     def describe_configs(
-        self, config_resources: Iterable[ConfigResource], **_: Any
+        self,
+        config_resources: Iterable[ConfigResource],
     ) -> dict[Any, dict[str, str | None]]:
         wanted = list(config_resources)
         found = self._ours.describe_configs([each.ours for each in wanted])
         return {each.name: {name: entry.value for name, entry in found[each.ours].items()} for each in wanted}
 
-    def alter_configs(self, config_resources: Iterable[ConfigResource], **_: Any) -> None:
+    def alter_configs(self, config_resources: Iterable[ConfigResource]) -> None:
         changes = {
             each.ours: [our_configs.AlterConfig(name, value) for name, value in each.configs.items()]
             for each in config_resources
         }
         self._ours.incremental_alter_configs(changes)
 
-    def list_groups(self, **_: Any) -> list[dict[str, Any]]:
+    def list_groups(self) -> list[dict[str, Any]]:
         return [
             {"group_id": each.group_id, "protocol_type": each.protocol_type, "group_state": each.state}
             for each in self._ours.list_groups()
         ]
 
-    def list_consumer_groups(self, **_: Any) -> list[tuple[str, str]]:
+    def list_consumer_groups(self) -> list[tuple[str, str]]:
         return [(each.group_id, each.protocol_type) for each in self._ours.list_consumer_groups()]
 
-    def describe_groups(self, group_ids: Iterable[str], **_: Any) -> dict[str, Any]:
+    def describe_groups(self, group_ids: Iterable[str]) -> dict[str, Any]:
         return dict(self._ours.describe_consumer_groups(list(group_ids)))
 
     describe_consumer_groups = describe_groups
 
-    def delete_groups(self, group_ids: Iterable[str], **_: Any) -> None:
+    def delete_groups(self, group_ids: Iterable[str]) -> None:
         self._ours.delete_consumer_groups(list(group_ids))
 
     delete_consumer_groups = delete_groups
 
     def list_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None = None, **_: Any
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None = None,
     ) -> dict[TopicPartition, Any]:
         wanted = None if partitions is None else list(partitions)
         return dict(self._ours.list_consumer_group_offsets(group_id, wanted))
 
     list_consumer_group_offsets = list_group_offsets
 
-    def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, Any], **_: Any) -> None:
+    def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, Any]) -> None:
         self._ours.alter_consumer_group_offsets(
             group_id, {key: OffsetAndMetadata(each.offset, each.metadata) for key, each in offsets.items()}
         )
 
     def delete_records(
-        self, records_to_delete: Mapping[TopicPartition, int], timeout_ms: float | None = None, **_: Any
+        self,
+        records_to_delete: Mapping[TopicPartition, int],
+        timeout_ms: float | None = None,
     ) -> dict[TopicPartition, int]:
         return self._ours.delete_records(records_to_delete, timeout=_seconds(timeout_ms))
 

@@ -34,6 +34,7 @@ class KafkaConsumer:
         self._has_group = settings.get("group_id") is not None
         if not self._has_group:
             settings["enable_auto_commit"] = False
+        self._commits_by_itself = self._has_group and settings.get("enable_auto_commit", True)
         self._ours = OurConsumer(**settings)
         self._topics: set[str] = set()
         if topics:
@@ -73,6 +74,8 @@ class KafkaConsumer:
     def poll(
         self, timeout_ms: float = 0, max_records: int | None = None, update_offsets: bool = True
     ) -> dict[TopicPartition, list[Any]]:
+        if not update_offsets:
+            raise NotImplementedError("poll(update_offsets=False) is not there: seek() back to read records again")
         found: dict[TopicPartition, list[Any]] = {}
         for record in self._ours.poll(timeout_ms / 1000, max_records=max_records):
             found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
@@ -154,12 +157,17 @@ class KafkaConsumer:
         return self._ours.group_metadata()
 
     def bootstrap_connected(self) -> bool:
-        return True
+        """Whether the cluster has told us about itself."""
+        return not self._ours._core.network.metadata.is_bootstrapping
 
     def metrics(self, raw: bool = False) -> Mapping[Any, float]:
         return self._ours.metrics()
 
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
+        if not autocommit and self._commits_by_itself:
+            raise NotImplementedError(
+                "close(autocommit=False) is not there: set enable_auto_commit=False and commit by hand"
+            )
         self._ours.close(30.0 if timeout_ms is None else timeout_ms / 1000)
 
     def __enter__(self) -> Self:

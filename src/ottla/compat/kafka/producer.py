@@ -132,7 +132,8 @@ class KafkaProducer:
         return {each.partition for each in self._ours.partitions_for(topic)}
 
     def bootstrap_connected(self) -> bool:
-        return True
+        """Whether the cluster has told us about itself."""
+        return not self._ours._core.network.metadata.is_bootstrapping
 
     def metrics(self, raw: bool = False) -> Mapping[Any, float]:
         return self._ours.metrics()
