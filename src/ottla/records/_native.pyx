@@ -25,7 +25,9 @@ from libc.stdint cimport INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, 
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
-from ottla.records._numbers cimport get16, get32, get64, put16, put32, put64, put_varint, take_long, varint_size, zigzag
+from ottla.records._numbers cimport (
+    get16, get32, get64, murmur2_of, put16, put32, put64, put_varint, take_long, varint_size, zigzag
+)
 
 from ottla.errors import CorruptMessage
 from ottla.records.builder import check_builder_arguments, check_lengths, check_timestamp, owned_bytes
@@ -164,27 +166,6 @@ def crc32c_portable(data, value=0):
         return ottla_crc32c_portable(before, <const uint8_t*> view.buf, view.len)
     finally:
         PyBuffer_Release(&view)
-
-
-cdef int32_t murmur2_of(const uint8_t* data, Py_ssize_t length) noexcept nogil:
-    cdef uint32_t register = <uint32_t> 0x9747B28C ^ <uint32_t> length
-    cdef uint32_t word
-    while length >= 4:
-        word = data[0] | <uint32_t> data[1] << 8 | <uint32_t> data[2] << 16 | <uint32_t> data[3] << 24
-        word *= <uint32_t> 0x5BD1E995
-        word = (word ^ word >> 24) * <uint32_t> 0x5BD1E995
-        register = register * <uint32_t> 0x5BD1E995 ^ word
-        data += 4
-        length -= 4
-    if length > 0:
-        register ^= data[0]
-        if length > 1:
-            register ^= <uint32_t> data[1] << 8
-        if length > 2:
-            register ^= <uint32_t> data[2] << 16
-        register *= <uint32_t> 0x5BD1E995
-    register = (register ^ register >> 13) * <uint32_t> 0x5BD1E995
-    return <int32_t> (register ^ register >> 15)
 
 
 def murmur2(data):

@@ -1,4 +1,4 @@
-"""Numbers as Kafka writes them, for the native leaves: big-endian integers, zig-zag varints, sums that wrap.
+"""Numbers as Kafka writes them, for the native leaves: big-endian integers, varints, sums that wrap, the hash of keys.
 
 Inline functions only: every module that cimports them has its own copy, and nothing is imported at run time. The readable
 twin of the varints is varint.py.
@@ -101,3 +101,26 @@ cdef inline const uint8_t* take(const uint8_t* at, const uint8_t* end, int bits,
         value[0] = <int64_t> (raw >> 1) ^ -<int64_t> (raw & 1)
         return at + 2
     return take_long(at, end, bits, value)
+
+
+# ---- the hash of keys: MurmurHash2 with Java's seed; the readable twin is hashing.py ----
+
+cdef inline int32_t murmur2_of(const uint8_t* data, Py_ssize_t length) noexcept nogil:
+    cdef uint32_t register = <uint32_t> 0x9747B28C ^ <uint32_t> length
+    cdef uint32_t word
+    while length >= 4:
+        word = data[0] | <uint32_t> data[1] << 8 | <uint32_t> data[2] << 16 | <uint32_t> data[3] << 24
+        word *= <uint32_t> 0x5BD1E995
+        word = (word ^ word >> 24) * <uint32_t> 0x5BD1E995
+        register = register * <uint32_t> 0x5BD1E995 ^ word
+        data += 4
+        length -= 4
+    if length > 0:
+        register ^= data[0]
+        if length > 1:
+            register ^= <uint32_t> data[1] << 8
+        if length > 2:
+            register ^= <uint32_t> data[2] << 16
+        register *= <uint32_t> 0x5BD1E995
+    register = (register ^ register >> 13) * <uint32_t> 0x5BD1E995
+    return <int32_t> (register ^ register >> 15)

@@ -22,7 +22,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from ottla.records._numbers cimport put16, put32, put64, put_varint, varint_size, zigzag
+from ottla.records._numbers cimport murmur2_of, put16, put32, put64, put_varint, varint_size, zigzag
 
 from ottla.client.producer.values import RecordMetadata
 from ottla.client.producer.waiting import again, await_done, call_waiters, wait_until_done
@@ -72,27 +72,6 @@ ottla_crc32c_prepare()
 
 
 # ---- numbers ----
-
-cdef int32_t murmur2_of(const uint8_t* data, Py_ssize_t length) noexcept nogil:
-    cdef uint32_t register = <uint32_t> 0x9747B28C ^ <uint32_t> length
-    cdef uint32_t word
-    while length >= 4:
-        word = data[0] | <uint32_t> data[1] << 8 | <uint32_t> data[2] << 16 | <uint32_t> data[3] << 24
-        word *= <uint32_t> 0x5BD1E995
-        word = (word ^ word >> 24) * <uint32_t> 0x5BD1E995
-        register = register * <uint32_t> 0x5BD1E995 ^ word
-        data += 4
-        length -= 4
-    if length > 0:
-        register ^= data[0]
-        if length > 1:
-            register ^= <uint32_t> data[1] << 8
-        if length > 2:
-            register ^= <uint32_t> data[2] << 16
-        register *= <uint32_t> 0x5BD1E995
-    register = (register ^ register >> 13) * <uint32_t> 0x5BD1E995
-    return <int32_t> (register ^ register >> 15)
-
 
 cdef inline int64_t time_of(timestamp_ms) except? -2:
     cdef int overflow = 0
