@@ -59,11 +59,14 @@ class OpenTransactions:
         self._producers[first_offset] = producer_id
 
     def last_stable_offset_after(self, completed: CompletedTransaction) -> int:
-        """Where the last stable offset can go when this transaction is over: what the transaction index stores."""
-        for first_offset in self._ongoing:
-            if self._producers[first_offset] != completed.producer_id:
-                return first_offset
-        return completed.last_offset + 1
+        """Where the last stable offset can go when this transaction is over: what the transaction index stores.
+
+        Several batches may be booked at once, so transactions that began behind the marker may be known already, of
+        the same producer too. They do not count: a reader would take them for the next that could have been aborted.
+        """
+        bound = completed.last_offset + 1
+        others = (first_offset for first_offset in self._ongoing if first_offset != completed.first_offset)
+        return min(next(others, bound), bound)
 
     def complete(self, completed: CompletedTransaction) -> None:
         """It is decided; only the high watermark is still to pass."""

@@ -293,6 +293,34 @@ def test_a_follower_has_the_leaders_bytes_epochs_and_producers(log: PartitionLog
     assert follower.first_unstable_offset == 2
 
 
+def aborted_one_after_the_other(log: PartitionLog) -> None:
+    """Two aborted transactions of one producer, and one of another that begins behind them."""
+    for sequence in range(2):
+        append(log, b"given up", producer=7, sequence=sequence, transactional=True)
+        end_transaction(log, 7, commit=False)
+    append(log, b"later", producer=8, sequence=0, transactional=True)
+
+
+def aborted_seen_by_readers(log: PartitionLog) -> list[list[int]]:
+    """By the end of what a reader from the start got: where the transactions began that it was told were aborted."""
+    ends = range(1, log.log_end_offset + 1)
+    return [[each.first_offset for each in log.aborted_transactions(0, end)] for end in ends]
+
+
+def test_a_follower_tells_of_every_aborted_transaction_that_came_in_one_answer(log: PartitionLog) -> None:
+    aborted_one_after_the_other(log)
+    follower = opened(MemoryFiles())
+    follower.append_as_follower(copied(log), leader_epoch=0, now_ms=NOW_MS)
+    assert aborted_seen_by_readers(follower) == aborted_seen_by_readers(log) == [[0], [0], [0, 2], [0, 2], [0, 2]]
+
+
+def test_a_recovered_log_tells_of_every_aborted_transaction(files: MemoryFiles, log: PartitionLog) -> None:
+    aborted_one_after_the_other(log)
+    expected = aborted_seen_by_readers(log)
+    log.close(is_clean=False)
+    assert aborted_seen_by_readers(opened(files)) == expected
+
+
 def test_a_follower_refuses_what_it_has_already(log: PartitionLog) -> None:
     append(log, b"a")
     with pytest.raises(UnexpectedOffset):

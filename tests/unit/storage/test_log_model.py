@@ -314,6 +314,15 @@ class LogMachine(RuleBasedStateMachine):
             elif commits:
                 assert (producer, first, marker) not in found
 
+    @invariant()
+    def readers_of_any_piece_are_told_what_was_aborted_in_it(self) -> None:
+        log = self.log
+        ended = [each for each in self.model.transactions() if each[3] is False and each[2] is not None]
+        for end_offset in {first + 1 for _, first, _, _ in ended if first >= log.log_start_offset}:
+            found = {each.first_offset for each in log.aborted_transactions(log.log_start_offset, end_offset)}
+            reaching = {first for _, first, marker, _ in ended if first < end_offset and marker >= log.log_start_offset}
+            assert reaching <= found
+
     def aborted(self) -> list[Any]:
         return self.log.aborted_transactions(self.log.log_start_offset, self.log.log_end_offset)
 
