@@ -18,7 +18,7 @@ mode. `make test` plays ROUNDS; OTTLA_KILL_ROUNDS sets another number, and the m
 import os
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,6 +42,9 @@ DIGITS = 400  # makes a number a record of a usual size
 FAST = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100, "retry.backoff.ms": 20}
 # A client is loud about a broker that goes away; here that is the point.
 QUIET = {"log_level": 0, "error_cb": lambda _: None}
+
+Place = tuple[int, int]  # partition and offset
+Places = dict[int, dict[int, list[Place]]]  # by transaction and by the number of the record in it
 
 
 class Load:
@@ -154,6 +157,13 @@ class TransactionalLoad(Load):
             retried(lambda: self.producer.abort_transaction(5))
         else:
             self.producer = self._new_producer()
+
+    def wait_for_markers(self) -> None:
+        """Until the last transaction is over in every partition.
+
+        commit_transaction promises that it is decided; its markers come after that, each when its partition has it on
+        the disk, and a reader of committed records that is there before sees as much as the markers have let go."""
+        self.producer = self._new_producer()
 
 
 class CommittingLoad(Load):
@@ -298,17 +308,53 @@ def test_transactions_are_read_whole_or_not_at_all(broker, rounds):
     load = TransactionalLoad(broker.bootstrap_servers, create_topic(broker.bootstrap_servers, "pairs", PARTITIONS))
     with working(load):
         kill_and_restart(broker, load, Random(2), rounds)
-    times: Counter[tuple[int, int]] = Counter()
-    for values in read_values(broker, "pairs", "read_committed"):
-        times.update(tuple(map(int, value.split(b":"))) for value in values)
-    seen = {number for number, _ in times}
+    load.wait_for_markers()
+    places = places_of_transactions(broker, "pairs", "read_committed")
     assert load.committed
     assert load.aborted
-    assert load.committed - seen == set(), "committed and lost"
-    assert load.aborted & seen == set(), "aborted and read"
-    assert seen - load.committed <= load.unknown
-    assert set(times.values()) == {1}
-    assert all(sum(times[number, index] for index in range(PER_TRANSACTION)) == PER_TRANSACTION for number in seen)
+    wrong = {
+        "committed and lost": load.committed - places.keys(),
+        "aborted and read": load.aborted & places.keys(),
+        "read and never written": places.keys() - load.committed - load.unknown,
+        "not read once each": {number for number, found in places.items() if not is_whole(found)},
+    }
+    assert not any(wrong.values()), what_is_there(broker, "pairs", wrong, places)
+
+
+def is_whole(found: dict[int, list[Place]]) -> bool:
+    return {index: len(where) for index, where in found.items()} == dict.fromkeys(range(PER_TRANSACTION), 1)
+
+
+def places_of_transactions(broker: BrokerProcess, topic: str, isolation: str) -> Places:
+    places: Places = defaultdict(lambda: defaultdict(list))
+    for partition, records in enumerate(read_all(broker.bootstrap_servers, topic, isolation)):
+        for record in records:
+            number, index = map(int, record.value.split(b":"))
+            places[number][index].append((partition, record.offset))
+    return places
+
+
+def what_is_there(broker: BrokerProcess, topic: str, wrong: dict[str, set[int]], read: Places) -> str:
+    """What is needed to tell a reader that was too early from a broker that is wrong."""
+    stable = end_offsets(broker, topic, "read_committed")
+    written = end_offsets(broker, topic, "read_uncommitted")
+    everything = places_of_transactions(broker, topic, "read_uncommitted")
+    again = places_of_transactions(broker, topic, "read_committed")
+    lines = [f"last stable offsets now {stable}, ends {written}"]
+    for fault, numbers in wrong.items():
+        for number in sorted(numbers):
+            lines.append(f"{fault}: transaction {number}, read at (partition, offset) {dict(read.get(number, {}))}")
+            lines.append(f"  in the log {dict(everything.get(number, {}))}, read now {dict(again.get(number, {}))}")
+    return "\n".join(lines)
+
+
+def end_offsets(broker: BrokerProcess, topic: str, isolation: str) -> list[int]:
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "ends", "isolation.level": isolation}
+    consumer = Consumer({**settings, **QUIET})
+    partitions = [TopicPartition(topic, index) for index in range(PARTITIONS)]
+    ends = [consumer.get_watermark_offsets(each, WAIT_S)[1] for each in partitions]
+    consumer.close()
+    return ends
 
 
 def test_committed_offsets_do_not_go_back(broker, rounds):
