@@ -10,7 +10,8 @@ broker leads.
    replayed, the shard says what to reply instead, and what follows is dropped. A Write without records waits for what
    was written before it.
 3. A shard that is being loaded answers COORDINATOR_LOAD_IN_PROGRESS, one that is not here NOT_COORDINATOR.
-4. Loading is a replay of the log from its start: the same `replay` as in daily work.
+4. Loading is a replay of the log from its start: the same `replay` as in daily work. What it gives for others to do
+   (markers) waits until all that was replayed is committed.
 """
 
 from __future__ import annotations
@@ -160,10 +161,15 @@ class Runtime(Generic[S]):
     # -- effects -----------------------------------------------------------------------------------------------------
 
     def _carry_out(
-        self, index: int, place: _Place[S], effects: Sequence[Any], guard: VerificationGuard | None = None
+        self,
+        index: int,
+        place: _Place[S],
+        effects: Sequence[Any],
+        guard: VerificationGuard | None = None,
+        waits_for: int = 0,
     ) -> None:
+        """`waits_for` is the offset that must be committed before an effect of another kind."""
         is_dropped = False
-        waits_for = 0  # the offset that must be committed before an effect of another kind
         for effect in effects:
             if isinstance(effect, Reply):
                 self._reply(effect)
@@ -252,7 +258,8 @@ class Runtime(Generic[S]):
             count += self._replay_batch(place.shard, batch)
         place.is_loaded = True
         log.debug("%s-%d: %d records replayed", self._name, index, count)
-        self._carry_out(index, place, place.shard.loaded(self._now_ms()))
+        # What was replayed may not be committed yet: another crash could take a decision away that is spread already.
+        self._carry_out(index, place, place.shard.loaded(self._now_ms()), waits_for=partition.log_end_offset)
 
     def unload(self, index: int) -> None:
         place = self._places.pop(index, None)
