@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pyarrow as pa
 import pytest
 
 from ottla.client.producer.async_producer import AsyncProducer
@@ -127,3 +128,41 @@ def test_cancelling_a_wait_leaves_the_producer_usable(kafka_broker, unique_topic
 
 async def _awaited(future):
     return await future
+
+
+def test_the_rows_of_a_table_are_sent_through_little_memory(kafka_broker, unique_topic):
+    async def scenario():
+        settings = {"bootstrap.servers": kafka_broker.bootstrap_servers, "buffer.memory": 4 * 16384}
+        async with AsyncProducer(settings) as producer:
+            batch = pa.record_batch({"value": pa.array([b"x" * 100] * 5000)})
+            future = await producer.send_arrow(unique_topic, batch, wants_future=True)
+            assert [each.offset for each in await future] == list(range(5000))
+            assert await producer.send_arrow(unique_topic, pa.Table.from_batches([batch])) is None
+            await producer.flush()
+            assert len(producer) == 0
+
+    run(scenario)
+
+
+def test_an_interceptor_sees_each_row_of_a_table(kafka_broker, unique_topic):
+    class Seen:
+        def __init__(self):
+            self.values = []
+
+        def on_send(self, record):
+            self.values.append(record.value)
+            return record
+
+        def on_acknowledgement(self, metadata, error):
+            pass
+
+    async def scenario():
+        seen = Seen()
+        settings = {"bootstrap.servers": kafka_broker.bootstrap_servers, "interceptor.classes": [seen]}
+        async with AsyncProducer(settings) as producer:
+            table = pa.table({"value": ["a", None], "partition": [0, 0], "timestamp": [None, 5]})
+            future = await producer.send_arrow(unique_topic, table, wants_future=True)
+            assert [each.offset for each in await future] == [0, 1]
+        assert seen.values == [b"a", None]
+
+    run(scenario)

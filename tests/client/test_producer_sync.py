@@ -12,6 +12,7 @@ import threading
 import time
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -415,3 +416,69 @@ def test_ctrl_c_interrupts_a_wait(kafka_broker_fresh):
     child.send_signal(signal.SIGINT)
     told, complained = child.communicate(timeout=20)
     assert told.split() == ["interrupted", "SendFailed"], complained
+
+
+# --- tables ---
+
+
+def test_the_rows_of_a_table_come_back_as_they_were_sent(kafka_broker, producer, unique_topic):
+    create(kafka_broker.bootstrap_servers, unique_topic, 3)
+    count = 20_000
+    table = pa.table(
+        {
+            "key": pa.array([f"k{n % 17}" if n % 5 else None for n in range(count)]),
+            "value": pa.array([b"v%d" % n if n % 7 else None for n in range(count)]),
+            "timestamp": pa.array([1_700_000_000_000 + n for n in range(count)]).cast(pa.timestamp("ms")),
+            "headers": pa.array([[("n", b"%d" % n)] for n in range(count)], pa.map_(pa.string(), pa.binary())),
+        }
+    )
+    future = producer.send_arrow(unique_topic, table, wants_future=True)
+    sent = future.result(GIVE_UP_S)
+    assert (len(sent), sent[7].timestamp_ms) == (count, 1_700_000_000_007)
+    found = read(kafka_broker.bootstrap_servers, unique_topic, count)
+    numbers = [int(message.headers()[0][1]) for message in found]
+    assert sorted(numbers) == list(range(count))
+    for number, message in zip(numbers, found, strict=True):
+        assert message.key() == (f"k{number % 17}".encode() if number % 5 else None)
+        assert message.value() == (b"v%d" % number if number % 7 else None)
+        assert message.timestamp()[1] == 1_700_000_000_000 + number
+        assert (message.partition(), message.offset()) == (sent[number].partition, sent[number].offset)
+
+
+def test_a_table_larger_than_all_memory_waits_for_room_and_nothing_is_dropped(kafka_broker, unique_topic):
+    settings = {"buffer.memory": 200_000, "batch.size": 20_000, "compression.type": "lz4", "linger.ms": 1}
+    count = 30_000
+    table = pa.table({"value": pa.array([b"%050d" % n for n in range(count)])})
+    with Producer(settings, bootstrap_servers=kafka_broker.bootstrap_servers) as producer:
+        assert producer.send_arrow(unique_topic, table) is None
+        producer.flush(GIVE_UP_S)
+    found = read(kafka_broker.bootstrap_servers, unique_topic, count)
+    assert sorted(int(message.value()) for message in found) == list(range(count))
+
+
+def test_rows_of_an_aborted_transaction_do_not_count_and_committed_ones_do(kafka_broker, unique_topic):
+    other = f"{unique_topic}-other"
+    with Producer(bootstrap_servers=kafka_broker.bootstrap_servers, transactional_id=unique_topic) as producer:
+        with pytest.raises(TransactionMisuse):
+            producer.send_arrow(unique_topic, pa.table({"value": [b"too early"]}))
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send_arrow(unique_topic, pa.table({"value": [b"aborted"] * 500}))
+        producer.abort_transaction()
+        with producer.transaction():
+            table = pa.table({"value": [b"1", b"2", b"3"], "topic": [unique_topic, other, unique_topic]})
+            producer.send_arrow(None, table)
+    assert [m.value() for m in read(kafka_broker.bootstrap_servers, unique_topic, 2)] == [b"1", b"3"]
+    assert [m.value() for m in read(kafka_broker.bootstrap_servers, other, 1)] == [b"2"]
+
+
+def test_a_table_that_finds_no_memory_in_time_says_how_many_rows_were_taken(unique_topic):
+    settings = {"buffer.memory": 50_000, "batch.size": 16_000, "max.block.ms": 300, "linger.ms": 1}
+    with KafkaBroker() as broker:
+        producer = Producer(settings, bootstrap_servers=broker.bootstrap_servers)
+        producer.send(unique_topic, b"first").result(GIVE_UP_S)
+        broker.stop()
+        with pytest.raises(BufferExhausted, match=r"the first \d+ rows were taken"):
+            producer.send_arrow(unique_topic, pa.table({"value": [b"x" * 1000] * 500}))
+        with pytest.raises(SendFailed):
+            producer.close(0)

@@ -1,5 +1,6 @@
 """Types of the native twin: those of the Python twins, name by name."""
 
+from ottla.client.producer.arrow_rows import RowWriter as RowWriter
 from ottla.client.producer.delivery import Delivery as Delivery
 from ottla.client.producer.delivery import SendFuture as SendFuture
 from ottla.client.producer.hot_path import AsyncHotPath as AsyncHotPath

@@ -677,12 +677,8 @@ cdef class TopicState:
         cdef const uint8_t* value_at = NULL
         cdef Py_ssize_t key_length = -1
         cdef Py_ssize_t value_length = -1
-        cdef int64_t taken
-        cdef int64_t bound
-        cdef bint is_sticky = False
         cdef ProducerBatch batch
         cdef SendFuture future = None
-        cdef PyObject* found
         if key is not None:
             key_at = <const uint8_t*> PyBytes_AS_STRING(key)
             key_length = PyBytes_GET_SIZE(key)
@@ -692,12 +688,31 @@ cdef class TopicState:
         if wants_future:
             future = new_future(time_ms, key_length, value_length)
         # From here on no Python code runs before the record is written: see the first promise.
-        bound = HEADER_BYTES + 36 + max(key_length, 0) + max(value_length, 0) + PyBytes_GET_SIZE(headers)
+        batch = self.place(key_at, key_length, value_at, value_length, <const uint8_t*> PyBytes_AS_STRING(headers),
+                           PyBytes_GET_SIZE(headers), time_ms, partition)
+        if batch is None:
+            return None
+        if wants_future:
+            future.delivery = batch.delivery
+            future.index = batch.record_count - 1
+            return future
+        return True
+
+    cdef ProducerBatch place(self, const uint8_t* key_at, Py_ssize_t key_length, const uint8_t* value_at,
+                             Py_ssize_t value_length, const uint8_t* headers_at, Py_ssize_t headers_length,
+                             int64_t time_ms, int32_t partition):
+        """Write a record into the open batch of its partition and give that batch; None when there is no room. Runs no
+        Python code. A length of -1 is none, a partition of -1 leaves it to the key, or to the turn."""
+        cdef int64_t taken
+        cdef int64_t bound
+        cdef bint is_sticky = False
+        cdef ProducerBatch batch
+        bound = HEADER_BYTES + 36 + max(key_length, 0) + max(value_length, 0) + headers_length
         self.wanted = partition
         if bound > self.record_limit_bytes:
             return None
         if partition < 0:
-            if key is not None and not self.ignores_keys and self.partition_count > 0:
+            if key_length >= 0 and not self.ignores_keys and self.partition_count > 0:
                 partition = <int32_t> ((murmur2_of(key_at, key_length) & 0x7FFFFFFF) % self.partition_count)
             else:
                 partition = self.sticky
@@ -708,8 +723,7 @@ cdef class TopicState:
         batch = <ProducerBatch> self.open[partition]
         if batch is None:
             return None
-        taken = batch.take(key_at, key_length, value_at, value_length,
-                           <const uint8_t*> PyBytes_AS_STRING(headers), PyBytes_GET_SIZE(headers), time_ms)
+        taken = batch.take(key_at, key_length, value_at, value_length, headers_at, headers_length, time_ms)
         if taken <= 0:
             return None
         if is_sticky:
@@ -717,12 +731,7 @@ cdef class TopicState:
             if self.sticky_bytes >= 2 * self.sticky_limit_bytes:
                 # Its batches never fill up, because they leave before: the turn ends all the same.
                 self.sticky = -1
-        if wants_future:
-            future.delivery = batch.delivery
-            future.index = batch.record_count - 1
-            return future
-        return True
-
+        return batch
 
     def put_many(self, list items, Py_ssize_t start, bint are_pairs, headers, timestamp_ms, partition, list runs):
         """Write records from `start` on until one finds no room; gives the index of that one, or the length.
@@ -882,3 +891,6 @@ cdef class AsyncHotPath(HotPath):
         if on_delivery is None and self.quick(topic, value, key, partition, timestamp_ms, headers, False) is not None:
             return NOTHING
         return self._send_slowly(topic, value, key, partition, timestamp_ms, headers, on_delivery, False)
+
+
+include "_arrow_append.pxi"

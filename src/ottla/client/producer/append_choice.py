@@ -14,6 +14,7 @@ from ottla.records import CHOSEN as CODEC
 from ottla.records.implementation import VARIABLE
 
 if TYPE_CHECKING:
+    from ottla.client.producer.arrow_rows import RowWriter
     from ottla.client.producer.delivery import Delivery, SendFuture
     from ottla.client.producer.hot_path import AsyncHotPath, HotPath
     from ottla.client.producer.producer_batch import ProducerBatch
@@ -41,11 +42,13 @@ if not TYPE_CHECKING:
             Delivery,
             HotPath,
             ProducerBatch,
+            RowWriter,
             SendFuture,
             TopicState,
             check_many,
         )
     else:
+        from ottla.client.producer.arrow_rows import RowWriter
         from ottla.client.producer.delivery import Delivery, SendFuture
         from ottla.client.producer.hot_path import AsyncHotPath, HotPath
         from ottla.client.producer.producer_batch import ProducerBatch
@@ -57,6 +60,7 @@ __all__ = [
     "Delivery",
     "HotPath",
     "ProducerBatch",
+    "RowWriter",
     "SendFuture",
     "TopicState",
     "check_many",

@@ -26,12 +26,14 @@ from ottla.client.connections import within
 from ottla.client.group_metadata import GroupMetadata
 from ottla.client.loop import ForkedClient
 from ottla.client.metadata import PartitionInfo
-from ottla.client.producer.append_choice import AsyncHotPath, ProducerBatch, SendFuture, TopicState
+from ottla.client.producer.append_choice import AsyncHotPath, ProducerBatch, RowWriter, SendFuture, TopicState
+from ottla.client.producer.arrow_columns import ArrowRows, RowTimes
 from ottla.client.producer.buffer_pool import Place
 from ottla.client.producer.core import ProducerCore
 from ottla.client.producer.futures import ManyFuture, Run
 from ottla.client.producer.inspection import Inspection, inspected
 from ottla.client.producer.intake import Prepared, pair_of, record_of
+from ottla.client.producer.prepared import PreparedTransaction
 from ottla.client.producer.producer import CLOSE_LIMIT_S, EXIT_LIMIT_S, NETWORK_CLOSE_MS
 from ottla.client.producer.settings import ProducerSettings
 from ottla.client.producer.values import BufferExhausted, HeaderItems, ProducerRecord, RecordMetadata
@@ -145,6 +147,43 @@ class AsyncProducer(AsyncHotPath):
         while (index := many.put(state, index, runs)) < len(many.items):
             await self._make_room_for(state, many.key_of(index), partition, many.needed_bytes(index), deadline)
         return ManyFuture(runs, many.timestamp_ms)
+
+    async def send_arrow(self, topic: str | None, table: Any, *, wants_future: bool = False) -> ManyFuture | None:
+        """Send the rows of a pyarrow Table or RecordBatch: columns value, and key, partition, timestamp, headers if
+        they are there; column topic if `topic` is None. The whole table is checked before a row is sent; each wait for
+        memory is at most max.block.ms, and the error says how many rows were taken. See arrow_columns.py."""
+        await self._usable(topic or "")
+        now_ms = self._core.clock.now_ms()
+        parts = self._core.intake.prepare_arrow(topic, table)
+        runs: list[Run] | None = [] if wants_future else None
+        taken = 0
+        for rows in parts:
+            await self._put_rows(rows, now_ms, runs, taken)
+            taken += rows.count
+        return None if runs is None else ManyFuture(runs, RowTimes(parts, now_ms))
+
+    async def _put_rows(self, rows: ArrowRows, now_ms: int, runs: list[Run] | None, taken: int) -> None:
+        if self._core.intake.wants_each:
+            for record in rows.records():
+                future = await self.send(record)
+                if runs is not None:
+                    runs.append(future.as_run())
+            return
+        states = [
+            await self._state_of(name, rows.highest_partition(place), self._deadline())
+            for place, name in enumerate(rows.topics)
+        ]
+        writer = RowWriter(rows, states, now_ms)
+        row = 0
+        while (row := writer.put(row, runs)) < rows.count:
+            wish = rows.key_at(row), rows.partition_at(row), rows.needed_bytes(row)
+            try:
+                await self._make_room_for(states[rows.place_at(row)], *wish, self._deadline())
+            except BufferExhausted as error:
+                raise BufferExhausted(f"{error.detail}; the first {taken + row} rows were taken") from None
+
+    def _deadline(self) -> float:
+        return time.monotonic() + self.settings.max_block_ms / 1000
 
     async def _make_room_for(
         self, state: TopicState, key: bytes | None, partition: int | None, needed_bytes: int, deadline: float
@@ -280,6 +319,13 @@ class AsyncProducer(AsyncHotPath):
         await self.start()
         self.is_hot = False
         await self._core.calls.commit(timeout_ms=self._limit_ms(timeout))
+
+    async def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction:
+        """Wait for all records and offsets and leave the transaction open, for Admin.end_transaction to end, by
+        whichever process has what this gives. Afterwards close() aborts nothing; init_transactions() begins anew."""
+        await self.start()
+        self.is_hot = False
+        return await self._core.calls.prepare(timeout_ms=self._limit_ms(timeout))
 
     async def abort_transaction(self, timeout: float | None = None) -> None:
         """Make sure that nothing of the transaction counts."""

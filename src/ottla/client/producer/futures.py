@@ -21,7 +21,7 @@ Run = tuple[Delivery, int, int]  # where neighbours lie: delivery, first index t
 class SentRecords(Sequence[RecordMetadata]):
     """The metadata of delivered records, in their order."""
 
-    def __init__(self, runs: Sequence[Run], timestamp_ms: int) -> None:
+    def __init__(self, runs: Sequence[Run], timestamp_ms: int | Sequence[int]) -> None:
         self._runs = runs
         self._timestamp_ms = timestamp_ms
 
@@ -29,9 +29,11 @@ class SentRecords(Sequence[RecordMetadata]):
         return sum(count for _, _, count in self._runs)
 
     def __iter__(self) -> Iterator[RecordMetadata]:
+        place = 0
         for delivery, first, count in self._runs:
             for index in range(first, first + count):
-                yield self._metadata(delivery, index)
+                yield self._metadata(delivery, index, place)
+                place += 1
 
     @overload
     def __getitem__(self, index: int) -> RecordMetadata: ...
@@ -40,24 +42,30 @@ class SentRecords(Sequence[RecordMetadata]):
     def __getitem__(self, index: int | slice) -> RecordMetadata | list[RecordMetadata]:
         if isinstance(index, slice):
             return list(self)[index]
-        wanted = index + len(self) if index < 0 else index
+        place = wanted = index + len(self) if index < 0 else index
         for delivery, first, count in self._runs:
             if 0 <= wanted < count:
-                return self._metadata(delivery, first + wanted)
+                return self._metadata(delivery, first + wanted, place)
             wanted -= count
         raise IndexError(f"{index} of {len(self)} records")
 
-    def _metadata(self, delivery: Delivery, index: int) -> RecordMetadata:
+    def _metadata(self, delivery: Delivery, index: int, place: int) -> RecordMetadata:
         delivery, index = delivery.located(index)
         offset = delivery.base_offset + index if delivery.base_offset >= 0 else -1
-        timestamp_ms = delivery.append_time_ms if delivery.append_time_ms >= 0 else self._timestamp_ms
+        timestamp_ms = delivery.append_time_ms
+        if timestamp_ms < 0:
+            timestamp_ms = _time_at(self._timestamp_ms, place)
         return RecordMetadata(delivery.topic, delivery.partition, offset, timestamp_ms, -1, -1)
+
+
+def _time_at(timestamp_ms: int | Sequence[int], place: int) -> int:
+    return timestamp_ms if isinstance(timestamp_ms, int) else timestamp_ms[place]
 
 
 class ManyFuture:
     """What becomes of a list of records."""
 
-    def __init__(self, runs: Sequence[Run], timestamp_ms: int) -> None:
+    def __init__(self, runs: Sequence[Run], timestamp_ms: int | Sequence[int]) -> None:
         self._runs = runs
         self._timestamp_ms = timestamp_ms
 
@@ -103,8 +111,10 @@ class ManyFuture:
 
     def _finished(self) -> SentRecords:
         count = 0
+        passed = 0
         failed: list[FailedRecord] = []
         for delivery, first, length in self._runs:
+            passed += length
             if delivery.parts is None and delivery.error is None:
                 continue
             for index in range(first, first + length):
@@ -114,7 +124,8 @@ class ManyFuture:
                     count += 1
                     if len(failed) < FAILED_RECORDS_LIMIT:
                         name = delivery.topic, delivery.partition
-                        failed.append(FailedRecord(*name, None, None, (), self._timestamp_ms, error))
+                        time_ms = _time_at(self._timestamp_ms, passed - length + index - first)
+                        failed.append(FailedRecord(*name, None, None, (), time_ms, error))
         if count:
             raise SendFailed(count, failed)
         return SentRecords(self._runs, self._timestamp_ms)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from ottla.client.producer.append_choice import SendFuture, TopicState, check_many
+from ottla.client.producer.arrow_columns import ArrowRows, rows_of
 from ottla.client.producer.futures import Run
 from ottla.client.producer.interceptors import Interceptors
 from ottla.client.producer.partitioner import BUILT_IN
@@ -48,10 +49,11 @@ class Intake:
     def is_plain(self) -> bool:
         """Nothing of the user's has to be called for a record."""
         plain = self._serialize_key is serialize_plain and self._serialize_value is serialize_plain
-        return plain and not self._wants_each
+        return plain and not self.wants_each
 
     @property
-    def _wants_each(self) -> bool:
+    def wants_each(self) -> bool:
+        """Something of the user's must see each record."""
         return bool(self.interceptors) or self._tracing is not None or self._partitioner is not None
 
     def begin(self, record: ProducerRecord) -> tuple[ProducerRecord, Any]:
@@ -116,7 +118,7 @@ class Intake:
         """The list as bytes, checked; None when each record must be shown to somebody of the user's."""
         if isinstance(values, str | bytes):  # one record for each letter is never meant
             raise TypeError("send_many() takes a list of values, not one value: write [value]")
-        if self._wants_each:
+        if self.wants_each:
             return None
         items = values if type(values) is list else list(values)
         are_pairs = bool(items) and type(items[0]) is tuple
@@ -127,6 +129,20 @@ class Intake:
         if too_large >= 0:
             self._check_size(many.needed_bytes(too_large), topic)
         return many
+
+    def prepare_arrow(self, topic: str | None, table: Any) -> list[ArrowRows]:
+        """The rows of a table in pieces, all of them checked."""
+        if not (self._serialize_key is serialize_plain and self._serialize_value is serialize_plain):
+            raise ValueError(
+                "send_arrow() sends the bytes that stand in the columns, and this producer has a serializer of its own:"
+                " use a producer without key.serializer and value.serializer for tables"
+            )
+        parts = rows_of(topic, table)
+        limit_bytes = min(self._settings.max_request_size, self._settings.buffer_memory)
+        for rows in parts:
+            if (row := rows.first_above(limit_bytes)) >= 0:
+                self._check_size(rows.needed_bytes(row), rows.topics[rows.place_at(row)])
+        return parts
 
     def _serialized(self, topic: str, items: list[Any], are_pairs: bool) -> list[Any]:
         key_of, value_of = self._serialize_key, self._serialize_value

@@ -189,7 +189,7 @@ class NumberedBatches(TransactionLife):
             return
         if error.retriable or isinstance(error, InvalidTxnState):
             error = TransactionAbortable(f"a record could not be sent: {error}")
-        if self._needs_bump_from_client and not self.is_completing:
+        if self._needs_bump_from_client and (not self.is_completing or self.state is _S.PREPARING):
             self._bump_required = True
         self._fail_abortable(error)
 

@@ -7,8 +7,8 @@
 
 1. send() waits at most max.block.ms, for metadata or for memory, and then raises. What it raises was not sent.
 2. A failure is told once: by the future, by on_delivery, or else raised by flush(), close() or the end of `with`.
-3. close() waits at most its timeout (30 s) and may be called twice. An open transaction is aborted. After it, and in a
-   forked child, every call raises at once.
+3. close() waits at most its timeout (30 s) and may be called twice. An open transaction is aborted, unless it was
+   prepared for somebody else to end. After it, and in a forked child, every call raises at once.
 4. Ctrl-C interrupts every wait; what was taken is still sent.
 5. Any thread may call; callbacks run on the producer's own thread and must not wait for it.
 6. A producer that is dropped or forgotten at exit says how many records were not sent.
@@ -30,12 +30,14 @@ from typing import Any, Final, Self
 from ottla.client.group_metadata import GroupMetadata
 from ottla.client.loop import BackgroundLoop
 from ottla.client.metadata import PartitionInfo
-from ottla.client.producer.append_choice import HotPath, ProducerBatch, SendFuture, TopicState
+from ottla.client.producer.append_choice import HotPath, ProducerBatch, RowWriter, SendFuture, TopicState
+from ottla.client.producer.arrow_columns import ArrowRows, RowTimes
 from ottla.client.producer.buffer_pool import Place
 from ottla.client.producer.core import ProducerCore
 from ottla.client.producer.futures import ManyFuture, Run
 from ottla.client.producer.inspection import Inspection, inspected
 from ottla.client.producer.intake import Prepared, pair_of, record_of
+from ottla.client.producer.prepared import PreparedTransaction
 from ottla.client.producer.settings import ProducerSettings
 from ottla.client.producer.values import BufferExhausted, HeaderItems, ProducerRecord
 from ottla.client.producer.waiting import wait_until_done
@@ -129,6 +131,43 @@ class Producer(HotPath):
         while (index := many.put(state, index, runs)) < len(many.items):
             self._make_room_for(state, many.key_of(index), partition, many.needed_bytes(index), deadline)
         return ManyFuture(runs, many.timestamp_ms)
+
+    def send_arrow(self, topic: str | None, table: Any, *, wants_future: bool = False) -> ManyFuture | None:
+        """Send the rows of a pyarrow Table or RecordBatch: columns value, and key, partition, timestamp, headers if
+        they are there; column topic if `topic` is None. The whole table is checked before a row is sent; each wait for
+        memory is at most max.block.ms, and the error says how many rows were taken. See arrow_columns.py."""
+        self._check_usable(topic or "")
+        now_ms = self._core.clock.now_ms()
+        parts = self._core.intake.prepare_arrow(topic, table)
+        runs: list[Run] | None = [] if wants_future else None
+        taken = 0
+        for rows in parts:
+            self._put_rows(rows, now_ms, runs, taken)
+            taken += rows.count
+        return None if runs is None else ManyFuture(runs, RowTimes(parts, now_ms))
+
+    def _put_rows(self, rows: ArrowRows, now_ms: int, runs: list[Run] | None, taken: int) -> None:
+        if self._core.intake.wants_each:
+            for record in rows.records():
+                future = self.send(record)
+                if runs is not None:
+                    runs.append(future.as_run())
+            return
+        states = [
+            self._state_of(name, rows.highest_partition(place), self._deadline())
+            for place, name in enumerate(rows.topics)
+        ]
+        writer = RowWriter(rows, states, now_ms)
+        row = 0
+        while (row := writer.put(row, runs)) < rows.count:
+            wish = rows.key_at(row), rows.partition_at(row), rows.needed_bytes(row)
+            try:
+                self._make_room_for(states[rows.place_at(row)], *wish, self._deadline())
+            except BufferExhausted as error:
+                raise BufferExhausted(f"{error.detail}; the first {taken + row} rows were taken") from None
+
+    def _deadline(self) -> float:
+        return time.monotonic() + self.settings.max_block_ms / 1000
 
     def _make_room_for(
         self, state: TopicState, key: bytes | None, partition: int | None, needed_bytes: int, deadline: float
@@ -270,6 +309,13 @@ class Producer(HotPath):
     def commit_transaction(self, timeout: float | None = None) -> None:
         """Wait for all records and make them count. After an error: abort, or close if the error says so."""
         self._transact(self._core.calls.commit, timeout)
+
+    def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction:
+        """Wait for all records and offsets and leave the transaction open, for Admin.end_transaction to end, by
+        whichever process has what this gives. Afterwards close() aborts nothing; init_transactions() begins anew."""
+        self._loop.check_fork()
+        self.is_hot = False
+        return self._loop.run(self._core.calls.prepare(timeout_ms=self._limit_ms(timeout)))
 
     def abort_transaction(self, timeout: float | None = None) -> None:
         """Make sure that nothing of the transaction counts."""

@@ -21,6 +21,7 @@ TIMES = {
     "txn-send-offsets": "in send_offsets_to_transaction()",
     "txn-commit": "in commit_transaction()",
     "txn-abort": "in abort_transaction()",
+    "txn-prepare": "in prepare_transaction()",
 }
 
 

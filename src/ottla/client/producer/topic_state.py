@@ -82,15 +82,21 @@ class TopicState:
         key = None if key is None else _owned(key, "key")
         value = None if value is None else _owned(value, "value")
         time_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
-        with self._lock:
-            batch = self._write(key, value, headers or (), time_ms, partition)
-            if batch is None:
-                return None
-            index = batch.record_count - 1
+        placed = self.place(key, value, headers or (), time_ms, partition)
+        if placed is None:
+            return None
         if not wants_future:
             return True
         sizes = -1 if key is None else len(key), -1 if value is None else len(value)
-        return SendFuture(batch.delivery, index, time_ms, *sizes)
+        return SendFuture(*placed, time_ms, *sizes)
+
+    def place(
+        self, key: bytes | None, value: bytes | None, headers: HeaderItems, time_ms: int, partition: int | None
+    ) -> tuple[Delivery, int] | None:
+        """Write a record into the open batch: its delivery and its place there; None when there is no room."""
+        with self._lock:
+            batch = self._write(key, value, headers, time_ms, partition)
+            return None if batch is None else (batch.delivery, batch.record_count - 1)
 
     def _write(
         self, key: bytes | None, value: bytes | None, headers: HeaderItems, time_ms: int, partition: int | None
@@ -129,16 +135,19 @@ class TopicState:
             key, value = items[index] if are_pairs else (None, items[index])
             key = None if key is None else _owned(key, "key")
             value = None if value is None else _owned(value, "value")
-            with self._lock:
-                batch = self._write(key, value, headers or (), time_ms, partition)
-                if batch is None:
-                    return index
-                place = batch.record_count - 1
-            if runs and index > start and runs[-1][0] is batch.delivery and sum(runs[-1][1:]) == place:
-                runs[-1] = (batch.delivery, runs[-1][1], runs[-1][2] + 1)
-            else:
-                runs.append((batch.delivery, place, 1))
+            placed = self.place(key, value, headers or (), time_ms, partition)
+            if placed is None:
+                return index
+            extend_runs(runs, *placed, is_first=index == start)
         return len(items)
+
+
+def extend_runs(runs: list[tuple[Delivery, int, int]], delivery: Delivery, place: int, *, is_first: bool) -> None:
+    """Note where a record came to stand; the first one of a call never joins what an earlier call noted."""
+    if runs and not is_first and runs[-1][0] is delivery and sum(runs[-1][1:]) == place:
+        runs[-1] = (delivery, runs[-1][1], runs[-1][2] + 1)
+    else:
+        runs.append((delivery, place, 1))
 
 
 def check_many(items: list[Any], are_pairs: bool, limit_bytes: int) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.client.connections import within
 from ottla.client.group_metadata import GroupMetadata
+from ottla.client.producer.prepared import PreparedTransaction
 from ottla.client.producer.transaction_states import Outcome, TransactionMisuse
 from ottla.client.producer.transactions import TransactionManager
 from ottla.errors import RequestTimedOut
@@ -22,6 +23,7 @@ METRICS: Final = {
     "send_offsets_to_transaction": "txn-send-offsets",
     "commit_transaction": "txn-commit",
     "abort_transaction": "txn-abort",
+    "prepare_transaction": "txn-prepare",
 }
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class TransactionCalls:
-    """init, begin, send offsets, commit and abort of one producer; belongs to the loop."""
+    """init, begin, send offsets, prepare, commit and abort of one producer; belongs to the loop."""
 
     def __init__(self, core: ProducerCore) -> None:
         self._core = core
@@ -50,6 +52,11 @@ class TransactionCalls:
 
     async def commit(self, *, timeout_ms: float) -> None:
         await self._outcome(self._manager("commit_transaction").begin_commit(), timeout_ms)
+
+    async def prepare(self, *, timeout_ms: float) -> PreparedTransaction:
+        manager = self._manager("prepare_transaction")
+        await self._outcome(manager.begin_prepare(), timeout_ms)
+        return manager.prepared()
 
     async def abort(self, *, timeout_ms: float) -> None:
         """What was not delivered is meant to be lost, so nobody is told of it."""

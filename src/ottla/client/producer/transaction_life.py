@@ -58,7 +58,7 @@ class TransactionLife:
     @property
     def is_completing(self) -> bool:
         """The accumulator should send everything now instead of lingering."""
-        return self.state in (_S.COMMITTING, _S.ABORTING)
+        return self.state in (_S.COMMITTING, _S.ABORTING, _S.PREPARING)
 
     @property
     def has_open_transaction(self) -> bool:
@@ -67,6 +67,7 @@ class TransactionLife:
             _S.IN_TRANSACTION,
             _S.COMMITTING,
             _S.ABORTING,
+            _S.PREPARING,
             _S.ABORTABLE_ERROR,
         )
 
@@ -95,8 +96,8 @@ class TransactionLife:
         if not self.is_transactional:
             raise TransactionMisuse(f"{operation} needs a producer with transactional.id")
 
-    def _must_be(self, state: TransactionState, operation: str) -> None:
-        if self.state is not state:
+    def _must_be(self, state: TransactionState, operation: str, *, or_prepared: bool = False) -> None:
+        if self.state is not state and not (or_prepared and self.state is _S.PREPARED):
             raise TransactionMisuse(f"{operation} in state '{self.state.value}', it needs '{state.value}'")
 
     def _raise_if_failed(self) -> None:

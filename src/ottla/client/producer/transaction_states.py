@@ -4,6 +4,9 @@
                                               IN_TRANSACTION -> ABORTING   -> READY
                   (an end that must bump the epoch goes through INITIALIZING on its way to READY)
 
+    IN_TRANSACTION -> PREPARING -> PREPARED: all is written and the transaction is left open, for whoever holds its
+    PreparedTransaction to end. The producer may be closed, end it itself, or be initialized again.
+
     ABORTABLE_ERROR   this transaction cannot commit; abort it and go on. After an abort the producer is READY again.
     FATAL_ERROR       this producer is over; reachable from everywhere, left for nowhere.
 
@@ -30,6 +33,8 @@ class TransactionState(Enum):
     IN_TRANSACTION = "in transaction"
     COMMITTING = "committing"
     ABORTING = "aborting"
+    PREPARING = "preparing"
+    PREPARED = "prepared"
     ABORTABLE_ERROR = "abortable error"
     FATAL_ERROR = "fatal error"
 
@@ -40,7 +45,9 @@ MOVES: Final[Mapping[TransactionState, frozenset[TransactionState]]] = {
     _S.UNINITIALIZED: frozenset({_S.INITIALIZING, _S.FATAL_ERROR}),
     _S.INITIALIZING: frozenset({_S.READY, _S.ABORTABLE_ERROR, _S.FATAL_ERROR}),
     _S.READY: frozenset({_S.IN_TRANSACTION, _S.UNINITIALIZED, _S.FATAL_ERROR}),
-    _S.IN_TRANSACTION: frozenset({_S.COMMITTING, _S.ABORTING, _S.ABORTABLE_ERROR, _S.FATAL_ERROR}),
+    _S.IN_TRANSACTION: frozenset({_S.COMMITTING, _S.ABORTING, _S.PREPARING, _S.ABORTABLE_ERROR, _S.FATAL_ERROR}),
+    _S.PREPARING: frozenset({_S.PREPARED, _S.ABORTABLE_ERROR, _S.FATAL_ERROR}),
+    _S.PREPARED: frozenset({_S.COMMITTING, _S.ABORTING, _S.INITIALIZING, _S.FATAL_ERROR}),
     _S.COMMITTING: frozenset({_S.READY, _S.INITIALIZING, _S.ABORTABLE_ERROR, _S.FATAL_ERROR}),
     _S.ABORTING: frozenset({_S.READY, _S.INITIALIZING, _S.FATAL_ERROR}),
     _S.ABORTABLE_ERROR: frozenset({_S.ABORTING, _S.ABORTABLE_ERROR, _S.UNINITIALIZED, _S.FATAL_ERROR}),
@@ -64,6 +71,8 @@ class Kind(IntEnum):
     COMMIT_OFFSETS = 3
     END = 4
     BUMP_EPOCH = 5
+    PREPARE = 6
+    """Sends nothing: it is done when everything before it is."""
 
     @property
     def priority(self) -> int:
@@ -77,6 +86,7 @@ _PRIORITY: Final = {
     Kind.ADD_OFFSETS: 1,
     Kind.COMMIT_OFFSETS: 1,
     Kind.END: 2,
+    Kind.PREPARE: 2,
     # A bump before the end would fence the transaction it should end.
     Kind.BUMP_EPOCH: 3,
 }

@@ -35,6 +35,7 @@ from typing import Any, Final
 from ottla.client.group_metadata import GroupMetadata
 from ottla.client.producer import transaction_requests as requests
 from ottla.client.producer.numbered_batches import NumberedBatches
+from ottla.client.producer.prepared import PreparedTransaction
 from ottla.client.producer.transaction_queue import NEVER_MS, Pending, RequestQueue
 from ottla.client.producer.transaction_requests import Effect, Verdict
 from ottla.client.producer.transaction_states import (
@@ -52,6 +53,7 @@ from ottla.errors import (
     AuthenticationFailed,
     ClusterAuthorizationFailed,
     GroupAuthorizationFailed,
+    IllegalMove,
     OttlaError,
     TransactionAbortable,
     TransactionalIdAuthorizationFailed,
@@ -127,6 +129,23 @@ class TransactionManager(NumberedBatches):
         """abort_transaction: what was not sent is dropped, what is on its way is waited for."""
         return self._once("abort_transaction", _S.ABORTING, lambda: self._start_ending(commit=False))
 
+    def begin_prepare(self) -> Outcome:
+        """prepare_transaction: like a commit, all batches must be acknowledged; then the transaction stays open."""
+        return self._once("prepare_transaction", _S.PREPARING, self._start_preparing)
+
+    def prepared(self) -> PreparedTransaction:
+        """What is left open, for whoever is to end it."""
+        self._must_be(_S.PREPARED, "prepare_transaction")
+        if self.transactional_id is None or self.identity is None:
+            raise IllegalMove("a transaction was prepared without an identity", story=self._story)
+        return PreparedTransaction(
+            transactional_id=self.transactional_id,
+            producer_id=self.identity.producer_id,
+            producer_epoch=self.identity.epoch,
+            is_empty=not self._started,
+            transaction_version=2 if self.is_v2 else 1,
+        )
+
     def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata) -> Outcome:
         """send_offsets_to_transaction: these positions of the group are committed if the transaction is."""
         self._need_transactional("send_offsets_to_transaction")
@@ -188,10 +207,14 @@ class TransactionManager(NumberedBatches):
         if self.has_error:
             self._queue.fail_waiting(self._known_error())
         while first := self._queue.first(now_ms):
-            if first.kind is Kind.END and has_incomplete_batches:
+            if first.kind in (Kind.END, Kind.PREPARE) and has_incomplete_batches:
                 self._end_waits = True
                 return None
             pending = self._queue.take()
+            if pending.kind is Kind.PREPARE:
+                self._move(_S.PREPARED)
+                pending.outcome.succeed()
+                continue
             if pending.kind is Kind.END and not self._started:
                 # Nothing was added, so the coordinator knows of no transaction to end.
                 self._transaction_ended(pending.outcome)
@@ -235,17 +258,27 @@ class TransactionManager(NumberedBatches):
     # --- calls, inside -----------------------------------------------------------------------------------------------
 
     def _start_initializing(self) -> Outcome:
-        self._must_be(_S.UNINITIALIZED, "init_transactions")
+        self._must_be(_S.UNINITIALIZED, "init_transactions", or_prepared=True)
+        self._forget_transaction()  # a prepared one is out of our hands, and gone if nobody ended it
         self._move(_S.INITIALIZING)
         outcome = Outcome("init_transactions")
         self._queue.add(Kind.INIT_PRODUCER_ID, outcome)
+        return outcome
+
+    def _start_preparing(self) -> Outcome:
+        self._raise_if_failed()
+        self._must_be(_S.IN_TRANSACTION, "prepare_transaction")
+        self._move(_S.PREPARING)
+        self._enqueue_new_partitions()
+        outcome = Outcome("prepare_transaction")
+        self._queue.add(Kind.PREPARE, outcome)
         return outcome
 
     def _start_ending(self, *, commit: bool) -> Outcome:
         operation = "commit_transaction" if commit else "abort_transaction"
         if commit or self.state is not _S.ABORTABLE_ERROR:
             self._raise_if_failed()
-            self._must_be(_S.IN_TRANSACTION, operation)
+            self._must_be(_S.IN_TRANSACTION, operation, or_prepared=True)
         self._move(_S.COMMITTING if commit else _S.ABORTING)
         if not commit:
             self._new.clear()
@@ -342,15 +375,18 @@ class TransactionManager(NumberedBatches):
             # The cluster was upgraded meanwhile: the first transaction of the new kind starts with its own epoch.
             self._bump_required = True
         bump = self._bump_required or self.identity is None
-        self._bump_required = self._started = False
-        self._new.clear()
-        self._adding.clear()
-        self._added.clear()
+        self._forget_transaction()
         self._move(_S.INITIALIZING if bump else _S.READY)
         if bump:
             self._queue.add(Kind.BUMP_EPOCH, outcome)
         else:
             outcome.succeed()
+
+    def _forget_transaction(self) -> None:
+        self._bump_required = self._started = False
+        self._new.clear()
+        self._adding.clear()
+        self._added.clear()
 
     def _identified(self, kind: Kind, identity: ProducerIdentity) -> None:
         self._move(_S.READY)
