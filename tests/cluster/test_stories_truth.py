@@ -133,3 +133,25 @@ def test_a_consumer_reads_from_the_copy_in_its_own_rack() -> None:
         given = [cluster.server(each).broker.topic_metrics.of("clicks").bytes_out.value for each in range(3)]
         assert given[1] == 0, "nobody is in that rack"
         assert given[2] > 0
+
+
+def test_every_copy_has_the_settings_that_its_topic_was_made_with(cluster: KafkaCluster) -> None:
+    """Nobody tells them: the others read them when they are told to have a copy, and when they hear of the topic."""
+    settings = {"cleanup.policy": "compact", "min.insync.replicas": "3"}
+    with ottla.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        admin.create_topics([ottla.NewTopic("kept", 3, 3, configs=settings)], timeout=10)
+        admin.create_topics([ottla.NewTopic("alone", 1, 1, configs=settings)], timeout=10)
+
+    def in_effect(number: int, topic: str) -> tuple[Any, int]:
+        broker = cluster.server(number).broker
+        found = broker.topics_in_effect.of(broker.image, topic)
+        return found.cleanup_policy, found.min_insync_replicas
+
+    def of_copies(number: int) -> list[tuple[Any, int]]:
+        found = [each.log.settings for each in cluster.server(number).broker.replicas if each.name.topic == "kept"]
+        return [(each.cleanup_policy, each.min_insync_replicas) for each in found]
+
+    for number in range(3):
+        assert cluster.call(lambda number=number: of_copies(number)) == [(("compact",), 3)] * 3
+    for number in range(3):
+        cluster.wait_until(lambda number=number: in_effect(number, "alone") == (("compact",), 3), 10)

@@ -43,6 +43,7 @@ from ottla.broker.replication.partition import Partition
 from ottla.broker.request_metrics import RequestMetrics, TopicMetrics
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.group_level import ConsumerTimes, GroupLevelSettings, check_group_level, consumer_times
+from ottla.broker.topics_on_demand import TopicsOnDemand
 from ottla.broker.waiting.purgatory import Purgatory
 from ottla.broker.workers import Flusher
 from ottla.clock import Clock
@@ -152,6 +153,7 @@ class Broker:
         self.offline: Callable[[], None] | None = None  # told when a sync failed
         self._syncing: dict[TopicPartition, list[tuple[int, asyncio.Future[None]]]] = {}
         self._flusher = Flusher(pool, now_ms=clock.now_ms, flushed=self._flushed, failed=self._storage_failed)
+        self._on_demand = TopicsOnDemand()
         self._producer_ids = ProducerIdBlocks()
         self.groups = self._make_groups()
         self.transactions = self._make_transactions()
@@ -393,11 +395,13 @@ class Broker:
         return {name: LeaderNotAvailable() for name in wanted if self.image.topic(name) is None}
 
     def create_internal_topic(self, name: str) -> None:
-        self._create(internal_topic_request(name, self.settings))
+        self._create(internal_topic_request(name, self.settings, is_alone=self.member is None))
 
     def _create(self, topic: CreatableTopic) -> None:
+        if not self._on_demand.begin(topic.name):
+            return
         if self.member is not None:
-            self.member.create_topic(topic, lambda error: _say_refused(topic.name, error))
+            self.member.create_topic(topic, lambda error: self._on_demand.ended(topic.name, error))
             return
 
         def plan(image: ClusterImage) -> Plan[Any]:
@@ -408,7 +412,8 @@ class Broker:
 
         def done(given: Any) -> None:
             refusals = [each.error_message for each in getattr(given, "answers", ()) if each.error_code]
-            _say_refused(topic.name, given if isinstance(given, BrokerError) else next(iter(refusals), None))
+            refusal = given if isinstance(given, BrokerError) else next(iter(refusals), None)
+            self._on_demand.ended(topic.name, refusal)
 
         self.changes.submit(plan).when_given(done)
 
@@ -528,11 +533,6 @@ class Broker:
         self.produce_purgatory.expire_all()
         self.fetch_purgatory.expire_all()
         self.long_work.stop()
-
-
-def _say_refused(topic: str, reason: object) -> None:
-    if reason is not None:
-        log.warning("topic %s could not be made: %s", topic, reason)
 
 
 def _with_defaults(name: str) -> CreatableTopic:

@@ -1,4 +1,8 @@
-"""How the topics of the coordinators are made: their partitions, replicas and settings."""
+"""How the topics of the coordinators are made: their partitions, replicas and settings.
+
+A broker on its own says that committed offsets are durable whatever its default is. In a cluster the controller may be
+Apache Kafka's, which refuses names that it does not know; there the copies keep them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from ottla.broker.settings import BrokerSettings
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
 
-def internal_topic_request(name: str, settings: BrokerSettings) -> CreatableTopic:
+def internal_topic_request(name: str, settings: BrokerSettings, *, is_alone: bool) -> CreatableTopic:
     if name == "__consumer_offsets":
         return _topic(
             name,
@@ -16,7 +20,7 @@ def internal_topic_request(name: str, settings: BrokerSettings) -> CreatableTopi
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
                 "segment.bytes": str(settings.offsets_topic_segment_bytes),
-                "ottla.durability": "auto",
+                **({"ottla.durability": "auto"} if is_alone else {}),
             },
         )
     if name == "__transaction_state":

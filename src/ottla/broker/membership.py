@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
@@ -112,6 +112,7 @@ class ClusterMember:
         self._is_leaving = False
         self._is_announcing = False
         self._has_view = asyncio.Event()
+        self._unread: set[str] = set()  # new topics whose settings could not be read yet
 
     # --- coming and going ---
 
@@ -195,7 +196,11 @@ class ClusterMember:
         except BrokerError as error:
             return UpdateMetadataResponse(error_code=error.code)
         before = set(self._broker.image.brokers)
-        self._see(changes_of(self._broker.image, request))
+        changes = changes_of(self._broker.image, request)
+        self._see(changes)
+        new = {each.topic.name for each in changes if isinstance(each, CreateTopic)}
+        if new and self._has_view.is_set():
+            self._start(self.learn_settings(new))
         self._has_view.set()
         for gone in before - set(self._broker.image.brokers):
             self.inter_broker.forget(gone)
@@ -221,6 +226,17 @@ class ClusterMember:
             stored_values=kept.stored_values,
         )
         self._broker.adopt(image, tuple(changes))
+
+    async def learn_settings(self, topics: Collection[str]) -> None:
+        """Have the settings of topics that are new: they are told by nobody."""
+        try:
+            changes = await self._in_store(self._store.read_topic_settings, sorted(topics))
+        except OttlaError as error:
+            log.warning("the settings of new topics could not be read, they begin with the defaults: %s", error)
+            self._unread |= set(topics)
+            return
+        if changes:
+            self._take_kept(changes)
 
     def _take_events(self) -> None:
         for event in self._store.take_events():
@@ -252,6 +268,9 @@ class ClusterMember:
             except OttlaError as error:
                 log.warning("broker %d could not register again: %s", self._broker.id, error)
                 await self._broker.clock.sleep(REGISTER_AGAIN_MS)
+        unread, self._unread = self._unread, set()
+        if unread:
+            await self.learn_settings(unread)
         self.role.tell(event)
 
     # --- what it changes ---

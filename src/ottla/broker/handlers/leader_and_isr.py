@@ -2,6 +2,7 @@
 
 Refused as a whole when it is for an earlier registration of this broker (STALE_BROKER_EPOCH) or from a controller that
 has been replaced (STALE_CONTROLLER_EPOCH); otherwise each partition has its own answer (replication/manager.py).
+Nobody tells the settings that a topic begins with: they are read from the store before the first log of it is made.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAn
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.broker.membership import ClusterMember
 
 
 def handle(
@@ -30,7 +32,19 @@ def handle(
         answer.error_code = error.code
         return answer
     # For nobody in particular: an order is carried out even if the controller has left meanwhile.
+    new = broker.replicas.topics_to_make(request)
+    if broker.member is not None and new:
+        return broker.long_work.do_later(
+            _with_settings(broker.member, new, _steps(broker, request, context.api_version))
+        )
     return broker.long_work.do(_steps(broker, request, context.api_version))
+
+
+def _with_settings(
+    member: ClusterMember, topics: set[str], steps: Steps[LeaderAndIsrResponse]
+) -> Steps[LeaderAndIsrResponse]:
+    yield member.learn_settings(topics)
+    return (yield from steps)
 
 
 def _steps(broker: Broker, request: LeaderAndIsrRequest, version: int) -> Steps[LeaderAndIsrResponse]:

@@ -169,6 +169,14 @@ class ReplicaManager:
         """Lead and follow as the controller says; see `becoming`."""
         return at_once(self.becoming(request, image, now_ms, version=version))
 
+    def topics_to_make(self, request: LeaderAndIsrRequest) -> set[str]:
+        """The topics of which an order would have logs made here."""
+        return {
+            role.name.topic
+            for role in orders.roles(request)
+            if role.name not in self._partitions and self._logs.log(role.name) is None
+        }
+
     def becoming(
         self, request: LeaderAndIsrRequest, image: ClusterImage, now_ms: int, *, version: int = 7
     ) -> Steps[tuple[LeaderAndIsrResponse, Moves]]:

@@ -106,11 +106,18 @@ class TransactionCoordinator:
         )
 
         def answered(given: AddPartitionsToTxnResponse | Exception) -> None:
+            if not isinstance(given, Exception) and given.error_code:
+                given = error_for_code(given.error_code)()
             refused.give(_all_refused(wanted, given) if isinstance(given, Exception) else _refused(given))
+
+        def answered_elsewhere(given: AddPartitionsToTxnResponse | Exception) -> None:
+            # Whatever it was, the coordinator could not be asked; that its broker is unknown to us would mean something
+            # else to a producer, and end its transaction.
+            answered(CoordinatorNotAvailable(str(given)) if isinstance(given, Exception) else given)
 
         try:
             request = AddPartitionsToTxnRequest(transactions=[transaction])
-            if self.ask_elsewhere(self.partition_of(transactional_id), request, answered):
+            if self.ask_elsewhere(self.partition_of(transactional_id), request, answered_elsewhere):
                 return refused
             asked = self.ask(transactional_id, TransactionShard.add_partitions_to_txn, request, batched)
         except BrokerError as error:
