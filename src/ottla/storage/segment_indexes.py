@@ -48,6 +48,7 @@ class SegmentIndexes:
         self._is_complete = True
         self.is_ready = False  # nothing in `note` can fail
         self._entered = 0
+        self._entered_latest: TimestampOffset | None = None  # the time index ends with this very value
 
     @property
     def max_timestamp(self) -> TimestampOffset:
@@ -90,7 +91,9 @@ class SegmentIndexes:
         offsets, times = self.offsets, self.times
         if not (offsets.is_full or times.is_full):
             offsets.append(last_offset, position)
-            times.maybe_append(latest[0], latest[1])
+            if latest is not self._entered_latest:
+                times.maybe_append(latest[0], latest[1])
+                self._entered_latest = latest
             self._entered += 1
             if self._entered % WRITE_BEHIND_ENTRIES == 0:
                 self.is_ready = False  # there are entries enough to be written now
