@@ -5,8 +5,8 @@
 2. The plan is a function of its arguments: the same ranges and the same numbers give the same tasks.
 3. How many tasks: a task costs about 30 ms, the time in which it could read tens of thousands of small records. So
    ranges are packed until a task has SMALL_TASK offsets; but as long as there are TINY_TASK offsets for each, there
-   are as many tasks as the offset says (one for each core), because the query may work long on each row. A partition is split only when
-   minPartitions or maxRecordsPerPartition ask for it.
+   are as many tasks as the offset says (one for each core), because the query may work long on each row. A partition
+   is split only when minPartitions or maxRecordsPerPartition ask for it.
 4. Offsets are counted, not records: in compacted topics and with transactions a range has fewer records than offsets.
 """
 

@@ -1,0 +1,79 @@
+"""format("ottla"): the names that Spark asks for, and the rooms behind them.
+
+    spark.read.format("ottla")         reader          reader.py
+    spark.readStream.format("ottla")   streamReader    stream_reader.py
+    df.write.format("ottla")           writer          writer.py
+    df.writeStream.format("ottla")     streamWriter    stream_writer.py
+
+1. Options are checked here, before a query begins.
+2. A user schema (.schema("value binary")) chooses columns; it is the only way to read fewer of them, because Spark
+   tells a Python source nothing about the columns that a query uses.
+3. This file is imported when Spark looks for data sources: it loads nothing but what every query needs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from ottla.spark.options import SourceOptions
+
+
+class OttlaSource(DataSource):
+    """Topics as rows, and rows as records."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ottla"
+
+    def schema(self) -> StructType:
+        from ottla.spark.options import SourceOptions
+        from ottla.spark.schema import row_schema
+
+        return row_schema(SourceOptions.parse(dict(self.options), streaming=None))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from ottla.spark.reader import BatchReader
+
+        return BatchReader(self._checked(schema, streaming=False), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        from ottla.spark.stream_reader import StreamReader
+
+        return StreamReader(self._checked(schema, streaming=True), schema)
+
+    def _checked(self, schema: StructType, *, streaming: bool) -> SourceOptions:
+        """The options of the query, after a look at the columns it asks for."""
+        from ottla.spark.options import SourceOptions
+        from ottla.spark.schema import chosen_columns
+
+        options = SourceOptions.parse(dict(self.options), streaming=streaming)
+        chosen_columns(options, schema)
+        return options
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from ottla.spark.writer import BatchSink  # type: ignore[import-not-found, unused-ignore]
+
+        if overwrite:
+            from ottla.spark.option_table import InvalidOption
+
+            raise InvalidOption('a topic can only be added to; write with mode("append")')
+        writer: Any = BatchSink(dict(self.options), schema)
+        return writer  # type: ignore[no-any-return]
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        from ottla.spark.stream_writer import StreamSink  # type: ignore[import-not-found, unused-ignore]
+
+        # Spark says overwrite for outputMode("complete"). All rows of the batch are appended then, as in the connector.
+        writer: Any = StreamSink(dict(self.options), schema)
+        return writer  # type: ignore[no-any-return]
