@@ -105,6 +105,8 @@ class Admin:
     describe_producers = _waits(AsyncAdmin.describe_producers)
     abort_transaction = _waits(AsyncAdmin.abort_transaction)
     fence_producers = _waits(AsyncAdmin.fence_producers)
+    end_transaction = _waits(AsyncAdmin.end_transaction)
+    send_offsets_to_transaction = _waits(AsyncAdmin.send_offsets_to_transaction)
     describe_acls = _waits(AsyncAdmin.describe_acls)
     create_acls = _waits(AsyncAdmin.create_acls)
     delete_acls = _waits(AsyncAdmin.delete_acls)

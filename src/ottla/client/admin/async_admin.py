@@ -25,6 +25,7 @@ from ottla.client.admin.later import loaded_when_used
 from ottla.client.admin.plans import PartlyFailed, Plan, Question
 from ottla.client.admin.settings import AdminSettings
 from ottla.client.network import NetworkClient
+from ottla.client.producer.prepared import PreparedTransaction
 from ottla.client.retries import Backoff
 from ottla.clock import Clock
 from ottla.errors import GroupIdNotFound, OttlaError, UnsupportedVersion, Unwritable
@@ -458,6 +459,44 @@ class AsyncAdmin(GroupKinds):
         producer = transactions.ProducerIdAndEpoch(producer_id, producer_epoch)
         await self._carry_out(transactions.AbortTransaction(producer, coordinator_epoch), [partition], timeout)
 
+    async def end_transaction(
+        self, prepared: PreparedTransaction, *, commit: bool = True, timeout: float | None = None
+    ) -> None:
+        """End what Producer.prepare_transaction() left open. To end it the same way again does no harm; ProducerFenced,
+        InvalidTxnState or InvalidProducerIdMapping mean that it is out of these hands: somebody initialized the id
+        anew, or the time-out was faster."""
+        if prepared.is_empty:
+            return  # the coordinator knows of no transaction
+        of_kind = (
+            transactions.EndTransaction if prepared.transaction_version >= 2 else transactions.EndTransactionOfOldKind
+        )
+        await self._carry_out(of_kind(prepared, commit), [prepared.transactional_id], timeout)
+
+    async def send_offsets_to_transaction(
+        self,
+        prepared: PreparedTransaction,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        group_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> PreparedTransaction:
+        """Add positions of a group to what Producer.prepare_transaction() left open; gives it as it is then."""
+        positions = {
+            name: OffsetAndMetadata(offset) if isinstance(offset, int) else offset for name, offset in offsets.items()
+        }
+        if not positions:
+            return prepared
+        adding = transactions.AddOffsetsToTransaction
+        if prepared.transaction_version < 2:
+            # Asking for the group's coordinator makes the topic of offsets where it was never used; adding does not.
+            await self._start()
+            await self._network.coordinator("group", group_id, timeout_ms=self._timeout_ms(timeout))
+            plan = transactions.AddGroupToTransaction(prepared, group_id)
+            await self._carry_out(plan, [prepared.transactional_id], timeout)
+            adding = transactions.AddOffsetsToTransactionOfOldKind
+        await self._carry_out(adding(prepared, positions), [group_id], timeout)
+        return dataclasses.replace(prepared, is_empty=False)
+
     async def fence_producers(
         self, transactional_ids: Iterable[str], *, timeout: float | None = None
     ) -> dict[str, transactions.ProducerIdAndEpoch]:
@@ -542,10 +581,13 @@ class AsyncAdmin(GroupKinds):
     # --- small parts ---
 
     async def _carry_out(self, plan: Plan[K, V], keys: Iterable[K], timeout: float | None) -> dict[K, V]:
+        await self._start()
+        return await self._driver.carry_out(plan, keys, timeout_ms=self._timeout_ms(timeout))
+
+    async def _start(self) -> None:
         if not self._started:
             self._started = True
             await self._network.start()
-        return await self._driver.carry_out(plan, keys, timeout_ms=self._timeout_ms(timeout))
 
     async def _ask(self, question: Question[V], timeout: float | None) -> V:
         return (await self._carry_out(question, [None], timeout))[None]

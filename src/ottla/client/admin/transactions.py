@@ -1,22 +1,31 @@
-"""Transactions as an operator sees them: who has one open, where, since when; and how to end one that hangs."""
+"""Transactions as an operator sees them: who has one open, where, since when; and how to end one that hangs.
+
+And as a coordinator of several writers sees them: offsets are added to a transaction that was prepared elsewhere, and
+it is ended, by whoever has its PreparedTransaction. Only what the brokers refuse for good is raised; what may pass is
+asked again, which is safe, because the same end of the same epoch is answered as before.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ottla.client.admin.plans import BrokerQuestion, Plan, Route, by_topic, error_of, raise_error_of
-from ottla.errors import OttlaError, broker_error
+from ottla.client.producer.prepared import PreparedTransaction
+from ottla.errors import BrokerError, InvalidProducerEpoch, OttlaError, ProducerFenced, broker_error
 from ottla.protocol.messages import (
+    add_offsets_to_txn,
     describe_producers,
     describe_transactions,
+    end_txn,
     init_producer_id,
     list_transactions,
+    txn_offset_commit,
     write_txn_markers,
 )
 from ottla.protocol.schema import Message
-from ottla.values import TopicPartition
+from ottla.values import OffsetAndMetadata, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,3 +204,113 @@ class FenceProducers(Plan[str, ProducerIdAndEpoch]):
             yield keys[0], broker_error(response.error_code, keys[0])
         else:
             yield keys[0], ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
+
+
+# --- prepared transactions --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class EndTransaction(Plan[str, None]):
+    """Commit or abort what somebody else has prepared, with the epoch rising (KIP-890)."""
+
+    route = Route.TRANSACTION
+
+    prepared: PreparedTransaction
+    commit: bool
+
+    def request(self, keys: Sequence[str], timeout_ms: int) -> Message:
+        return end_txn.EndTxnRequest(
+            transactional_id=self.prepared.transactional_id,
+            producer_id=self.prepared.producer_id,
+            producer_epoch=self.prepared.producer_epoch,
+            committed=self.commit,
+        )
+
+    def results(self, keys: Sequence[str], response: Any) -> Iterator[tuple[str, OttlaError | None]]:
+        yield keys[0], _refusal(response.error_code, self.prepared)
+
+
+class EndTransactionOfOldKind(EndTransaction):
+    """The same for a transaction of the first kind: a higher version would raise the epoch."""
+
+    at_most = 4
+
+
+@dataclass(frozen=True)
+class AddGroupToTransaction(Plan[str, None]):
+    """Only for the first kind of transactions: the group must be known to be part of it before its offsets come."""
+
+    route = Route.TRANSACTION
+
+    prepared: PreparedTransaction
+    group_id: str
+
+    def request(self, keys: Sequence[str], timeout_ms: int) -> Message:
+        return add_offsets_to_txn.AddOffsetsToTxnRequest(
+            transactional_id=self.prepared.transactional_id,
+            producer_id=self.prepared.producer_id,
+            producer_epoch=self.prepared.producer_epoch,
+            group_id=self.group_id,
+        )
+
+    def results(self, keys: Sequence[str], response: Any) -> Iterator[tuple[str, OttlaError | None]]:
+        yield keys[0], _refusal(response.error_code, self.prepared)
+
+
+@dataclass(frozen=True)
+class AddOffsetsToTransaction(Plan[str, None]):
+    """Offsets of a group that count if the transaction does."""
+
+    route = Route.GROUP
+    final = ()  # the topic of the offsets may have been made just now
+
+    prepared: PreparedTransaction
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+
+    def request(self, keys: Sequence[str], timeout_ms: int) -> Message:
+        return txn_offset_commit.TxnOffsetCommitRequest(
+            transactional_id=self.prepared.transactional_id,
+            group_id=keys[0],
+            producer_id=self.prepared.producer_id,
+            producer_epoch=self.prepared.producer_epoch,
+            topics=[
+                txn_offset_commit.TxnOffsetCommitRequestTopic(
+                    name=topic, partitions=[self._position(topic, index) for index in indexes]
+                )
+                for topic, indexes in by_topic(self.offsets).items()
+            ],
+        )
+
+    def _position(self, topic: str, index: int) -> txn_offset_commit.TxnOffsetCommitRequestPartition:
+        position = self.offsets[TopicPartition(topic, index)]
+        return txn_offset_commit.TxnOffsetCommitRequestPartition(
+            partition_index=index,
+            committed_offset=position.offset,
+            committed_leader_epoch=-1 if position.leader_epoch is None else position.leader_epoch,
+            committed_metadata=position.metadata,
+        )
+
+    def results(self, keys: Sequence[str], response: Any) -> Iterator[tuple[str, OttlaError | None]]:
+        refused = [
+            error
+            for topic in response.topics
+            for each in topic.partitions
+            if (error := _refusal(each.error_code, self.prepared, f"{topic.name}-{each.partition_index}"))
+        ]
+        # All of them are sent again after an error that passes, so one that does not must be told first.
+        yield keys[0], min(refused, key=lambda error: error.retriable, default=None)
+
+
+class AddOffsetsToTransactionOfOldKind(AddOffsetsToTransaction):
+    """The same for a transaction of the first kind: a higher version would add the group by itself."""
+
+    at_most = 4
+
+
+def _refusal(code: int, prepared: PreparedTransaction, about: str | None = None) -> BrokerError | None:
+    if not code:
+        return None
+    who = f"{prepared.transactional_id!r}, producer {prepared.producer_id}, epoch {prepared.producer_epoch}"
+    error = broker_error(code, f"{who}: {about}" if about else who)
+    # Old coordinators say INVALID_PRODUCER_EPOCH for the same thing.
+    return ProducerFenced(error.detail) if isinstance(error, InvalidProducerEpoch) else error
