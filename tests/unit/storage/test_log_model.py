@@ -135,6 +135,8 @@ class LogMachine(RuleBasedStateMachine):
 
     def wrote(self, batch: Batch) -> None:
         if not self.model.epochs or self.model.epochs[-1][0] < batch.epoch:
+            # An epoch whose records are all deleted starts where the next one does: it has nothing left to say.
+            self.model.epochs = [each for each in self.model.epochs if each[1] < batch.base_offset]
             self.model.epochs.append((batch.epoch, batch.base_offset))
         self.model.batches.append(batch)
 
