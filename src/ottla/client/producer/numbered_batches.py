@@ -66,6 +66,7 @@ class NumberedBatches(TransactionLife):
         self._bump_required = False
         self._can_bump = True
         self._added: set[TopicPartition] = set()
+        self._started = False  # the coordinator may know of the transaction, so it must hear of its end
 
     def coordinator_ready(self, init_producer_id_version: int) -> None:
         """The highest InitProducerId version the transaction coordinator speaks: can it bump epochs?"""
@@ -87,6 +88,9 @@ class NumberedBatches(TransactionLife):
         """Number a batch that is drained for the first time; ask may_drain first."""
         if self.identity is None:
             raise IllegalMove("a batch was stamped before the producer had an identity", story=self._story)
+        # Not when the record was given to us: a coordinator that is still busy with the transaction before takes the
+        # end of one that nobody began for the word of a producer that was replaced.
+        self._started = self._started or self.is_v2
         return self._sequences.of(partition).stamp(self.identity, record_count)
 
     def in_flight_count(self, partition: TopicPartition) -> int:

@@ -156,9 +156,9 @@ class Sender:
             only_unsent = abort.only_unsent
             taken = self.accumulator.take_all(lambda batch: not only_unsent or batch.stamp is None)
             out.extend(Fail(batch, abort.error) for batch in taken)
-        # Only the end of a transaction waits for batches, so they are counted only then.
-        failing = sum(isinstance(each, Fail) for each in out)
-        has_incomplete = not manager.is_completing or self.accumulator.incomplete_count > failing
+        # Only the end of a transaction waits for batches, so they are counted only then; also those that are failed in
+        # this turn, because they belong to the transaction and not to what comes after it.
+        has_incomplete = not manager.is_completing or self.accumulator.incomplete_count > 0
         planned = manager.next_request(has_incomplete_batches=has_incomplete, now_ms=now_ms)
         if planned is not None:
             out.append(Ask(planned))

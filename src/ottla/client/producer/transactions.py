@@ -83,7 +83,6 @@ class TransactionManager(NumberedBatches):
         self._timeout_ms = transaction_timeout_ms
         self._backoff_ms = retry_backoff_ms
         self._finalized_version = 0
-        self._started = False
         self._end_waits = False
         self._new: set[TopicPartition] = set()
         self._adding: set[TopicPartition] = set()
@@ -173,7 +172,6 @@ class TransactionManager(NumberedBatches):
         self._check_may_add(partition)
         if self.is_v2:
             self._added.add(partition)
-            self._started = True
         elif partition not in self._adding:
             self._new.add(partition)
 

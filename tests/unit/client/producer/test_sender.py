@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from ottla.client.producer.sender import Ask, Connect, Fail, RefreshMetadata, Send, WakeAt
+from ottla.client.producer.transaction_states import TransactionAborted
 from ottla.client.producer.values import DeliveryTimedOut
 from ottla.errors import MessageTooLarge, OttlaError, TopicAuthorizationFailed
+from ottla.values import TopicPartition
 
 _spec = importlib.util.spec_from_file_location("producing", Path(__file__).with_name("producing.py"))
 producing = importlib.util.module_from_spec(_spec)
@@ -279,3 +281,21 @@ def test_a_request_that_ends_twice_counts_once(world):
     world.answer()
     world.outcomes.not_answered(send, OttlaError("late"), 7)
     assert world.accumulator.pool.available_bytes == 100_000
+
+
+@pytest.mark.parametrize("transaction_version", [0, 2])
+def test_an_abort_before_anything_was_sent_drops_the_records_and_the_producer_goes_on(transaction_version):
+    world = World(transactional_id="t")
+    world.manager.set_features(transaction_version)
+    outcome = world.manager.initialize()
+    world.turn()
+    outcome.acknowledge()
+    for _ in range(2):
+        world.manager.begin()
+        world.manager.maybe_add_partition(TopicPartition("t", 0))
+        future = world.send(b"given up")
+        outcome = world.manager.begin_abort()
+        assert kinds(world.turn()) == [Fail]
+        assert isinstance(future.exception(0), TransactionAborted)
+        assert world.turn() == []
+        outcome.acknowledge()

@@ -552,6 +552,7 @@ def test_an_abortable_answer_leaves_the_producer_usable_after_an_abort():
 
 def test_a_commit_that_is_abortable_fails_and_can_be_aborted():
     manager = in_transaction(2, A)
+    manager.stamp(A, 1)
     outcome = manager.begin_commit()
     manager.answer(ended(error=120))
     with pytest.raises(TransactionAbortable):
@@ -564,6 +565,7 @@ def test_a_commit_that_is_abortable_fails_and_can_be_aborted():
 
 def test_an_abort_that_is_abortable_is_fatal():
     manager = in_transaction(2, A)
+    manager.stamp(A, 1)
     outcome = manager.begin_abort()
     manager.answer(ended(error=120))
     assert manager.state is S.FATAL_ERROR
@@ -683,6 +685,19 @@ def test_an_abort_drops_what_was_not_sent():
     abort = manager.settle(0)
     assert abort.only_unsent
     assert isinstance(abort.error, TransactionAborted)
+
+
+def test_the_second_version_tells_nobody_of_an_abort_of_records_that_were_never_sent():
+    manager = in_transaction(2, A)
+    outcome = manager.begin_abort()
+    assert manager.turn() is None
+    outcome.acknowledge()
+    assert (manager.state, manager.identity) == (S.READY, ProducerIdentity(7, 0))
+    manager.begin()
+    manager.maybe_add_partition(A)
+    assert manager.stamp(A, 1).base_sequence == 0
+    manager.begin_abort()
+    assert manager.turn().kind is Kind.END
 
 
 def test_an_abort_waits_for_partitions_that_are_being_added():
