@@ -196,7 +196,7 @@ class Given:
 def _nearest(name: str, known: Mapping[str, str]) -> str:
     found = difflib.get_close_matches(name, known, n=1)
     if found:
-        return f"; did you mean {known[found[0]]}?"
+        return f" (did you mean {known[found[0]]}?)"
     return "; settings of the Kafka client begin with kafka."
 
 

@@ -35,6 +35,7 @@ from ottla.spark import data_loss
 from ottla.spark.batch_limits import BatchLimits
 from ottla.spark.bounds import starting_positions
 from ottla.spark.cores import core_count
+from ottla.spark.group_commits import GroupCommits
 from ottla.spark.offsets import Packing, StreamOffset
 from ottla.spark.options import SourceOptions
 from ottla.spark.ranges import plan, ranges_between
@@ -113,6 +114,8 @@ class _Driver:
         self._initial: StreamOffset | None = None
         self._frozen: Frozen | None = None
         self._batches = BatchLimits(options)
+        group_id = options.commit_group_id
+        self._commits = None if group_id is None else GroupCommits(group_id, self._positions)
         self.latest: StreamOffset | None = None
 
     def close(self) -> None:
@@ -135,6 +138,8 @@ class _Driver:
 
     def next_after(self, start: StreamOffset, *, limited: bool) -> StreamOffset | None:
         """The end of the next batch; None when there is nothing new, or not enough yet."""
+        if self._commits is not None:
+            self._commits.done_before(start)
         found = survey(start, self._positions, self._frozen)
         self.latest = StreamOffset(found.latest, found.topic_ids)
         data_loss.tell(found.losses if self._options.fail_on_data_loss else (), fails=True)

@@ -135,9 +135,9 @@ class TopicPositions:
         found = self._ask(lambda admin: admin.list_consumer_group_offsets(group_id, wanted))
         return {partition: each.offset for partition, each in found.items() if each is not None}
 
-    def commit(self, group_id: str, positions: Mapping[TopicPartition, int]) -> None:
-        """Commit these for a group that has no members."""
-        self._ask(lambda admin: admin.alter_consumer_group_offsets(group_id, positions))
+    def commit(self, group_id: str, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
+        """Commit these for a group that has no members. It is not asked again: the next batch commits more."""
+        self._connected().alter_consumer_group_offsets(group_id, positions, timeout=timeout_s)
 
     # --- asking ---
 
