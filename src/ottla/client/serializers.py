@@ -12,6 +12,8 @@ the bytes. `as_serializer` and `as_deserializer` make one of whatever people bri
 1. None is a value of its own on the wire (a tombstone): the named ones pass it on and never see it.
 2. Numbers are big-endian and of fixed size, as Java's serializers write them; text is UTF-8.
 3. Without a serializer, bytes and text are taken and everything else is refused with what to do.
+4. What a serializer raises comes as SerializationFailed that names the topic and whether it was the key or the value,
+   with its own error as the cause; so does what it gives when that is no bytes.
 """
 
 from __future__ import annotations
@@ -196,7 +198,7 @@ def as_serializer(given: object, field: Field = "value") -> Serializer[Any]:
     """A serializer of whatever was given; None gives `serialize_plain`. TypeError says what cannot be used."""
     if given is None:
         return serialize_plain
-    return _as_two_arguments(_named(given, SERIALIZERS), "serialize", field)
+    return _guarded(_as_two_arguments(_named(given, SERIALIZERS), "serialize", field), field)
 
 
 def as_deserializer(given: object, field: Field = "value") -> Deserializer[Any] | None:
@@ -213,6 +215,27 @@ def _named(given: object, table: Mapping[str, Any]) -> object:
     if given not in table:
         raise TypeError(f"{given!r} is no serializer; there are {', '.join(table)}, or give a function")
     return table[given]
+
+
+def _guarded(call: Callable[[str, Any], Any], field: Field) -> Serializer[Any]:
+    """The same, with errors that say whose they are."""
+
+    def serialize(topic: str, value: Any) -> bytes | None:
+        try:
+            data = call(topic, value)
+        except SerializationFailed as error:
+            raise SerializationFailed(f"{field}: {error.detail}") from error.__cause__
+        except Exception as error:
+            raise SerializationFailed(
+                f"the {field} serializer raised {type(error).__name__} for topic {topic}: {error}"
+            ) from error
+        if data is None or type(data) is bytes:
+            return data
+        if isinstance(data, bytes | bytearray | memoryview):
+            return bytes(data)
+        raise SerializationFailed(f"the {field} serializer gave {type(data).__name__} for topic {topic}, not bytes")
+
+    return serialize
 
 
 def _as_two_arguments(given: object, method: str, field: Field) -> Callable[[str, Any], Any]:

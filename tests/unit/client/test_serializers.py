@@ -138,3 +138,21 @@ def test_a_second_argument_called_ctx_is_confluents(field: Any) -> None:
 def test_what_cannot_be_used_is_refused_at_once(given: object) -> None:
     with pytest.raises(TypeError):
         as_serializer(given)
+
+
+@pytest.mark.parametrize("field", ["key", "value"])
+def test_what_a_serializer_raises_names_the_topic_and_the_field_and_keeps_its_cause(field: Any) -> None:
+    with pytest.raises(SerializationFailed, match=f"the {field} serializer raised KeyError for topic orders") as raised:
+        as_serializer(lambda value: value["amount"], field)("orders", {})
+    assert isinstance(raised.value.__cause__, KeyError)
+
+
+def test_what_a_named_serializer_refuses_names_the_field() -> None:
+    with pytest.raises(SerializationFailed, match="key: int for topic orders, text is wanted"):
+        as_serializer("string", "key")("orders", 5)
+
+
+def test_a_serializer_that_gives_no_bytes_is_told_so() -> None:
+    with pytest.raises(SerializationFailed, match="the value serializer gave str for topic orders, not bytes"):
+        as_serializer(lambda value: str(value))("orders", 5)
+    assert as_serializer(bytearray.copy)("orders", bytearray(b"x")) == b"x"
