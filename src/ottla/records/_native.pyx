@@ -21,7 +21,7 @@ from cpython.long cimport PyLong_AsLongLongAndOverflow
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, _Py_REFCNT
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
-from libc.stdint cimport INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
@@ -31,7 +31,7 @@ from ottla.records._numbers cimport (
 
 from ottla.errors import CorruptMessage
 from ottla.records.builder import check_builder_arguments, check_lengths, check_timestamp, owned_bytes
-from ottla.records.columns import BytesColumn, Columns, check_column_limit, column_of
+from ottla.records.columns import BytesColumn, Columns, check_column_limit, check_timestamp_scale, column_of
 from ottla.records.compression import Compression, compress, decompress
 from ottla.records.layout import DECOMPRESSED_LIMIT_BYTES, TimestampType, check_producer
 from ottla.records.header import BatchInfo as PythonBatchInfo

@@ -19,6 +19,13 @@ cdef enum:
     NO_MEMORY = 1
     COLUMN_FULL = 2
     BROKEN = 3
+    # What the caller wants: the bits of columns.Wanted.
+    OFFSET = 1
+    TIMESTAMP = 2
+    KEY = 4
+    VALUE = 8
+    HEADERS = 16
+    TIMESTAMP_TYPE = 32
     # Below this a copy into a bytes object is cheaper than an owner and a view for the memory itself.
     COPIED_BYTES_MAX = 32 * 1024
     # A set of columns that grew beyond this is not kept for the next call.
@@ -124,19 +131,32 @@ cdef void drop_column(GrowingColumn* column) noexcept:
     free(column.validity.memory)
 
 
+cdef inline int64_t scaled(int64_t time, int64_t scale) noexcept nogil:
+    """A time in smaller units; what does not fit becomes the last time there is."""
+    if time > INT64_MAX // scale:
+        return INT64_MAX
+    return INT64_MIN if time < INT64_MIN // scale else time * scale
+
+
 cdef class ColumnSet:
     """Columns while they are being filled."""
 
     cdef Growing offsets
     cdef Growing timestamps
+    cdef Growing timestamp_types
     cdef Growing headers
     cdef GrowingColumn keys
     cdef GrowingColumn values
     cdef GrowingColumn header_keys
     cdef GrowingColumn header_values
+    cdef int64_t rows
     cdef int64_t from_offset
     cdef int64_t until_offset
+    cdef int64_t timestamp_scale
     cdef bint has_until_offset
+    cdef bint include_control
+    cdef bint check_crc
+    cdef int wanted
     cdef size_t limit_bytes
     # What went wrong in C, for the sentence that is made when the interpreter lock is held again.
     cdef const char* problem
@@ -145,6 +165,7 @@ cdef class ColumnSet:
     def __dealloc__(self):
         free(self.offsets.memory)
         free(self.timestamps.memory)
+        free(self.timestamp_types.memory)
         free(self.headers.memory)
         drop_column(&self.keys)
         drop_column(&self.values)
@@ -153,12 +174,12 @@ cdef class ColumnSet:
 
     cdef int prepare(self, size_t rows, size_t expected_bytes) except -1:
         """Room for what the headers of the batches promise, and the 0 that offsets start with."""
-        if not (make_room(&self.offsets, 8 * rows) and make_room(&self.timestamps, 8 * rows)
-                and make_room(&self.headers, 4 * (rows + 1)) and make_rows(&self.keys, rows, 0)
-                and make_rows(&self.values, rows, expected_bytes) and make_rows(&self.header_keys, 0, 0)
-                and make_rows(&self.header_values, 0, 0)):
+        self.rows = 0
+        self.offsets.used = self.timestamps.used = self.timestamp_types.used = self.headers.used = 0
+        if not (self.make_rows(rows, 0, expected_bytes) and make_rows(&self.keys, 0, 0)
+                and make_rows(&self.values, 0, 0) and make_rows(&self.header_keys, 0, 0)
+                and make_rows(&self.header_values, 0, 0) and make_room(&self.headers, 4)):
             raise MemoryError("no memory for columns")
-        self.offsets.used = self.timestamps.used = 0
         (<int32_t*> self.headers.memory)[0] = 0
         self.headers.used = 4
         start_column(&self.keys)
@@ -167,9 +188,18 @@ cdef class ColumnSet:
         start_column(&self.header_values)
         return 0
 
+    cdef bint make_rows(self, size_t rows, size_t key_bytes, size_t value_bytes) noexcept nogil:
+        """Room for so many more rows in every column that is wanted."""
+        return ((not self.wanted & OFFSET or make_room(&self.offsets, 8 * rows))
+                and (not self.wanted & TIMESTAMP or make_room(&self.timestamps, 8 * rows))
+                and (not self.wanted & TIMESTAMP_TYPE or make_room(&self.timestamp_types, 4 * rows))
+                and (not self.wanted & HEADERS or make_room(&self.headers, 4 * (rows + 1)))
+                and (not self.wanted & KEY or make_rows(&self.keys, rows, key_bytes))
+                and (not self.wanted & VALUE or make_rows(&self.values, rows, value_bytes)))
+
     cdef size_t capacity(self) noexcept:
-        return (self.offsets.capacity + self.timestamps.capacity + self.headers.capacity
-                + column_capacity(&self.keys) + column_capacity(&self.values)
+        return (self.offsets.capacity + self.timestamps.capacity + self.timestamp_types.capacity
+                + self.headers.capacity + column_capacity(&self.keys) + column_capacity(&self.values)
                 + column_capacity(&self.header_keys) + column_capacity(&self.header_values))
 
     cdef int add_headers(self, const Parsed* record) noexcept nogil:
@@ -219,14 +249,12 @@ cdef class ColumnSet:
         """All records of one batch whose shape was checked."""
         cdef int32_t index
         cdef int64_t offset, time
-        cdef size_t count = header.record_count
         cdef size_t room = end - at
-        cdef bint append_time = header.attributes & LOG_APPEND_TIME_BIT != 0
+        cdef int wanted = self.wanted
+        cdef int32_t append_time = header.attributes & LOG_APPEND_TIME_BIT != 0
         cdef int outcome
         cdef Parsed record
-        if not (make_room(&self.offsets, 8 * count) and make_room(&self.timestamps, 8 * count)
-                and make_room(&self.headers, 4 * count) and make_rows(&self.keys, count, room)
-                and make_rows(&self.values, count, room)):
+        if not self.make_rows(header.record_count, room, room):
             return NO_MEMORY
         for index in range(header.record_count):
             self.problem = parse_record(at, end, &record)
@@ -237,35 +265,79 @@ cdef class ColumnSet:
             offset = wrapped_sum(header.base_offset, record.offset_delta)
             if offset < self.from_offset or (self.has_until_offset and offset >= self.until_offset):
                 continue
-            if (self.keys.data.used + max(record.key_length, 0) > self.limit_bytes
-                    or self.values.data.used + max(record.value_length, 0) > self.limit_bytes):
-                return COLUMN_FULL
-            if record.header_count:
-                outcome = self.add_headers(&record)
-                if outcome != FILLED:
-                    self.problem = b"its headers are broken"
-                    self.problem_index = index
-                    return outcome
-            time = header.max_timestamp_ms if append_time \
-                else wrapped_sum(header.base_timestamp_ms, record.timestamp_delta)
-            (<int64_t*> (self.offsets.memory + self.offsets.used))[0] = offset
-            self.offsets.used += 8
-            (<int64_t*> (self.timestamps.memory + self.timestamps.used))[0] = time
-            self.timestamps.used += 8
-            add_row(&self.keys, record.key, record.key_length)
-            add_row(&self.values, record.value, record.value_length)
-            (<int32_t*> (self.headers.memory + self.headers.used))[0] = <int32_t> self.header_keys.rows
-            self.headers.used += 4
+            if wanted & KEY:
+                if self.keys.data.used + max(record.key_length, 0) > self.limit_bytes:
+                    return COLUMN_FULL
+                add_row(&self.keys, record.key, record.key_length)
+            if wanted & VALUE:
+                if self.values.data.used + max(record.value_length, 0) > self.limit_bytes:
+                    return COLUMN_FULL
+                add_row(&self.values, record.value, record.value_length)
+            if wanted & HEADERS:
+                if record.header_count:
+                    outcome = self.add_headers(&record)
+                    if outcome != FILLED:
+                        self.problem = b"its headers are broken"
+                        self.problem_index = index
+                        return outcome
+                (<int32_t*> (self.headers.memory + self.headers.used))[0] = <int32_t> self.header_keys.rows
+                self.headers.used += 4
+            if wanted & OFFSET:
+                (<int64_t*> (self.offsets.memory + self.offsets.used))[0] = offset
+                self.offsets.used += 8
+            if wanted & TIMESTAMP:
+                time = header.max_timestamp_ms if append_time \
+                    else wrapped_sum(header.base_timestamp_ms, record.timestamp_delta)
+                if self.timestamp_scale != 1:
+                    time = scaled(time, self.timestamp_scale)
+                (<int64_t*> (self.timestamps.memory + self.timestamps.used))[0] = time
+                self.timestamps.used += 8
+            if wanted & TIMESTAMP_TYPE:
+                (<int32_t*> (self.timestamp_types.memory + self.timestamp_types.used))[0] = append_time
+                self.timestamp_types.used += 4
+            self.rows += 1
         if at != end:
             self.problem = b"bytes are left after it"
             self.problem_index = header.record_count - 1
             return BROKEN
         return FILLED
 
+    cdef bint is_passed_over(self, const Header* header) noexcept nogil:
+        return ((header.attributes & CONTROL_BIT and not self.include_control)
+                or (self.has_until_offset and header.base_offset >= self.until_offset)
+                or wrapped_sum(header.base_offset, header.last_offset_delta) < self.from_offset)
+
+    cdef Py_ssize_t fill_plain(self, const uint8_t* start, Py_ssize_t length, Py_ssize_t position) noexcept nogil:
+        """Batch after batch, while they are not compressed and sound in every way; gives the position of the first
+        that is not. What is odd about that one is found again, and said in words, by the careful way of add()."""
+        cdef Header header
+        cdef int64_t size
+        while length - position >= HEADER_BYTES and start[position + MAGIC_AT] == 2:
+            read_header(start + position, &header)
+            size = size_of(&header)
+            if (size < HEADER_BYTES or size > length - position or header.attributes & COMPRESSION_MASK
+                    or header.record_count < 0 or header.last_offset_delta < 0
+                    or header.record_count > <int64_t> header.last_offset_delta + 1
+                    or <int64_t> header.record_count * RECORD_BYTES_MIN > size - HEADER_BYTES):
+                break
+            if self.check_crc and header.crc != ottla_crc32c(
+                    0, start + position + ATTRIBUTES_AT, <size_t> (size - ATTRIBUTES_AT)):
+                break
+            if not self.is_passed_over(&header) and self.fill(
+                    &header, start + position + HEADER_BYTES, start + position + size) != FILLED:
+                break
+            position += size
+        return position
+
     cdef int add(self, RecordBatch batch, Py_ssize_t limit_bytes) except -1:
+        """One batch, of any kind; whatever is wrong with it is raised."""
         cdef const uint8_t* at = NULL
         cdef const uint8_t* end = NULL
         cdef int outcome
+        if self.check_crc:
+            batch.check()
+        if self.is_passed_over(&batch.header):
+            return 0
         keep = batch.open_records(limit_bytes, &at, &end)
         if end - at < LOCK_FREE_BYTES:
             outcome = self.fill(&batch.header, at, end)
@@ -281,9 +353,8 @@ cdef class ColumnSet:
         return 0
 
     cdef object finished(self):
-        cdef int64_t rows = self.keys.rows
         return named_tuple(Columns, (
-            rows,
+            self.rows,
             hand_over(&self.offsets),
             hand_over(&self.timestamps),
             hand_over_column(&self.keys),
@@ -291,6 +362,7 @@ cdef class ColumnSet:
             hand_over(&self.headers),
             self.finished_header_keys(),
             hand_over_column(&self.header_values),
+            hand_over(&self.timestamp_types),
         ))
 
     cdef object finished_header_keys(self):
@@ -345,34 +417,40 @@ def decode_columns(
     bint include_control=False,
     bint check_crc=True,
     column_limit_bytes=0x7FFFFFFF,
+    int wanted=OFFSET | TIMESTAMP | KEY | VALUE | HEADERS,
+    int64_t timestamp_scale=1,
 ):
     """All records with from_offset <= offset < until_offset, as columns."""
     global spare
     cdef RecordStream stream = RecordStream(buffer)
     cdef const uint8_t* start = <const uint8_t*> stream.view.buf
+    cdef Py_ssize_t length = stream.view.len
     cdef ColumnSet columns = spare
-    cdef RecordBatch batch
     cdef Py_ssize_t position = 0
     cdef int64_t size = 0
     cdef int magic = 0
     spare = None
     if columns is None:
         columns = ColumnSet()
+    check_column_limit(column_limit_bytes)
+    check_timestamp_scale(timestamp_scale)
     columns.from_offset = INT64_MIN if from_offset is None else from_offset
     columns.has_until_offset = until_offset is not None
     columns.until_offset = 0 if until_offset is None else until_offset
-    check_column_limit(column_limit_bytes)
+    columns.include_control, columns.check_crc = include_control, check_crc
+    columns.wanted, columns.timestamp_scale = wanted, timestamp_scale
     columns.limit_bytes = column_limit_bytes
-    columns.prepare(expected_rows(start, stream.view.len), stream.view.len)
-    while next_frame(start, stream.view.len, position, &size, &magic):
-        batch = RecordBatch(buffer, position)
+    columns.prepare(expected_rows(start, length), length)
+    while True:
+        if length - position < LOCK_FREE_BYTES:
+            position = columns.fill_plain(start, length, position)
+        else:
+            with nogil:
+                position = columns.fill_plain(start, length, position)
+        if not next_frame(start, length, position, &size, &magic):
+            break
+        columns.add(RecordBatch(buffer, position), limit_bytes)
         position += size
-        if check_crc:
-            batch.check()
-        if (batch.header.attributes & CONTROL_BIT and not include_control) or (
-                wrapped_sum(batch.header.base_offset, batch.header.last_offset_delta) < columns.from_offset):
-            continue
-        columns.add(batch, limit_bytes)
     result = columns.finished()
     if columns.capacity() <= SPARE_BYTES_MAX:
         spare = columns

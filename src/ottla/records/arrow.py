@@ -1,21 +1,36 @@
-"""Batches as an Arrow RecordBatch: offset, timestamp, key, value, headers. The only file here that knows pyarrow.
+"""Batches as Arrow columns: offset, timestamp, key, value, headers. The only file here that knows pyarrow.
 
 pyarrow is loaded by the first call, never by importing ottla. The buffers of decode_columns() are wrapped, not copied.
 Timestamps are milliseconds since 1970 in UTC, the number in the batch as it is: -1 (no timestamp) stays -1 ms.
+
+Whoever wants other columns, in another order or unit, makes a RecordShape of a schema and keeps it: what must be looked
+up in the schema is looked up once, not for every batch. It knows these names:
+
+    offset, timestamp (any unit up to ms), timestampType (int32), key and value (binary), headers (list of key, value)
 """
 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from ottla.records.columns import BytesColumn
+from ottla.records.columns import RECORD_COLUMNS, BytesColumn, Columns, Wanted
 from ottla.records.header import Buffer
 from ottla.records.implementation import decode_columns
 from ottla.records.layout import DECOMPRESSED_LIMIT_BYTES
 
 if TYPE_CHECKING:
     import pyarrow
+
+NAMES: Final = {
+    "offset": Wanted.OFFSET,
+    "timestamp": Wanted.TIMESTAMP,
+    "timestampType": Wanted.TIMESTAMP_TYPE,
+    "key": Wanted.KEY,
+    "value": Wanted.VALUE,
+    "headers": Wanted.HEADERS,
+}
+SCALES: Final = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 
 
 @functools.cache
@@ -44,7 +59,6 @@ def to_arrow(
     check_crc: bool = True,
 ) -> pyarrow.RecordBatch:
     """The records of one or many v2 batches as one Arrow RecordBatch; see decode_columns() for the arguments."""
-    pa = _pyarrow()
     columns = decode_columns(
         buffer,
         limit_bytes,
@@ -52,26 +66,83 @@ def to_arrow(
         until_offset=until_offset,
         include_control=include_control,
         check_crc=check_crc,
+        wanted=RECORD_COLUMNS,
     )
     shape = schema()
-    rows = columns.row_count
-    offsets = pa.Array.from_buffers(shape.field("offset").type, rows, [None, pa.py_buffer(columns.offsets)])
-    timestamps = pa.Array.from_buffers(shape.field("timestamp").type, rows, [None, pa.py_buffer(columns.timestamps)])
-    header_count = len(columns.header_keys.offsets) // 4 - 1
-    header_type = shape.field("headers").type.value_type
-    entries = pa.StructArray.from_arrays(
-        [
-            _bytes_array(pa, pa.string(), columns.header_keys, header_count),
-            _bytes_array(pa, pa.binary(), columns.header_values, header_count),
-        ],
-        fields=list(header_type),
-    )
-    headers = pa.Array.from_buffers(
-        shape.field("headers").type, rows, [None, pa.py_buffer(columns.headers)], children=[entries]
-    )
-    keys = _bytes_array(pa, pa.binary(), columns.keys, rows)
-    values = _bytes_array(pa, pa.binary(), columns.values, rows)
-    return pa.RecordBatch.from_arrays([offsets, timestamps, keys, values, headers], schema=shape)
+    return _pyarrow().RecordBatch.from_arrays(_plain_shape().arrays(columns), schema=shape)
+
+
+class RecordShape:
+    """What is wanted of records, as fields of a schema."""
+
+    def __init__(self, fields: list[pyarrow.Field]) -> None:
+        self._pa = _pyarrow()
+        self.fields = fields
+        unknown = [field.name for field in fields if field.name not in NAMES]
+        if unknown:
+            raise ValueError(f"records have no column {unknown[0]!r}; they have {', '.join(NAMES)}")
+        self.wanted = Wanted(0)
+        self.timestamp_scale = 1
+        for field in fields:
+            self.wanted |= NAMES[field.name]
+            if field.name == "timestamp":
+                self.timestamp_scale = SCALES[field.type.unit]
+
+    def decode(
+        self, data: Buffer, from_offset: int | None, until_offset: int | None, *, check_crc: bool
+    ) -> tuple[int, list[pyarrow.Array]]:
+        """How many rows, and their columns in the order of the fields."""
+        columns = decode_columns(
+            data,
+            from_offset=from_offset,
+            until_offset=until_offset,
+            check_crc=check_crc,
+            wanted=self.wanted,
+            timestamp_scale=self.timestamp_scale,
+        )
+        return columns.row_count, self.arrays(columns)
+
+    def arrays(self, columns: Columns) -> list[pyarrow.Array]:
+        return [self._array(field, columns) for field in self.fields]
+
+    def _array(self, field: pyarrow.Field, columns: Columns) -> pyarrow.Array:
+        pa = self._pa
+        match field.name:
+            case "key":
+                return _bytes_array(pa, field.type, columns.keys, columns.row_count)
+            case "value":
+                return _bytes_array(pa, field.type, columns.values, columns.row_count)
+            case "headers":
+                return self._headers(field, columns)
+            case "offset":
+                numbers = columns.offsets
+            case "timestamp":
+                numbers = columns.timestamps
+            case _:
+                numbers = columns.timestamp_types
+        return pa.Array.from_buffers(field.type, columns.row_count, [None, pa.py_buffer(numbers)], 0)
+
+    def _headers(self, field: pyarrow.Field, columns: Columns) -> pyarrow.Array:
+        """A list column. Where it may be null, a record without headers has a null, as in Spark's own connector."""
+        pa = self._pa
+        count = len(columns.header_keys.offsets) // 4 - 1
+        entry = field.type.value_type
+        names = _bytes_array(pa, entry.field("key").type, columns.header_keys, count)
+        contents = _bytes_array(pa, entry.field("value").type, columns.header_values, count)
+        entries = pa.StructArray.from_arrays([names, contents], fields=list(entry))
+        offsets = pa.py_buffer(columns.headers)
+        headers = pa.Array.from_buffers(field.type, columns.row_count, [None, offsets], 0, children=[entries])
+        if not field.nullable:
+            return headers
+        import pyarrow.compute as compute
+
+        has_any = compute.greater(compute.list_value_length(headers), 0)
+        return pa.Array.from_buffers(field.type, columns.row_count, [has_any.buffers()[1], offsets], children=[entries])
+
+
+@functools.cache
+def _plain_shape() -> RecordShape:
+    return RecordShape(list(schema()))
 
 
 def _bytes_array(pa: Any, kind: Any, column: BytesColumn, rows: int) -> Any:
@@ -84,5 +155,5 @@ def _pyarrow() -> Any:
     try:
         import pyarrow
     except ImportError as error:
-        raise ImportError("to_arrow() needs pyarrow: pip install 'ottla[arrow]'") from error
+        raise ImportError("Arrow columns need pyarrow: pip install 'ottla[arrow]'") from error
     return pyarrow

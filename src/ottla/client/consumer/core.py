@@ -261,6 +261,20 @@ class ConsumerCore:
             self.subscription.assign(partitions)
             self._drop_unassigned()
 
+    def assign_ranges(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        """Read exactly these offsets, each from its first to before its last, and nothing else."""
+        with self.lock:
+            self.subscription.assign(ranges.keys())
+            for name, (start, stop) in ranges.items():
+                self.subscription.read_range(name, start, stop)
+            self.buffer.clear()
+
+    def finish(self, names: Collection[TopicPartition]) -> None:
+        """These are not wanted any more; the others go on."""
+        with self.lock:
+            self.subscription.remove(names)
+            self.buffer.drop(names)
+
     def set_group_assignment(self, partitions: Collection[TopicPartition]) -> None:
         with self.lock:
             self.subscription.set_assignment(partitions)

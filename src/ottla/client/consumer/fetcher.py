@@ -108,7 +108,9 @@ class Fetcher:
         by_node: dict[tuple[Node, bool], list[PartitionState]] = {}
         full: set[int] = set()
         for state in self._subscription.fetchable():
-            if busy.get(state.name) == state.turn or state.retry_at_ms > now_ms or self._buffer.has_failure(state.name):
+            if busy.get(state.name) == state.turn or state.retry_at_ms > now_ms or state.is_fetched:
+                continue
+            if self._buffer.has_failure(state.name):
                 continue
             node = self._source(state, now_ms)
             if node is None:

@@ -116,6 +116,7 @@ class PartitionState:
         "preferred_until_ms",
         "reset",
         "retry_at_ms",
+        "stop_offset",
         "turn",
     )
 
@@ -128,6 +129,7 @@ class PartitionState:
         self.turn = 0
         self.express_turn = -1  # the last turn that had its express fetch (fetcher.py)
         self.paused = False
+        self.stop_offset: int | None = None  # nothing at or behind it is wanted
         self.reset: ResetPolicy | None = None
         self.retry_at_ms = 0.0
         self.high_watermark: int | None = None
@@ -143,6 +145,16 @@ class PartitionState:
     @property
     def is_fetchable(self) -> bool:
         return self._state is State.FETCHING and not self.paused
+
+    @property
+    def is_fetched(self) -> bool:
+        """Whether everything that is wanted was fetched."""
+        return self.stop_offset is not None and self.fetch_offset >= self.stop_offset
+
+    @property
+    def is_read(self) -> bool:
+        """Whether everything that is wanted was given."""
+        return self.stop_offset is not None and self.position is not None and self.position.offset >= self.stop_offset
 
     @property
     def has_position(self) -> bool:
@@ -261,6 +273,11 @@ class Subscription:
         state = self.state(name)
         state.move(State.FETCHING)
         self._place(state, Position(offset, offset_epoch, state.leader_epoch))
+
+    def read_range(self, name: TopicPartition, start: int, stop: int) -> None:
+        """Read from `start` and nothing at or behind `stop`."""
+        self.seek(name, start)
+        self.state(name).stop_offset = stop
 
     def _place(self, state: PartitionState, position: Position) -> None:
         state.begin_anew()

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from ottla.client.consumer.arrow_tables import Rows, decode_span
+from ottla.client.consumer.arrow_tables import Rows, decode_span, table_shape
 from ottla.client.consumer.buffer import FetchBuffer, Piece
 from ottla.client.consumer.record_choice import ConsumerRecord
 from ottla.client.consumer.settings import ConsumerSettings
@@ -65,7 +65,17 @@ class RecordTaker:
 
     def take_table(self, row_target: int) -> pyarrow.Table | None:
         """The same as one Arrow table, in whole batches: a few more rows than `row_target`, or fewer."""
-        rows = Rows()
+        rows = Rows(table_shape())
+        self.take_rows(rows, row_target)
+        table = rows.table()
+        # Kept until the next one is made: memory of this size that is freed at once goes back to the system, and comes
+        # back page by page, which costs three times what filling it does.
+        if table is not None and table.nbytes <= KEPT_TABLE_BYTES_MAX:
+            self._last_table = table
+        return table
+
+    def take_rows(self, rows: Rows, row_target: int) -> None:
+        """Move whole batches into `rows` until it has `row_target` of them or nothing is left."""
         while rows.count < row_target and (piece := self._next_piece(rows.count > 0)) is not None:
             records = piece.records
             assert records is not None, "pieces without records were dealt with"
@@ -80,12 +90,6 @@ class RecordTaker:
                 self._took(piece)
             if rows.count == before and rows.count and not records.is_drained:
                 break
-        table = rows.table()
-        # Kept until the next one is made: memory of this size that is freed at once goes back to the system, and comes
-        # back page by page, which costs three times what filling it does.
-        if table is not None and table.nbytes <= KEPT_TABLE_BYTES_MAX:
-            self._last_table = table
-        return table
 
     def _next_piece(self, has_found: bool) -> Piece | None:
         """The first piece of the line that is still wanted; errors are raised when nothing was found before them."""
@@ -95,7 +99,7 @@ class RecordTaker:
                 if piece is None:
                     return None
                 state = self._subscription.get(piece.name)
-                if state is None or state.turn != piece.turn:
+                if state is None or state.turn != piece.turn or state.is_read:
                     self._buffer.remove_first()
                     continue
                 if state.paused:

@@ -1,0 +1,205 @@
+"""Avro schemas as JSON values: what they are in Spark, and how one that refers to others is made whole.
+
+    Avro                          Spark
+    boolean, int, long, float,    the same; bytes and fixed are binary, string and enum are string
+    double, bytes, string
+    record, array, map            struct, array, map<string, ...>
+    [null, T]                     T; so is [T] alone
+    [int, long], [float, double]  long; double
+    date                          date
+    timestamp-millis, -micros     timestamp; local-timestamp-... timestamp_ntz
+    decimal                       decimal
+    other logical types           what they are written as: a uuid is a string, a time of day a number
+
+Other unions and types that contain themselves have no type in Spark and are refused. Every column may be NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from ottla.errors import OttlaError
+
+PRIMITIVES: Final[Mapping[str, DataType]] = {
+    "boolean": BooleanType(),
+    "int": IntegerType(),
+    "long": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "bytes": BinaryType(),
+    "string": StringType(),
+}
+LOGICAL: Final[Mapping[tuple[str, str], DataType]] = {
+    ("int", "date"): DateType(),
+    ("long", "timestamp-millis"): TimestampType(),
+    ("long", "timestamp-micros"): TimestampType(),
+    ("long", "local-timestamp-millis"): TimestampNTZType(),
+    ("long", "local-timestamp-micros"): TimestampNTZType(),
+}
+NAMED: Final = ("record", "error", "enum", "fixed")
+WIDER: Final[Mapping[frozenset[str], str]] = {
+    frozenset({"int", "long"}): "long",
+    frozenset({"float", "double"}): "double",
+}
+DECIMAL_DIGITS_MAX: Final = 38
+
+
+class UnreadableAvroSchema(OttlaError):
+    """An Avro schema has no type in Spark, or is none. Give a schema for reading (valueSchema) that leaves that out."""
+
+
+def full_name(schema: Mapping[str, Any], namespace: str) -> str:
+    name = str(schema.get("name", ""))
+    if "." in name:
+        return name
+    space = str(schema.get("namespace", namespace))
+    return f"{space}.{name}" if space else name
+
+
+def space_of(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
+def inlined(schema: Any, references: list[Any]) -> Any:
+    """One schema that stands alone: what it refers to is written out where its name comes first."""
+    known = {full_name(each, ""): each for each in references if isinstance(each, dict)}
+
+    def walk(part: Any, namespace: str) -> Any:
+        if isinstance(part, str):
+            name = part if "." in part or not namespace else f"{namespace}.{part}"
+            if part in PRIMITIVES or name not in known:
+                name = part
+            definition = None if part in PRIMITIVES else known.pop(name, None)
+            return part if definition is None else walk({**definition, "name": name}, space_of(name))
+        if isinstance(part, list):
+            return [walk(each, namespace) for each in part]
+        if not isinstance(part, dict):
+            return part
+        inside = space_of(full_name(part, namespace)) if part.get("type") in NAMED else namespace
+        found = dict(part)
+        if "fields" in part:
+            found["fields"] = [{**field, "type": walk(field.get("type"), inside)} for field in part["fields"]]
+        for name in ("items", "values"):
+            if name in part:
+                found[name] = walk(part[name], inside)
+        if isinstance(part.get("type"), dict | list) or (part.get("type") not in NAMED and "name" not in part):
+            found["type"] = walk(part.get("type"), inside)
+        return found
+
+    return walk(schema, "")
+
+
+def without_odd_types(schema: Any) -> Any:
+    """The same without the logical types that have no type here, so that their values come as they are written."""
+    if isinstance(schema, list):
+        return [without_odd_types(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {
+        key: without_odd_types(value) if key in ("type", "items", "values") else value for key, value in schema.items()
+    }
+    if "fields" in schema:
+        found["fields"] = [{**field, "type": without_odd_types(field.get("type"))} for field in schema["fields"]]
+    logical = schema.get("logicalType")
+    if logical is not None and _logical_type(schema) is None:
+        del found["logicalType"]
+    return found
+
+
+def _logical_type(schema: Mapping[str, Any]) -> DataType | None:
+    base, logical = schema.get("type"), schema.get("logicalType")
+    if logical == "decimal" and base in ("bytes", "fixed"):
+        precision, scale = schema.get("precision"), schema.get("scale", 0)
+        if isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision <= DECIMAL_DIGITS_MAX:
+            return DecimalType(precision, scale)
+        return None
+    return LOGICAL.get((str(base), str(logical)))
+
+
+class SparkTypes:
+    """Goes through one schema and says what it is in Spark."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, DataType] = {}
+        self._open: set[str] = set()
+
+    def of(self, schema: Any, namespace: str = "") -> DataType:
+        if isinstance(schema, str):
+            return self._by_name(schema, namespace)
+        if isinstance(schema, list):
+            return self._union(schema, namespace)
+        if not isinstance(schema, dict) or "type" not in schema:
+            raise UnreadableAvroSchema(f"{_shown(schema)} is no Avro schema")
+        if (logical := _logical_type(schema)) is not None and schema["type"] != "fixed":
+            return logical
+        match schema["type"]:
+            case "array":
+                return ArrayType(self.of(schema.get("items"), namespace))
+            case "map":
+                return MapType(StringType(), self.of(schema.get("values"), namespace))
+            case "record" | "error" | "enum" | "fixed":
+                return self._define(schema, namespace)
+            case inner:
+                return self.of(inner, namespace)
+
+    def _by_name(self, name: str, namespace: str) -> DataType:
+        if name in PRIMITIVES:
+            return PRIMITIVES[name]
+        for full in (f"{namespace}.{name}" if namespace and "." not in name else name, name):
+            if full in self._open:
+                raise UnreadableAvroSchema(f"{full} contains itself")
+            if full in self._named:
+                return self._named[full]
+        raise UnreadableAvroSchema(f"{name!r} is not defined before it is used")
+
+    def _define(self, schema: Mapping[str, Any], namespace: str) -> DataType:
+        name = full_name(schema, namespace)
+        self._open.add(name)
+        found: DataType
+        if schema["type"] == "enum":
+            found = StringType()
+        elif schema["type"] == "fixed":
+            found = _logical_type(schema) or BinaryType()
+        else:
+            fields = schema.get("fields")
+            if not isinstance(fields, list):
+                raise UnreadableAvroSchema(f"record {name} has no fields")
+            found = StructType(
+                [StructField(str(each.get("name")), self.of(each.get("type"), space_of(name))) for each in fields]
+            )
+        self._open.discard(name)
+        self._named[name] = found
+        return found
+
+    def _union(self, branches: list[Any], namespace: str) -> DataType:
+        kinds = [each for each in branches if each != "null"]
+        if len(kinds) == 1:
+            return self.of(kinds[0], namespace)
+        if all(isinstance(each, str) for each in kinds) and frozenset(kinds) in WIDER:
+            return PRIMITIVES[WIDER[frozenset(kinds)]]
+        raise UnreadableAvroSchema(f"the union {_shown(branches)} has several types")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:100]}..."
