@@ -45,8 +45,8 @@ KAFKAS_OWN: Final = {
 }
 BROKEN: Final = {
     OTTLA: re.compile(r"Traceback|\bERROR\b|\bCRITICAL\b"),
-    # What is said when a peer was killed is no fault.
-    KAFKA: re.compile(r"\bERROR\b(?!.*(?:Connection|disconnect|NotLeaderOrFollower|Session has expired))"),
+    # What is said of peers that were killed, or are not up yet, is no fault.
+    KAFKA: re.compile(r"\bERROR\b(?! state.change.logger)(?!.*(?:Connection|disconnect|NotLeaderOrFollower|expired))"),
 }
 
 

@@ -301,7 +301,7 @@ class _WideAttempt(_Attempt):
         self._broker.fetch_purgatory.wait(WaitingFetch(self._told), self._waits_for, deadline_ms, self._changed)
 
     def _told(self, is_over: bool) -> bool:
-        if is_over and not self._is_answering:
+        if is_over:
             self._answer_soon()
         return self._is_answering
 
@@ -319,6 +319,8 @@ class _WideAttempt(_Attempt):
         return self._is_answering
 
     def _answer_soon(self) -> None:
+        if self._is_answering:  # what came while we looked once more has seen to it
+            return
         self._is_answering = True
         self._broker.long_work.do_later(self._answering(), self._context.connection).when_given(self._later.give)
 

@@ -89,9 +89,9 @@ class Outcomes:
 
     # --- the end of a request ---
 
-    def answered(self, send: Send, response: ProduceResponse, now_ms: float) -> None:
-        """An answer came: each batch gets the word that is about it."""
-        words = self._words_of(response)
+    def answered(self, send: Send, response: ProduceResponse, now_ms: float, names: Mapping[bytes, str]) -> None:
+        """An answer came: each batch gets the word that is about it. `names` are those of the ids in the request."""
+        words = _words_of(response, names)
         nodes = [Node(each.node_id, each.host, each.port, each.rack) for each in response.node_endpoints]
         for batch in send.batches:
             name = batch.queue.name
@@ -223,18 +223,18 @@ class Outcomes:
 
     # --- reading answers ---
 
-    def _words_of(self, response: ProduceResponse) -> dict[TopicPartition, PartitionProduceResponse]:
-        words = {}
-        for topic in response.responses:
-            name = topic.name or self._metadata.topic_name(topic.topic_id) or ""
-            for partition in topic.partition_responses:
-                words[TopicPartition(name, partition.index)] = partition
-        return words
-
     def _mind_leader(self, name: TopicPartition, word: PartitionProduceResponse, nodes: Iterable[Node]) -> None:
         leader = word.current_leader
         if leader.leader_id >= 0 and leader.leader_epoch >= 0:
             self._metadata.leader_changed(name, leader.leader_id, leader.leader_epoch, nodes)
+
+
+def _words_of(response: ProduceResponse, names: Mapping[bytes, str]) -> dict[TopicPartition, PartitionProduceResponse]:
+    return {
+        TopicPartition(topic.name or names.get(topic.topic_id, ""), partition.index): partition
+        for topic in response.responses
+        for partition in topic.partition_responses
+    }
 
 
 def _is_refusal(error: OttlaError) -> bool:

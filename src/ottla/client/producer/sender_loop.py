@@ -167,6 +167,8 @@ class SenderLoop:
         clock = self._network.clock
         try:
             request, at_most = self._request_of(send)
+            # The metadata may have forgotten a topic when the answer comes: a broker that was just started knows none.
+            names = {topic.topic_id: topic.name for topic in request.topic_data}
             self._metrics.sending(send.batches, now_ms)
             answer = self._network.send(
                 send.node,
@@ -183,7 +185,7 @@ class SenderLoop:
             else:
                 self._metrics.latency.record(ended_ms - now_ms, ended_ms)
                 self._metrics.throttle.record(response.throttle_time_ms, ended_ms)
-                self._outcomes.answered(send, response, ended_ms)
+                self._outcomes.answered(send, response, ended_ms, names)
         except OttlaError as error:
             self._outcomes.not_answered(send, error, clock.monotonic_ms())
             self._network.wake()

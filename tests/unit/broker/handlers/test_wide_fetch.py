@@ -94,3 +94,24 @@ def test_a_deleted_topic_ends_the_wait_with_its_error(wide, given_value):
     waiting = wide.begin(fetch_all(wait_ms=500), 12)
     wide.ask(DeleteTopicsRequest(topic_names=["orders"], timeout_ms=1000), 5)
     assert {one.error_code for one in given_value(waiting).responses[0].partitions} == {3}
+
+
+def test_what_comes_while_it_looks_once_more_is_answered_once(
+    make_broker, batch, values_of, given_value, monkeypatch, caplog
+):
+    monkeypatch.setattr(handler, "WIDE_PARTITIONS", PARTITIONS - 1)
+    wide = make_broker(**{"ottla.durability": "replicated"})
+    wide.create_topic("orders", PARTITIONS)
+    wait = handler._WideAttempt._wait
+
+    def then_something_comes(self, read):
+        wait(self, read)
+        partition = wide.broker.replicas.get(("orders", 7))
+        partition.append(bytearray(batch("a")), acks=1, now_ms=wide.clock.now_ms())
+        partition.advance()
+        wide.broker.fetch_purgatory.check(partition.name)
+
+    monkeypatch.setattr(handler._WideAttempt, "_wait", then_something_comes)
+    waiting = wide.begin(fetch_all(wait_ms=500), 12)
+    assert found(given_value(waiting), values_of) == {7: ["a"]}
+    assert not caplog.records

@@ -206,7 +206,7 @@ class World:
             self.outcomes.not_answered(send, ConnectionClosed("test"), self.now_ms)
             return
         topic = TopicProduceResponse(name="t", partition_responses=words)
-        self.outcomes.answered(send, ProduceResponse(responses=[topic]), self.now_ms)
+        self.outcomes.answered(send, ProduceResponse(responses=[topic]), self.now_ms, {})
 
     def bytes_of(self, batch: Any) -> bytes:
         stamp = batch.stamp

@@ -201,7 +201,7 @@ def test_an_error_for_good_fails_the_records_and_flush_will_say_so(world):
     send = world.network.requests[1].pop(0)
     word = producing.PartitionProduceResponse(index=0, error_code=29, base_offset=-1, error_message="no")
     topic = producing.TopicProduceResponse(name="t", partition_responses=[word])
-    world.outcomes.answered(send, producing.ProduceResponse(responses=[topic]), 6)
+    world.outcomes.answered(send, producing.ProduceResponse(responses=[topic]), 6, {})
     failed = world.failures.take()
     assert failed.count == 1
     assert failed.records[0].value == b"a"
@@ -258,9 +258,21 @@ def test_a_single_record_that_is_too_large_fails():
     send = world.network.requests[1].pop(0)
     word = producing.PartitionProduceResponse(index=0, error_code=10, base_offset=-1)
     topic = producing.TopicProduceResponse(name="t", partition_responses=[word])
-    world.outcomes.answered(send, producing.ProduceResponse(responses=[topic]), 6)
+    world.outcomes.answered(send, producing.ProduceResponse(responses=[topic]), 6, {})
     with pytest.raises(MessageTooLarge):
         future.result(0)
+
+
+def test_an_answer_by_topic_id_is_understood_when_the_metadata_has_forgotten_the_topic(world):
+    """A broker that was just started knows no topics yet; what it said may come before what another one answers."""
+    future = world.send(b"a")
+    world.now_ms = 5
+    world.turn()
+    send = world.network.requests[1].pop(0)
+    word = producing.PartitionProduceResponse(index=0, error_code=0, base_offset=7)
+    topic = producing.TopicProduceResponse(topic_id=b"i" * 16, partition_responses=[word])
+    world.outcomes.answered(send, producing.ProduceResponse(responses=[topic]), 6, {b"i" * 16: "t"})
+    assert future.result(0).offset == 7
 
 
 def test_a_batch_the_broker_did_not_mention_is_not_taken_for_delivered(world):
@@ -268,7 +280,7 @@ def test_a_batch_the_broker_did_not_mention_is_not_taken_for_delivered(world):
     world.now_ms = 5
     world.turn()
     send = world.network.requests[1].pop(0)
-    world.outcomes.answered(send, producing.ProduceResponse(responses=[]), 6)
+    world.outcomes.answered(send, producing.ProduceResponse(responses=[]), 6, {})
     with pytest.raises(OttlaError, match="did not mention"):
         future.result(0)
 
