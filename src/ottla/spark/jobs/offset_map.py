@@ -39,7 +39,7 @@ class Run(NamedTuple):
     """Records with offsets one behind the other."""
 
     start: int
-    count: int
+    length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +56,13 @@ class Segment:
 
     @property
     def count(self) -> int:
-        return sum(run.count for run in self.runs)
+        return sum(run.length for run in self.runs)
 
     def translate(self, offset: int) -> int:
         """The target's offset of the first record at or behind `offset`, or the end of this segment."""
         if not self.is_exact:
             return self.target_start
-        return self.target_start + sum(min(max(offset - run.start, 0), run.count) for run in self.runs)
+        return self.target_start + sum(min(max(offset - run.start, 0), run.length) for run in self.runs)
 
 
 class OffsetMap:
@@ -101,8 +101,8 @@ class SegmentBuilder:
         """More records; gives the segments that are full."""
         full = []
         for run in runs_of(offsets):
-            if self._runs and self._runs[-1].start + self._runs[-1].count == run.start:
-                self._runs[-1] = Run(self._runs[-1].start, self._runs[-1].count + run.count)
+            if self._runs and self._runs[-1].start + self._runs[-1].length == run.start:
+                self._runs[-1] = Run(self._runs[-1].start, self._runs[-1].length + run.length)
                 continue
             if len(self._runs) == self._runs_limit:
                 full += self.end()
@@ -158,7 +158,7 @@ def read_segment(key: bytes | None, value: bytes | None) -> tuple[str, TopicPart
         named, told = json.loads(key or b""), json.loads(value or b"")
         if told["version"] != VERSION:
             raise UnreadableSegment(f"it has version {told['version']!r}, and this is version {VERSION}")
-        runs = tuple(Run(int(start), int(count)) for start, count in told["runs"])
+        runs = tuple(Run(int(start), int(length)) for start, length in told["runs"])
         segment = Segment(int(told["target_offset"]), runs, bool(told["exact"]))
         partition = TopicPartition(str(named["topic"]), int(named["partition"]))
         _check(segment.target_start, runs)
@@ -170,9 +170,9 @@ def read_segment(key: bytes | None, value: bytes | None) -> tuple[str, TopicPart
 def _check(target_start: int, runs: Iterable[Run]) -> None:
     following = -1
     for run in runs:
-        if run.count < 1 or run.start < 0 or run.start <= following:
+        if run.length < 1 or run.start < 0 or run.start <= following:
             raise ValueError("runs must grow and must not touch")
-        following = run.start + run.count
+        following = run.start + run.length
     if following < 0 or target_start < 0:
         raise ValueError("there are no runs, or the target offset is below 0")
 

@@ -73,8 +73,8 @@ def test_runs_that_touch_across_two_batches_are_one() -> None:
 @given(st.sets(st.integers(0, 200)))
 def test_runs_hold_every_offset_once_and_never_touch(offsets: set[int]) -> None:
     runs = runs_of(sorted(offsets))
-    assert [each for run in runs for each in range(run.start, run.start + run.count)] == sorted(offsets)
-    assert all(second.start > first.start + first.count for first, second in itertools.pairwise(runs))
+    assert [each for run in runs for each in range(run.start, run.start + run.length)] == sorted(offsets)
+    assert all(second.start > first.start + first.length for first, second in itertools.pairwise(runs))
 
 
 @st.composite
