@@ -88,6 +88,7 @@ class Pace:
         self._allowed = FIRST_SHARE
         self._seen: deque[tuple[int, float]] = deque(maxlen=REMEMBERED)
         self._planned: tuple[int, float] | None = None
+        self._wait_ms = 0.0
 
     @property
     def allowed(self) -> int:
@@ -109,16 +110,18 @@ class Pace:
 
     def _learn(self, offsets: int, took_ms: float) -> None:
         self._seen.append((offsets, took_ms))
-        limit_ms = max(self._limit_ms, self._wait_ms())
-        factor = min(GROWTH_MAX, limit_ms / took_ms)
-        if took_ms <= limit_ms * (1 + ALIKE) and limit_ms > self._limit_ms:
-            factor = 2.0
+        # A batch that took less than the wait shows that there is no such wait (any more).
+        known_ms = self._wait_ms if took_ms >= self._wait_ms * (1 - ALIKE) else 0.0
+        self._wait_ms = max(known_ms, self._common_ms())
+        limit_ms = max(self._limit_ms, self._wait_ms)
+        is_waiting = self._wait_ms > self._limit_ms and took_ms <= limit_ms * (1 + ALIKE)
+        factor = 2.0 if is_waiting else min(GROWTH_MAX, limit_ms / took_ms)
         # A batch that was smaller than it could have been says nothing against a larger one.
         grown = int(offsets * factor)
         self._allowed = max(1, grown if factor < 1 else max(grown, self._allowed))
 
-    def _wait_ms(self) -> float:
-        """How long Spark seems to wait between batches: the time that batches of different sizes all took."""
+    def _common_ms(self) -> float:
+        """The time that the last batches all took, though they were of different sizes; 0 when there is none."""
         sizes, times = [each[0] for each in self._seen], [each[1] for each in self._seen]
         if len(times) < REMEMBERED or max(sizes) < 2 * min(sizes):
             return 0.0

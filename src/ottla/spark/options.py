@@ -117,7 +117,7 @@ class SourceOptions:
             max_time_per_trigger_ms=given.value(table.MAX_TIME),
             min_partitions=given.value(table.MIN_PARTITIONS),
             max_records_per_partition=given.value(table.MAX_RECORDS),
-            group_id_prefix=given.value(table.GROUP_ID_PREFIX) or prefix,
+            group_id_prefix=kafka.get("group.id") or given.value(table.GROUP_ID_PREFIX) or prefix,
             commit_group_id=given.value(table.COMMIT_GROUP_ID),
             isolation_level=_isolation(given, kafka),
             include_headers=given.needed(table.INCLUDE_HEADERS),

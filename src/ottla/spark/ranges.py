@@ -59,7 +59,11 @@ class ReadTask(InputPartition):
 
 
 def ranges_between(start: StreamOffset, end: StreamOffset) -> list[OffsetRange]:
-    """What the batch from `start` to `end` reads. A partition that is in neither's beginnings has nothing to read."""
+    """What the batch from `start` to `end` reads."""
+    if start == end:
+        # A batch without news, which Spark runs for the sake of windows and timers. The beginnings in this offset are
+        # those of the batch that ended here: read again they would be doubled.
+        return []
     found = []
     for partition, until in sorted(end.positions.items()):
         begin = end.begins.get(partition, start.positions.get(partition, until))
