@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 NATIVE := $(VENV)/.native
 SOURCES := src tests bench
 
-.PHONY: help demo test test-long check fix bench bench-walk bench-client bench-compare clean
+.PHONY: help demo test test-long check fix bench bench-walk bench-client bench-compare bench-spark bench-cluster clean
 
 help:              ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -50,6 +50,12 @@ bench-compare: $(NATIVE)  ## the same load on Apache Kafka and on Ottla, as rati
 
 bench-client: $(NATIVE)  ## our client beside those of the field, as ratios
 	$(BIN)/python -m bench.client
+
+bench-spark: $(NATIVE)  ## our Spark source and sink beside the JVM connector
+	$(BIN)/python -m bench.spark
+
+bench-cluster: $(NATIVE)  ## three brokers on one ZooKeeper
+	$(BIN)/python -m bench.cluster
 
 clean:             ## remove the environment and what was built
 	rm -rf $(VENV) build src/*.egg-info src/ottla/*/*.so src/ottla/*/*/*.so src/ottla/*/_*.c src/ottla/*/*/_*.c .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,10 +2,11 @@
 
     jars = find_jars("4.3")              # a directory of jars; JarsMissing says why there is none
     find_jars("4.3", "streams")          # those of Kafka Streams with its own test programs
+    find_jars("spark-4.3", "spark")      # Spark's own connector for Kafka
     java_command(jars, "kafka.Kafka", "server.properties")
 
 1. The releases are pinned in RELEASES, so a test means the same tomorrow. pom.xml beside this file names the parts of
-   a broker and its tools, streams_pom.xml those of Kafka Streams.
+   a broker and its tools, streams_pom.xml those of Kafka Streams, spark_pom.xml those of Spark's connector.
 2. Jars are kept in <the user's cache>/ottla/kafka/<release>[-streams], never in the repository. Such a directory is
    complete: it is filled under another name and renamed, so that tests running side by side can all ask for it.
 3. Where there is no Java, no Maven or no way to the jars, JarsMissing says which; a test skips itself with that
@@ -19,10 +20,14 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-RELEASES = {"3.9": "3.9.2", "4.3": "4.3.1"}
+RELEASES = {"3.9": "3.9.2", "4.3": "4.3.1", "spark-4.3": "4.2.0"}
 DOWNLOAD_LIMIT_S = 600
 HEAP_MB = 256
-POMS = {"broker": Path(__file__).with_name("pom.xml"), "streams": Path(__file__).with_name("streams_pom.xml")}
+POMS = {
+    "broker": Path(__file__).with_name("pom.xml"),
+    "streams": Path(__file__).with_name("streams_pom.xml"),
+    "spark": Path(__file__).with_name("spark_pom.xml"),
+}
 
 
 class JarsMissing(Exception):
@@ -75,7 +80,7 @@ def _run_maven(release: str, directory: Path, pom: Path) -> None:
     command = ["mvn", "--batch-mode", "--quiet", "--file", str(pom), "dependency:copy-dependencies"]
     # Kafka 3 brings a second logger, and two of them complain about each other.
     parts = ["-DincludeScope=runtime", "-DexcludeArtifactIds=slf4j-reload4j"]
-    options = [f"-Dkafka.version={release}", f"-DoutputDirectory={directory}", *parts]
+    options = [f"-Drelease={release}", f"-DoutputDirectory={directory}", *parts]
     try:
         done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=DOWNLOAD_LIMIT_S)
     except subprocess.TimeoutExpired:
