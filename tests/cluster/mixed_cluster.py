@@ -202,6 +202,13 @@ class MixedCluster(LabCluster):
     def _bytes(self, number: int, topic: str, partition: int) -> bytes:
         return b"".join(path.read_bytes() for path in self.files(number, topic, partition) if path.suffix == ".log")
 
+    def check_group(self, group: str, topic: str) -> None:
+        """Kafka's tool knows how far the group is in every partition of a topic."""
+        said = self.asked("consumer.group.ConsumerGroupCommand", "--describe", "--group", group)
+        rows = [words for line in said.splitlines() if len(words := line.split()) > 5 and words[1] == topic]
+        assert {int(words[2]) for words in rows} == {each.partition for each in self.partitions(topic)}, said
+        assert all(words[3].isdigit() for words in rows), said
+
     # --- Kafka's tools ---
 
     def tool(self, name: str, *arguments: str, limit_s: int = 120) -> str:

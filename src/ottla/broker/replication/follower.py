@@ -7,7 +7,8 @@
     FAILED          nothing is asked until the controller says something new about the partition
 
 1. A partition is followed in one leader epoch. An answer to a question that was asked in another epoch, or from another
-   offset, is thrown away.
+   offset, is thrown away; and so is one that comes when the partition is told to be something else already, before we
+   hear of it: an order about many partitions is carried out in steps.
 2. A log is only cut by the leader's word: at the end of an epoch that both have, at the end of a leader whose log is
    shorter than ours, or altogether when the leader begins behind our end.
 3. An error of one partition rests that partition for the back-off time, and no other. A leader that fenced us, a disk
@@ -71,6 +72,9 @@ class Replica(Protocol):
     @property
     def latest_epoch(self) -> int:
         """The epoch of the last record; -1 when none is known."""
+
+    def is_following(self, leader_epoch: int) -> bool:
+        """Whether its newest order is to follow in this epoch."""
 
     def end_of_epoch(self, epoch: int) -> EpochEnd: ...
     def append(self, records: Buffer, leader_epoch: int) -> bool:
@@ -246,6 +250,8 @@ class Follower:
         for name, act in answers:
             each = self._followed.get(name)
             if each is None or asked.get(name) != (each.leader_epoch, each.replica.log_end_offset):
+                continue
+            if not each.replica.is_following(each.leader_epoch):
                 continue
             try:
                 act(each)

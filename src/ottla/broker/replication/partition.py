@@ -220,6 +220,8 @@ class Partition:
         """Append what the leader of this epoch sent; None when there is no whole batch in it."""
         if self.offline is not None:
             raise self.offline
+        if self.is_leader:
+            raise FencedLeaderEpoch(f"{self.name} is led from here and follows nobody")
         return self.log.append_as_follower(records, leader_epoch=leader_epoch, now_ms=now_ms)
 
     def take_leader_offsets(self, high_watermark: int, log_start_offset: int) -> bool:

@@ -54,6 +54,9 @@ class ReplicaLog:
         latest = self.partition.log.epochs.latest
         return NO_EPOCH if latest is None else latest.epoch
 
+    def is_following(self, leader_epoch: int) -> bool:
+        return not self.partition.is_leader and self.partition.leader_epoch == leader_epoch
+
     def end_of_epoch(self, epoch: int) -> EpochEnd:
         return self.partition.log.end_offset_for_epoch(epoch)
 

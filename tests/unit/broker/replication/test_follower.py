@@ -49,6 +49,10 @@ class Replica:
         self.latest_epoch, self.high_watermark = epoch, high_watermark
         self.done = []
         self.error = None
+        self.ordered_epoch = None  # another order came, and the follower has not heard of it
+
+    def is_following(self, leader_epoch):
+        return self.ordered_epoch in (None, leader_epoch)
 
     def end_of_epoch(self, epoch):
         return EpochEnd(epoch, self.log_end_offset)
@@ -129,6 +133,19 @@ def test_records_are_appended_and_what_is_committed_is_taken_over(make):
     assert (taken.appended, taken.committed, taken.size_bytes) == ([ORDERS], [ORDERS], {ORDERS: 3})
     assert follower.lag(ORDERS) == 0
     assert follower.next_question(0, never).topics[0].partitions[0].fetch_offset == 8
+
+
+@pytest.mark.parametrize(
+    "answer", [data(records=b"abc"), data(diverging_epoch=EpochEndOffset(epoch=3, end_offset=4)), data(error_code=1)]
+)
+def test_what_the_old_leader_sent_is_thrown_away_when_a_new_order_was_taken(make, answer):
+    """The partition leads already: nothing may be appended, cut or committed by the word of the leader before."""
+    replica = Replica()
+    follower = make(replica)
+    follower.next_question(0, never)
+    replica.ordered_epoch = 5
+    assert follower.take(answer, 0) == ([], [], [], {})
+    assert replica.done == []
 
 
 def test_a_diverging_epoch_cuts_and_the_next_fetch_goes_on_from_there(make):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ottla.broker.replication.orders import roles
 from ottla.errors import (
     FencedLeaderEpoch,
     InconsistentTopicId,
@@ -169,3 +170,17 @@ def test_who_waits_for_a_leader_is_told_when_it_leads_no_more(world):
     world.elect(1)
     world.obey(0)
     assert world.refused == [("a", NotLeaderOrFollower.code)]
+
+
+def test_a_partition_that_leads_takes_nothing_from_the_leader_before(world, tell):
+    """Between the steps of a long order a partition leads already, and its fetch loop has not heard of it."""
+    tell(order(state(1)))
+    replication = world.nodes[0].broker.replication
+    (loop,) = [each for each in replication._loops.values() if BILLS in each.follower]
+    replica = loop.follower._followed[BILLS].replica
+    assert replica.is_following(1)
+    (role,) = roles(order(state(0, leader_epoch=2)))
+    bills(world).take_state(role.state, now_ms=0.0, broker_epoch=1)
+    assert not replica.is_following(1)
+    with pytest.raises(FencedLeaderEpoch):
+        replica.append(bytearray(61), 1)
