@@ -9,3 +9,4 @@ from ottla.client.producer.hot_path import Ready as Ready
 from ottla.client.producer.producer_batch import ProducerBatch as ProducerBatch
 from ottla.client.producer.topic_state import TopicState as TopicState
 from ottla.client.producer.topic_state import check_many as check_many
+from ottla.client.producer.topic_state import has_text as has_text

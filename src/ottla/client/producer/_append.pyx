@@ -795,6 +795,18 @@ def check_many(list items, bint are_pairs, int64_t limit_bytes):
     return -1
 
 
+def has_text(list items, bint are_pairs):
+    """Whether a key or a value is text, which must become bytes first."""
+    for item in items:
+        if are_pairs:
+            for part in item:
+                if type(part) is str:
+                    return True
+        elif type(item) is str:
+            return True
+    return False
+
+
 # ---- the face's own part ----
 
 cdef class HotPath:

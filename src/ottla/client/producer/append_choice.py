@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ottla.client.producer.delivery import Delivery, SendFuture
     from ottla.client.producer.hot_path import AsyncHotPath, HotPath
     from ottla.client.producer.producer_batch import ProducerBatch
-    from ottla.client.producer.topic_state import TopicState, check_many
+    from ottla.client.producer.topic_state import TopicState, check_many, has_text
 
 
 def _choose() -> str:
@@ -46,13 +46,14 @@ if not TYPE_CHECKING:
             SendFuture,
             TopicState,
             check_many,
+            has_text,
         )
     else:
         from ottla.client.producer.arrow_rows import RowWriter
         from ottla.client.producer.delivery import Delivery, SendFuture
         from ottla.client.producer.hot_path import AsyncHotPath, HotPath
         from ottla.client.producer.producer_batch import ProducerBatch
-        from ottla.client.producer.topic_state import TopicState, check_many
+        from ottla.client.producer.topic_state import TopicState, check_many, has_text
 
 __all__ = [
     "CHOSEN",
@@ -64,4 +65,5 @@ __all__ = [
     "SendFuture",
     "TopicState",
     "check_many",
+    "has_text",
 ]

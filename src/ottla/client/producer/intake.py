@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from ottla.client.producer.append_choice import SendFuture, TopicState, check_many
+from ottla.client.producer.append_choice import SendFuture, TopicState, check_many, has_text
 from ottla.client.producer.arrow_columns import ArrowRows, rows_of
 from ottla.client.producer.futures import Run
 from ottla.client.producer.interceptors import Interceptors
@@ -146,10 +146,8 @@ class Intake:
 
     def _serialized(self, topic: str, items: list[Any], are_pairs: bool) -> list[Any]:
         key_of, value_of = self._serialize_key, self._serialize_value
-        if key_of is serialize_plain and value_of is serialize_plain:
-            texts = any(type(each) is str for pair in items for each in pair) if are_pairs else str in map(type, items)
-            if not texts:
-                return items
+        if key_of is serialize_plain and value_of is serialize_plain and not has_text(items, are_pairs):
+            return items
         if are_pairs:
             return [(key_of(topic, key), value_of(topic, value)) for key, value in items]
         return [value_of(topic, value) for value in items]

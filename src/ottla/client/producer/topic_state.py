@@ -162,5 +162,10 @@ def check_many(items: list[Any], are_pairs: bool, limit_bytes: int) -> int:
     return -1
 
 
+def has_text(items: list[Any], are_pairs: bool) -> bool:
+    """Whether a key or a value is text, which must become bytes first."""
+    return any(type(part) is str for item in items for part in (item if are_pairs else (item,)))
+
+
 def _owned(data: object, what: str) -> bytes:
     return data if type(data) is bytes else owned_bytes(data, what)
