@@ -34,11 +34,27 @@ def share_offsets(waiting: Mapping[TopicPartition, int], limit: int) -> Counts:
     total = sum(counts.values())
     if total <= limit:
         return counts
-    # One for each, and the rest by volume; what rounding leaves goes to those who lost most by it.
-    spare, left = max(0, limit - len(counts)), total - len(counts)
-    shares = {each: 1 + spare * (count - 1) // left for each, count in counts.items()}
-    by_remainder = sorted(counts, key=lambda each: (-(spare * (counts[each] - 1) % left), each))
-    for each in by_remainder[: max(limit, len(counts)) - sum(shares.values())]:
+    shares: Counts = {}
+    large, left = dict(counts), limit
+    # Those whose share would be less than one get one; the others share what is left.
+    while tiny := _below_one(large, left):
+        shares |= dict.fromkeys(tiny, 1)
+        large = {each: count for each, count in large.items() if each not in shares}
+        left = max(0, left - len(tiny))
+    return shares | _by_volume(large, left)
+
+
+def _below_one(counts: Mapping[TopicPartition, int], limit: int) -> list[TopicPartition]:
+    total = sum(counts.values())
+    return [each for each, count in counts.items() if limit * count < total]
+
+
+def _by_volume(counts: Mapping[TopicPartition, int], limit: int) -> Counts:
+    """Exactly `limit` in all, each in proportion; what rounding leaves goes to those who lost most by it."""
+    total = sum(counts.values())
+    shares = {each: limit * count // total for each, count in counts.items()}
+    by_loss = sorted(counts, key=lambda each: (-(limit * counts[each] % total), each))
+    for each in by_loss[: limit - sum(shares.values())] if counts else ():
         shares[each] += 1
     return shares
 
