@@ -31,6 +31,7 @@ __all__ = [
     "RecordMetadata",
     "TopicPartition",
     "__version__",
+    "read_topic",
 ]
 
 _HOMES: Final = {
@@ -43,6 +44,7 @@ _HOMES: Final = {
     "ProducerRecord": "ottla.client.producer.values",
     "RecordMetadata": "ottla.client.producer.values",
     "TopicPartition": "ottla.values",
+    "read_topic": "ottla.client.topic_table",
 }
 
 

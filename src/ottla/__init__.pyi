@@ -10,6 +10,7 @@ from ottla.client.consumer.record_choice import ConsumerRecord as ConsumerRecord
 from ottla.client.producer.producer import Producer as Producer
 from ottla.client.producer.values import ProducerRecord as ProducerRecord
 from ottla.client.producer.values import RecordMetadata as RecordMetadata
+from ottla.client.topic_table import read_topic as read_topic
 from ottla.values import OffsetAndMetadata as OffsetAndMetadata
 from ottla.values import TopicPartition as TopicPartition
 
@@ -25,4 +26,5 @@ __all__ = [
     "RecordMetadata",
     "TopicPartition",
     "__version__",
+    "read_topic",
 ]

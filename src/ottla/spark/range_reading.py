@@ -36,7 +36,8 @@ def read_ranges(
 ) -> Iterator[pyarrow.RecordBatch]:
     """The rows of these ranges, with the columns of `schema`."""
     formats = RowFormats(options, schema)
-    settings = options.client_settings("consumer")
+    # Whoever reads ranges needs no group; kafka.group.id is for what the driver asks and commits.
+    settings = {name: value for name, value in options.client_settings("consumer").items() if name != "group.id"}
     reader = _kept.take(settings)
     is_sound = False
     try:

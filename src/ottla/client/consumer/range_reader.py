@@ -22,10 +22,11 @@ import logging
 import threading
 import time
 from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
-from ottla.client.cluster_view import PartitionInfo
+from ottla.client.cluster_view import ClusterView, PartitionInfo
 from ottla.client.consumer.arrow_tables import Rows, RowShape
 from ottla.client.consumer.core import ConsumerCore
 from ottla.client.consumer.offset_reset import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
@@ -34,7 +35,8 @@ from ottla.client.consumer.ranges import DataLost, Lost, Range, ReadTimedOut, fi
 from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.consumer.subscription import LogTruncated
 from ottla.client.loop import BackgroundLoop, ClientClosed
-from ottla.errors import OffsetOutOfRange, OttlaError, UnknownTopicOrPartition
+from ottla.errors import InvalidSetting, OffsetOutOfRange, OttlaError, UnknownTopicOrPartition
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.values import ZERO_UUID, OffsetAndTimestamp, TopicPartition, uuid_to_text
 
 if TYPE_CHECKING:
@@ -53,24 +55,32 @@ LOOK_LIMIT_MS: Final = 5_000.0
 UNKNOWN_TOPIC_S: Final = 5.0
 """A topic that nobody knows for so long is gone: a broker that just started may not know it yet."""
 
-# Larger pieces than a consumer of many partitions asks for: a task reads few partitions, and all of what it asks for.
-DEFAULTS: Final[Mapping[str, object]] = {
-    "max.partition.fetch.bytes": 4_194_304,
-    "queued.max.bytes": 33_554_432,
-}
-FORCED: Final[Mapping[str, object]] = {
-    "auto.offset.reset": "none",
-    "enable.auto.commit": False,
-    "allow.auto.create.topics": False,
-}
+
+class ReaderSettings(ConsumerSettings):
+    """A consumer's, with defaults for somebody who reads few partitions and uses all that it asks for."""
+
+    max_partition_fetch_bytes = replace(ConsumerSettings.max_partition_fetch_bytes, default=4_194_304)
+    queued_max_bytes = replace(ConsumerSettings.queued_max_bytes, default=33_554_432)
+    auto_offset_reset = replace(ConsumerSettings.auto_offset_reset, default="none")
+    enable_auto_commit = replace(ConsumerSettings.enable_auto_commit, default=False)
+    allow_auto_create_topics = replace(ConsumerSettings.allow_auto_create_topics, default=False)
+
+    def validate(self) -> None:
+        super().validate()
+        if self.group_id is not None:
+            raise InvalidSetting("group.id: ranges of offsets are read without a group; leave it out")
+        if self.auto_offset_reset != "none" or self.enable_auto_commit or self.allow_auto_create_topics:
+            raise InvalidSetting(
+                "auto.offset.reset, enable.auto.commit and allow.auto.create.topics mean nothing to a reader of ranges; "
+                "leave them out"
+            )
 
 
 class RangeReader:
-    """Reads ranges of offsets. Arguments are settings of a consumer; those about groups mean nothing here."""
+    """Reads ranges of offsets. Arguments are settings of a consumer, without those about groups."""
 
     def __init__(self, config: Mapping[str, object] | None = None, **settings: Any) -> None:
-        given = {key: value for key, value in (config or {}).items() if key not in FORCED and key != "group.id"}
-        self._settings = ConsumerSettings({**DEFAULTS, **given, **FORCED}, **settings).named("reader")
+        self._settings = ReaderSettings(config, **settings).named("reader")
         self._loop = BackgroundLoop(f"ottla-{self._settings.client_id}")
         self._news = threading.Event()
         self._reading = threading.Lock()
@@ -136,8 +146,17 @@ class RangeReader:
     # --- questions about partitions ---
 
     def partitions_of(self, topic: str, *, timeout_ms: float | None = None) -> tuple[PartitionInfo, ...]:
-        """The partitions of a topic, each at its index."""
-        return self._run(self._core.partitions_for(topic, self._timeout_ms(timeout_ms)))
+        """The partitions of a topic, each at its index; a topic that is not there is an error at once."""
+        return self._run(self._partitions_of(topic, self._timeout_ms(timeout_ms)))
+
+    async def _partitions_of(self, topic: str, timeout_ms: float) -> tuple[PartitionInfo, ...]:
+        """Asked for just now, not out of what is known: somebody who reads once cannot wait until the topic is made."""
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+        view = ClusterView().updated(await self._core.network.ask_any(request, timeout_ms=timeout_ms))
+        found = view.topics[topic]
+        if found.error is not None:
+            raise type(found.error)(f"topic {topic!r}")
+        return found.partitions
 
     def first_offsets(
         self, names: Collection[TopicPartition], *, timeout_ms: float | None = None
@@ -233,13 +252,13 @@ class _Wave:
             if self._note_progress() or rows.count:
                 return rows
             now = time.monotonic()
-            if is_refused or now >= look_at:
-                if self._look_for_losses(now):
-                    return rows
-                look_at = now + QUIET_S
             left = begun + self._policy.poll_timeout_ms / 1000 - now
             if left <= 0:
                 raise ReadTimedOut(self._where_it_stands())
+            if is_refused or now >= look_at:
+                if self._look_for_losses(now, left * 1000):
+                    return rows
+                look_at = now + QUIET_S
             self._reader._news.wait(min(left, max(0.0, look_at - now)))
 
     def _take(self, rows: Rows, row_target: int) -> bool:
@@ -286,12 +305,13 @@ class _Wave:
 
     # --- losses ---
 
-    def _look_for_losses(self, now: float) -> bool:
+    def _look_for_losses(self, now: float, limit_ms: float) -> bool:
         """Ask where the logs begin and end; True when something was found out that changes what is left."""
         gone = self._unknown_topics(now)
-        asked = [name for name in self._positions if name not in gone]
+        leader_of = self._core.network.metadata.leader_of
+        asked = [name for name in self._positions if name not in gone and leader_of(name) is not None]
         found = {name: Lost(self._positions[name], self._ends[name], "its topic is gone", True) for name in gone}
-        found.update(self._losses_of(asked))
+        found.update(self._losses_of(asked, min(limit_ms, LOOK_LIMIT_MS)))
         before, self._suspected = self._suspected, found
         acted = False
         for name, lost in found.items():
@@ -327,10 +347,10 @@ class _Wave:
             self._lose(name, Lost(self._positions[name], self._ends[name], why, is_sure=True))
         return lost
 
-    def _losses_of(self, names: list[TopicPartition]) -> dict[TopicPartition, Lost]:
+    def _losses_of(self, names: list[TopicPartition], limit_ms: float) -> dict[TopicPartition, Lost]:
         try:
-            starts = self._reader.first_offsets(names, timeout_ms=LOOK_LIMIT_MS)
-            ends = self._reader.end_offsets(names, timeout_ms=LOOK_LIMIT_MS)
+            starts = self._reader.first_offsets(names, timeout_ms=limit_ms)
+            ends = self._reader.end_offsets(names, timeout_ms=limit_ms)
         except OttlaError as error:
             if not error.retriable:
                 raise
