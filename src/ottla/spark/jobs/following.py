@@ -1,0 +1,95 @@
+"""Runs a stream to its end, or until it is interrupted, and tells how it goes.
+
+1. Without a period a query reads what there was when it began and ends; with one it goes on, a batch each period.
+2. `watch` is told the totals after every batch and about five times a second. It must be quick.
+3. However the waiting ends, the query is stopped: nothing runs on after the job. Ctrl-C is the way to end a job with a
+   period, so it is no failure of such a job.
+4. What Spark makes of an error (forty lines of Java around one line of Python) becomes JobFailed with that line.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ottla.errors import OttlaError
+from ottla.spark.jobs.record_size import size_of_record
+from ottla.spark.jobs.tally import OBSERVED, Tally, Totals
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+POLL_S: Final[Any] = 0.2
+"""Spark takes parts of seconds, though it declares whole ones."""
+STOPPED_LIMIT: Final = 1_000
+"""So many characters of an error are told when there is no line that says it."""
+
+Watch: TypeAlias = Callable[[Totals], None]
+
+_ERROR_LINE: Final = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*(?:Error|Exception)?): (.+)$")
+
+
+class JobFailed(OttlaError):
+    """The job did not end well. What it had finished stays; start it again to go on."""
+
+
+def unwatched(_: Totals) -> None:
+    """For who does not want to be told."""
+
+
+def observed(frame: DataFrame) -> DataFrame:
+    """The same rows, counted while they pass."""
+    from pyspark.sql import functions as f
+
+    size = f.sum(size_of_record(frame.columns))
+    return frame.observe(OBSERVED, f.count(f.lit(1)).alias("rows"), size.alias("bytes"))
+
+
+def run_stream(writer: DataStreamWriter, every: str | None, watch: Watch = unwatched) -> Totals:
+    """Start what was prepared, and follow it; `every` is a period in Spark's words, such as "5 seconds"."""
+    timed = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
+    started_s = time.monotonic()
+    try:
+        query = timed.start()
+    except Exception as error:
+        raise JobFailed(told(error)) from error
+    return _follow(query, every is not None, watch, started_s)
+
+
+def _follow(query: StreamingQuery, has_period: bool, watch: Watch, started_s: float) -> Totals:
+    tally = Tally()
+    try:
+        while not query.awaitTermination(POLL_S):
+            tally.add(query.recentProgress)
+            watch(tally.totals(time.monotonic() - started_s))
+    except KeyboardInterrupt:
+        if not has_period:
+            raise
+    except Exception as error:
+        raise JobFailed(told(error)) from error
+    finally:
+        query.stop()
+    tally.add(query.recentProgress)
+    return tally.totals(time.monotonic() - started_s)
+
+
+def told(error: BaseException) -> str:
+    """The line of an error that says what happened."""
+    text = _text_of(error)
+    lines = [line.strip() for line in text.splitlines()]
+    ours = [found for line in lines if (found := _ERROR_LINE.match(line)) and "py4j" not in line]
+    if "Traceback" in text and ours:
+        kind, sentence = ours[-1].groups()
+        return sentence if not kind.endswith(("Error", "Exception")) else f"{kind}: {sentence}"
+    return next((line for line in lines if line), type(error).__name__)[:STOPPED_LIMIT]
+
+
+def _text_of(error: Any) -> str:
+    """Spark's own text where there is one: it does not repeat itself in Java."""
+    get = getattr(error, "getMessage", None)
+    found = get() if callable(get) else None
+    return str(found or error)

@@ -1,0 +1,92 @@
+"""What a job has done so far, added up from the progress that Spark reports for each batch.
+
+1. A batch counts once, however often its progress is seen; a batch that was run again after a crash counts in the run
+   that finished it.
+2. Rows and bytes are what passed through the query (observed.py); a query that is not observed counts its input rows.
+3. Lag is in offsets, as of the last batch: what there was less what was read. None until Spark has told of a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+OBSERVED: Final = "ottla_job"
+"""The name under which a query is observed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """A job's figures, while it runs or at its end."""
+
+    rows: int = 0
+    size_bytes: int = 0
+    batches: int = 0
+    elapsed_s: float = 0.0
+    lag: int | None = None
+
+    @property
+    def rows_per_s(self) -> float:
+        return self.rows / self.elapsed_s if self.elapsed_s > 0 else 0.0
+
+    @property
+    def bytes_per_s(self) -> float:
+        return self.size_bytes / self.elapsed_s if self.elapsed_s > 0 else 0.0
+
+    def as_json(self) -> dict[str, float | None]:
+        return {
+            "rows": self.rows,
+            "bytes": self.size_bytes,
+            "batches": self.batches,
+            "seconds": round(self.elapsed_s, 3),
+            "rows_per_second": round(self.rows_per_s, 1),
+            "bytes_per_second": round(self.bytes_per_s, 1),
+            "lag": self.lag,
+        }
+
+
+class Tally:
+    """Adds up the batches of one query."""
+
+    def __init__(self) -> None:
+        self._last_batch = -1
+        self._rows = self._size_bytes = self._batches = 0
+        self._lag: int | None = None
+
+    def add(self, reported: Iterable[Any]) -> bool:
+        """The last reports of a query, oldest first; tells whether there was a new one."""
+        news = False
+        for progress in reported:
+            if progress.batchId <= self._last_batch or not _is_done(progress):
+                continue
+            self._last_batch, news = progress.batchId, True
+            rows, size_bytes = _passed(progress)
+            self._rows += rows
+            self._size_bytes += size_bytes
+            self._batches += 1 if rows else 0
+            self._lag = _lag(progress, self._lag)
+        return news
+
+    def totals(self, elapsed_s: float) -> Totals:
+        return Totals(self._rows, self._size_bytes, self._batches, elapsed_s, self._lag)
+
+
+def _is_done(progress: Any) -> bool:
+    """Spark also reports that nothing happened, under the number of the batch that is still to come."""
+    return "addBatch" in progress.durationMs
+
+
+def _passed(progress: Any) -> tuple[int, int]:
+    observed = progress.observedMetrics.get(OBSERVED)
+    if observed is None:
+        return progress.numInputRows, 0
+    return observed["rows"] or 0, observed["bytes"] or 0
+
+
+def _lag(progress: Any, before: int | None) -> int | None:
+    # Loaded here, so that the sums can be tested without PySpark.
+    from ottla.spark.lag import lag_of
+
+    found = lag_of(progress)
+    return before if found is None else found.total
