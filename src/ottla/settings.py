@@ -353,6 +353,8 @@ class Settings:
         cls._slots = _slots_of(cls._declared.values())
 
     def __init__(self, dotted: Mapping[str, object] | None = None, /, **keywords: object) -> None:
+        if dotted is not None and not isinstance(dotted, Mapping):
+            raise TypeError(f"settings are a mapping of names to values, or keywords, not {dotted!r}")
         self._fill(self._gather(dotted or {}, keywords, Source.STATIC))
 
     @classmethod

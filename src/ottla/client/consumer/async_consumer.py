@@ -21,6 +21,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from ottla.client.arguments import callable_of, partition_of, partitions_of, seconds_of, topic_of
 from ottla.client.cluster_view import PartitionInfo
 from ottla.client.consumer.callbacks import CallbackDue, CommitCallback
 from ottla.client.consumer.consumer import ConcurrentUse, WokenUp
@@ -32,6 +33,7 @@ from ottla.client.consumer.face import (
     TABLE_ROWS,
     ConsumerFace,
     Offsets,
+    checked_limit,
     given,
     seconds,
 )
@@ -110,7 +112,7 @@ class AsyncConsumer(ConsumerFace):
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions, without sharing them with a group."""
         await self.start()
-        self._core.assign([TopicPartition(*each) for each in partitions])
+        self._core.assign(partitions_of(partitions))
         await self._core.want_topics()
 
     async def unsubscribe(self) -> None:
@@ -146,8 +148,7 @@ class AsyncConsumer(ConsumerFace):
 
     async def _poll(self, timeout: float, take: Any, limit: int) -> Any:
         await self.start()
-        if limit < 1:
-            raise ValueError(f"max_records must be at least 1, not {limit}")
+        checked_limit(limit)
         self._check_subscribed()
         if self._is_polling:
             raise ConcurrentUse()
@@ -277,7 +278,7 @@ class AsyncConsumer(ConsumerFace):
         held = self._held_position(partition)
         if held is not None:
             return held
-        return await self._core.position(TopicPartition(*partition), self._timeout_ms(timeout))
+        return await self._core.position(partition_of(partition), self._timeout_ms(timeout))
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout: float | None = None
@@ -295,7 +296,7 @@ class AsyncConsumer(ConsumerFace):
         self, partitions: Iterable[TopicPartition], timestamp: int, timeout: float | None
     ) -> dict[TopicPartition, int]:
         await self.start()
-        wanted = {TopicPartition(*each): timestamp for each in partitions}
+        wanted = dict.fromkeys(partitions_of(partitions), timestamp)
         found = await self._core.list_offsets(wanted, self._timeout_ms(timeout))
         return {partition: each.offset for partition, each in found.items() if each is not None}
 
@@ -324,14 +325,15 @@ class AsyncConsumer(ConsumerFace):
     ) -> None:
         """The same without waiting; `callback(offsets, error)` is called, or awaited, by a later poll()."""
         self._check_usable()
-        self._group.commit_in_background(self._offsets(offsets), callback, self._interceptors)
+        told = None if callback is None else callable_of(callback, "the callback of a commit")
+        self._group.commit_in_background(self._offsets(offsets), told, self._interceptors)
 
     # --- the cluster ---
 
     async def partitions_for(self, topic: str, *, timeout: float | None = None) -> tuple[PartitionInfo, ...]:
         """The partitions of a topic, each at its index."""
         await self.start()
-        return await self._core.partitions_for(topic, self._timeout_ms(timeout))
+        return await self._core.partitions_for(topic_of(topic), self._timeout_ms(timeout))
 
     async def topics(self, *, timeout: float | None = None) -> dict[str, tuple[PartitionInfo, ...]]:
         """All topics this consumer may read."""
@@ -354,7 +356,7 @@ class AsyncConsumer(ConsumerFace):
             return
         await asyncio.wait((self._starting,))
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout
+        deadline = loop.time() + seconds_of(timeout)
         failure: Exception | None = None
         try:
             if self._core.group is not None:

@@ -24,6 +24,7 @@ from collections.abc import Coroutine, Generator, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from ottla.client.arguments import callable_of, partition_of, partitions_of, seconds_of, topic_of
 from ottla.client.cluster_view import PartitionInfo
 from ottla.client.consumer.callbacks import CallbackDue, CommitCallback
 from ottla.client.consumer.core import ConsumerCore
@@ -34,6 +35,7 @@ from ottla.client.consumer.face import (
     TABLE_ROWS,
     ConsumerFace,
     Offsets,
+    checked_limit,
     given,
     seconds,
 )
@@ -117,7 +119,7 @@ class Consumer(ConsumerFace):
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions, without sharing them with a group."""
         self._check_usable()
-        self._core.assign([TopicPartition(*each) for each in partitions])
+        self._core.assign(partitions_of(partitions))
         self._run(self._core.want_topics())
 
     def unsubscribe(self) -> None:
@@ -158,8 +160,7 @@ class Consumer(ConsumerFace):
     def _poll(self, timeout: float, take: Any, limit: int) -> Any:
         self._check_usable()
         self._loop.check_fork()
-        if limit < 1:
-            raise ValueError(f"max_records must be at least 1, not {limit}")
+        checked_limit(limit)
         self._check_subscribed()
         if not self._polling.acquire(blocking=False):
             raise ConcurrentUse()
@@ -292,7 +293,7 @@ class Consumer(ConsumerFace):
         held = self._held_position(partition)
         if held is not None:
             return held
-        return self._run(self._core.position(TopicPartition(*partition), self._timeout_ms(timeout)))
+        return self._run(self._core.position(partition_of(partition), self._timeout_ms(timeout)))
 
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout: float | None = None
@@ -309,7 +310,7 @@ class Consumer(ConsumerFace):
     def _edges(
         self, partitions: Iterable[TopicPartition], timestamp: int, timeout: float | None
     ) -> dict[TopicPartition, int]:
-        wanted = {TopicPartition(*each): timestamp for each in partitions}
+        wanted = dict.fromkeys(partitions_of(partitions), timestamp)
         found = self._run(self._core.list_offsets(wanted, self._timeout_ms(timeout)))
         return {partition: each.offset for partition, each in found.items() if each is not None}
 
@@ -337,13 +338,14 @@ class Consumer(ConsumerFace):
     ) -> None:
         """The same without waiting; `callback(offsets, error)` is called by a later poll()."""
         self._check_usable()
-        self._loop.call_soon(self._group.commit_in_background, self._offsets(offsets), callback, self._interceptors)
+        told = None if callback is None else callable_of(callback, "the callback of a commit")
+        self._loop.call_soon(self._group.commit_in_background, self._offsets(offsets), told, self._interceptors)
 
     # --- the cluster ---
 
     def partitions_for(self, topic: str, *, timeout: float | None = None) -> tuple[PartitionInfo, ...]:
         """The partitions of a topic, each at its index."""
-        return self._run(self._core.partitions_for(topic, self._timeout_ms(timeout)))
+        return self._run(self._core.partitions_for(topic_of(topic), self._timeout_ms(timeout)))
 
     def topics(self, *, timeout: float | None = None) -> dict[str, tuple[PartitionInfo, ...]]:
         """All topics this consumer may read."""
@@ -366,7 +368,7 @@ class Consumer(ConsumerFace):
         except ForkedClient:
             self._closed = True
             return
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + seconds_of(timeout)
         failure: Exception | None = None
         try:
             if self._core.group is not None:

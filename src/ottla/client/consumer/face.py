@@ -10,6 +10,17 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.client.arguments import (
+    by_partition,
+    offset_of,
+    partition_of,
+    partitions_of,
+    pattern_of,
+    seconds_of,
+    time_ms_of,
+    topics_of,
+    whole_number,
+)
 from ottla.client.consumer.core import ConsumerCore
 from ottla.client.consumer.interceptors import Interceptors
 from ottla.client.consumer.listeners import Listener
@@ -53,6 +64,9 @@ class ConsumerFace:
 
     def _prepare(self, arguments: tuple[str | Mapping[str, object], ...], settings: Mapping[str, Any]) -> list[str]:
         """Settings from the arguments of a constructor; gives the topics among them."""
+        for each in arguments:
+            if not isinstance(each, str | Mapping):
+                raise TypeError(f"topics as text and one mapping of settings are taken, not {each!r}")
         config = next((each for each in arguments if isinstance(each, Mapping)), {})
         if len([each for each in arguments if isinstance(each, Mapping)]) > 1:
             raise TypeError("one mapping of settings is enough")
@@ -95,8 +109,9 @@ class ConsumerFace:
 
     def lag(self, partition: TopicPartition) -> int | None:
         """How many offsets are left to the end, as the last fetch saw it; None before the first."""
+        name = partition_of(partition)
         with self._core.lock:
-            state = self._core.subscription.state(partition)
+            state = self._core.subscription.state(name)
             return lag_of(state, self._settings.isolation_level == "read_committed")
 
     def metrics(self) -> dict[MetricKey, float]:
@@ -121,9 +136,9 @@ class ConsumerFace:
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """The next poll gives the record at `offset`."""
         self._check_usable()
-        wanted = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
-        self._core.seek(partition, wanted.offset, wanted.leader_epoch)
-        self._forget_left({partition})
+        name, wanted = partition_of(partition), offset_of(offset)
+        self._core.seek(name, wanted.offset, wanted.leader_epoch)
+        self._forget_left({name})
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Polls give nothing of these until resume(). They stay assigned, and their buffered records are kept."""
@@ -156,17 +171,18 @@ class ConsumerFace:
         if (topics is None) == (pattern is None):
             raise TypeError("subscribe() wants topics or a pattern, one of them")
         _ = self._group
+        told = Listener(listener)
         subscription = self._core.subscription
-        with self._core.lock:
-            if pattern is not None:
-                is_remote = self._settings.group_protocol == "consumer" and isinstance(pattern, str)
-                subscription.subscribe_pattern(pattern if is_remote else re.compile(pattern))
-            else:
-                names = [topics] if isinstance(topics, str) else list(topics or ())
-                if not all(isinstance(name, str) and name.strip() for name in names):
-                    raise TypeError("the names of topics are texts that are not empty")
+        if topics is not None:
+            names = topics_of(topics)
+            with self._core.lock:
                 subscription.subscribe(names)
-        self._listener = Listener(listener)
+        else:
+            is_remote = self._settings.group_protocol == "consumer" and isinstance(pattern, str)
+            wanted = str(pattern) if is_remote else pattern_of(pattern)
+            with self._core.lock:
+                subscription.subscribe_pattern(wanted)
+        self._listener = told
 
     def _check_subscribed(self) -> None:
         if self._core.subscription.mode is Mode.NONE:
@@ -195,10 +211,7 @@ class ConsumerFace:
         if given is None:
             return self._consumed()
         if isinstance(given, Mapping):
-            return {
-                TopicPartition(*name): each if isinstance(each, OffsetAndMetadata) else OffsetAndMetadata(each)
-                for name, each in given.items()
-            }
+            return by_partition(given, offset_of)
         if isinstance(given, ConsumerRecord):
             name = TopicPartition(given.topic, given.partition)
             return {name: OffsetAndMetadata(given.offset + 1, "", given.leader_epoch)}
@@ -223,12 +236,10 @@ class ConsumerFace:
 
     @staticmethod
     def _checked_times(times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        if any(time_ms < 0 for time_ms in times_ms.values()):
-            raise ValueError("times are milliseconds since 1970, 0 or more; for the ends use beginning_offsets()")
-        return {TopicPartition(*name): time_ms for name, time_ms in times_ms.items()}
+        return by_partition(times_ms, time_ms_of)
 
     def _timeout_ms(self, timeout: float | None) -> float:
-        return self._settings.call_timeout_ms if timeout is None else timeout * 1000
+        return self._settings.call_timeout_ms if timeout is None else seconds_of(timeout) * 1000
 
 
 def seconds(timeout: float | None, timeout_ms: float | None, default: float) -> float:
@@ -236,8 +247,15 @@ def seconds(timeout: float | None, timeout_ms: float | None, default: float) -> 
     if timeout is not None and timeout_ms is not None:
         raise TypeError("give timeout (seconds) or timeout_ms, not both")
     if timeout_ms is not None:
-        return timeout_ms / 1000
-    return default if timeout is None else timeout
+        return seconds_of(timeout_ms) / 1000
+    return default if timeout is None else seconds_of(timeout)
+
+
+def checked_limit(records: int) -> int:
+    """How many records a poll may give."""
+    if whole_number(records, "max_records") < 1:
+        raise ValueError(f"max_records must be at least 1, not {records}")
+    return records
 
 
 def given(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
@@ -246,4 +264,4 @@ def given(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     for each in found:
         if not isinstance(each, tuple):
             raise TypeError(f"give each partition as TopicPartition(topic, partition), a list as *list; not {each!r}")
-    return found
+    return partitions_of(found)

@@ -22,6 +22,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from ottla.client.arguments import callable_of, seconds_of, topic_of
 from ottla.client.connections import within
 from ottla.client.group_metadata import GroupMetadata
 from ottla.client.loop import ForkedClient
@@ -93,6 +94,8 @@ class AsyncProducer(AsyncHotPath):
         """What send() and produce() do when something has to be decided or waited for."""
         core = self._core
         record = record_of(topic, value, key, partition, timestamp_ms, headers)
+        if on_delivery is not None:
+            callable_of(on_delivery, "on_delivery")
         await self._usable(record.topic)
         deadline = time.monotonic() + self.settings.max_block_ms / 1000
         record, span = core.intake.begin(record)
@@ -130,7 +133,7 @@ class AsyncProducer(AsyncHotPath):
         timestamp_ms: int | None = None,
     ) -> ManyFuture:
         """Send a list of values, or of (key, value) tuples: one future for all. All are checked before one is sent."""
-        await self._usable(topic)
+        await self._usable(topic_of(topic))
         deadline = time.monotonic() + self.settings.max_block_ms / 1000
         state = await self._state_of(topic, partition, deadline)
         now_ms = self._core.clock.now_ms() if timestamp_ms is None else timestamp_ms
@@ -231,7 +234,7 @@ class AsyncProducer(AsyncHotPath):
             return
         clock = self._core.clock
         began_ms = clock.monotonic_ms()
-        await asyncio.wait_for(self._wait_for_all(), timeout)
+        await asyncio.wait_for(self._wait_for_all(), None if timeout is None else seconds_of(timeout))
         self._core.metrics.took("flush", clock.monotonic_ms() - began_ms, clock.monotonic_ms())
         if (failed := self._core.failures.take()) is not None:
             raise failed
@@ -255,7 +258,7 @@ class AsyncProducer(AsyncHotPath):
         core.is_closed = True
         self.is_hot = False
         if self._event_loop is not None:
-            deadline = time.monotonic() + timeout
+            deadline = time.monotonic() + seconds_of(timeout)
             with contextlib.suppress(TimeoutError):
                 await self._finish(deadline)
             left_ms = max(EXIT_LIMIT_S, deadline - time.monotonic()) * 1000
@@ -353,14 +356,14 @@ class AsyncProducer(AsyncHotPath):
             raise
 
     def _limit_ms(self, timeout: float | None) -> float:
-        return float(self.settings.max_block_ms) if timeout is None else timeout * 1000
+        return float(self.settings.max_block_ms) if timeout is None else seconds_of(timeout) * 1000
 
     # --- looking ---
 
     async def partitions_for(self, topic: str) -> tuple[PartitionInfo, ...]:
         """What is known of a topic's partitions; waits at most max.block.ms for it."""
         await self.start()
-        await self._state_of(topic, None, time.monotonic() + self.settings.max_block_ms / 1000)
+        await self._state_of(topic_of(topic), None, time.monotonic() + self.settings.max_block_ms / 1000)
         return self._core.network.metadata.partitions_of(topic) or ()
 
     def metrics(self) -> dict[MetricKey, float]:

@@ -116,7 +116,7 @@ class Intake:
         timestamp_ms: int,
     ) -> Many | None:
         """The list as bytes, checked; None when each record must be shown to somebody of the user's."""
-        if isinstance(values, str | bytes):  # one record for each letter is never meant
+        if isinstance(values, str | bytes) or not isinstance(values, Iterable):  # one record for each letter: never
             raise TypeError("send_many() takes a list of values, not one value: write [value]")
         if self.wants_each:
             return None

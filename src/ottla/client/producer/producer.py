@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
+from ottla.client.arguments import callable_of, seconds_of, topic_of
 from ottla.client.group_metadata import GroupMetadata
 from ottla.client.loop import BackgroundLoop
 from ottla.client.metadata import PartitionInfo
@@ -83,6 +84,8 @@ class Producer(HotPath):
         """What send() and produce() do when something has to be decided or waited for."""
         core = self._core
         record = record_of(topic, value, key, partition, timestamp_ms, headers)
+        if on_delivery is not None:
+            callable_of(on_delivery, "on_delivery")
         self._check_usable(record.topic)
         deadline = time.monotonic() + self.settings.max_block_ms / 1000
         record, span = core.intake.begin(record)
@@ -114,7 +117,7 @@ class Producer(HotPath):
     ) -> ManyFuture:
         """Send a list of values, or of (key, value) tuples: one future for all. All are checked before one is sent;
         when waiting for memory takes too long the error says how many were."""
-        self._check_usable(topic)
+        self._check_usable(topic_of(topic))
         deadline = time.monotonic() + self.settings.max_block_ms / 1000
         state = self._state_of(topic, partition, deadline)
         now_ms = self._core.clock.now_ms() if timestamp_ms is None else timestamp_ms
@@ -219,7 +222,7 @@ class Producer(HotPath):
         that nobody was told of, TimeoutError after `timeout` seconds."""
         self._loop.check_fork()
         began = time.monotonic()
-        self._wait_for_all(None if timeout is None else began + timeout)
+        self._wait_for_all(None if timeout is None else began + seconds_of(timeout))
         self._core.metrics.took("flush", (time.monotonic() - began) * 1000, self._core.clock.monotonic_ms())
         if (failed := self._core.failures.take()) is not None:
             raise failed
@@ -241,7 +244,7 @@ class Producer(HotPath):
             if self._core.is_closed:
                 return
             self._loop.check_fork()
-            deadline = time.monotonic() + timeout
+            deadline = time.monotonic() + seconds_of(timeout)
             self._core.is_closed = True
             self.is_hot = False
             _alive.discard(self)
@@ -346,7 +349,7 @@ class Producer(HotPath):
         self._loop.run(call(timeout_ms=self._limit_ms(timeout)))
 
     def _limit_ms(self, timeout: float | None) -> float:
-        return float(self.settings.max_block_ms) if timeout is None else timeout * 1000
+        return float(self.settings.max_block_ms) if timeout is None else seconds_of(timeout) * 1000
 
     # --- looking ---
 
@@ -354,7 +357,7 @@ class Producer(HotPath):
         """What is known of a topic's partitions; waits at most max.block.ms for it."""
         self._loop.check_fork()
         deadline = time.monotonic() + self.settings.max_block_ms / 1000
-        self._state_of(topic, None, deadline)
+        self._state_of(topic_of(topic), None, deadline)
         return self._core.network.metadata.partitions_of(topic) or ()
 
     def metrics(self) -> dict[MetricKey, float]:

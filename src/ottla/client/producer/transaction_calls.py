@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from ottla.client.arguments import by_partition, offset_of
 from ottla.client.connections import within
 from ottla.client.group_metadata import GroupMetadata
 from ottla.client.producer.prepared import PreparedTransaction
@@ -69,10 +70,10 @@ class TransactionCalls:
         group: GroupMetadata | str,
         timeout_ms: float,
     ) -> None:
-        positions = {
-            name: OffsetAndMetadata(offset) if isinstance(offset, int) else offset for name, offset in offsets.items()
-        }
+        positions = by_partition(offsets, offset_of)
         who = GroupMetadata(group) if isinstance(group, str) else group
+        if not isinstance(who, GroupMetadata):
+            raise TypeError(f"the group is told by consumer.group_metadata() or its name, not by {group!r}")
         await self._outcome(self._manager("send_offsets_to_transaction").send_offsets(positions, who), timeout_ms)
 
     async def _outcome(self, outcome: Outcome, timeout_ms: float) -> None:
