@@ -75,6 +75,21 @@ def test_bytes_that_were_handed_out_never_change(twin):
     RecordBatch(bytes(again)).check()
 
 
+@pytest.mark.parametrize("size", [0, 1, 60, 4_000, 16_323, 262_083])
+def test_a_batch_that_was_closed_before_it_is_sealed_has_the_same_checksum(twin, size):
+    """The native twin takes the sum of the records when a batch is closed, and joins that of the header later."""
+    sealed = []
+    for closes_first in (True, False):
+        batch = batch_of(twin, capacity=size + 200)
+        batch.append(5, b"k", b"v" * size)
+        if closes_first:
+            batch.close()
+        sealed.append(bytes(batch.seal(4, 1, 7, True)))
+        RecordBatch(sealed[-1]).check()
+        RecordBatch(bytes(batch.seal(4, 2, 9, False))).check()
+    assert sealed[0] == sealed[1]
+
+
 def test_a_buffer_that_a_request_refers_to_is_not_used_again(twin):
     batch = batch_of(twin)
     batch.append(1, None, b"v")
