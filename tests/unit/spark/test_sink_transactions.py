@@ -129,9 +129,12 @@ def test_a_transaction_that_is_gone_stops_the_batch_before_anything_counts():
 
 def test_an_end_of_task_0_that_is_refused_is_looked_up():
     results = [Written(0, prepared(0), 1)]
-    assert talk(commit_steps(7, results, NAMES), [prepared(0)], ProducerFenced(), {0: Marker(7)})[-1] is None
-    with pytest.raises(BatchNotCommitted):
-        talk(commit_steps(7, results, NAMES), [prepared(0)], ProducerFenced(), {0: Marker(6)})
+    ours, theirs = (Decision.about(1, {0: prepared(0, epoch)}) for epoch in (3, 4))
+    said = talk(commit_steps(7, results, NAMES), [prepared(0)], ProducerFenced(), {0: Marker(7, ours)})
+    assert said[-1] is None
+    for marker in (Marker(6, ours), Marker(7, theirs)):
+        with pytest.raises(BatchNotCommitted):
+            talk(commit_steps(7, results, NAMES), [prepared(0)], ProducerFenced(), {0: marker})
 
 
 def test_a_transaction_that_is_lost_after_the_decision_is_an_error():
@@ -181,15 +184,16 @@ IDENTITIES = some.dictionaries(some.integers(0, 20), some.tuples(some.integers(0
 
 @given(IDENTITIES, some.integers(1, 2))
 def test_a_decision_survives_its_text(identities, version):
-    decision = Decision(max(identities, default=0) + 1, version, identities)
+    decision = Decision(max(identities, default=0) + 1, version, dict(sorted(identities.items())))
     assert Decision.read(decision.text()) == decision
 
 
 def test_a_list_that_is_too_long_leaves_the_number_of_tasks():
     many = Decision.about(2000, {task: prepared(task) for task in range(2000)})
-    assert len(many.text()) < 20
-    assert Decision.read(many.text()) == Decision(2000, 2, None)
-    assert Decision.read(Decision.about(600, {task: prepared(task) for task in range(600)}).text()).identities
+    assert many.text() == "2 2000 100:3 ?"
+    assert Decision.read(many.text()) == Decision(2000, 2, {0: (100, 3)}, is_whole=False)
+    assert Decision.read(many.text()).text() == many.text()
+    assert Decision.read(Decision.about(600, {task: prepared(task) for task in range(600)}).text()).is_whole
 
 
 # --- the whole: crashes -----------------------------------------------------------------------------------------------
@@ -270,21 +274,24 @@ def test_a_twin_of_a_task_leaves_nothing():
     assert cluster.committed == expected(3)
 
 
-def test_an_old_driver_that_goes_on_at_any_moment_does_no_harm():
+@pytest.mark.parametrize("layout", [(1, 1), (2, 2), (1, 3), (3, 1), (3, 2)])
+def test_an_old_driver_that_goes_on_at_any_moment_does_no_harm(layout):
     """Run one stops after some steps, run two makes some, then one goes on to its end, then two, then a third."""
     for first in range(40):
         for second in range(40):
             cluster, checkpoint = Cluster(), [0]
-            one, two = (Run(cluster, checkpoint, 1, tasks=2) for _ in range(2))
+            one, two = (Run(cluster, checkpoint, 1, tasks=tasks) for tasks in layout)
             for _ in range(first):
                 one.step()
             for _ in range(second):
                 two.step()
             one.finish()
             two.finish()
-            last = Run(cluster, checkpoint, 1, tasks=2)
+            last = Run(cluster, checkpoint, 1, tasks=layout[1])
             last.finish()
-            assert (cluster.committed, last.error) == (expected(1), None), (first, second)
+            assert max(cluster.committed.values()) == 1
+            assert cluster.committed == expected(1) or isinstance(last.error, LayoutChanged), (first, second)
+            assert last.error is None or layout[0] != layout[1]
 
 
 @given(some.data())
@@ -303,15 +310,15 @@ def test_no_mixture_of_drivers_time_outs_and_layouts_doubles_a_row_or_loses_one_
             chosen = data.draw(some.sampled_from(runs))
             for _ in range(data.draw(some.integers(1, 5))):
                 chosen.step()
-        assert max(cluster.committed.values(), default=0) <= 1
+        assert max(cluster.committed.values(), default=0) <= 1, "\n".join(cluster.story)
     for run in runs:
         if data.draw(some.booleans()):
             run.finish()
     last = Run(cluster, checkpoint, 3, tasks=layouts[0])
     last.finish()
-    assert max(cluster.committed.values(), default=0) <= 1
+    assert max(cluster.committed.values(), default=0) <= 1, "\n".join(cluster.story)
     if last.error is None:
         assert cluster.committed == expected(3)
     else:
-        assert isinstance(last.error, FINAL)
+        assert isinstance(last.error, FINAL), "\n".join([*cluster.story, str(last.error)])
         assert len(set(layouts)) > 1

@@ -1,0 +1,187 @@
+"""The options of the sink: Spark's Kafka connector's by name and meaning, and ours besides.
+
+    options = SinkOptions.parse({"kafka.bootstrap.servers": "localhost:9092", "topic": "clicks"}, streaming=True)
+
+1. Everything is checked before the first record; an error says which option is wrong and what to write instead.
+2. Both a stream and a batch are written exactly once unless at-least-once is asked for (docs/decisions/0024).
+3. An open transaction must outlive a restart of the driver: a transaction time-out that is not longer than
+   `driverRecovery` is refused here, one that the brokers do not allow is refused by them, with our sentence.
+4. Neither repr nor an error shows client settings: they may hold secrets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Final, Literal, TypeAlias
+
+from ottla.client.admin.settings import AdminSettings
+from ottla.client.producer.settings import ProducerSettings
+from ottla.errors import InvalidConfig
+from ottla.spark.option_table import Given, InvalidOption, Option, Where, milliseconds, names_of, one_of, text, truth
+
+SinkClientKind: TypeAlias = Literal["admin", "producer"]
+
+EXACTLY_ONCE: Final = "exactly-once"
+AT_LEAST_ONCE: Final = "at-least-once"
+TRANSACTION_TIMEOUT: Final = "transaction.timeout.ms"
+TRANSACTION_TIMEOUT_MS: Final = 900_000
+"""The longest that brokers allow by default (transaction.max.timeout.ms)."""
+RETRY_BACKOFF_MS: Final = 20
+"""A task begins while the markers of the batch before are still being written: that takes milliseconds."""
+
+TOPIC = Option("topic", text, None, Where.WRITE, "The topic of all rows; without it the column `topic` says it.")
+DELIVERY_GUARANTEE = Option(
+    "deliveryGuarantee",
+    one_of(EXACTLY_ONCE, AT_LEAST_ONCE),
+    EXACTLY_ONCE,
+    Where.WRITE,
+    "exactly-once writes in transactions that the driver ends; at-least-once only waits until every row is written.",
+)
+TRANSACTIONAL_ID_PREFIX = Option(
+    "transactionalIdPrefix",
+    text,
+    "ottla-spark",
+    Where.WRITE,
+    "How transactional ids and the group of the markers begin; what access rules are made for.",
+)
+SINGLE_TRANSACTION = Option(
+    "singleTransaction",
+    truth,
+    False,
+    Where.WRITE,
+    "One transaction per batch, so that readers see all of it at once. The rows must be in one partition: coalesce(1).",
+)
+MARKER_TOPIC = Option(
+    "markerTopic",
+    text,
+    "_ottla_spark_markers",
+    Where.WRITE,
+    "The topic whose offsets say which batch was written last. It stays empty and is made when it is missing.",
+)
+DRIVER_RECOVERY = Option(
+    "driverRecovery",
+    milliseconds,
+    300_000,
+    Where.WRITE,
+    "How long a restart of the driver may take; kafka.transaction.timeout.ms must be longer.",
+    "5m",
+)
+INCLUDE_HEADERS = Option(
+    "includeHeaders", truth, True, Where.BOTH, "Whether a column `headers` becomes the headers of the records."
+)
+INCLUDE_TIMESTAMP = Option(
+    "includeTimestamp",
+    truth,
+    False,
+    Where.WRITE,
+    "Whether a column `timestamp` becomes the time of the records; without it the time is that of writing.",
+)
+SINK_OPTIONS: Final = (
+    TOPIC,
+    DELIVERY_GUARANTEE,
+    TRANSACTIONAL_ID_PREFIX,
+    SINGLE_TRANSACTION,
+    MARKER_TOPIC,
+    DRIVER_RECOVERY,
+    INCLUDE_HEADERS,
+    INCLUDE_TIMESTAMP,
+)
+
+REFUSED_SETTINGS: Final[Mapping[str, str]] = {
+    "transactional.id": "every task has its own, and transactionalIdPrefix says how they begin",
+    "key.serializer": "keys are written as they are; cast the column to string or binary",
+    "value.serializer": "values are written as they are; cast the column to string or binary",
+    "key.deserializer": "it is a setting of consumers",
+    "value.deserializer": "it is a setting of consumers",
+    "interceptor.classes": "an interceptor may change records; change them in the query",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """What a write was told, checked."""
+
+    streaming: bool
+    topic: str | None = None
+    is_exactly_once: bool = True
+    transactional_id_prefix: str = "ottla-spark"
+    single_transaction: bool = False
+    marker_topic: str = "_ottla_spark_markers"
+    transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
+    include_headers: bool = True
+    include_timestamp: bool = False
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
+        given = Given.checked(options, SINK_OPTIONS)
+        is_exactly_once = given.needed(DELIVERY_GUARANTEE) == EXACTLY_ONCE
+        kafka = _client_settings(given, is_exactly_once=is_exactly_once)
+        if given.needed(SINGLE_TRANSACTION) and not is_exactly_once:
+            raise InvalidOption(f"singleTransaction needs deliveryGuarantee={EXACTLY_ONCE}")
+        return cls(
+            streaming=streaming,
+            topic=given.value(TOPIC),
+            is_exactly_once=is_exactly_once,
+            transactional_id_prefix=given.needed(TRANSACTIONAL_ID_PREFIX),
+            single_transaction=given.needed(SINGLE_TRANSACTION),
+            marker_topic=given.needed(MARKER_TOPIC),
+            transaction_timeout_ms=_transaction_timeout_ms(given, kafka) if is_exactly_once else TRANSACTION_TIMEOUT_MS,
+            include_headers=given.needed(INCLUDE_HEADERS),
+            include_timestamp=given.needed(INCLUDE_TIMESTAMP),
+            kafka=kafka,
+        )
+
+    def client_settings(self, kind: SinkClientKind) -> dict[str, object]:
+        """What a client of that kind is told: those of the kafka.* options that mean something to it, and ours."""
+        known = _known(kind)
+        chosen: dict[str, object] = {name: value for name, value in self.kafka.items() if name in known}
+        chosen.setdefault("client.id", f"{self.transactional_id_prefix}-{'sink' if kind == 'producer' else 'driver'}")
+        chosen.setdefault("retry.backoff.ms", RETRY_BACKOFF_MS)
+        return chosen
+
+    def transaction_settings(self, transactional_id: str) -> dict[str, object]:
+        """What the producer of a task is told when it writes in a transaction."""
+        return {
+            **self.client_settings("producer"),
+            "transactional.id": transactional_id,
+            TRANSACTION_TIMEOUT: self.transaction_timeout_ms,
+        }
+
+
+@cache
+def _known(kind: SinkClientKind) -> frozenset[str]:
+    return names_of(AdminSettings if kind == "admin" else ProducerSettings)
+
+
+def _client_settings(given: Given, *, is_exactly_once: bool) -> dict[str, str]:
+    kafka = given.client_settings()
+    for name in kafka:
+        if name in REFUSED_SETTINGS:
+            raise InvalidOption(f"kafka.{name} cannot be set: {REFUSED_SETTINGS[name]}")
+    if not kafka.get("bootstrap.servers", "").strip():
+        raise InvalidOption("kafka.bootstrap.servers is missing; it must be one or more host:port of brokers")
+    trial: dict[str, object] = {name: value for name, value in kafka.items() if name in _known("producer")}
+    odd = sorted(kafka.keys() - trial.keys() - _known("admin"))
+    if odd:
+        raise InvalidOption(f"there is no setting {odd[0]!r} of producers; look at kafka.{odd[0]}")
+    try:
+        # With an id, so that what cannot be had together with transactions is refused here.
+        ProducerSettings({**trial, "transactional.id": "any"} if is_exactly_once else trial)
+    except InvalidConfig as problem:
+        raise InvalidOption(f"kafka.* settings: {problem}") from None
+    return kafka
+
+
+def _transaction_timeout_ms(given: Given, kafka: Mapping[str, str]) -> int:
+    timeout_ms = int(kafka.get(TRANSACTION_TIMEOUT, TRANSACTION_TIMEOUT_MS))
+    recovery_ms = given.needed(DRIVER_RECOVERY)
+    if timeout_ms <= recovery_ms:
+        raise InvalidOption(
+            f"kafka.{TRANSACTION_TIMEOUT}={timeout_ms} is not longer than driverRecovery={recovery_ms}ms: what tasks"
+            " wrote could be lost before a restarted driver commits it. Raise the one, or lower the other if a restart"
+            " is quicker"
+        )
+    return timeout_ms
