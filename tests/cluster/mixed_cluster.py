@@ -43,10 +43,11 @@ KAFKAS_OWN: Final = {
     "num.recovery.threads.per.data.dir": 1,
     "auto.create.topics.enable": "false",
 }
+# What is said of peers that were killed, or are not up yet, is no fault; nor is a batch that came out of its turn.
+NO_FAULTS: Final = "Connection|disconnect|NotLeaderOrFollower|expired|Error processing append"
 BROKEN: Final = {
     OTTLA: re.compile(r"Traceback|\bERROR\b|\bCRITICAL\b"),
-    # What is said of peers that were killed, or are not up yet, is no fault.
-    KAFKA: re.compile(r"\bERROR\b(?! state.change.logger)(?!.*(?:Connection|disconnect|NotLeaderOrFollower|expired))"),
+    KAFKA: re.compile(rf"\bERROR\b(?! state.change.logger)(?!.*(?:{NO_FAULTS}))"),
 }
 
 

@@ -49,8 +49,8 @@ def _decide(
     log: LogState, buffers: Sequence[Buffer], batches: list[PlacedBatch], leader_epoch: int, now_ms: int
 ) -> Accepted | None:
     """Give every batch its place, and say what their producer's state will be; None when this is no run."""
-    latest, terms = log.epochs.latest, log.plain_terms
-    if terms is None or latest is None or latest.epoch != leader_epoch:
+    terms = log.plain_terms
+    if terms is None or log.written_epoch != leader_epoch:
         return None
     next_offset, size_bytes, latest_ms, have_producer = log.log_end_offset, 0, NO_TIMESTAMP, False
     for buffer in buffers:

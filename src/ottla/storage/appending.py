@@ -94,8 +94,7 @@ def append_as_leader(
             return _duplicate(log, decided.batch)
         accepted = decided
     first_offset, last_offset = batch.base_offset, batch.last_offset
-    latest = log.epochs.latest
-    if latest is None or latest.epoch != leader_epoch:
+    if log.written_epoch != leader_epoch:
         log.change_epochs(lambda epochs: epochs.assign(leader_epoch, first_offset))
     segment = _segment_for(log, (batch,), len(buffer), batch.max_timestamp_ms, now_ms)
     write_batches(log, segment, (buffer,), (batch,), accepted, now_ms)

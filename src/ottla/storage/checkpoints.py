@@ -77,8 +77,13 @@ def read_table(files: Files, path: Path, parse: Callable[[list[str]], T]) -> lis
 
 def write_table(files: Files, path: Path, lines: Iterable[str]) -> None:
     """Replace a table; a line has its words with one space between them."""
+    files.replace_bytes(path, table_bytes(lines))
+
+
+def table_bytes(lines: Iterable[str]) -> bytes:
+    """A table as it stands in its file."""
     entries = list(lines)
-    files.replace_bytes(path, "\n".join([str(VERSION), str(len(entries)), *entries, ""]).encode())
+    return "\n".join([str(VERSION), str(len(entries)), *entries, ""]).encode()
 
 
 def whole_number(text: str, bits: int = 64) -> int:
@@ -167,8 +172,12 @@ def read_topic_id(files: Files, directory: Path) -> bytes | None:
 
 def write_topic_id(files: Files, directory: Path, topic_id: bytes) -> None:
     """Say which topic a partition's directory belongs to."""
-    content = f"version: {VERSION}\ntopic_id: {uuid_to_text(topic_id)}"
-    files.replace_bytes(directory / PARTITION_METADATA, content.encode())
+    files.replace_bytes(directory / PARTITION_METADATA, topic_id_bytes(topic_id))
+
+
+def topic_id_bytes(topic_id: bytes) -> bytes:
+    """A topic id as it stands in its file."""
+    return f"version: {VERSION}\ntopic_id: {uuid_to_text(topic_id)}".encode()
 
 
 # --- one log directory -----------------------------------------------------------------------------------------------

@@ -346,20 +346,30 @@ def _without(written: int, buffers: Sequence[Buffer]) -> list[Buffer]:
 
 def replace_through(files: Files, path: Path, content: bytes) -> None:
     """Promise 5, step by step, through any `Files`."""
+    _replace(files, path, content, is_synced=True)
+    files.sync_directory(path.parent)
+
+
+def replace_unsynced(files: Files, path: Path, content: bytes) -> None:
+    """The same without a sync: whole after kill -9; after a power failure it may be the old one, or nothing."""
+    _replace(files, path, content, is_synced=False)
+
+
+def _replace(files: Files, path: Path, content: bytes, *, is_synced: bool) -> None:
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     try:
         file = files.open(temporary, create=True)
         try:
             file.truncate(0)
             file.write_at(0, [content])
-            file.sync(metadata=True)
+            if is_synced:
+                file.sync(metadata=True)
         finally:
             file.close()
         files.rename(temporary, path)
     except DiskFull:
         files.remove(temporary, missing_ok=True)  # half of it is of no use and takes room
         raise
-    files.sync_directory(path.parent)
 
 
 def storage_error(error: OSError, doing: str, path: Path, *, may_be_full: bool = True) -> Exception:

@@ -9,9 +9,9 @@ offset of the first one. A follower asks the leader "where does epoch 5 end with
 3. An epoch ends where the next one begins; the latest ends where the log ends.
 4. The first entry may start after the record that began its epoch: records before it were deleted, and the entry moved
    with the start of the log. It never starts before the log does.
-5. This is plain state of the partition's log. `save` writes leader-epoch-checkpoint; the log calls it after an assign
-   before the records of that epoch, so that the file never lacks an epoch. A file that has too many, after a crash,
-   is cut by the log with the two `truncate` methods.
+5. This is plain state of the partition's log. `save` writes leader-epoch-checkpoint; the log has it written after an
+   assign before the records of that epoch, so that the file never lacks an epoch of which there are records. A file
+   that has too many, after a crash, is cut by the log with the two `truncate` methods.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ottla.storage.checkpoints import read_table, whole_number, write_table
+from ottla.storage.checkpoints import read_table, table_bytes, whole_number
 from ottla.storage.files import Files
 
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
@@ -61,7 +61,11 @@ class LeaderEpochs:
 
     def save(self, files: Files, directory: Path) -> None:
         """Replace the file in a partition's directory."""
-        write_table(files, directory / LEADER_EPOCHS, (f"{epoch} {offset}" for epoch, offset in self._entries))
+        files.replace_bytes(directory / LEADER_EPOCHS, self.content())
+
+    def content(self) -> bytes:
+        """What the file holds."""
+        return table_bytes(f"{epoch} {offset}" for epoch, offset in self._entries)
 
     @property
     def entries(self) -> tuple[EpochEntry, ...]:

@@ -22,7 +22,7 @@ from typing import Final
 from ottla.errors import InconsistentTopicId
 from ottla.storage import append_run, appending, cutting, flushing, lookups, reading, recovery, rolling, swapping
 from ottla.storage.appending import AppendResult
-from ottla.storage.checkpoints import write_topic_id
+from ottla.storage.checkpoints import PARTITION_METADATA, topic_id_bytes
 from ottla.storage.cutting import Removed
 from ottla.storage.files import Files
 from ottla.storage.flushing import FlushJob, flush_is_due
@@ -99,7 +99,7 @@ class PartitionLog(LogState):
     def assign_topic_id(self, topic_id: bytes) -> None:
         """Say which topic this is the log of; it can be said once."""
         if self.topic_id is None:
-            write_topic_id(self.files, self.directory, topic_id)
+            self.replace_file(PARTITION_METADATA, topic_id_bytes(topic_id))
             self.topic_id = topic_id
         elif self.topic_id != topic_id:
             raise InconsistentTopicId(

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ottla.records import Compression, TimestampType, crc32c
-from ottla.storage.files import Files
-from ottla.storage.leader_epochs import LeaderEpochs
+from ottla.storage.files import Files, replace_unsynced
+from ottla.storage.leader_epochs import LEADER_EPOCHS, UNDEFINED_EPOCH, LeaderEpochs
 from ottla.storage.producer_state import ProducerState
 from ottla.storage.segment import Segment
 from ottla.storage.segment_names import (
@@ -39,6 +39,7 @@ from ottla.values import TopicPartition
 
 logger = logging.getLogger(__name__)
 
+UNWRITTEN: Final = -2
 NO_LIMIT: Final = 2**63 - 1
 
 
@@ -130,6 +131,7 @@ class LogState:
         self.segments: Segments[Segment] = Segments(segments)
         self.producers = producers
         self.epochs = epochs
+        self.written_epoch = _latest(epochs)  # the newest on the disk; UNWRITTEN when epochs are not as they are there
         self.topic_id = topic_id
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
@@ -228,12 +230,35 @@ class LogState:
         if directory not in self.unsynced_directories:
             self.unsynced_directories.append(directory)
 
+    def replace_file(self, name: str, content: bytes) -> None:
+        """Replace a small file, synced; but a log so new that its directory is not synced yet need not have more on the
+        disk than that, and the next flush syncs both."""
+        path = self.directory / name
+        if self.directory.parent not in self.unsynced_directories:
+            self.files.replace_bytes(path, content)
+            return
+        replace_unsynced(self.files, path, content)
+        self.note_directory(self.directory)
+        if path not in self.unsynced_files:
+            self.unsynced_files.append(path)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """A leader begins. It is written down with its first record: before that there is nothing to lose, and a start
+        forgets an epoch without records anyway."""
+        changed = LeaderEpochs(self.epochs.entries)
+        if changed.assign(epoch, self.log_end_offset):
+            self.epochs, self.written_epoch = changed, UNWRITTEN
+
     def change_epochs(self, change: Callable[[LeaderEpochs], bool]) -> None:
         """Change the leader epochs on the disk first: a change that fails has not happened."""
         changed = LeaderEpochs(self.epochs.entries)
-        if change(changed):
-            changed.save(self.files, self.directory)
-            self.epochs = changed
+        if change(changed) or self.written_epoch == UNWRITTEN:
+            self.replace_file(LEADER_EPOCHS, changed.content())
+            self.epochs, self.written_epoch = changed, _latest(changed)
+
+
+def _latest(epochs: LeaderEpochs) -> int:
+    return UNDEFINED_EPOCH if epochs.latest is None else epochs.latest.epoch
 
 
 def create_segment(

@@ -91,7 +91,7 @@ class LogLoader:
     def steps(self) -> Iterator[int]:
         """Do it; gives the offset reached after every step."""
         names = self._list()
-        self.topic_id = read_topic_id(self._files, self.directory)
+        self.topic_id = self._read_topic_id()
         self._open_segments(names)
         yield from self._load_epochs()
         yield from self._reindex_missing(names)
@@ -296,6 +296,16 @@ class LogLoader:
             if epoch > known:
                 self.epochs.assign(epoch, batch.base_offset)
                 known = epoch
+
+    def _read_topic_id(self) -> bytes | None:
+        """None also when the power failed before it was on the disk: who knows the topic says it again."""
+        try:
+            return read_topic_id(self._files, self.directory)
+        except MalformedCheckpoint as error:
+            if self._is_clean:
+                raise
+            logger.warning("nobody knows which topic %s belongs to: %s", self.topic_partition, error)
+            return None
 
     def _settle_epochs(self) -> None:
         self.epochs.truncate_from_start(self.log_start_offset)

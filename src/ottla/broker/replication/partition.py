@@ -63,7 +63,7 @@ class Partition:
         self._hold(state)
         if self.is_leader:
             # So that a follower's question about this epoch has an answer before the first record is written in it.
-            self.log.change_epochs(lambda epochs: epochs.assign(state.leader_epoch, self.log.log_end_offset))
+            self.log.begin_epoch(state.leader_epoch)
         if not self.is_leader or len(state.replicas) == 1:
             self.in_sync = None
         elif before != state.leader_epoch or self.in_sync is None:
