@@ -58,6 +58,7 @@ SIMPLE_TYPES: Final[dict[str, DataType]] = {
     "timestamp_ntz": TimestampNTZType(),
 }
 DECIMAL_WORDS: Final = frozenset({"decimal", "dec", "numeric"})
+DECIMAL_DIGITS_MAX: Final = 38
 DEPTH_MAX: Final = 64
 
 _TOKEN: Final = re.compile(r"\s*(?:`((?:[^`]|``)+)`|'((?:[^'\\]|\\.)*)'|([A-Za-z0-9_]+)|(.))", re.DOTALL)
@@ -188,11 +189,11 @@ class _Words:
         return MapType(key, self.type(depth))
 
     def _decimal(self) -> DecimalType:
-        numbers = self._numbers() if self.peek() == "(" else []
-        try:
-            return DecimalType(*numbers)
-        except Exception as error:
-            raise UnreadableSchema(f"DECIMAL({', '.join(map(str, numbers))}): {error}") from error
+        numbers = self._numbers() if self.peek() == "(" else [10]
+        precision, scale = (numbers[0], numbers[1] if len(numbers) > 1 else 0)
+        if len(numbers) > 2 or not max(scale, 1) <= precision <= DECIMAL_DIGITS_MAX:
+            raise UnreadableSchema(f"DECIMAL has at most {DECIMAL_DIGITS_MAX} digits, and no more behind the point")
+        return DecimalType(precision, scale)
 
     def _numbers(self) -> list[int]:
         self.expect("(")
