@@ -5,8 +5,8 @@
     python -m bench.cluster --rounds 5         more rounds, steadier medians
     python -m bench.cluster --markdown         as docs/performance.md has it
 
-Exit code 1 when a bar is not reached. Needs Java and ZooKeeper's jars (`ottla zookeeper start --help`). Data goes to a
-directory that is removed, under --root.
+Exit code 1 when a bar is not reached. Needs Java and ZooKeeper's jars (`ottla zookeeper start --help`), and for part
+`kafka` Apache Kafka's (tests/conformance/kafka_jars.py). Data goes to a directory that is removed, under --root.
 """
 
 from __future__ import annotations
@@ -19,9 +19,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bench.cluster import parts
+from bench.cluster.against_kafka import produce_against_kafka
 from bench.walk.figures import Figure, markdown, table
 
-PARTS = {"produce": parts.produce, "failover": parts.failover, "many": parts.many_partitions}
+PARTS = {
+    "produce": parts.produce,
+    "failover": parts.failover,
+    "many": parts.many_partitions,
+    "kafka": produce_against_kafka,
+}
 
 
 def main() -> int:
