@@ -1,0 +1,124 @@
+"""The clients of the sink in one process: they outlive a task, because a worker process runs many.
+
+1. One set of clients per process and client settings, made when first used. A forked child makes its own.
+2. A producer in a transaction belongs to one transactional id. It is kept for the next batch of the same task, which
+   initializes it anew: the epoch rises at every write, only connections and metadata are saved.
+3. At most PRODUCER_LIMIT producers and CLIENTS_LIMIT sets are kept; the one that was not used longest is closed. To
+   close a producer whose transaction is prepared aborts nothing.
+4. A producer that failed is not kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final, TypeVar
+
+from ottla.client.admin.async_admin import AsyncAdmin
+from ottla.client.loop import BackgroundLoop
+from ottla.client.producer.producer import Producer
+from ottla.errors import OttlaError
+from ottla.spark.sink_options import SinkOptions
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+PRODUCER_LIMIT: Final = 4
+CLIENTS_LIMIT: Final = 4
+CLOSE_LIMIT_S: Final = 5.0
+
+_kept: Final[OrderedDict[tuple[Any, ...], SinkClients]] = OrderedDict()
+_lock: Final = threading.Lock()
+
+
+class SinkClients:
+    """Producers and an admin client for one set of options."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._producers: OrderedDict[str | None, Producer] = OrderedDict()
+        self._loop = BackgroundLoop("ottla spark sink")
+        self._loop.start()
+        self.admin = AsyncAdmin(options.client_settings("admin"))
+        self.has_marker_topic = False
+
+    def run(self, call: Coroutine[Any, Any, T]) -> T:
+        """Carry out a call of `admin` and wait for it."""
+        return self._loop.run(call)
+
+    def run_all(self, calls: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+        """Several calls at the same time; the first error is raised when all have ended."""
+
+        async def together() -> list[T | BaseException]:
+            return await asyncio.gather(*calls, return_exceptions=True)
+
+        answers = self._loop.run(together())
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+        return answers  # type: ignore[return-value]  # the errors were raised
+
+    def producer(self, transactional_id: str | None = None) -> Producer:
+        """The producer of an id, or the one without transactions."""
+        found = self._producers.pop(transactional_id, None)
+        if found is None:
+            while len(self._producers) >= PRODUCER_LIMIT:
+                self._close(self._producers.popitem(last=False)[1])
+            found = Producer(
+                self._options.client_settings("producer")
+                if transactional_id is None
+                else self._options.transaction_settings(transactional_id)
+            )
+        self._producers[transactional_id] = found
+        return found
+
+    def drop(self, transactional_id: str | None) -> None:
+        """Close a producer instead of keeping it; an open transaction is aborted, a prepared one is not."""
+        if (found := self._producers.pop(transactional_id, None)) is not None:
+            self._close(found)
+
+    def close(self) -> None:
+        for transactional_id in list(self._producers):
+            self.drop(transactional_id)
+        self._loop.run(self.admin.close(CLOSE_LIMIT_S))
+        self._loop.close(CLOSE_LIMIT_S)
+
+    def _close(self, producer: Producer) -> None:
+        try:
+            producer.close(CLOSE_LIMIT_S)
+        except OttlaError as error:
+            log.warning("while closing a producer of the sink: %s", error)
+
+
+def sink_clients(options: SinkOptions) -> SinkClients:
+    """The clients of this process for these options."""
+    key = (os.getpid(), options.transaction_timeout_ms, *sorted(options.kafka.items()))
+    with _lock:
+        found = _kept.pop(key, None)
+        if found is None:
+            _make_room()
+            found = SinkClients(options)
+        _kept[key] = found
+        return found
+
+
+def close_sink_clients() -> None:
+    """Close what this process keeps; the next task makes new ones."""
+    with _lock:
+        for key in list(_kept):
+            found = _kept.pop(key)
+            if key[0] == os.getpid():
+                found.close()
+
+
+def _make_room() -> None:
+    mine = os.getpid()
+    for key in [key for key in _kept if key[0] != mine]:
+        del _kept[key]  # a parent's; it closes them itself
+    while len(_kept) >= CLIENTS_LIMIT:
+        _kept.popitem(last=False)[1].close()
