@@ -5,12 +5,14 @@
 2. A starting time that no record has reached is an error, or the end (startingOffsetsByTimestampStrategy=latest); an
    ending time that no record has reached is the end.
 3. What the group of startingGroupId has committed wins over the other starting options.
+4. Offsets that somebody chose (one by one, or by a commit) are exact: if they are gone, something is lost. "earliest"
+   and times are not: the first record there is when it is read is what was asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ottla.spark.option_table import InvalidOption
 from ottla.spark.options import SourceOptions
@@ -31,15 +33,23 @@ class Places(Protocol):
     def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> Positions: ...
 
 
-def starting_positions(options: SourceOptions, partitions: frozenset[TopicPartition], places: Places) -> Positions:
+class Begin(NamedTuple):
+    """Where a new query begins, and which of these offsets somebody chose exactly."""
+
+    positions: Positions
+    exact: frozenset[TopicPartition]
+
+
+def starting_positions(options: SourceOptions, partitions: frozenset[TopicPartition], places: Places) -> Begin:
     """Where a new query begins."""
-    found: Positions = {}
-    if options.starting_group_id is not None:
-        found = places.committed(options.starting_group_id, partitions)
+    group_id = options.starting_group_id
+    found = {} if group_id is None else places.committed(group_id, partitions)
+    chosen = {each for each, offset in (options.starting.offsets or {}).items() if offset >= 0}
+    exact = frozenset(found) | (chosen & partitions)
     rest = partitions - found.keys()
     if rest:
         found |= _resolved("starting", options.starting, rest, partitions, places, options.timestamp_strategy)
-    return found
+    return Begin(found, exact)
 
 
 def ending_positions(options: SourceOptions, partitions: frozenset[TopicPartition], places: Places) -> Positions:

@@ -20,7 +20,7 @@ from ottla.spark.cores import core_count
 from ottla.spark.offsets import Packing, StreamOffset
 from ottla.spark.options import SourceOptions
 from ottla.spark.ranges import ReadTask, plan, ranges_between
-from ottla.spark.survey import begin_with, end_losses
+from ottla.spark.survey import begin_with, within
 from ottla.spark.topic_positions import TopicPositions
 
 if TYPE_CHECKING:
@@ -46,12 +46,13 @@ class BatchReader(DataSourceReader):
     def _snapshot(self, positions: TopicPositions) -> tuple[StreamOffset, StreamOffset]:
         options = self._options
         listed = begin_with(options, positions)
-        known = StreamOffset(starting_positions(options, listed.partitions, positions), listed.known_ids())
-        wanted_ends = ending_positions(options, listed.partitions, positions)
-        begins, ends, losses = end_losses(known, wanted_ends, positions)
+        begin = starting_positions(options, listed.partitions, positions)
+        wanted = ending_positions(options, listed.partitions, positions)
+        topic_ids = listed.known_ids()
+        begins, ends, losses = within(begin, topic_ids, wanted, positions)
         data_loss.tell(losses, fails=options.fail_on_data_loss)
         packing = Packing(core_count(), options.min_partitions, options.max_records_per_partition)
-        return StreamOffset(begins, known.topic_ids), StreamOffset(ends, known.topic_ids, packing)
+        return StreamOffset(begins, topic_ids), StreamOffset(ends, topic_ids, packing)
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         return read_task(self._options, self._schema, partition)

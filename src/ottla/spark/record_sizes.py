@@ -2,19 +2,23 @@
 
 1. Before a batch one fetch looks at the partition of each topic in which most waits: at most SAMPLE_BYTES and
    SAMPLE_RECORDS of it, from where the batch will begin. Key, value and headers count, as they are after decompression.
-2. It takes at most WAIT_MS. A topic that gave nothing by then counts with what was measured last, else with the mean
-   of the other topics, else with UNKNOWN_BYTES.
+2. It takes at most WAIT_MS. A topic that gave nothing by then, or only an error (its records may have been deleted a
+   moment ago), counts with what was measured last, else with the mean of the other topics, else with UNKNOWN_BYTES.
+   The batch itself will tell what is wrong.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ottla.client.consumer.consumer import Consumer
+from ottla.errors import OttlaError
 from ottla.spark.options import SourceOptions
 from ottla.values import TopicPartition
+
+log = logging.getLogger(__name__)
 
 SAMPLE_BYTES: Final = 65_536
 SAMPLE_RECORDS: Final = 500
@@ -24,6 +28,13 @@ TOPIC_LIMIT: Final = 64
 """So many topics are looked at before one batch; the others count with what was measured last."""
 
 
+def _consumer(settings: Mapping[str, object]) -> Any:
+    # Only a query with maxBytesPerTrigger needs one.
+    from ottla.client.consumer.consumer import Consumer
+
+    return Consumer(settings)
+
+
 class RecordSizes:
     """Measures the topics of one query."""
 
@@ -31,7 +42,7 @@ class RecordSizes:
         self,
         options: SourceOptions,
         *,
-        make_consumer: Callable[[Mapping[str, object]], Any] = Consumer,
+        make_consumer: Callable[[Mapping[str, object]], Any] = _consumer,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._options = options
@@ -52,7 +63,10 @@ class RecordSizes:
             fullest[partition.topic] = partition
         chosen = sorted(fullest.values(), key=lambda each: (each.topic in self._means, -waiting[each]))[:TOPIC_LIMIT]
         if chosen:
-            self._measure({each: begins[each] for each in chosen})
+            try:
+                self._measure({each: begins[each] for each in chosen})
+            except OttlaError as error:
+                log.warning("the size of the next records is not known, what was measured last counts: %s", error)
         known = [self._means[topic] for topic in fullest if topic in self._means]
         otherwise = sum(known) / len(known) if known else UNKNOWN_BYTES
         return {topic: self._means.get(topic, otherwise) for topic in fullest}

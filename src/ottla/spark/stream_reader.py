@@ -17,6 +17,7 @@ Spark asks in this order, one batch at a time, in a process of its own for each 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,11 +41,13 @@ from ottla.spark.offsets import Packing, StreamOffset
 from ottla.spark.options import SourceOptions
 from ottla.spark.ranges import plan, ranges_between
 from ottla.spark.reader import read_task
-from ottla.spark.survey import Frozen, Survey, begin_with, end_losses, freeze, survey
+from ottla.spark.survey import Frozen, Survey, begin_with, freeze, survey, within
 from ottla.spark.topic_positions import TopicPositions
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
+
+log = logging.getLogger(__name__)
 
 NO_LIMIT: Final = 2**63 - 1
 
@@ -116,6 +119,7 @@ class _Driver:
         self._batches = BatchLimits(options)
         group_id = options.commit_group_id
         self._commits = None if group_id is None else GroupCommits(group_id, self._positions)
+        self._told: frozenset[str] = frozenset()
         self.latest: StreamOffset | None = None
 
     def close(self) -> None:
@@ -130,8 +134,8 @@ class _Driver:
         if self._initial is None:
             options = self._options
             listed = begin_with(options, self._positions)
-            chosen = starting_positions(options, listed.partitions, self._positions)
-            begins, _, losses = end_losses(StreamOffset(chosen, listed.known_ids()), chosen, self._positions)
+            begin = starting_positions(options, listed.partitions, self._positions)
+            begins, _, losses = within(begin, listed.known_ids(), begin.positions, self._positions)
             data_loss.tell(losses, fails=options.fail_on_data_loss)
             self._initial = StreamOffset(begins, listed.known_ids(), self._packing())
         return self._initial
@@ -143,12 +147,19 @@ class _Driver:
         found = survey(start, self._positions, self._frozen)
         self.latest = StreamOffset(found.latest, found.topic_ids)
         data_loss.tell(found.losses if self._options.fail_on_data_loss else (), fails=True)
+        self._tell_missing(found.missing - {each.topic for each in start.positions})
         counts = self._batches.counts(found, is_run_to_an_end=self._frozen is not None) if limited else found.waiting
         if counts is None:
             return None
         data_loss.tell(found.losses, fails=False)
         end = self._end(start, found, counts)
         return None if end.says_the_same(start) else end
+
+    def _tell_missing(self, missing: frozenset[str]) -> None:
+        """A query that is started again may name topics that are not there (any more); it reads them when they are."""
+        if missing - self._told:
+            log.warning("%s does not exist; it is read as soon as it does", ", ".join(sorted(missing - self._told)))
+        self._told = missing
 
     def _end(self, start: StreamOffset, found: Survey, counts: dict[Any, int]) -> StreamOffset:
         ends = {each: begin + counts.get(each, 0) for each, begin in found.begins.items()}

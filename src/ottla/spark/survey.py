@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ottla.spark.bounds import Begin
 from ottla.spark.data_loss import Kind, Loss, Seen, settle
 from ottla.spark.offsets import StreamOffset
 from ottla.spark.options import SourceOptions
@@ -29,6 +30,8 @@ class Survey:
     latest: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str]
     losses: tuple[Loss, ...] = ()
+    missing: frozenset[str] = frozenset()
+    """Topics that were named and are not there."""
 
     @property
     def waiting(self) -> Positions:
@@ -76,7 +79,7 @@ def survey(start: StreamOffset, positions: TopicPositions, frozen: Frozen | None
     begins, losses = settle(start, seen)
     # Records may have been deleted, or a position be ahead of what can be seen, between and beside the questions.
     ends = {each: max(begin, latest.get(each, begin)) for each, begin in begins.items()}
-    return Survey(begins, ends, listed.known_ids(), tuple(losses))
+    return Survey(begins, ends, listed.known_ids(), tuple(losses), listed.missing)
 
 
 def _as_frozen(frozen: Frozen, listed: Listed, partitions: frozenset[TopicPartition]) -> Positions:
@@ -101,12 +104,14 @@ def _seen(
     return Seen(listed.topic_ids, looked_at, positions.earliest(moved - ahead), positions.ends(ahead))
 
 
-def end_losses(
-    start: StreamOffset, wanted: Mapping[TopicPartition, int], positions: TopicPositions
+def within(
+    begin: Begin, topic_ids: Mapping[str, str], wanted: Mapping[TopicPartition, int], positions: TopicPositions
 ) -> tuple[Positions, Positions, list[Loss]]:
-    """A batch that was told where to begin and to end: both where there are records, and what is not there."""
+    """A query that was told where to begin, and where to end: both where there are records, and what is not there."""
     firsts, ends = positions.earliest(wanted), positions.ends(wanted)
-    begins, losses = settle(start, Seen(start.topic_ids, frozenset(wanted), firsts, ends))
+    start = StreamOffset(begin.positions, topic_ids)
+    begins, losses = settle(start, Seen({each.topic: None for each in wanted}, frozenset(wanted), firsts, ends))
+    losses = [each for each in losses if each.partition in begin.exact]
     beyond = [each for each, end in sorted(wanted.items()) if end > ends[each]]
     losses += [Loss(Kind.TRUNCATED, each, wanted[each], ends[each]) for each in beyond]
     return begins, {each: min(end, ends[each]) for each, end in wanted.items()}, losses

@@ -33,7 +33,7 @@ class Cluster:
 
 def begin(streaming: bool = True, **options: str) -> dict[TopicPartition, int]:
     given = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", **options}
-    return starting_positions(SourceOptions.parse(given, streaming=streaming), BOTH, Cluster())
+    return starting_positions(SourceOptions.parse(given, streaming=streaming), BOTH, Cluster()).positions
 
 
 def end(**options: str) -> dict[TopicPartition, int]:
@@ -86,3 +86,18 @@ def test_what_a_group_committed_wins_and_the_rest_begins_as_told() -> None:
     assert begin(startingGroupId="g", startingOffsets="earliest") == {A: 77, B: 10}
     assert begin(startingGroupId="g", startingTimestamp="500") == {A: 77, B: 50}
     assert begin(startingGroupId="new") == {A: 100, B: 100}
+
+
+@pytest.mark.parametrize(
+    ("options", "exact"),
+    [
+        ({"startingOffsets": "earliest"}, set()),
+        ({"startingTimestamp": "500"}, set()),
+        ({"startingOffsets": '{"t": {"0": 5, "1": -2}}'}, {A}),
+        ({"startingGroupId": "g"}, {A}),
+        ({"startingGroupId": "g", "startingOffsets": '{"t": {"0": -2, "1": 5}}'}, {A, B}),
+    ],
+)
+def test_offsets_that_somebody_chose_are_exact(options: dict[str, str], exact: set[TopicPartition]) -> None:
+    given = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", **options}
+    assert starting_positions(SourceOptions.parse(given, streaming=True), BOTH, Cluster()).exact == exact

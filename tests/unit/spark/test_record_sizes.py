@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ottla.errors import OffsetOutOfRange, OttlaError
 from ottla.spark.options import SourceOptions
 from ottla.spark.record_sizes import TOPIC_LIMIT, UNKNOWN_BYTES, WAIT_MS, RecordSizes
 from ottla.values import Header, TopicPartition
@@ -24,6 +25,7 @@ class Cluster:
         self.sought: dict[TopicPartition, int] = {}
         self.assigned: list[TopicPartition] = []
         self.is_closed = False
+        self.error: OttlaError | None = None
 
     def assign(self, partitions: list[TopicPartition]) -> None:
         self.assigned = list(partitions)
@@ -32,6 +34,8 @@ class Cluster:
         self.sought[partition] = offset
 
     def poll(self, timeout: float, max_records: int) -> Iterator[Any]:
+        if self.error is not None:
+            raise self.error
         ready = [each for each in self.assigned if each.topic in self.sizes]
         if not ready:
             self.now += timeout
@@ -78,6 +82,15 @@ def test_what_was_measured_last_counts_when_nothing_comes() -> None:
 
 def test_when_nothing_is_known_a_guess_counts() -> None:
     assert measuring(Cluster({})).means({tp("t"): 0}, {tp("t"): 5}) == {"t": UNKNOWN_BYTES}
+
+
+def test_an_error_while_measuring_does_not_stop_the_query(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = Cluster({"t": 100})
+    sizes = measuring(cluster)
+    sizes.means({tp("t"): 0}, {tp("t"): 5})
+    cluster.error = OffsetOutOfRange()
+    assert sizes.means({tp("t"): 0}, {tp("t"): 5}) == {"t": 100.0}
+    assert "what was measured last counts" in caplog.text
 
 
 def test_nothing_waits_and_nothing_is_asked() -> None:

@@ -7,10 +7,11 @@ from typing import Any, cast
 
 import pytest
 
+from ottla.spark.bounds import Begin
 from ottla.spark.data_loss import Kind, Loss
 from ottla.spark.offsets import StreamOffset
 from ottla.spark.options import SourceOptions
-from ottla.spark.survey import Frozen, begin_with, end_losses, freeze, survey
+from ottla.spark.survey import Frozen, begin_with, freeze, survey, within
 from ottla.spark.topic_positions import Listed, NothingToRead, TopicPositions
 from ottla.values import TopicPartition
 
@@ -174,7 +175,13 @@ def test_an_assigned_partition_must_be_there() -> None:
 
 def test_a_batch_that_asks_for_what_is_not_there_is_a_loss_at_both_ends() -> None:
     cluster = Cluster({A: (5, 10, 10), B: (0, 10, 10)})
-    begins, ends, losses = end_losses(start(a=1, b=2), {A: 10, B: 30}, cluster.asked)
+    begin = Begin({A: 1, B: 2}, frozenset({A, B}))
+    begins, ends, losses = within(begin, {"t": "one"}, {A: 10, B: 30}, cluster.asked)
     assert begins == {A: 5, B: 2}
     assert ends == {A: 10, B: 10}
     assert losses == [Loss(Kind.CUT_OFF, A, 1, 5), Loss(Kind.TRUNCATED, B, 30, 10)]
+
+
+def test_who_asked_for_the_first_record_gets_the_one_that_is_first_now() -> None:
+    begins, _, losses = within(Begin({A: 1}, frozenset()), {"t": "one"}, {A: 10}, Cluster({A: (5, 10, 10)}).asked)
+    assert (begins, losses) == ({A: 5}, [])
