@@ -18,17 +18,18 @@ from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from ottla.client.admin.arguments import raise_failed, several
+from ottla.client.admin.arguments import by_name, config_resources, new_topics, raise_failed, several
 from ottla.client.admin.driver import Driver
 from ottla.client.admin.group_kinds import GroupKinds
 from ottla.client.admin.later import loaded_when_used
 from ottla.client.admin.plans import PartlyFailed, Plan, Question
 from ottla.client.admin.settings import AdminSettings
+from ottla.client.arguments import by_partition, offset_of, partitions_of, whole_number
 from ottla.client.network import NetworkClient
 from ottla.client.producer.prepared import PreparedTransaction
 from ottla.client.retries import Backoff
 from ottla.clock import Clock
-from ottla.errors import GroupIdNotFound, OttlaError, UnsupportedVersion, Unwritable
+from ottla.errors import GroupIdNotFound, OttlaError, TopicAlreadyExists, UnsupportedVersion, Unwritable
 from ottla.metrics import MetricKey, Registry
 from ottla.net.transport import Transport
 from ottla.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -120,9 +121,21 @@ class AsyncAdmin(GroupKinds):
         timeout: float | None = None,
     ) -> dict[str, topics.CreatedTopic]:
         """Make topics; a plain name gets the cluster's defaults. With validate_only it is only tried out."""
-        wanted = [topics.NewTopic(each) if isinstance(each, str) else each for each in topics_to_create]
-        named = {each.name: each for each in wanted}
-        return await self._carry_out(topics.CreateTopics(named, validate_only), named, timeout)
+        named = new_topics(topics_to_create)
+        plan = topics.CreateTopics(named, validate_only)
+        failed: dict[str, OttlaError] = {}
+        try:
+            made = await self._carry_out(plan, named, timeout)
+        except PartlyFailed as error:
+            made, failed = error.succeeded, error.failed
+        for name, cause in plan.presumed_names.items():
+            try:
+                made[name] = await self._made_by_us(named[name], cause, timeout)
+            except OttlaError as error:
+                del made[name]
+                failed[name] = error
+        raise_failed({name: failed.get(name) for name in named}, made)
+        return made
 
     async def delete_topics(self, names: Iterable[str], *, timeout: float | None = None) -> None:
         """Delete topics by name."""
@@ -130,7 +143,7 @@ class AsyncAdmin(GroupKinds):
 
     async def delete_topics_by_id(self, topic_ids: Iterable[bytes], *, timeout: float | None = None) -> None:
         """Delete topics by id, so that one made again under the same name is not hit."""
-        await self._carry_out(topics.DeleteTopicsById(), topic_ids, timeout)
+        await self._carry_out(topics.DeleteTopicsById(), several(topic_ids), timeout)
 
     async def list_topics(
         self, *, include_internal: bool = False, timeout: float | None = None
@@ -167,6 +180,8 @@ class AsyncAdmin(GroupKinds):
         timeout: float | None = None,
     ) -> None:
         """Grow topics to so many partitions in all; `assignments` names the brokers of the new ones."""
+        for name, count in by_name(counts, "counts of partitions by topic").items():
+            whole_number(count, f"the number of partitions of {name}")
         plan = topics.CreatePartitions(counts, assignments or {}, validate_only)
         await self._carry_out(plan, counts, timeout)
 
@@ -174,7 +189,8 @@ class AsyncAdmin(GroupKinds):
         self, before_offsets: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """Delete everything before an offset (-1: everything); gives the offsets the partitions begin with now."""
-        return await self._carry_out(topics.DeleteRecords(before_offsets), before_offsets, timeout)
+        borders = by_partition(before_offsets, lambda given: whole_number(given, "an offset"))
+        return await self._carry_out(topics.DeleteRecords(borders), borders, timeout)
 
     async def list_offsets(
         self,
@@ -184,7 +200,8 @@ class AsyncAdmin(GroupKinds):
         timeout: float | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Offsets of named places or of times (milliseconds); -1 where no record is that late."""
-        return await self._carry_out(offsets.ListOffsets(places, isolation_level), places, timeout)
+        wanted = by_partition(places, offsets.place_of)
+        return await self._carry_out(offsets.ListOffsets(wanted, isolation_level), wanted, timeout)
 
     # --- settings ---
 
@@ -199,7 +216,7 @@ class AsyncAdmin(GroupKinds):
     ) -> dict[configs.ConfigResource, dict[str, configs.ConfigEntry]]:
         """Settings in effect, with where they come from."""
         plan = configs.DescribeConfigs(names, include_synonyms, include_documentation)
-        return await self._carry_out(plan, resources, timeout)
+        return await self._carry_out(plan, config_resources(resources), timeout)
 
     async def incremental_alter_configs(
         self,
@@ -209,6 +226,7 @@ class AsyncAdmin(GroupKinds):
         timeout: float | None = None,
     ) -> None:
         """Change the settings that are named and no others."""
+        config_resources(by_name(changes, "changes by ConfigResource"))
         await self._carry_out(configs.IncrementalAlterConfigs(changes, validate_only), changes, timeout)
 
     async def alter_configs(
@@ -219,6 +237,7 @@ class AsyncAdmin(GroupKinds):
         timeout: float | None = None,
     ) -> None:
         """Replace all settings of a resource; what is not named goes back to its default. Kept for old brokers."""
+        config_resources(by_name(settings, "settings by ConfigResource"))
         await self._carry_out(configs.AlterConfigs(settings, validate_only), settings, timeout)
 
     async def list_config_resources(
@@ -387,7 +406,8 @@ class AsyncAdmin(GroupKinds):
         timeout: float | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What a group has committed: all of it, or for these partitions, None where there is nothing."""
-        wanted = None if partitions is None else list(partitions)
+        several([group_id])
+        wanted = None if partitions is None else partitions_of(partitions)
         plan = groups.ListGroupOffsets({group_id: wanted}, require_stable)
         try:
             return (await self._carry_out(plan, [group_id], timeout))[group_id]
@@ -403,18 +423,16 @@ class AsyncAdmin(GroupKinds):
         timeout: float | None = None,
     ) -> None:
         """Commit for a group that has no members."""
-        committed = {
-            partition: OffsetAndMetadata(each) if isinstance(each, int) else each
-            for partition, each in new_offsets.items()
-        }
-        found = await self._carry_out(groups.AlterGroupOffsets(committed), [group_id], timeout)
+        committed = by_partition(new_offsets, offset_of)
+        found = await self._carry_out(groups.AlterGroupOffsets(committed), several([group_id]), timeout)
         raise_failed(found[group_id])
 
     async def delete_consumer_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition], *, timeout: float | None = None
     ) -> None:
         """Forget what a group committed for partitions that no member is subscribed to."""
-        found = await self._carry_out(groups.DeleteGroupOffsets(list(partitions)), [group_id], timeout)
+        plan = groups.DeleteGroupOffsets(partitions_of(partitions))
+        found = await self._carry_out(plan, several([group_id]), timeout)
         raise_failed(found[group_id])
 
     # --- transactions ---
@@ -597,6 +615,20 @@ class AsyncAdmin(GroupKinds):
 
     async def _broker_ids(self, timeout: float | None) -> list[int]:
         return [node.id for node in (await self.describe_cluster(timeout=timeout)).nodes]
+
+    async def _made_by_us(
+        self, wanted: topics.NewTopic, error: OttlaError, timeout: float | None
+    ) -> topics.CreatedTopic:
+        """A topic that is there after the answer to our first request was lost: ours, if it is what we asked for."""
+        there = (await self.describe_topics([wanted.name], timeout=timeout))[wanted.name]
+        resource = configs.ConfigResource(configs.ConfigResourceType.TOPIC, wanted.name)
+        entries = (await self.describe_configs([resource], timeout=timeout))[resource]
+        settings = {name: entry.value for name, entry in entries.items()}
+        other = topics.difference(wanted, there, settings)
+        if other is not None:
+            raise TopicAlreadyExists(f"{wanted.name}, and {other}, so it is not the one of this call") from error
+        copies = len(there.partitions[0].replicas)
+        return topics.CreatedTopic(wanted.name, there.topic_id, len(there.partitions), copies, settings)
 
     async def _describe_in_pages(
         self, names: Sequence[str], timeout: float | None

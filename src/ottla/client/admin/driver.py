@@ -143,7 +143,7 @@ class Driver:
         except OttlaError as error:
             again = work.not_asked(keys, error)
         else:
-            again = work.answered(keys, response)
+            again = work.answered(keys, response, node.id if isinstance(node, Node) else None)
         self._learn(work.plan, again)
 
     def _learn(self, plan: Plan[Any, Any], again: Iterable[tuple[Any, OttlaError]]) -> None:

@@ -7,7 +7,7 @@ does not know the question, in the classic one; what comes back has one shape.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ottla.client.admin.operations import AclOperation, operations_of
@@ -115,6 +115,9 @@ class DescribeConsumerGroups(Plan[str, GroupDescription]):
 
     include_authorized_operations: bool = False
 
+    def told_by(self, value: GroupDescription, node_id: int) -> GroupDescription:
+        return replace(value, coordinator=node_id)
+
     def request(self, keys: Sequence[str], timeout_ms: int) -> Message:
         return consumer_group_describe.ConsumerGroupDescribeRequest(
             group_ids=list(keys), include_authorized_operations=self.include_authorized_operations
@@ -163,6 +166,9 @@ class DescribeClassicGroups(Plan[str, GroupDescription]):
     route = Route.GROUP
 
     include_authorized_operations: bool = False
+
+    def told_by(self, value: GroupDescription, node_id: int) -> GroupDescription:
+        return replace(value, coordinator=node_id)
 
     def request(self, keys: Sequence[str], timeout_ms: int) -> Message:
         return describe_groups.DescribeGroupsRequest(
@@ -216,6 +222,10 @@ def _assigned(data: bytes | memoryview) -> frozenset[TopicPartition]:
 @dataclass(frozen=True)
 class DeleteGroups(Plan[str, None]):
     route = Route.GROUP
+    settled_by = (GroupIdNotFound,)
+
+    def presumed(self, key: str, error: OttlaError) -> None:
+        """It is gone, as was asked."""
 
     def request(self, keys: Sequence[str], timeout_ms: int) -> Message:
         return delete_groups.DeleteGroupsRequest(groups_names=list(keys))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from ottla.client.admin.plans import Plan, Route, by_topic, error_of
+from ottla.client.arguments import whole_number
 from ottla.errors import OttlaError
 from ottla.protocol.messages import list_offsets
 from ottla.protocol.schema import Message
@@ -28,6 +29,10 @@ Place: TypeAlias = OffsetSpec | int
 """A named place, or a time in milliseconds: the first offset at or after it."""
 
 IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
+
+
+def place_of(given: object) -> Place:
+    return given if isinstance(given, OffsetSpec) else whole_number(given, "a time in milliseconds")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@
 3. What may be tried again is on the error class: retriable errors are, but for those the plan calls final, after
    looking up the leader or coordinator anew where the class asks for that; all others end their key. A key that an
    answer does not mention has failed too.
-4. `Work` is the state of a call: pending keys, results, and the error each key had last, which is what is raised when
+4. An answer may be lost although the request was carried out. Where the plan knows an error by which the repeated
+   request says so (`settled_by`), the key ends with what the plan presumes.
+5. `Work` is the state of a call: pending keys, results, and the error each key had last, which is what is raised when
    time is over, because "time is over" alone helps nobody.
 """
 
@@ -15,12 +17,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 from ottla.errors import (
     BrokerError,
+    ConnectionClosed,
     MalformedMessage,
     OttlaError,
+    RequestTimedOut,
     UnknownTopicId,
     UnknownTopicOrPartition,
     broker_error,
@@ -30,6 +34,9 @@ from ottla.values import TopicPartition
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+
+_MAY_BE_DONE: Final = (RequestTimedOut, ConnectionClosed)
+"""After these nobody knows whether the request was carried out."""
 
 
 class Route(enum.Enum):
@@ -54,6 +61,8 @@ class Plan(Generic[K, V]):
     one_key_per_request: ClassVar[bool] = False
     final: ClassVar[tuple[type[OttlaError], ...]] = (UnknownTopicOrPartition, UnknownTopicId)
     """Retriable errors that are the answer here: who asks about a topic that is not there wants to hear it."""
+    settled_by: ClassVar[tuple[type[OttlaError], ...]] = ()
+    """Errors that mean, where an answer to the same request was lost before, that it was carried out then."""
     at_most: ClassVar[int | None] = None
     """The highest version of the request that this plan can read and write; None: all of them."""
 
@@ -70,6 +79,14 @@ class Plan(Generic[K, V]):
     def results(self, keys: Sequence[K], response: Any) -> Iterable[tuple[K, V | OttlaError]]:
         """What the answer says about each key."""
         raise NotImplementedError
+
+    def presumed(self, key: K, error: OttlaError) -> V:
+        """The value of a key that was settled by an error."""
+        raise NotImplementedError
+
+    def told_by(self, value: V, node_id: int) -> V:
+        """The value, with who told it where that belongs to it."""
+        return value
 
 
 class Question(Plan[None, V]):
@@ -141,6 +158,7 @@ class Work(Generic[K, V]):
         self.done: dict[K, V] = {}
         self.failed: dict[K, OttlaError] = {}
         self.last_error: dict[K, OttlaError] = {}
+        self._unanswered: set[K] = set()
 
     def __bool__(self) -> bool:
         return bool(self.pending)
@@ -151,8 +169,8 @@ class Work(Generic[K, V]):
             return [[key] for key in keys]
         return [list(keys)] if keys else []
 
-    def answered(self, keys: Sequence[K], response: Any) -> list[tuple[K, OttlaError]]:
-        """Take an answer; gives the keys that must be asked again, and why."""
+    def answered(self, keys: Sequence[K], response: Any, node_id: int | None = None) -> list[tuple[K, OttlaError]]:
+        """Take an answer, from that node; gives the keys that must be asked again, and why."""
         again: list[tuple[K, OttlaError]] = []
         for key, result in self.plan.results(keys, response):
             if key not in self.pending:
@@ -161,8 +179,7 @@ class Work(Generic[K, V]):
                 if self._failed(key, result):
                     again.append((key, result))
             else:
-                del self.pending[key]
-                self.done[key] = result
+                self._succeeded(key, result if node_id is None else self.plan.told_by(result, node_id))
         retried = {key for key, _ in again}
         for key in keys:
             if key in self.pending and key not in retried:
@@ -191,8 +208,17 @@ class Work(Generic[K, V]):
             raise PartlyFailed(done, self.failed)
         return done
 
+    def _succeeded(self, key: K, value: V) -> None:
+        del self.pending[key]
+        self.done[key] = value
+
     def _failed(self, key: K, error: OttlaError) -> bool:
         """Whether the key is to be asked again."""
+        if key in self._unanswered and isinstance(error, self.plan.settled_by):
+            self._succeeded(key, self.plan.presumed(key, error))
+            return False
+        if isinstance(error, _MAY_BE_DONE):
+            self._unanswered.add(key)
         if error.retriable and not isinstance(error, self.plan.final):
             self.last_error[key] = error
             return True

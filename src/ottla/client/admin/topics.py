@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.client.admin.operations import AclOperation, operations_of
 from ottla.client.admin.plans import Plan, Question, Route, by_topic, error_of
-from ottla.errors import OttlaError
+from ottla.errors import OttlaError, TopicAlreadyExists, UnknownTopicId, UnknownTopicOrPartition
 from ottla.protocol.messages import create_partitions, create_topics, delete_records, delete_topics
 from ottla.protocol.messages import describe_topic_partitions as paged
 from ottla.protocol.messages import metadata as wire
@@ -82,8 +82,12 @@ class TopicDescription:
 class CreateTopics(Plan[str, CreatedTopic]):
     route = Route.CONTROLLER
 
+    settled_by = (TopicAlreadyExists,)
+
     topics: Mapping[str, NewTopic]
     validate_only: bool = False
+    presumed_names: dict[str, OttlaError] = field(default_factory=dict)
+    """Topics that are there after a lost answer: ours, if they are what was asked for."""
 
     def target(self, key: str) -> None:
         return None
@@ -98,6 +102,10 @@ class CreateTopics(Plan[str, CreatedTopic]):
     def results(self, keys: Sequence[str], response: Any) -> Iterator[tuple[str, CreatedTopic | OttlaError]]:
         for each in response.topics:
             yield each.name, error_of(each) or _created(each)
+
+    def presumed(self, key: str, error: OttlaError) -> CreatedTopic:
+        self.presumed_names[key] = error
+        return CreatedTopic(key, None, None, None, None)
 
 
 def _creatable(topic: NewTopic) -> create_topics.CreatableTopic:
@@ -127,9 +135,29 @@ def _created(each: Any) -> CreatedTopic:
     )
 
 
+def difference(wanted: NewTopic, there: TopicDescription, configs: Mapping[str, str | None]) -> str | None:
+    """What a topic that is there has otherwise than one that was asked for; None when it is what was asked for."""
+    brokers = {each.partition: list(each.replicas) for each in there.partitions}
+    assigned = {index: list(each) for index, each in (wanted.replica_assignments or {}).items()}
+    if assigned and assigned != brokers:
+        return f"its replicas are {brokers}"
+    if wanted.num_partitions not in (None, -1, len(brokers)):
+        return f"its number of partitions is {len(brokers)}"
+    if wanted.replication_factor not in (None, -1, *map(len, brokers.values())):
+        return f"its replication factor is {len(brokers[0])}"
+    for name, value in wanted.configs.items():
+        if configs.get(name) != str(value):
+            return f"its {name} is {configs.get(name)}"
+    return None
+
+
 @dataclass(frozen=True)
 class DeleteTopics(Plan[str, None]):
     route = Route.CONTROLLER
+    settled_by = (UnknownTopicOrPartition,)
+
+    def presumed(self, key: str, error: OttlaError) -> None:
+        """It is gone, as was asked."""
 
     def target(self, key: str) -> None:
         return None
@@ -146,6 +174,10 @@ class DeleteTopics(Plan[str, None]):
 @dataclass(frozen=True)
 class DeleteTopicsById(Plan[bytes, None]):
     route = Route.CONTROLLER
+    settled_by = (UnknownTopicId,)
+
+    def presumed(self, key: bytes, error: OttlaError) -> None:
+        """It is gone, as was asked."""
 
     def request(self, keys: Sequence[bytes], timeout_ms: int) -> Message:
         states = [delete_topics.DeleteTopicState(name=None, topic_id=topic_id) for topic_id in keys]

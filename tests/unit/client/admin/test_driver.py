@@ -9,8 +9,14 @@ from typing import Any
 from tests.unit.client.fake_cluster import FakeCluster, run
 
 from ottla.client.admin.async_admin import AsyncAdmin
-from ottla.errors import NotController, RequestTimedOut
+from ottla.client.admin.topics import NewTopic
+from ottla.errors import NotController, OttlaError, RequestTimedOut, TopicAlreadyExists
 from ottla.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from ottla.protocol.messages.describe_configs import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.schema import Message
 
@@ -79,5 +85,53 @@ def test_when_time_is_over_the_last_error_is_raised() -> None:
         async with admin_of(cluster) as admin:
             error = await cluster.asked_in_vain(admin.create_topics(["clicks"], timeout=3))
             assert isinstance(error, NotController | RequestTimedOut)
+
+    run(scenario)
+
+
+DESCRIBE_TOPIC_PARTITIONS = 75
+
+
+async def made_twice(cluster: FakeCluster, wanted: NewTopic) -> Any:
+    """Ask for a topic; the first answer is lost, and the second says that it is there."""
+
+    def lost(request: Message) -> None:
+        cluster.topics["clicks"] = 1
+        for each in cluster.brokers.values():
+            each.answers["CreateTopics"] = creating(TopicAlreadyExists.code)
+
+    def settings(request: Any) -> Message:
+        value = DescribeConfigsResourceResult(
+            name="retention.ms", value="5", read_only=False, is_sensitive=False, synonyms=[]
+        )
+        result = DescribeConfigsResult(
+            error_code=0, error_message=None, resource_type=2, resource_name="clicks", configs=[value]
+        )
+        return DescribeConfigsResponse(results=[result])
+
+    for broker in cluster.brokers.values():
+        broker.answers.update({"CreateTopics": lost, "DescribeConfigs": settings})
+        broker.offered.pop(DESCRIBE_TOPIC_PARTITIONS)
+    async with admin_of(cluster, **{"request.timeout.ms": 1000}) as admin:
+        making = asyncio.create_task(admin.create_topics([wanted]))
+        try:
+            return (await in_time(cluster, making, 10_000))["clicks"]
+        except OttlaError as error:
+            return error
+
+
+def test_a_topic_whose_answer_was_lost_is_the_one_that_was_asked_for() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        made = await made_twice(cluster, NewTopic("clicks", 1, configs={"retention.ms": "5"}))
+        assert (made.num_partitions, made.configs) == (1, {"retention.ms": "5"})
+
+    run(scenario)
+
+
+def test_a_topic_of_somebody_else_is_not_taken_for_ours_after_a_lost_answer() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        error = await made_twice(cluster, NewTopic("clicks", 3))
+        assert isinstance(error, TopicAlreadyExists)
+        assert "its number of partitions is 1" in str(error)
 
     run(scenario)

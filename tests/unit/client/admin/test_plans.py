@@ -6,13 +6,19 @@ from types import SimpleNamespace
 
 import pytest
 
+from ottla.client.admin.arguments import config_resources, new_topics, several
+from ottla.client.admin.groups import DescribeClassicGroups, GroupDescription
 from ottla.client.admin.plans import PartlyFailed, Plan, Work
+from ottla.client.admin.topics import NewTopic, PartitionDescription, TopicDescription, difference
 from ottla.errors import (
+    ConnectionClosed,
     InvalidTopicException,
     LeaderNotAvailable,
     MalformedMessage,
+    NotConnected,
     NotController,
     RequestTimedOut,
+    TopicAlreadyExists,
 )
 
 
@@ -79,3 +85,74 @@ def test_partly_failed_can_be_pickled():
     copy = pickle.loads(pickle.dumps(error))
     assert str(copy) == str(error)
     assert copy.succeeded == {"a": 1}
+
+
+# --- answers that were lost ---
+
+
+@dataclass(frozen=True)
+class Makings(Lengths):
+    settled_by = (TopicAlreadyExists,)
+
+    def presumed(self, key, error):
+        return -1
+
+
+@pytest.mark.parametrize(
+    ("lost", "is_done"), [(RequestTimedOut, True), (ConnectionClosed, True), (NotConnected, False)]
+)
+def test_an_error_settles_only_what_a_lost_answer_may_have_been_about(lost, is_done):
+    work = Work(Makings(), ["a"])
+    assert work.not_asked(["a"], lost())
+    assert work.answered(["a"], {"a": TopicAlreadyExists()}) == []
+    assert (work.done == {"a": -1}) is is_done
+    assert ("a" in work.failed) is not is_done
+
+
+def described(*replicas):
+    partitions = tuple(PartitionDescription(index, 1, 0, each, each) for index, each in enumerate(replicas))
+    return TopicDescription("t", b"", False, partitions)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "differs"),
+    [
+        (NewTopic("t"), None),
+        (NewTopic("t", 2, 1, {"retention.ms": "5"}), None),
+        (NewTopic("t", replica_assignments={0: [1], 1: [2]}), None),
+        (NewTopic("t", 3), "its number of partitions is 2"),
+        (NewTopic("t", 2, 2), "its replication factor is 1"),
+        (NewTopic("t", 2, 1, {"retention.ms": "6"}), "its retention.ms is 5"),
+        (NewTopic("t", replica_assignments={0: [2], 1: [1]}), "its replicas are"),
+    ],
+)
+def test_a_topic_that_is_there_is_held_against_what_was_asked_for(wanted, differs):
+    found = difference(wanted, described((1,), (2,)), {"retention.ms": "5"})
+    assert found is None if differs is None else differs in found
+
+
+def test_who_answered_for_a_group_is_its_coordinator():
+    group = GroupDescription("g", "classic", "Stable", "range", ())
+    assert DescribeClassicGroups().told_by(group, 3).coordinator == 3
+
+
+# --- what calls are given ---
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "words"),
+    [
+        (new_topics, "clicks", "a list of topics is wanted, not one"),
+        (new_topics, NewTopic("clicks"), "a list of topics is wanted, not one"),
+        (new_topics, 5, "a list of topics is wanted, not 5"),
+        (new_topics, [5], "a topic to make is a NewTopic or a name, not 5"),
+        (new_topics, [NewTopic("clicks", "3")], "num_partitions is a whole number, not '3'"),
+        (new_topics, [NewTopic("clicks", configs=5)], "settings by name are wanted as a mapping"),
+        (several, 5, "a list of names is wanted, not 5"),
+        (several, [5], "a name is text, not 5"),
+        (config_resources, ["clicks"], "not 'clicks'"),
+    ],
+)
+def test_what_cannot_be_used_is_told_before_anybody_is_asked(call, given, words):
+    with pytest.raises(TypeError, match=words):
+        call(given)
