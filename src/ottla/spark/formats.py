@@ -8,9 +8,9 @@
 1. A null stays NULL in every format: a tombstone is no bad record.
 2. A record that is not of its format is bad. badRecords=fail (the default) raises BadRecord, which names its place;
    badRecords=null makes the column NULL in that row and tells once per batch in the log how many there were.
-3. The type of a column is fixed when the query is planned: resolved() writes the Avro schema that readers shall use
-   into the options, so that a new version in the registry does not change a running query. Writers' schemas are looked
-   up when they are met.
+3. The type of a column is fixed when the query is planned: the Avro schema that readers shall use goes along with the
+   column, in the metadata of its field, from the planning through Spark to the tasks. So a new version in the registry
+   does not change a running query. Writers' schemas are looked up when they are met.
 4. Columns are decoded whole: the fast ways of Arrow where they give the same answer, else value by value.
 """
 
@@ -21,7 +21,8 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from pyspark.sql.types import BinaryType, DataType, StringType
+from pyspark.sql.pandas.types import from_arrow_metadata
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from ottla.errors import OttlaError
 from ottla.spark.ddl import as_nullable, parse_schema
@@ -38,6 +39,7 @@ Side = Literal["key", "value"]
 SIDES: Final[tuple[Side, ...]] = ("key", "value")
 PLACE_COLUMNS: Final = ("topic", "partition", "offset")
 SHOWN_BYTES: Final = 60
+PLANNED_SCHEMA: Final = "ottla.avro.schema"
 
 
 class BadRecord(OttlaError):
@@ -55,37 +57,31 @@ class Decoded(NamedTuple):
 Decode = Callable[[Any], Decoded]
 
 
-def column_type(options: SourceOptions, side: Side) -> DataType:
+def column_field(options: SourceOptions, side: Side) -> StructField:
     """What a key or a value is in Spark."""
     match _format(options, side):
         case "binary":
-            return BinaryType()
+            return StructField(side, BinaryType())
         case "string":
-            return StringType()
+            return StructField(side, StringType())
         case "json":
-            return as_nullable(parse_schema(_needed_schema(options, side)))
+            return StructField(side, as_nullable(parse_schema(_needed_schema(options, side))))
         case _:
-            from ottla.spark.avro_rows import spark_type
+            from ottla.spark.avro_rows import reader_schema, spark_type
 
-            return spark_type(_avro_schema(options, side))
+            text = reader_schema(options, side)
+            return StructField(side, spark_type(text), True, {PLANNED_SCHEMA: text})
 
 
-def resolved(options: SourceOptions) -> SourceOptions:
-    """The same options with the Avro schemas of readers written out, as they are now."""
-    for side in SIDES:
-        if _format(options, side) == "avro":
-            text = _avro_schema(options, side)
-            if side == "key":
-                options = dataclasses.replace(options, key_schema=text)
-            else:
-                options = dataclasses.replace(options, value_schema=text)
+def as_planned(options: SourceOptions, schema: StructType) -> SourceOptions:
+    """The same options with the Avro schemas that the columns of a planned query brought along."""
+    for field in schema.fields:
+        text = field.metadata.get(PLANNED_SCHEMA)
+        if text is not None and field.name == "key" and options.key_format == "avro":
+            options = dataclasses.replace(options, key_schema=text)
+        elif text is not None and field.name == "value" and options.value_format == "avro":
+            options = dataclasses.replace(options, value_schema=text)
     return options
-
-
-def _avro_schema(options: SourceOptions, side: Side) -> str:
-    from ottla.spark.avro_rows import reader_schema
-
-    return reader_schema(options, side)
 
 
 def _format(options: SourceOptions, side: Side) -> str:
@@ -112,6 +108,7 @@ class RowFormats:
         import pyarrow as pa
 
         self._schema = schema
+        options = as_planned(options, StructType([_spark_field(field) for field in schema]))
         self._fails = options.bad_records == "fail"
         self._decoders: dict[str, Decode] = {}
         for side in SIDES:
@@ -149,6 +146,11 @@ class RowFormats:
         if self._fails:
             raise BadRecord(where)
         log.warning("%d bad records became NULL; %s", len(problems), where)
+
+
+def _spark_field(field: pyarrow.Field) -> StructField:
+    """Name and metadata of a column; its type does not matter here."""
+    return StructField(field.name, BinaryType(), True, from_arrow_metadata(field.metadata) or {})
 
 
 def _place_field(name: str) -> Any:

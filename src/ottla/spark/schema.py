@@ -33,7 +33,7 @@ from pyspark.sql.types import (
 )
 
 from ottla.errors import OttlaError
-from ottla.spark.formats import column_type
+from ottla.spark.formats import as_planned, column_field
 
 if TYPE_CHECKING:
     import pyarrow
@@ -53,8 +53,8 @@ class SchemaMismatch(OttlaError):
 def row_schema(options: SourceOptions) -> StructType:
     """The columns of one row."""
     fields = [
-        StructField("key", column_type(options, "key")),
-        StructField("value", column_type(options, "value")),
+        column_field(options, "key"),
+        column_field(options, "value"),
         StructField("topic", StringType()),
         StructField("partition", IntegerType()),
         StructField("offset", LongType()),
@@ -78,7 +78,7 @@ def as_arrow(schema: StructType) -> pyarrow.Schema:
 
 def chosen_columns(options: SourceOptions, asked: StructType) -> pyarrow.Schema:
     """The Arrow schema for the columns that the user's schema asks for; SchemaMismatch when it asks for others."""
-    have = {field.name: field.dataType for field in row_schema(options)}
+    have = {field.name: field.dataType for field in row_schema(as_planned(options, asked))}
     if not asked.fields:
         raise SchemaMismatch("it has no column")
     for field in asked.fields:

@@ -14,10 +14,10 @@ from pyspark.sql.types import StructField, StructType
 from ottla.spark import avro_rows
 from ottla.spark.avro_rows import AvroRows, reader_schema, spark_type
 from ottla.spark.avro_schemas import UnreadableAvroSchema
-from ottla.spark.formats import column_type, resolved
+from ottla.spark.formats import RowFormats
 from ottla.spark.option_table import InvalidOption
 from ottla.spark.options import SourceOptions
-from ottla.spark.schema import as_arrow
+from ottla.spark.schema import as_arrow, chosen_columns, row_schema
 from ottla.spark.schema_registry import RegistryFailed, UnknownSchema
 
 V1 = {"type": "record", "name": "Click", "fields": [{"name": "id", "type": "long"}]}
@@ -163,18 +163,27 @@ def test_a_schema_is_inline_or_in_a_file(tmp_path):
     assert json.loads(reader_schema(options(valueSchema=json.dumps(V1)), "value")) == V1
     path = tmp_path / "click.avsc"
     path.write_text(json.dumps(V2))
-    chosen = resolved(options(valueSchema=str(path)))
-    assert json.loads(chosen.value_schema) == V2
-    path.unlink()
-    assert column_type(chosen, "value").simpleString() == "struct<id:bigint,page:string>"
+    assert (
+        row_schema(options(valueSchema=str(path)))["value"].dataType.simpleString() == "struct<id:bigint,page:string>"
+    )
 
 
 def test_without_a_schema_it_is_the_newest_of_the_topic_at_planning_time(registry):
-    chosen = resolved(options(schemaRegistryUrl="http://r"))
+    chosen = options(schemaRegistryUrl="http://r")
+    planned = StructType.fromJson(json.loads(row_schema(chosen).json()))  # as it goes through the JVM
     registry.subjects["t-value"] = V1
-    assert json.loads(chosen.value_schema) == V2
-    assert column_type(chosen, "value").simpleString() == "struct<id:bigint,page:string>"
+    columns = chosen_columns(chosen, planned)
+    rows = RowFormats(chosen, columns)
+    assert columns.field("value").type == arrow_type(V2)
     assert registry.asked == ["t-value"]
+    batch = pa.RecordBatch.from_arrays(
+        [
+            pa.array([written(V1, {"id": 1}, 1)], pa.binary()) if field.name == "value" else pa.nulls(1, field.type)
+            for field in rows.raw_schema
+        ],
+        schema=rows.raw_schema,
+    )
+    assert rows.decoded(batch).column("value").to_pylist() == [{"id": 1, "page": "none"}]
 
 
 def test_options_that_do_not_name_a_schema_are_refused(registry, tmp_path):

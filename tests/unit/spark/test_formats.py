@@ -5,7 +5,7 @@ import logging
 import pyarrow as pa
 import pytest
 
-from ottla.spark.formats import BadRecord, RowFormats, column_type, decode_text
+from ottla.spark.formats import BadRecord, RowFormats, column_field, decode_text
 from ottla.spark.option_table import InvalidOption
 from ottla.spark.options import SourceOptions
 from ottla.spark.schema import arrow_schema
@@ -82,4 +82,4 @@ def test_text_is_not_copied_when_all_of_it_is_sound():
 
 def test_json_without_a_schema_is_refused_in_words():
     with pytest.raises(InvalidOption, match="valueFormat=json needs valueSchema"):
-        column_type(options(valueFormat="json"), "value")
+        column_field(options(valueFormat="json"), "value")

@@ -71,8 +71,8 @@ class ReaderSettings(ConsumerSettings):
             raise InvalidSetting("group.id: ranges of offsets are read without a group; leave it out")
         if self.auto_offset_reset != "none" or self.enable_auto_commit or self.allow_auto_create_topics:
             raise InvalidSetting(
-                "auto.offset.reset, enable.auto.commit and allow.auto.create.topics mean nothing to a reader of ranges; "
-                "leave them out"
+                "auto.offset.reset, enable.auto.commit and allow.auto.create.topics mean nothing to a reader of "
+                "ranges; leave them out"
             )
 
 
