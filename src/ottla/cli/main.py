@@ -33,6 +33,7 @@ NOUNS: Final = {
     "cluster": "who is in the cluster and how it is doing",
     "lab": "a whole cluster on this machine, to learn and to try things",
     "zookeeper": "a ZooKeeper for development: one node, or three",
+    "pipeline": "records through SQL and Python to topics, files, databases, by Spark",
     "job": "ready-made jobs on Spark: archive, replay, mirror, profile",
     "perf": "how fast it is here: produce, consume, latency",
     "log": "look into the files of a log, without a broker",

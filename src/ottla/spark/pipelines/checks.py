@@ -1,0 +1,211 @@
+"""Whether a definition makes sense, judged before Spark is started: a wrong name must not cost ten seconds.
+
+    graph = checked(pipeline, directory, lines, file_name)      or PipelineWrong with everything that is wrong
+
+1. Every name that is read is there (the nearest is told), nothing reads itself in a circle, nothing stands for nothing.
+2. What belongs together stands together: one of topic and files, a schema for JSON, dead letters for rules that want
+   them, a table for a database.
+3. A stream has a sink, and a sink has a stream: what never ends or never moves cannot be written as a stream.
+What only Spark knows (columns, types, functions) is left to it: `ottla pipeline dry-run`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from ottla.spark.pipelines.definition import (
+    FILE_SOURCE_FORMATS,
+    TOPIC_FORMATS,
+    DeadLetters,
+    Expectation,
+    Pipeline,
+    Sink,
+    Source,
+    Step,
+    Watermark,
+)
+from ottla.spark.pipelines.faults import Fault, Lines, PipelineWrong, Place, nearest
+from ottla.spark.pipelines.graph import Graph, circle_in
+from ottla.spark.pipelines.python_steps import parameters, parameters_in_file, split_reference
+from ottla.spark.pipelines.sql_names import tables_of
+
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_DELAY: Final = re.compile(r"\s*\d+(\.\d+)?\s*(milli|micro)?(second|minute|hour|day|week)s?\s*", re.IGNORECASE)
+_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def checked(pipeline: Pipeline, directory: Path, lines: Lines, file_name: str) -> Graph:
+    """The graph of a pipeline that makes sense."""
+    inputs, faults = inputs_of(pipeline, directory)
+    faults += list(_all_faults(pipeline))
+    if not faults and (circle := circle_in(inputs)) is not None:
+        faults.append(Fault(("steps", circle[0]), f"it reads itself in a circle: {' -> '.join(circle)}"))
+    if not faults:
+        graph = Graph.of(pipeline, inputs)
+        faults += list(_graph_faults(graph))
+    if faults:
+        raise PipelineWrong(fault.told(file_name, lines) for fault in faults)
+    return graph
+
+
+def inputs_of(pipeline: Pipeline, directory: Path) -> tuple[dict[str, list[str]], list[Fault]]:
+    """What every step reads, and the names that are not there."""
+    inputs: dict[str, list[str]] = {}
+    faults: list[Fault] = []
+    known = [*pipeline.sources, *pipeline.steps]
+    for name, step in pipeline.steps.items():
+        word, wanted, fault = _wanted(step, directory)
+        if fault is not None:
+            faults.append(Fault(("steps", name, *([word] if word else [])), fault))
+        by_lower = {each.lower(): each for each in known}
+        inputs[name] = list(dict.fromkeys(by_lower[each.lower()] for each in wanted if each.lower() in by_lower))
+        missing = [each for each in wanted if each.lower() not in by_lower]
+        for each in missing:
+            faults.append(Fault(("steps", name, word), f"there is no source or step {each!r}{nearest(each, known)}"))
+        if not inputs[name] and not missing and fault is None:
+            faults.append(Fault(("steps", name, word), "it reads no source and no step"))
+    return inputs, faults
+
+
+def _wanted(step: Step, directory: Path) -> tuple[str, list[str], str | None]:
+    """(the word that says it, the names, what is wrong) of one step."""
+    said = [word for word, value in (("sql", step.sql), ("from", step.from_), ("python", step.python)) if value]
+    if len(said) != 1:
+        return "", [], f"a step has one of sql, from and python, not {' and '.join(said) or 'none'}"
+    if step.sql is not None:
+        return "sql", [table.name for table in tables_of(step.sql)], None
+    if step.from_ is not None:
+        return "from", [step.from_], None
+    if callable(step.python):
+        return "python", parameters(step.python), None
+    reference = split_reference(str(step.python))
+    if reference is None:
+        return "python", [], f"write it as FILE.py:FUNCTION, not {step.python!r}"
+    try:
+        return "python", parameters_in_file(directory / reference[0], reference[1]), None
+    except ValueError as error:
+        return "python", [], str(error)
+
+
+def _all_faults(pipeline: Pipeline) -> Iterator[Fault]:
+    yield from _names(pipeline)
+    for name, source in pipeline.sources.items():
+        place = ("sources", name)
+        yield from _source(source, place)
+        yield from _rules(source.expect, pipeline, place)
+        yield from _watermark(source.watermark, place)
+        if source.bad_records == "dead_letter" and pipeline.dead_letters is None:
+            yield Fault((*place, "bad_records"), "the pipeline has no dead_letters; add them, or say drop or fail")
+    for name, step in pipeline.steps.items():
+        yield from _rules(step.expect, pipeline, ("steps", name))
+        yield from _watermark(step.watermark, ("steps", name))
+    for name, sink in pipeline.sinks.items():
+        yield from _sink(sink, pipeline, ("sinks", name))
+    if pipeline.dead_letters is not None:
+        yield from _dead_letters(pipeline.dead_letters)
+
+
+def _names(pipeline: Pipeline) -> Iterator[Fault]:
+    if not _NAME.fullmatch(pipeline.name.replace("-", "_")):
+        yield Fault(("name",), f"{pipeline.name!r} is no name: letters, digits, _ and - only, a letter first")
+    for empty in [word for word in ("sources", "sinks") if not getattr(pipeline, word)]:
+        yield Fault((empty,), "there is none")
+    seen: dict[str, str] = {}
+    for section in ("sources", "steps", "sinks"):
+        for name in getattr(pipeline, section):
+            if not _NAME.fullmatch(name) or "__" in name:
+                sentence = f"{name!r} is no name: letters, digits and single _ only, a letter first"
+                yield Fault((section, name), sentence)
+            if (other := seen.setdefault(name.lower(), section)) != section or list(
+                map(str.lower, getattr(pipeline, section))
+            ).count(name.lower()) > 1:
+                yield Fault((section, name), f"there is another {name!r} in {other}; names are told apart without case")
+
+
+def _source(source: Source, place: Place) -> Iterator[Fault]:
+    said = [word for word in ("topic", "topic_pattern", "files") if getattr(source, word) is not None]
+    if len(said) != 1:
+        yield Fault(place, f"a source has one of topic, topic_pattern and files, not {' and '.join(said) or 'none'}")
+        return
+    formats = TOPIC_FORMATS if source.is_topic else FILE_SOURCE_FORMATS
+    if source.format is not None and source.format not in formats:
+        yield Fault((*place, "format"), f"{source.format!r} is not one of {', '.join(formats)}")
+    if source.topic is not None:
+        for topic in source.topic.split(","):
+            if not _TOPIC.fullmatch(topic.strip()):
+                yield Fault((*place, "topic"), f"{topic.strip()!r} cannot be the name of a topic")
+    if source.is_topic and source.format == "json" and source.schema is None:
+        yield Fault(place, "json needs a schema: the columns, as in 'user STRING, at TIMESTAMP'")
+    if not source.is_topic and not source.static and source.schema is None and source.format != "text":
+        yield Fault(place, "a stream of files needs a schema; or say static: true to read them whole")
+    if not source.is_topic:
+        for word in ("group", "bootstrap", "bad_records"):
+            if getattr(source, word) is not None:
+                yield Fault((*place, word), "this is for topics only")
+
+
+def _rules(rules: Mapping[str, Expectation], pipeline: Pipeline, place: Place) -> Iterator[Fault]:
+    for name, rule in rules.items():
+        where = (*place, "expect", name)
+        if not rule.condition.strip():
+            yield Fault(where, "the condition is empty")
+        if rule.action == "dead_letter" and pipeline.dead_letters is None:
+            yield Fault(where, "the pipeline has no dead_letters; add them, or say action: drop")
+
+
+def _watermark(watermark: Watermark | None, place: Place) -> Iterator[Fault]:
+    if watermark is not None and not _DELAY.fullmatch(watermark.delay):
+        yield Fault((*place, "watermark", "delay"), f"{watermark.delay!r} is no time; write it as '10 minutes'")
+
+
+def _sink(sink: Sink, pipeline: Pipeline, place: Place) -> Iterator[Fault]:
+    known = [*pipeline.sources, *pipeline.steps]
+    if sink.from_ not in known:
+        yield Fault((*place, "from"), f"there is no source or step {sink.from_!r}{nearest(sink.from_, known)}")
+    said = [word for word in ("topic", "files", "jdbc") if getattr(sink, word) is not None]
+    if len(said) != 1:
+        yield Fault(place, f"a sink has one of topic, files and jdbc, not {' and '.join(said) or 'none'}")
+        return
+    if sink.topic is not None and not _TOPIC.fullmatch(sink.topic):
+        yield Fault((*place, "topic"), f"{sink.topic!r} cannot be the name of a topic")
+    belongs = {"topic": ("key", "value", "headers", "partitions", "bootstrap"), "files": ("partition_by",)}
+    belongs["jdbc"] = ("table",)
+    for kind, words in belongs.items():
+        for word in words:
+            if kind != said[0] and getattr(sink, word):
+                yield Fault((*place, word), f"this is for {kind}, and the sink has {said[0]}")
+    if sink.jdbc is not None and sink.table is None:
+        yield Fault(place, "a database needs a table")
+    if sink.jdbc is not None and not sink.jdbc.startswith("jdbc:"):
+        yield Fault((*place, "jdbc"), f"{sink.jdbc!r} is no address; it begins with jdbc:")
+
+
+def _dead_letters(letters: DeadLetters) -> Iterator[Fault]:
+    said = [word for word in ("topic", "files") if getattr(letters, word) is not None]
+    if len(said) != 1:
+        yield Fault(("dead_letters",), f"they have one of topic and files, not {' and '.join(said) or 'none'}")
+    if letters.topic is not None and not _TOPIC.fullmatch(letters.topic):
+        yield Fault(("dead_letters", "topic"), f"{letters.topic!r} cannot be the name of a topic")
+
+
+def _graph_faults(graph: Graph) -> Iterator[Fault]:
+    for name, sink in graph.pipeline.sinks.items():
+        if not graph.is_stream(sink.from_):
+            sentence = f"{sink.from_!r} comes only from sources that are read whole (static); nothing would move"
+            yield Fault(("sinks", name, "from"), sentence)
+    for name in graph.order:
+        if not graph.is_stream(name):
+            node = graph.pipeline.sources.get(name) or graph.pipeline.steps[name]
+            section = "sources" if name in graph.pipeline.sources else "steps"
+            if node.watermark is not None:
+                yield Fault((section, name, "watermark"), "what is read whole at every run cannot be late")
+            if any(rule.action == "dead_letter" for rule in node.expect.values()):
+                yield Fault((section, name, "expect"), "what is read whole at every run has no dead letters; say drop")
+
+
+def unread(graph: Graph) -> Sequence[str]:
+    """Datasets that nothing reads: allowed, but probably forgotten."""
+    return [name for name in graph.order if not graph.readers(name)]

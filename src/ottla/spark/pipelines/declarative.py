@@ -1,0 +1,129 @@
+"""A plan handed to Spark's own declarative pipelines: one run that works off what is there, and ends.
+
+1. Views become temporary views, flows become append flows into sinks. Spark resolves the graph, runs the flows side by
+   side with Trigger.AvailableNow, tries a failed one again, and keeps their progress under
+   <storage>/_checkpoints/<target>/<flow>/<version>.
+2. Nothing is stored as a table, so no catalog is needed: Spark's default one forgets its tables at the end of a
+   process, and a second run would die of the files it finds.
+3. What Spark says comes as events, one after the other; a run that cannot go on raises PipelineFailed with the flows'
+   own errors instead of a stack trace.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.errors import OttlaError
+from ottla.spark.pipelines.frames import flow_frame, view_frame
+from ottla.spark.pipelines.operations import Flow, View
+from ottla.spark.pipelines.plan import Plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DETAIL_LIMIT: Final = 2_000
+_STATE: Final = re.compile(r"Flow '?(?:[\w`]+\.)*`?(\w+)`?'? (?:is|has|was) ([A-Z_]+)")
+_UNRESOLVED: Final = re.compile(r"Failed to resolve flow: '(?:[\w`]+\.)*`?(\w+)`?'\.?\s*Error: (.*)", re.DOTALL)
+
+
+class PipelineFailed(OttlaError):
+    """The pipeline failed."""
+
+    def __str__(self) -> str:
+        return self.detail or self.what
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that Spark says about a run; `flow` and `state` when it is about a flow."""
+
+    message: str
+    flow: str | None = None
+    state: str | None = None
+    error: str | None = None
+
+
+def parsed_event(message: str) -> Event:
+    """What a message of Spark's pipelines says."""
+    if found := _UNRESOLVED.match(message):
+        return Event(message, found[1], "UNRESOLVED", shortened(found[2]))
+    if found := _STATE.match(message):
+        error = message.partition("Error:")[2].strip() or None
+        return Event(message, found[1], found[2], shortened(error) if error else None)
+    return Event(message)
+
+
+def run_once(
+    plan: Plan,
+    spark: SparkSession,
+    *,
+    dry: bool = False,
+    refresh: bool = False,
+    flows: tuple[Flow, ...] | None = None,
+    on_event: Callable[[Event], None] = lambda event: None,
+) -> None:
+    """Register the plan and run it once; `dry` only resolves it, `refresh` forgets all progress first."""
+    from pyspark.errors import PySparkException
+    from pyspark.pipelines.graph_element_registry import graph_element_registration_context
+    from pyspark.pipelines.spark_connect_graph_element_registry import SparkConnectGraphElementRegistry
+    from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph, start_run
+
+    errors: dict[str, str] = {}
+    try:
+        graph = create_dataflow_graph(spark, None, None, dict(plan.settings))
+        with graph_element_registration_context(SparkConnectGraphElementRegistry(spark, graph)):
+            for view in plan.views:
+                _declare_view(spark, view)
+            for flow in plan.flows if flows is None else flows:
+                _declare_flow(spark, flow)
+        answers = start_run(spark, graph, [], refresh, [], dry, _address(plan.storage))
+        for event in _events(answers):
+            if event.flow is not None and event.error is not None:
+                errors[event.flow] = event.error
+            on_event(event)
+    except PySparkException as error:
+        raise PipelineFailed(_told(errors, error)) from None
+
+
+def _declare_view(spark: SparkSession, view: View) -> None:
+    from pyspark import pipelines
+
+    def query() -> DataFrame:
+        return view_frame(spark, view)
+
+    pipelines.temporary_view(name=view.name)(query)
+
+
+def _declare_flow(spark: SparkSession, flow: Flow) -> None:
+    from pyspark import pipelines
+
+    def query() -> DataFrame:
+        return flow_frame(spark, flow)
+
+    pipelines.create_sink(flow.name, flow.target.format, dict(flow.target.options))
+    pipelines.append_flow(target=flow.name, name=flow.name)(query)
+
+
+def _events(answers: Iterator[dict[str, Any]]) -> Iterator[Event]:
+    for answer in answers:
+        if "pipeline_event_result" in answer:
+            yield parsed_event(str(answer["pipeline_event_result"].event.message))
+
+
+def _told(errors: dict[str, str], error: Exception) -> str:
+    if errors:
+        return "\n".join(f"{flow}: {text}" for flow, text in errors.items())
+    return shortened(str(error))
+
+
+def shortened(text: str) -> str:
+    """An error of Spark without its stack trace and its plans."""
+    lines = text.strip().partition("\n\tat ")[0].partition("\n\nJVM stacktrace")[0].partition("\n== ")[0].strip()
+    return lines[:DETAIL_LIMIT]
+
+
+def _address(path: str) -> str:
+    return path if "://" in path else f"file://{path}"

@@ -1,0 +1,179 @@
+"""What a pipeline is made of: the words of its file, each with its sentence. This is the only place where they stand.
+
+A YAML file and a Python file give the same values:
+
+    name: clicks                                      pipeline = Pipeline(
+    sources:                                              name="clicks",
+      clicks: {topic: clicks, format: json, ...}          sources={"clicks": Source(topic="clicks", ...)},
+    steps:                                                steps={"valid": Step(sql="SELECT ...")},
+      valid: {sql: SELECT ...}                            sinks={"out": Sink(from_="valid", topic="valid")},
+    sinks:                                            )
+      out: {from: valid, topic: valid}
+
+1. A word is a field; `from` is written `from_` in Python. Its sentence is the field's "doc": the reader's errors,
+   `ottla pipeline words` and docs/pipelines.md take it from here.
+2. Nothing here knows Spark. What belongs together (one of topic and files, a rule and its dead letters) is judged in
+   checks.py.
+"""
+
+# ruff: noqa: RUF009 - word() makes a dataclass field, as dataclasses.field does
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+ACTIONS: Final = ("dead_letter", "drop", "fail")
+BAD_RECORDS: Final = ("dead_letter", "drop", "fail")
+TOPIC_FORMATS: Final = ("json", "string", "binary", "avro")
+KEY_FORMATS: Final = ("string", "binary")
+FILE_SOURCE_FORMATS: Final = ("parquet", "json", "csv", "orc", "text")
+FILE_SINK_FORMATS: Final = ("parquet", "json", "csv", "orc")
+STARTS: Final = ("earliest", "latest")
+
+
+def word(
+    sentence: str, default: Any = dataclasses.MISSING, *, choices: tuple[str, ...] = (), short: bool = False
+) -> Any:
+    """A field with its sentence; `short` means that this one value may stand for the whole mapping."""
+    metadata = {"doc": sentence, "choices": choices, "short": short}
+    if isinstance(default, dict):
+        return dataclasses.field(default_factory=dict, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """A rule that every record must pass. It passes when the condition is true; false and NULL break the rule."""
+
+    condition: str = word("a SQL condition on the columns", short=True)
+    action: str = word(
+        "what happens to a record that breaks the rule: it goes to the dead letters, is dropped, or ends the run",
+        "dead_letter",
+        choices=ACTIONS,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watermark:
+    """How late a record may come: windows are closed, and joined records forgotten, when this much time has passed."""
+
+    column: str = word("the column with the time of the event")
+    delay: str = word("how late it may come, as in '10 minutes'")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where records come from: a topic, or files."""
+
+    topic: str | None = word("the topic; several with commas between them", None)
+    topic_pattern: str | None = word("instead of topic: a regular expression that the names of topics match", None)
+    files: str | None = word("instead of a topic: a directory, a file, or a pattern of files", None)
+    format: str | None = word(
+        "of a topic's values: json, string, binary or avro (binary when it is not said); "
+        "of files: parquet, json, csv, orc or text (parquet)",
+        None,
+    )
+    schema: str | None = word("the columns, as in 'user STRING, at TIMESTAMP'; needed for json and for files", None)
+    key_format: str = word("of a topic's keys", "string", choices=KEY_FORMATS)
+    headers: bool = word("whether the records' headers are wanted, as the column _headers", False)
+    bad_records: str | None = word(
+        "what happens to a value that cannot be read in its format (dead_letter when the pipeline has dead letters, "
+        "else fail)",
+        None,
+        choices=BAD_RECORDS,
+    )
+    start: str = word("where the first run begins to read: earliest, latest, or the connector's JSON", "earliest")
+    group: str | None = word("a consumer group that shows how far the pipeline is; lag tools see it", None)
+    static: bool = word("read it whole for every run instead of as a stream: a table to join with", False)
+    watermark: Watermark | None = word("how late records may come", None)
+    expect: Mapping[str, Expectation] = word("rules by name; the first that a record breaks decides", {})
+    bootstrap: str | None = word("brokers of this topic's cluster, when they are not the pipeline's", None)
+    options: Mapping[str, str] = word("further options of Spark's reader", {})
+
+    @property
+    def is_topic(self) -> bool:
+        return self.files is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One thing that is done to records: a query over sources and other steps."""
+
+    sql: str | None = word("a SELECT; it names sources and steps as tables", None, short=True)
+    from_: str | None = word("instead of sql: all columns of this source or step", None)
+    python: str | Callable[..., Any] | None = word(
+        "instead of sql: FILE.py:FUNCTION; its parameters are named as the sources and steps it gets, as DataFrames, "
+        "and it returns a DataFrame",
+        None,
+    )
+    watermark: Watermark | None = word("how late records may come", None)
+    expect: Mapping[str, Expectation] = word("rules by name; the first that a record breaks decides", {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sink:
+    """Where the records of a source or step go: a topic, files, or a database."""
+
+    from_: str = word("the source or step whose records are written")
+    topic: str | None = word("the topic", None)
+    key: str | None = word("SQL for the record's key; without it records have none", None)
+    value: str | None = word(
+        "SQL for the record's value (all columns but those that say where a record came from, as JSON)",
+        None,
+    )
+    headers: Mapping[str, str] = word("headers by name, each with SQL for its value", {})
+    partitions: int | None = word("how many partitions a topic gets when it is not there yet", None)
+    files: str | None = word("instead of a topic: the directory", None)
+    format: str = word("of files", "parquet", choices=FILE_SINK_FORMATS)
+    partition_by: tuple[str, ...] = word("columns that name the subdirectories of files", ())
+    jdbc: str | None = word("instead of a topic: the database, as jdbc:postgresql://host/name", None)
+    table: str | None = word("the table of the database", None)
+    bootstrap: str | None = word("brokers of this topic's cluster, when they are not the pipeline's", None)
+    options: Mapping[str, str] = word("further options of Spark's writer", {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetters:
+    """Where records go that break a rule, with the rule, the reason, and where they came from."""
+
+    topic: str | None = word("the topic; what is known of a record is in its headers", None, short=True)
+    partitions: int | None = word("how many partitions the topic gets when it is not there yet", None)
+    files: str | None = word("instead of a topic: a directory for Parquet, with a subdirectory for each step", None)
+    bootstrap: str | None = word("brokers of the topic's cluster, when they are not the pipeline's", None)
+    options: Mapping[str, str] = word("further options of Spark's writer", {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """Sources, steps and sinks, and what they share."""
+
+    name: str = word("what it is called; part of what is shown and of dead letters")
+    storage: str = word("where its progress is kept, beside the file when it is relative", "storage")
+    bootstrap: str | None = word(
+        "brokers of the topics' cluster (the command's -b, $OTTLA_BOOTSTRAP_SERVERS, localhost:9092)", None
+    )
+    kafka: Mapping[str, str] = word("client settings for every topic, as security.protocol", {})
+    spark: Mapping[str, str] = word("settings of Spark", {})
+    sources: Mapping[str, Source] = word("where records come from, by name")
+    steps: Mapping[str, Step] = word("what is done to them, by name", {})
+    sinks: Mapping[str, Sink] = word("where they go, by name")
+    dead_letters: DeadLetters | None = word("where records go that break a rule", None)
+
+
+SECTIONS: Final = (Pipeline, Source, Step, Expectation, Watermark, Sink, DeadLetters)
+
+
+def words_of(section: type[Any]) -> list[tuple[str, str, str]]:
+    """(word, default, sentence) of every field, as the file has them."""
+    rows = []
+    for each in dataclasses.fields(section):
+        if each.default_factory is not dataclasses.MISSING or each.default is None or each.default == ():
+            default = ""
+        elif each.default is dataclasses.MISSING:
+            default = "needed"
+        else:
+            default = str(each.default).lower() if isinstance(each.default, bool) else str(each.default)
+        rows.append((each.name.rstrip("_"), default, str(each.metadata["doc"])))
+    return rows

@@ -1,0 +1,125 @@
+"""The project that `ottla pipeline init` writes: click events, a window, a dead-letter topic, exactly-once output."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+PIPELINE: Final = """\
+# Clicks are counted per page and minute. What is no click goes to a topic of its own, with the reason.
+# All words: ottla pipeline words
+name: @NAME@
+bootstrap: ${OTTLA_BOOTSTRAP_SERVERS:-localhost:9092}
+
+sources:
+  clicks:
+    topic: @NAME@-events
+    format: json
+    schema: user STRING, page STRING, at TIMESTAMP, milliseconds INT
+    group: @NAME@                       # ottla group describe @NAME@: how far the pipeline is
+    watermark: {column: at, delay: 10 seconds}
+    expect:
+      has_user: user IS NOT NULL        # else it is a dead letter
+      is_quick: {condition: milliseconds < 10000, action: drop}
+  pages:
+    files: pages.csv
+    format: csv
+    static: true                        # read whole: a table to join with
+    options: {header: true}
+
+steps:
+  named: |
+    SELECT clicks.*, coalesce(pages.title, '?') AS title
+    FROM clicks LEFT JOIN pages ON clicks.page = pages.page
+  per_minute: |
+    SELECT window.start AS minute, title, count(*) AS clicks, max(milliseconds) AS slowest
+    FROM named GROUP BY window(at, '1 minute'), title
+  slow: {python: "steps.py:slow"}
+
+sinks:
+  counts:                               # exactly once
+    from: per_minute
+    topic: @NAME@-counts
+    partitions: 2
+    key: title
+  slow_files: {from: slow, files: slow}
+
+dead_letters: {topic: @NAME@-dead, partitions: 1}
+
+spark:
+  spark.sql.shuffle.partitions: 2       # small data; leave it out for much
+"""
+STEPS: Final = '''\
+"""Steps in Python: parameters are named as the sources and steps of the pipeline, and are DataFrames."""
+
+from pyspark.sql import functions as F
+
+
+def slow(named):
+    return named.where(F.col("milliseconds") >= 5_000).select("user", "title", "at", "milliseconds", "_offset")
+'''
+PAGES: Final = "page,title\n/,Start\n/prices,Prices\n/docs,Documentation\n"
+GENERATE: Final = '''\
+"""Click events for a while: python generate.py [HOW MANY]. One in fifty is no click."""
+
+import json
+import os
+import random
+import sys
+from datetime import UTC, datetime, timedelta
+
+from ottla import Producer
+
+HOW_MANY = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+SERVERS = os.environ.get("OTTLA_BOOTSTRAP_SERVERS", "localhost:9092")
+PAGES = ["/", "/prices", "/docs", "/secret"]
+
+
+def click(number, begin):
+    at = begin + timedelta(milliseconds=30 * number)
+    user = f"user-{random.randrange(500)}" if number % 100 else None
+    fields = {"user": user, "page": random.choice(PAGES), "at": at.isoformat(timespec="milliseconds")}
+    return json.dumps({**fields, "milliseconds": random.randrange(12_000)})
+
+
+begin = datetime.now(UTC).replace(tzinfo=None)
+with Producer(bootstrap_servers=SERVERS) as producer:
+    for number in range(HOW_MANY):
+        value = "this is no click" if number % 100 == 50 else click(number, begin)
+        producer.send("@NAME@-events", value=value.encode(), key=str(number).encode())
+print(f"{HOW_MANY} events are in @NAME@-events at {SERVERS}")
+'''
+README: Final = """\
+# @NAME@
+
+    ottla broker start                          # in another terminal, when there is no Kafka yet
+    ottla topic create @NAME@-events -p 2
+    python generate.py                          # 10,000 click events
+    ottla pipeline dry-run                      # what it is, and whether Spark agrees
+    ottla pipeline run                          # what is there now; run it again for what has come since
+    ottla consume @NAME@-counts -o beginning -e
+    ottla consume @NAME@-dead -o beginning -e   # with the reason in the headers
+    ottla pipeline run --continuous             # until Ctrl-C
+
+A minute is counted when it is over: ten seconds (the watermark) after its last click by the time of the clicks.
+"""
+FILES: Final = {
+    "pipeline.yml": PIPELINE,
+    "steps.py": STEPS,
+    "pages.csv": PAGES,
+    "generate.py": GENERATE,
+    "README.md": README,
+}
+
+
+def write_example(directory: Path, name: str) -> list[Path]:
+    """Write the project; FileExistsError when one of its files is there already."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for file_name in FILES:
+        if (directory / file_name).exists():
+            raise FileExistsError(f"{directory / file_name} is there already")
+    written = []
+    for file_name, text in FILES.items():
+        (directory / file_name).write_text(text.replace("@NAME@", name))
+        written.append(directory / file_name)
+    return written

@@ -1,0 +1,115 @@
+"""What reads what in a pipeline: order, circles, streams and tables, and the picture of it.
+
+    graph = Graph.of(pipeline, inputs)
+    graph.order                   sources, then steps, each behind all that it reads
+    graph.is_stream("valid")      whether records keep coming
+    graph.tree()                  lines for people
+
+1. A step is a stream when anything that it reads is one.
+2. Names that are read and not there, and circles, are faults (checks.py); a Graph has neither.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+
+from ottla.spark.pipelines.definition import Pipeline, Sink, Source, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Datasets (sources and steps) with their inputs, and sinks."""
+
+    pipeline: Pipeline
+    inputs: Mapping[str, Sequence[str]]
+    order: tuple[str, ...]
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, inputs: Mapping[str, Sequence[str]]) -> Graph:
+        """The graph; `inputs` are those of the steps."""
+        complete = {**dict.fromkeys(pipeline.sources, ()), **inputs}
+        return cls(pipeline, complete, tuple(TopologicalSorter(complete).static_order()))
+
+    def is_stream(self, name: str) -> bool:
+        source = self.pipeline.sources.get(name)
+        if source is not None:
+            return not source.static
+        return any(map(self.is_stream, self.inputs[name]))
+
+    def readers(self, name: str) -> list[str]:
+        """Steps and sinks that read this dataset."""
+        steps = [step for step in self.pipeline.steps if name in self.inputs[step]]
+        return steps + [sink for sink, definition in self.pipeline.sinks.items() if definition.from_ == name]
+
+    def sources_of(self, name: str) -> list[str]:
+        """The sources that a dataset comes from, at last."""
+        if name in self.pipeline.sources:
+            return [name]
+        found: dict[str, None] = {}
+        for each in self.inputs[name]:
+            found.update(dict.fromkeys(self.sources_of(each)))
+        return list(found)
+
+    def tree(self) -> list[str]:
+        """The sinks, each with what leads to it; what was drawn already is only named."""
+        lines: list[str] = []
+        drawn: set[str] = set()
+        for name, sink in self.pipeline.sinks.items():
+            lines.append(f"{name}  → {shown_sink(sink)}")
+            self._branch(sink.from_, "", lines, drawn, last=True)
+        return lines
+
+    def _branch(self, name: str, indent: str, lines: list[str], drawn: set[str], *, last: bool) -> None:
+        shown = "see above" if name in drawn and self.inputs[name] else self.shown(name)
+        lines.append(f"{indent}{'└─ ' if last else '├─ '}{name}  {shown}")
+        if name in drawn:
+            return
+        drawn.add(name)
+        below = self.inputs[name]
+        for number, each in enumerate(below):
+            self._branch(each, indent + ("   " if last else "│  "), lines, drawn, last=number == len(below) - 1)
+
+    def shown(self, name: str) -> str:
+        """One dataset in a few words."""
+        source = self.pipeline.sources.get(name)
+        if source is not None:
+            return ", ".join([shown_source(source), *_extras(source), *(["read whole"] if source.static else [])])
+        step = self.pipeline.steps[name]
+        kind = "sql" if step.sql is not None else "python" if step.python is not None else "all columns"
+        return ", ".join([kind, *_extras(step), *([] if self.is_stream(name) else ["read whole"])])
+
+
+def circle_in(inputs: Mapping[str, Sequence[str]]) -> list[str] | None:
+    """Names that read each other in a circle, if there is one."""
+    try:
+        TopologicalSorter(inputs).prepare()
+    except CycleError as error:
+        circle: list[str] = list(reversed(error.args[1]))
+        return circle
+    return None
+
+
+def shown_source(source: Source) -> str:
+    if source.files is not None:
+        return f"files {source.files}"
+    return f"topic {source.topic}" if source.topic is not None else f"topics like {source.topic_pattern}"
+
+
+def shown_sink(sink: Sink) -> str:
+    if sink.topic is not None:
+        at_least = sink.options.get("deliveryGuarantee") == "at-least-once"
+        return f"topic {sink.topic}, {'at least once' if at_least else 'exactly once'}"
+    if sink.files is not None:
+        return f"{sink.format} files {sink.files}"
+    return f"table {sink.table} of {re.split('[?;]', str(sink.jdbc))[0]}, at least once"  # behind it may be a password
+
+
+def _extras(node: Source | Step) -> list[str]:
+    words = []
+    if node.watermark is not None:
+        words.append(f"{node.watermark.delay} late at most")
+    words += [f"{name}: else {rule.action.replace('_', ' ')}" for name, rule in node.expect.items()]
+    return words

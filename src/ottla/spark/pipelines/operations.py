@@ -1,0 +1,106 @@
+"""What is done to a DataFrame, as values: the plan of a pipeline can be looked at and compared without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """SQL expressions become the columns."""
+
+    expressions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Rows for which the condition is true stay."""
+
+    condition: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """All columns become one, without some of them, if they are there; further expressions stand beside it."""
+
+    into: str
+    without: tuple[str, ...]
+    beside: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Count rows and broken rules of a dataset on the way past."""
+
+    dataset: str
+    rules: tuple[str, ...]
+
+
+Operation: TypeAlias = Select | Where | Pack | Count
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Rows from outside."""
+
+    format: str
+    options: Mapping[str, str]
+    stream: bool
+    schema: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A SELECT over other datasets."""
+
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """All rows of another dataset."""
+
+    name: str
+    stream: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A Python function of DataFrames. `inputs` are its parameters with whether each is a stream."""
+
+    function: object
+    inputs: tuple[Dataset, ...]
+
+
+Beginning: TypeAlias = Read | Query | Dataset | Call
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A named dataset: how it begins and what is done to it. It is not stored: whoever reads it runs it."""
+
+    name: str
+    beginning: Beginning
+    operations: tuple[Operation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where rows are written to."""
+
+    format: str
+    options: Mapping[str, str]
+    partition_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Rows of one dataset on their way to a target: one query of Spark, with progress of its own."""
+
+    name: str
+    dataset: str
+    operations: tuple[Operation, ...]
+    target: Target
+    dead_letters_of: str | None = None

@@ -1,0 +1,281 @@
+"""A pipeline as views and flows: what Spark is given, decided without Spark.
+
+    plan = make_plan(graph, directory, servers)
+    plan.views      every source and step, and the checked forms of those with rules
+    plan.flows      every sink, and the dead letters of every dataset that has some
+
+1. A source that is a topic has the columns of its schema (or `value`) and those of ORIGIN, that say where it came from.
+2. A view is not stored. Every flow runs what leads to it, with its own place in the topics: flows do not wait for
+   each other, and each is exactly once by itself.
+3. Relative paths are beside the pipeline's file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ottla.spark.pipelines.definition import DeadLetters, Pipeline, Sink, Source, Step, Watermark
+from ottla.spark.pipelines.expectations import (
+    BROKEN,
+    CORRUPT,
+    HEADERS,
+    ORIGIN,
+    RAW_KEY,
+    RAW_VALUE,
+    Rules,
+    headers,
+    quoted,
+)
+from ottla.spark.pipelines.graph import Graph
+from ottla.spark.pipelines.operations import (
+    Beginning,
+    Call,
+    Count,
+    Dataset,
+    Flow,
+    Operation,
+    Pack,
+    Query,
+    Read,
+    Select,
+    Target,
+    View,
+    Where,
+)
+from ottla.spark.pipelines.python_steps import split_reference
+from ottla.spark.pipelines.sql_names import tables_of
+
+TOPICS: Final = "ottla"
+SERVERS: Final = "kafka.bootstrap.servers"
+_PARSED: Final = "_ottla_parsed"
+_ROW: Final = "_ottla_row"
+_ORIGIN_OF_HEADER: Final = {
+    "ottla.dead.topic": "_topic",
+    "ottla.dead.partition": "_partition",
+    "ottla.dead.offset": "_offset",
+    "ottla.dead.timestamp": "_timestamp",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that Spark is told."""
+
+    name: str
+    storage: str
+    views: tuple[View, ...]
+    flows: tuple[Flow, ...]
+    settings: Mapping[str, str]
+
+
+def make_plan(graph: Graph, directory: Path, servers: str) -> Plan:
+    """The plan of a checked pipeline; `servers` are the brokers for topics that name none."""
+    return _Planner(graph, directory, servers).plan()
+
+
+class _Planner:
+    def __init__(self, graph: Graph, directory: Path, servers: str) -> None:
+        self._graph = graph
+        self._pipeline: Pipeline = graph.pipeline
+        self._directory = directory
+        self._servers = servers
+
+    def plan(self) -> Plan:
+        views: list[View] = []
+        flows = [self._sink_flow(name, sink) for name, sink in self._pipeline.sinks.items()]
+        for name in self._graph.order:
+            source = self._pipeline.sources.get(name)
+            made, letters = self._source(name, source) if source else self._step(name, self._pipeline.steps[name])
+            views += made
+            flows += letters
+        storage = self._path(self._pipeline.storage)
+        return Plan(self._pipeline.name, storage, tuple(views), tuple(flows), dict(self._pipeline.spark))
+
+    # --- sources ------------------------------------------------------------------------------------------------------
+
+    def _source(self, name: str, source: Source) -> tuple[list[View], list[Flow]]:
+        if not source.is_topic:
+            rules = Rules(self._pipeline.name, name, source.expect)
+            return self._checked(name, self._files(source), (), (), rules, source.watermark)
+        rules = self._rules_of_topic(name, source)
+        columns, internal = _columns_of_topic(source)
+        return self._checked(name, self._topic(source), columns, internal, rules, source.watermark)
+
+    def _files(self, source: Source) -> Read:
+        options = {**source.options, "path": self._path(str(source.files))}
+        return Read(source.format or "parquet", options, stream=not source.static, schema=source.schema)
+
+    def _topic(self, source: Source) -> Read:
+        options = self._topic_options(source.bootstrap)
+        if source.topic is not None:
+            options["subscribe"] = ",".join(topic.strip() for topic in source.topic.split(","))
+        else:
+            options["subscribePattern"] = str(source.topic_pattern)
+        options["startingOffsets"] = "earliest" if source.static and source.start == "latest" else source.start
+        if source.headers:
+            options["includeHeaders"] = "true"
+        if source.format == "avro":
+            options |= {"valueFormat": "avro", "badRecords": "fail" if self._bad_records(source) == "fail" else "null"}
+            options |= {"valueSchema": source.schema} if source.schema is not None else {}
+        if source.group is not None and not source.static:
+            options["commitGroupId"] = source.group
+        return Read(TOPICS, {**options, **source.options}, stream=not source.static)
+
+    def _rules_of_topic(self, name: str, source: Source) -> Rules:
+        bad = self._bad_records(source)
+        unreadable = {"json": f"{CORRUPT} IS NOT NULL", "avro": f"{_PARSED} IS NULL"}.get(source.format or "")
+        if source.format == "avro" and bad == "fail":
+            unreadable = None  # the source raises, and says more than we could
+        why = f"the value is no {source.format} of the schema"
+        return Rules(self._pipeline.name, name, source.expect, unreadable, bad, why)
+
+    def _bad_records(self, source: Source) -> str:
+        if source.bad_records is not None:
+            return source.bad_records
+        return "dead_letter" if self._pipeline.dead_letters is not None and not source.static else "fail"
+
+    # --- steps --------------------------------------------------------------------------------------------------------
+
+    def _step(self, name: str, step: Step) -> tuple[list[View], list[Flow]]:
+        rules = Rules(self._pipeline.name, name, step.expect)
+        return self._checked(name, self._beginning(name, step), (), (), rules, step.watermark)
+
+    def _beginning(self, name: str, step: Step) -> Beginning:
+        if step.sql is not None:
+            return Query(self._streamed(step.sql))
+        inputs = tuple(Dataset(each, self._graph.is_stream(each)) for each in self._graph.inputs[name])
+        if step.from_ is not None:
+            return inputs[0]
+        reference = split_reference(step.python) if isinstance(step.python, str) else None
+        function = (str(self._directory / reference[0]), reference[1]) if reference is not None else step.python
+        return Call(function, inputs)
+
+    def _streamed(self, sql: str) -> str:
+        """The query with STREAM before every table that is a stream: Spark wants it, people need not write it."""
+        text = sql.strip().rstrip(";")
+        for table in reversed(tables_of(text)):
+            known = next((each for each in self._graph.order if each.lower() == table.name.lower()), None)
+            if known is not None and not table.streamed and self._graph.is_stream(known):
+                text = f"{text[: table.start]}STREAM({text[table.start : table.end]}){text[table.end :]}"
+        return text
+
+    # --- rules --------------------------------------------------------------------------------------------------------
+
+    def _checked(
+        self,
+        name: str,
+        beginning: Beginning,
+        columns: tuple[Operation, ...],
+        internal: tuple[str, ...],
+        rules: Rules,
+        watermark: Watermark | None,
+    ) -> tuple[list[View], list[Flow]]:
+        """The views of one dataset, and the flow of its dead letters."""
+        passed_name = f"{name}__passed" if watermark is not None else name
+        late = [View(name, Query(_late(passed_name, watermark)))] if watermark is not None else []
+        if not rules:
+            return [View(passed_name, beginning, (*columns, *_without(internal))), *late], []
+        judged = (*columns, Select(("*", f"{rules.verdict()} AS {BROKEN}")), Count(name, tuple(rules.names)))
+        checked = View(f"{name}__checked", beginning, judged)
+        passed = Dataset(checked.name, self._graph.is_stream(name))
+        operations = (Where(f"{BROKEN} IS NULL"), *_without((BROKEN, *internal)))
+        views = [checked, View(passed_name, passed, operations), *late]
+        return views, [self._dead_flow(rules, checked.name, bool(columns))] if rules.dead else []
+
+    def _dead_flow(self, rules: Rules, checked: str, of_topic: bool) -> Flow:
+        letters = self._pipeline.dead_letters
+        assert letters is not None, "checks.py has asked for them"
+        row: tuple[Operation, ...] = (Where(rules.is_dead()),)
+        if not of_topic:
+            row += (Pack(_ROW, (BROKEN,), (BROKEN,)), Select((f"to_json({_ROW}) AS {_ROW}", BROKEN)))
+        origin = {
+            name: column if of_topic else f"get_json_object({_ROW}, '$.{column}')"
+            for name, column in _ORIGIN_OF_HEADER.items()
+        }
+        key = RAW_KEY if of_topic else f"CAST(get_json_object({_ROW}, '$._key') AS BINARY)"
+        value = RAW_VALUE if of_topic else f"CAST({_ROW} AS BINARY)"
+        known = {**rules.known(), **origin}
+        columns: tuple[str, ...] = (f"{key} AS key", f"{value} AS value")
+        if letters.topic is not None:
+            columns += (f"{headers(known)} AS headers",)
+        else:
+            columns += tuple(f"CAST({known[name]} AS STRING) AS {name.rpartition('.')[2]}" for name in HEADERS)
+        target = self._dead_target(letters, rules.dataset)
+        return Flow(f"{rules.dataset}__dead", checked, (*row, Select(columns)), target, rules.dataset)
+
+    def _dead_target(self, letters: DeadLetters, dataset: str) -> Target:
+        if letters.topic is not None:
+            options = {**self._topic_options(letters.bootstrap), "topic": letters.topic, "includeHeaders": "true"}
+            return Target(TOPICS, {**options, **letters.options})
+        path = f"{self._path(str(letters.files))}/step={dataset}"
+        return Target("parquet", {**letters.options, "path": path})
+
+    # --- sinks --------------------------------------------------------------------------------------------------------
+
+    def _sink_flow(self, name: str, sink: Sink) -> Flow:
+        if sink.topic is not None:
+            options = {**self._topic_options(sink.bootstrap), "topic": sink.topic}
+            options |= {"includeHeaders": "true"} if sink.headers else {}
+            return Flow(name, sink.from_, _record(sink), Target(TOPICS, {**options, **sink.options}))
+        if sink.files is not None:
+            options = {**sink.options, "path": self._path(sink.files)}
+            return Flow(name, sink.from_, (), Target(sink.format, options, sink.partition_by))
+        options = {**sink.options, "url": str(sink.jdbc), "dbtable": str(sink.table)}
+        return Flow(name, sink.from_, (), Target("jdbc", options))
+
+    def _topic_options(self, servers: str | None) -> dict[str, str]:
+        named = {f"kafka.{name}": value for name, value in self._pipeline.kafka.items()}
+        return {**named, SERVERS: servers or self._servers}
+
+    def _path(self, path: str) -> str:
+        return path if "://" in path or path.startswith("/") else str(self._directory / path)
+
+
+def _columns_of_topic(source: Source) -> tuple[tuple[Operation, ...], tuple[str, ...]]:
+    """From the connector's columns to those of the schema, with what came along; and which of them are only for us."""
+    key = "CAST(key AS STRING)" if source.key_format == "string" else "key"
+    beside = [f"{key} AS _key", *(["headers AS _headers"] if source.headers else [])]
+    beside += ["topic AS _topic", "partition AS _partition", "offset AS _offset", "timestamp AS _timestamp"]
+    raw = "CAST(NULL AS BINARY)" if source.format == "avro" else "value"
+    beside += [f"key AS {RAW_KEY}", f"{raw} AS {RAW_VALUE}"]
+    names = tuple(each.rpartition(" ")[2] for each in beside)
+    if source.format == "json":
+        fields = quoted(f"{source.schema}, {CORRUPT} STRING")
+        parsed = f"from_json(CAST(value AS STRING), {fields}, map('columnNameOfCorruptRecord', '{CORRUPT}'))"
+        columns = (Select((f"{parsed} AS {_PARSED}", *beside)), Select((f"{_PARSED}.*", *names)))
+        return columns, (RAW_KEY, RAW_VALUE, CORRUPT)
+    if source.format == "avro":
+        columns = (Select((f"value AS {_PARSED}", *beside)), Select((f"{_PARSED}.*", _PARSED, *names)))
+        return columns, (RAW_KEY, RAW_VALUE, _PARSED)
+    value = "CAST(value AS STRING) AS value" if source.format == "string" else "value"
+    return (Select((value, *beside)),), (RAW_KEY, RAW_VALUE)
+
+
+def _without(columns: tuple[str, ...]) -> tuple[Operation, ...]:
+    return (Select((f"* EXCEPT ({', '.join(columns)})",)),) if columns else ()
+
+
+def _late(name: str, watermark: Watermark) -> str:
+    """As SQL: Spark's withWatermark asks for the columns at once, which is forbidden while a pipeline is declared."""
+    column = watermark.column.replace("`", "``")
+    return f"SELECT * FROM STREAM({name}) WATERMARK `{column}` DELAY OF INTERVAL {watermark.delay.strip()}"
+
+
+def _record(sink: Sink) -> tuple[Operation, ...]:
+    """A row as a record: key, value and headers."""
+    named = {"key": sink.key, "value": sink.value, "headers": headers(sink.headers) if sink.headers else None}
+    beside = tuple(f"({sql}) AS {name}" for name, sql in named.items() if sql is not None)
+    casts = {"key": f"{_bytes('key')} AS key", "headers": "headers"}
+    kept = tuple(cast for name, cast in casts.items() if named[name] is not None)
+    if sink.value is not None:
+        return (Select(beside), Select((*kept, f"{_bytes('value')} AS value")))
+    value = f"CAST(to_json({_ROW}) AS BINARY) AS value"
+    return (Pack(_ROW, ORIGIN, beside), Select((*kept, value)))
+
+
+def _bytes(column: str) -> str:
+    """Text as UTF-8, bytes as they are, numbers as their digits (a plain CAST of a number would give its memory)."""
+    return f"CAST(CAST({column} AS STRING) AS BINARY)"

@@ -1,0 +1,181 @@
+"""From a file to a run: reading, checking, planning, and the three ways to run.
+
+    loaded = load(Path("clicks.yml"), environment=os.environ)
+    plan = loaded.plan("localhost:9092")
+    with open_session("clicks", settings=plan.settings) as spark:
+        run_triggered(plan, spark, loaded.watch(plan), is_over)
+
+Loading and planning need neither Spark nor a broker. `is_over` is asked twice a second with how long it may wait.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.spark.pipelines.checks import checked
+from ottla.spark.pipelines.declarative import Event, PipelineFailed, run_once
+from ottla.spark.pipelines.expectations import READABLE
+from ottla.spark.pipelines.faults import Lines, PipelineWrong
+from ottla.spark.pipelines.graph import Graph
+from ottla.spark.pipelines.plan import Plan, make_plan
+from ottla.spark.pipelines.streaming import Queries, is_for_pipelines
+from ottla.spark.pipelines.watching import Watch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FILE_NAMES: Final = ("pipeline.yml", "pipeline.yaml", "pipeline.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A pipeline that makes sense, and where it lies."""
+
+    file: Path
+    graph: Graph
+    lines: Lines
+
+    def plan(self, servers: str) -> Plan:
+        """What Spark is told; `servers` are the brokers when the file names none."""
+        from ottla.spark.pipelines.topics import option_faults
+
+        plan = make_plan(self.graph, self.file.parent, self.graph.pipeline.bootstrap or servers)
+        if faults := list(option_faults(plan)):
+            raise PipelineWrong(fault.told(self.file.name, self.lines) for fault in faults)
+        return plan
+
+    def watch(self, plan: Plan) -> Watch:
+        pipeline = self.graph.pipeline
+        actions = {
+            (name, rule): expectation.action
+            for section in (pipeline.sources, pipeline.steps)
+            for name, node in section.items()
+            for rule, expectation in node.expect.items()
+        }
+        letters = "dead_letter" if pipeline.dead_letters is not None else "fail"
+        for name, source in pipeline.sources.items():
+            actions.setdefault((name, READABLE), source.bad_records or ("fail" if source.static else letters))
+        return Watch(plan, actions)
+
+
+def find_file(given: Path | None, here: Path) -> Path:
+    """The file of a pipeline: the one that is named, or the one in the directory."""
+    if given is not None and given.is_file():
+        return given.absolute()
+    directory = given if given is not None and given.is_dir() else here
+    if given is not None and directory is here:
+        raise PipelineWrong([f"{given}: there is no such file"])
+    for name in FILE_NAMES:
+        if (directory / name).is_file():
+            return (directory / name).absolute()
+    raise PipelineWrong([f"{directory}: there is no {', '.join(FILE_NAMES)}; name the file, or: ottla pipeline init"])
+
+
+def load(file: Path, environment: Mapping[str, str]) -> Loaded:
+    """Read and check a file; PipelineWrong tells everything that is wrong with it."""
+    if file.suffix == ".py":
+        from ottla.spark.pipelines.python_steps import read_python
+
+        return Loaded(file, checked(read_python(file), file.parent, {}, file.name), {})
+    try:
+        from ottla.spark.pipelines.yaml_file import read_yaml
+    except ImportError as error:
+        from ottla.spark.session import SparkMissing
+
+        raise SparkMissing(str(error)) from None
+    try:
+        text = file.read_text()
+    except UnicodeDecodeError:
+        raise PipelineWrong([f"{file.name}: this is no text in UTF-8"]) from None
+    read = read_yaml(text, file_name=file.name, environment=environment)
+    return Loaded(file, checked(read.pipeline, file.parent, read.lines, file.name), read.lines)
+
+
+def dry_run(plan: Plan, spark: SparkSession, on_event: Callable[[Event], None]) -> None:
+    """Let Spark resolve everything, and run nothing."""
+    run_once(plan, spark, dry=True, on_event=on_event)
+
+
+def run_triggered(plan: Plan, spark: SparkSession, watch: Watch, is_over: Callable[[float], bool]) -> None:
+    """Work off what is there now, and end."""
+    listener = _listening(spark, watch)
+    try:
+        theirs = tuple(flow for flow in plan.flows if is_for_pipelines(flow.target))
+        if theirs:
+            run_once(plan, spark, flows=theirs, on_event=lambda event: _note(watch, event))
+        ours = [flow for flow in plan.flows if not is_for_pipelines(flow.target)]
+        _run_queries(plan, spark, watch, Queries(plan, spark, ours, {"availableNow": True}), is_over)
+    finally:
+        _silence(spark, listener)
+
+
+def run_always(
+    plan: Plan, spark: SparkSession, watch: Watch, is_over: Callable[[float], bool], every: str | None
+) -> None:
+    """Run until `is_over`; a batch begins as soon as the last is done, or every so often."""
+    listener = _listening(spark, watch)
+    try:
+        queries = Queries(plan, spark, plan.flows, {"processingTime": every or "0 seconds"})
+        _run_queries(plan, spark, watch, queries, is_over)
+    finally:
+        _silence(spark, listener)
+
+
+def _run_queries(
+    plan: Plan, spark: SparkSession, watch: Watch, queries: Queries, is_over: Callable[[float], bool]
+) -> None:
+    queries.start()
+    for name in queries.queries:
+        watch.note_state(name, "running")
+    try:
+        queries.wait(is_over, watch.note_state)
+    finally:
+        queries.stop()
+        for name, figures in watch.flows.items():
+            if name in queries.queries and figures.state == "running":
+                watch.note_state(name, "stopped")
+
+
+def _note(watch: Watch, event: Event) -> None:
+    if event.flow is not None and event.state is not None:
+        watch.note_state(event.flow, event.state)
+
+
+def _listening(spark: SparkSession, watch: Watch) -> Any:
+    """Spark tells the watch of every batch."""
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+
+    from ottla.spark.lag import lag_of
+
+    class Listener(StreamingQueryListener):
+        def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+            return
+
+        def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+            lag = lag_of(event.progress)
+            watch.note(json.loads(event.progress.json), None if lag is None else lag.total)
+
+        def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+            return
+
+        def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+            return
+
+    listener = Listener()
+    spark.streams.addListener(listener)
+    return listener
+
+
+def _silence(spark: SparkSession, listener: Any) -> None:
+    from pyspark.errors import PySparkException
+
+    with suppress(PySparkException):
+        spark.streams.removeListener(listener)
+
+
+__all__ = ["Loaded", "PipelineFailed", "dry_run", "find_file", "load", "run_always", "run_triggered"]

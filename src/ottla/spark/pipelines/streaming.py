@@ -1,0 +1,103 @@
+"""The same plan as streaming queries of our own: until somebody stops it, and for what Spark's pipelines lack.
+
+1. A flow's progress is where Spark's pipelines keep it (<storage>/_checkpoints/<target>/<flow>/<version>): a pipeline
+   may run once today and all the time tomorrow, and goes on where it was.
+2. Spark's pipelines have no sink for databases and none for files in subdirectories. Flows to these run here also when
+   the pipeline runs once, with Trigger.AvailableNow.
+3. When one flow fails, the others are stopped at the end of their batch, and PipelineFailed tells the first error.
+4. A database gets every row at least once: a batch that was cut short by a crash is written again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.spark.pipelines.declarative import PipelineFailed, shortened
+from ottla.spark.pipelines.frames import flow_frame, view_frame
+from ottla.spark.pipelines.operations import Flow, Target
+from ottla.spark.pipelines.plan import Plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+LOOK_EVERY_S: Final = 0.5
+_DATABASE: Final = "jdbc"
+
+
+def is_for_pipelines(target: Target) -> bool:
+    """Whether Spark's own pipelines have such a sink."""
+    return target.format != _DATABASE and not target.partition_by
+
+
+def checkpoint_of(storage: str, flow: str) -> str:
+    """Where a flow's progress is kept: the newest version that Spark's pipelines have made, else their first."""
+    root = f"{storage}/_checkpoints/{flow}/{flow}"
+    directory = Path(storage.removeprefix("file://")) / "_checkpoints" / flow / flow
+    if "://" in storage.removeprefix("file://"):
+        return f"{root}/0"
+    versions = [int(each.name) for each in directory.glob("*") if re.fullmatch(r"\d+", each.name)]
+    return f"{root}/{max(versions, default=0)}"
+
+
+class Queries:
+    """Flows that run as streaming queries."""
+
+    def __init__(self, plan: Plan, spark: SparkSession, flows: Iterable[Flow], trigger: Mapping[str, Any]) -> None:
+        self._plan = plan
+        self._spark = spark
+        self._flows = list(flows)
+        self._trigger = dict(trigger)
+        self.queries: dict[str, StreamingQuery] = {}
+
+    def start(self) -> None:
+        """Make the views and begin all flows; when one cannot begin, none runs."""
+        from pyspark.errors import PySparkException
+
+        try:
+            for view in self._plan.views:
+                view_frame(self._spark, view).createOrReplaceTempView(view.name)
+            for flow in self._flows:
+                self.queries[flow.name] = self._started(flow)
+        except PySparkException as error:
+            self.stop()
+            raise PipelineFailed(shortened(str(error))) from None
+
+    def wait(self, is_over: Callable[[float], bool], on_end: Callable[[str, str], None]) -> None:
+        """Until all have ended, one has failed, or `is_over` (which waits for so many seconds) says so."""
+        running = dict(self.queries)
+        while running and not is_over(LOOK_EVERY_S):
+            for name, query in list(running.items()):
+                if query.isActive:
+                    continue
+                del running[name]
+                if (error := query.exception()) is not None:
+                    on_end(name, "failed")
+                    raise PipelineFailed(f"{name}: {shortened(str(error))}")
+                on_end(name, "completed")
+
+    def stop(self) -> None:
+        """End all that still run."""
+        for query in self.queries.values():
+            if query.isActive:
+                query.stop()
+
+    def _started(self, flow: Flow) -> StreamingQuery:
+        writer = flow_frame(self._spark, flow).writeStream.queryName(flow.name)
+        writer = writer.option("checkpointLocation", checkpoint_of(self._plan.storage, flow.name))
+        writer = writer.trigger(**self._trigger)
+        if flow.target.format == _DATABASE:
+            return writer.foreachBatch(_into_database(dict(flow.target.options))).start()
+        if flow.target.partition_by:
+            writer = writer.partitionBy(*flow.target.partition_by)
+        return writer.format(flow.target.format).options(**flow.target.options).start()
+
+
+def _into_database(options: dict[str, str]) -> Callable[[DataFrame, int], None]:
+    def write(rows: DataFrame, batch_id: int) -> None:
+        rows.write.format(_DATABASE).options(**options).mode("append").save()
+
+    return write

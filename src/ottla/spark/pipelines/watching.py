@@ -1,0 +1,118 @@
+"""What a run has done so far: rows in and out, rates, lag, and the rules that were broken.
+
+1. The figures come from Spark's progress reports, one per micro-batch and flow; `note` takes them from any thread.
+2. Rows that are read twice because two flows read the same topic are counted for each of them: a flow is a query.
+3. A rule is counted where it is judged. Several flows may judge the same dataset; the figures of the one that judged
+   most of its rows are shown.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla.spark.pipelines.frames import OUT, RULES
+from ottla.spark.pipelines.operations import Count, Flow
+from ottla.spark.pipelines.plan import Plan
+
+ROWS = ".rows"
+
+
+@dataclass(slots=True)
+class FlowFigures:
+    """One flow so far."""
+
+    flow: Flow
+    state: str = "waiting"
+    rows_in: int = 0
+    rows_out: int = 0
+    batches: int = 0
+    busy_s: float = 0.0
+    behind: int | None = None
+    rules: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    @property
+    def rows_per_s(self) -> float:
+        return self.rows_in / self.busy_s if self.busy_s else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFigures:
+    """How often a rule of a dataset was broken, out of so many rows."""
+
+    dataset: str
+    rule: str
+    action: str
+    broken: int
+    rows: int
+
+
+class Watch:
+    """All flows of one run."""
+
+    def __init__(self, plan: Plan, actions: Mapping[tuple[str, str], str]) -> None:
+        self._lock = threading.Lock()
+        self._actions = actions
+        self._datasets = {
+            each.dataset: each.rules for view in plan.views for each in view.operations if isinstance(each, Count)
+        }
+        self.flows = {flow.name: FlowFigures(flow) for flow in plan.flows}
+
+    def note_state(self, flow: str, state: str) -> None:
+        """A flow has moved on."""
+        with self._lock:
+            if flow in self.flows:
+                self.flows[flow].state = state.lower()
+
+    def note(self, progress: Mapping[str, Any], behind: int | None) -> None:
+        """One progress report of Spark, as JSON."""
+        with self._lock:
+            figures = self.flows.get(str(progress.get("name")))
+            if figures is None:
+                return
+            figures.rows_in += int(progress.get("numInputRows") or 0)
+            figures.busy_s += (progress.get("durationMs") or {}).get("triggerExecution", 0) / 1000
+            figures.batches += 1
+            figures.behind = behind if behind is not None else figures.behind
+            for name, row in (progress.get("observedMetrics") or {}).items():
+                _count(figures, name, row)
+
+    def rules(self) -> list[RuleFigures]:
+        """Every rule, in the order of the file."""
+        with self._lock:
+            found = []
+            for dataset, rules in self._datasets.items():
+                counted = [each.rules[dataset] for each in self.flows.values() if dataset in each.rules]
+                best: Mapping[str, int] = max(counted, key=lambda counts: counts.get(ROWS, 0), default={})
+                for rule in rules:
+                    action = self._actions.get((dataset, rule), "")
+                    found.append(RuleFigures(dataset, rule, action, best.get(rule, 0), best.get(ROWS, 0)))
+            return found
+
+    def total(self, name: str) -> int:
+        """The sum of one figure over all flows."""
+        with self._lock:
+            return sum(int(getattr(figures, name) or 0) for figures in self.flows.values())
+
+    def states(self) -> str:
+        """The states in a few words: "2 running, 1 completed"."""
+        with self._lock:
+            return _counted(figures.state for figures in self.flows.values())
+
+
+def _count(figures: FlowFigures, name: str, row: Mapping[str, Any]) -> None:
+    if name == OUT:
+        figures.rows_out += int(row.get("rows") or 0)
+    elif name.startswith(RULES):
+        counts = figures.rules.setdefault(name.removeprefix(RULES), {})
+        for rule, count in row.items():
+            counts[rule] = counts.get(rule, 0) + int(count or 0)
+
+
+def _counted(words: Iterable[str]) -> str:
+    counts: dict[str, int] = {}
+    for word in words:
+        counts[word] = counts.get(word, 0) + 1
+    return ", ".join(f"{count} {word}" for word, count in counts.items())

@@ -1,0 +1,110 @@
+"""What does not make sense is told before Spark is started."""
+
+from pathlib import Path
+
+import pytest
+
+from ottla.spark.pipelines.checks import checked, unread
+from ottla.spark.pipelines.definition import DeadLetters, Expectation, Pipeline, Sink, Source, Step, Watermark
+from ottla.spark.pipelines.faults import PipelineWrong
+
+CLICKS = Source(topic="clicks", format="json", schema="user STRING, page STRING")
+PAGES = Source(files="pages", static=True)
+
+
+def made(sources=None, steps=None, sinks=None, **more):
+    return Pipeline(
+        name="p",
+        sources=sources or {"clicks": CLICKS, "pages": PAGES},
+        steps=steps or {},
+        sinks=sinks or {"out": Sink(from_="clicks", topic="out")},
+        **more,
+    )
+
+
+def faults(pipeline, directory=Path()):
+    with pytest.raises(PipelineWrong) as wrong:
+        checked(pipeline, directory, {("steps",): 7}, "p.yml")
+    return wrong.value.told
+
+
+def test_a_good_pipeline_is_a_graph_in_order():
+    steps = {
+        "late": Step(sql="SELECT * FROM early JOIN pages USING (page)"),
+        "early": Step(from_="clicks"),
+        "alone": Step(python=lambda pages: pages),
+    }
+    graph = checked(made(steps=steps, sinks={"out": Sink(from_="late", topic="t")}), Path(), {}, "p.yml")
+    assert graph.order.index("early") < graph.order.index("late")
+    assert graph.inputs["late"] == ["early", "pages"]
+    assert graph.is_stream("late")
+    assert not graph.is_stream("alone")
+    assert graph.sources_of("late") == ["clicks", "pages"]
+    assert list(unread(graph)) == ["alone"]
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "sentence"),
+    [
+        (made(steps={"s": Step(sql="SELECT * FROM click")}),
+         "p.yml:7: steps.s.sql: there is no source or step 'click'; did you mean 'clicks'?"),
+        (made(steps={"s": Step(from_="s")}), "it reads itself in a circle: s -> s"),
+        (made(steps={"a": Step(from_="b"), "b": Step(from_="a")}), "it reads itself in a circle"),
+        (made(steps={"s": Step(sql="SELECT 1")}), "it reads no source and no step"),
+        (made(steps={"s": Step()}), "a step has one of sql, from and python, not none"),
+        (made(steps={"s": Step(sql="SELECT 1 FROM clicks", from_="clicks")}), "not sql and from"),
+        (made(steps={"s": Step(python="steps.per_page")}), "write it as FILE.py:FUNCTION"),
+        (made(steps={"s": Step(python="nowhere.py:f")}), "cannot read nowhere.py: No such file"),
+        (made(steps={"clicks": Step(from_="pages")}), "there is another 'clicks' in sources"),
+        (made(steps={"a__b": Step(from_="clicks")}), "'a__b' is no name"),
+        (made({"c": Source()}), "a source has one of topic, topic_pattern and files, not none"),
+        (made({"c": Source(topic="t", format="json")}), "json needs a schema"),
+        (made({"c": Source(topic="t", format="csv")}), "'csv' is not one of json, string, binary, avro"),
+        (made({"c": Source(topic="a b")}), "'a b' cannot be the name of a topic"),
+        (made({"c": Source(files="x")}), "a stream of files needs a schema"),
+        (made({"c": Source(files="x", static=True, group="g")}), "sources.c.group: this is for topics only"),
+        (made({"c": Source(topic="t", watermark=Watermark(column="at", delay="soon"))}), "'soon' is no time"),
+        (made({"c": Source(topic="t", expect={"r": Expectation(condition="a > 1")})}),
+         "the pipeline has no dead_letters"),
+        (made({"c": Source(topic="t", bad_records="dead_letter")}), "the pipeline has no dead_letters"),
+        (made(sinks={"o": Sink(from_="cliks", topic="t")}),
+         "there is no source or step 'cliks'; did you mean 'clicks'?"),
+        (made(sinks={"o": Sink(from_="clicks")}), "a sink has one of topic, files and jdbc, not none"),
+        (made(sinks={"o": Sink(from_="clicks", files="x", key="k")}),
+         "sinks.o.key: this is for topic, and the sink has files"),
+        (made(sinks={"o": Sink(from_="clicks", jdbc="jdbc:x")}), "a database needs a table"),
+        (made(sinks={"o": Sink(from_="clicks", jdbc="postgres://x", table="t")}), "it begins with jdbc:"),
+        (made(sinks={"o": Sink(from_="pages", topic="t")}), "comes only from sources that are read whole"),
+        (made(dead_letters=DeadLetters(topic="a", files="b")), "they have one of topic and files, not topic and files"),
+        (made({"c": CLICKS, "s": Source(files="x", static=True, expect={"r": Expectation(condition="a")})},
+              sinks={"o": Sink(from_="c", topic="t")}, dead_letters=DeadLetters(topic="d")),
+         "what is read whole at every run has no dead letters"),
+    ],
+)  # fmt: skip
+def test_what_does_not_make_sense_is_told(pipeline, sentence):
+    assert any(sentence in told for told in faults(pipeline)), faults(pipeline)
+
+
+def test_a_function_of_a_file_is_known_by_its_text(tmp_path):
+    (tmp_path / "steps.py").write_text("raise SystemExit\ndef per_page(clicks, pages): ...\ndef other(nothing): ...\n")
+    good = made(steps={"s": Step(python="steps.py:per_page")})
+    assert checked(good, tmp_path, {}, "p").inputs["s"] == ["clicks", "pages"]
+    assert "no function 'per_pag'; did you mean 'per_page'?" in faults(
+        made(steps={"s": Step(python="steps.py:per_pag")}), tmp_path
+    )[0]  # fmt: skip
+    assert (
+        "there is no source or step 'nothing'" in faults(made(steps={"s": Step(python="steps.py:other")}), tmp_path)[0]
+    )
+
+
+def test_the_tree_shows_sinks_with_what_leads_to_them():
+    steps = {"joined": Step(sql="SELECT * FROM clicks JOIN pages USING (page)")}
+    sinks = {"out": Sink(from_="joined", topic="t"), "files": Sink(from_="joined", files="x")}
+    assert checked(made(steps=steps, sinks=sinks), Path(), {}, "p").tree() == [
+        "out  → topic t, exactly once",
+        "└─ joined  sql",
+        "   ├─ clicks  topic clicks",
+        "   └─ pages  files pages, read whole",
+        "files  → parquet files x",
+        "└─ joined  see above",
+    ]

@@ -1,0 +1,95 @@
+"""A YAML file becomes a pipeline, or a list of everything that is wrong with it."""
+
+import pytest
+
+from ottla.spark.pipelines.definition import Expectation, Watermark
+from ottla.spark.pipelines.faults import PipelineWrong
+from ottla.spark.pipelines.yaml_file import read_yaml
+
+GOOD = """\
+name: clicks
+kafka: {security.protocol: PLAINTEXT}
+sources:
+  clicks:
+    topic: clicks
+    format: json
+    schema: user STRING, at TIMESTAMP
+    watermark: {column: at, delay: 10 seconds}
+    expect:
+      has_user: user IS NOT NULL
+      is_new: {condition: at > '2026-01-01', action: drop}
+steps:
+  valid: SELECT * FROM clicks
+sinks:
+  out: {from: valid, topic: valid, partitions: 3, partition_by: [a, b]}
+dead_letters: clicks-dead
+"""
+
+
+def read(text, **environment):
+    return read_yaml(text, file_name="p.yml", environment=environment)
+
+
+def faults(text, **environment):
+    with pytest.raises(PipelineWrong) as wrong:
+        read(text, **environment)
+    return wrong.value.told
+
+
+def test_all_kinds_of_words_are_read():
+    pipeline = read(GOOD).pipeline
+    clicks = pipeline.sources["clicks"]
+    assert clicks.watermark == Watermark(column="at", delay="10 seconds")
+    assert clicks.expect["has_user"] == Expectation(condition="user IS NOT NULL")
+    assert clicks.expect["is_new"].action == "drop"
+    assert pipeline.steps["valid"].sql == "SELECT * FROM clicks"
+    assert pipeline.sinks["out"].from_ == "valid"
+    assert pipeline.sinks["out"].partitions == 3
+    assert pipeline.sinks["out"].partition_by == ("a", "b")
+    assert pipeline.dead_letters is not None
+    assert pipeline.dead_letters.topic == "clicks-dead"
+    assert pipeline.kafka == {"security.protocol": "PLAINTEXT"}
+
+
+def test_words_know_their_line():
+    lines = read(GOOD).lines
+    assert lines["sources", "clicks", "expect", "has_user"] == 10
+    assert lines["sinks", "out"] == 15
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("format: json", "fromat: json"),
+         "p.yml:6: sources.clicks.fromat: there is no such word; did you mean 'format'?"),
+        (("delay: 10 seconds", "dealy: 10"), "p.yml:8: sources.clicks.watermark: 'delay' is missing"),
+        (("action: drop", "action: drap"),
+         "p.yml:11: sources.clicks.expect.is_new.action: 'drap' is not one of dead_letter, drop, fail"),
+        (("partitions: 3", "partitions: three"), "p.yml:15: sinks.out.partitions: 'three' is no whole number"),
+        (("name: clicks\n", ""), "'name' is missing"),
+        (("topic: clicks\n", "topic: [a, b]\n"), "p.yml:5: sources.clicks.topic: here belongs a single value"),
+        (("steps:\n", "steps: 7\nspark:\n"), "steps: here belongs a mapping of names to values"),
+        (("dead_letters: clicks-dead", "dead_letters: ${NAME}"),
+         "the environment has no NAME; set it, or write ${NAME:-a value}"),
+        (("sinks:", "sinks: ["), "this is no YAML"),
+        (("name: clicks", "name: clicks\nname: other"), "p.yml:2: name: it stands here twice"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_with_its_line_and_the_nearest_word(change, sentence):
+    assert any(sentence in told for told in faults(GOOD.replace(*change)))
+
+
+def test_all_faults_are_told_at_once():
+    assert len(faults(GOOD.replace("topic: clicks", "tpic: clicks").replace("from: valid", "form: valid"))) == 3
+
+
+def test_variables_of_the_environment_are_put_in():
+    text = GOOD.replace("dead_letters: clicks-dead", "dead_letters: ${PREFIX}-dead-${MORE:-x}")
+    letters = read(text, PREFIX="a").pipeline.dead_letters
+    assert letters is not None
+    assert letters.topic == "a-dead-x"
+
+
+def test_an_empty_file_and_tags_that_make_objects_are_refused():
+    assert faults("") == ["p.yml: the file is empty"]
+    assert faults("!!python/object/apply:os.system ['true']")
