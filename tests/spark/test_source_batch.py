@@ -69,9 +69,9 @@ def test_a_dataframe_is_a_snapshot(spark: SparkSession, broker: KafkaBroker) -> 
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         admin.create_topics([NewTopic("growing", num_partitions=1)])
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
-        producer.send("growing", b"1").result()
         df = load(spark, broker, subscribe="growing")
-        assert df.count() == 1
+        producer.send("growing", b"1").result()
+        assert df.count() == 1  # planned by the first action
         producer.send("growing", b"2").result()
         assert df.count() == 1
         assert load(spark, broker, subscribe="growing").count() == 2

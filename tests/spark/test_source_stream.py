@@ -144,8 +144,6 @@ def test_a_topic_that_is_made_again(spark: SparkSession, broker: KafkaBroker, tm
     stream.options["failOnDataLoss"] = "false"
     assert stream.run() == [20]
     assert stream.values() == sent
-    del stream.options["failOnDataLoss"]
-    assert stream.run() == []
 
 
 def test_batches_without_news_read_nothing_again(spark: SparkSession, broker: KafkaBroker, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -62,18 +62,16 @@ class OttlaSource(DataSource):
         return options
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from ottla.spark.writer import BatchSink  # type: ignore[import-not-found, unused-ignore]
+        from ottla.spark.writer import BatchSink
 
         if overwrite:
             from ottla.spark.option_table import InvalidOption
 
             raise InvalidOption('a topic can only be added to; write with mode("append")')
-        writer: Any = BatchSink(dict(self.options), schema)
-        return writer  # type: ignore[no-any-return]
+        return BatchSink(dict(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        from ottla.spark.stream_writer import StreamSink  # type: ignore[import-not-found, unused-ignore]
+        from ottla.spark.stream_writer import StreamSink
 
         # Spark says overwrite for outputMode("complete"). All rows of the batch are appended then, as in the connector.
-        writer: Any = StreamSink(dict(self.options), schema)
-        return writer  # type: ignore[no-any-return]
+        return StreamSink(dict(self.options), schema)
