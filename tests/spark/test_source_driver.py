@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from ottla import Admin, NewTopic, Producer, TopicPartition
 from ottla.errors import OttlaError, UnknownTopicOrPartition
 from ottla.spark.data_loss import DataLost
-from ottla.spark.offsets import StreamOffset
+from ottla.spark.offsets import Packing, StreamOffset
 from ottla.spark.option_table import InvalidOption
 from ottla.spark.options import SourceOptions
 from ottla.spark.ranges import ReadTask
@@ -376,6 +376,19 @@ def test_a_batch_has_the_bounds_that_options_say(topic: Topic) -> None:
     assert batch(topic, assign=f'{{"{topic.name}": [1]}}') == {1: (0, 5)}
     with pytest.raises(DataLost, match="at offset 30"):
         batch(topic, endingOffsets=f'{{"{topic.name}": {{"0": 30, "1": -1}}}}')
+
+
+def test_a_batch_is_planned_from_its_offsets_alone() -> None:
+    """A restart with other options, or on other machines, repeats the last batch with the same tasks."""
+    partition = TopicPartition("t", 0)
+    start, end = StreamOffset({partition: 0}), StreamOffset({partition: 9_000}, {}, Packing(2, 5, 2_000))
+    plans = []
+    for more in ({}, {"minPartitions": "17"}, {"maxRecordsPerPartition": "10"}):
+        options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t", **more}
+        reader = StreamReader(SourceOptions.parse(options, streaming=True), StructType())
+        plans.append(reader.partitions(start.to_json(), end.to_json()))
+    assert plans[0] == plans[1] == plans[2]
+    assert len(plans[0]) == 5
 
 
 def test_an_empty_topic_is_one_task_with_nothing(topic: Topic) -> None:

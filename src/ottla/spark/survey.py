@@ -9,17 +9,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final, TypeVar
 
 from ottla.spark.bounds import Begin
 from ottla.spark.data_loss import Kind, Loss, Seen, settle
 from ottla.spark.offsets import StreamOffset
 from ottla.spark.options import SourceOptions
-from ottla.spark.topic_positions import Listed, NothingToRead, TopicPositions
+from ottla.spark.topic_positions import Listed, NothingToRead, TopicPositions, TopicsChanged
 from ottla.values import TopicPartition
 
+T = TypeVar("T")
 Positions = dict[TopicPartition, int]
+
+LOOKS_MAX: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +70,30 @@ def begin_with(options: SourceOptions, positions: TopicPositions) -> Listed:
 
 def freeze(positions: TopicPositions) -> Frozen:
     """What there is now."""
-    listed = positions.listed()
-    return Frozen(listed.topic_ids, positions.latest(listed.partitions))
+
+    def look() -> Frozen:
+        listed = positions.listed()
+        return Frozen(listed.topic_ids, positions.latest(listed.partitions))
+
+    return _steadily(look, positions)
 
 
 def survey(start: StreamOffset, positions: TopicPositions, frozen: Frozen | None = None) -> Survey:
     """What can be read after `start`."""
+    return _steadily(lambda: _survey(start, positions, frozen), positions)
+
+
+def _steadily(look: Callable[[], T], positions: TopicPositions) -> T:
+    """Look again when topics were deleted between two questions: then the answers do not fit together."""
+    for _ in range(LOOKS_MAX - 1):
+        try:
+            return look()
+        except TopicsChanged:
+            positions.wait_to_ask_again()
+    return look()
+
+
+def _survey(start: StreamOffset, positions: TopicPositions, frozen: Frozen | None) -> Survey:
     listed = positions.listed()
     partitions = listed.partitions if frozen is None else listed.partitions & frozen.latest.keys()
     latest = positions.latest(partitions) if frozen is None else _as_frozen(frozen, listed, partitions)

@@ -2,7 +2,8 @@
 
 1. Every answer is from now; only the list of partitions may be as old as partition.metadata.cache.ttl.ms allows.
 2. A question that fails for a moment is asked again, fetchOffset.numRetries times after fetchOffset.retryIntervalMs;
-   one that no broker answered within default.api.timeout.ms is not: time is up. So every call ends.
+   one that no broker answered within default.api.timeout.ms is not: time is up. So every call ends. A topic that is
+   deleted between two questions is TopicsChanged: the list is to be asked for again.
 3. `latest` is the end that the isolation level lets a reader see: with read_committed the last stable offset.
 4. The connection is made by the first question and kept. An object of this class stays in its process: it is made
    anew, not pickled.
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
     from ottla.values import OffsetAndTimestamp
 
 T = TypeVar("T")
+
+
+class TopicsChanged(OttlaError):
+    """Topics were deleted while they were asked about. Look again at what there is."""
+
+    retriable = True
 
 
 class NothingToRead(OttlaError):
@@ -127,7 +134,12 @@ class TopicPositions:
         def ask(admin: Admin) -> Mapping[TopicPartition, OffsetAndTimestamp]:
             return admin.list_offsets(places, isolation_level=level)
 
-        return {partition: found.offset for partition, found in self._ask(ask).items()}
+        try:
+            return {partition: found.offset for partition, found in self._ask(ask).items()}
+        except OttlaError as error:
+            if _is_about_gone(error):
+                raise TopicsChanged(str(error)) from None
+            raise
 
     def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """What a group has committed; partitions without a commit are left out."""
@@ -160,7 +172,14 @@ class TopicPositions:
 def _may_pass(error: OttlaError) -> bool:
     if isinstance(error, PartlyFailed):
         return all(_may_pass(each) for each in error.failed.values())
-    return error.retriable and not isinstance(error, RequestTimedOut)
+    return error.retriable and not isinstance(error, RequestTimedOut | UnknownTopicOrPartition)
+
+
+def _is_about_gone(error: OttlaError) -> bool:
+    """Whether nothing else is wrong than that a topic or partition is not there."""
+    if isinstance(error, PartlyFailed):
+        return all(_is_about_gone(each) for each in error.failed.values())
+    return isinstance(error, UnknownTopicOrPartition)
 
 
 def _described(admin: Admin, names: Collection[str]) -> tuple[list[TopicDescription], set[str]]:

@@ -11,8 +11,8 @@ from ottla.spark.bounds import Begin
 from ottla.spark.data_loss import Kind, Loss
 from ottla.spark.offsets import StreamOffset
 from ottla.spark.options import SourceOptions
-from ottla.spark.survey import Frozen, begin_with, freeze, survey, within
-from ottla.spark.topic_positions import Listed, NothingToRead, TopicPositions
+from ottla.spark.survey import LOOKS_MAX, Frozen, begin_with, freeze, survey, within
+from ottla.spark.topic_positions import Listed, NothingToRead, TopicPositions, TopicsChanged
 from ottla.values import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -27,6 +27,7 @@ class Cluster:
         self.topic_id = topic_id
         self.calls: list[str] = []
         self.missing: list[frozenset[str]] = []
+        self.changes = 0
 
     def listed(self) -> Listed:
         self.calls.append("listed")
@@ -37,6 +38,10 @@ class Cluster:
         self.calls.append("wait")
 
     def _answer(self, name: str, index: int, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        if self.changes and name == "latest":
+            self.changes -= 1
+            self.logs.pop(B, None)
+            raise TopicsChanged
         found = {each: self.logs[each][index] for each in partitions}
         if found:
             self.calls.append(f"{name} {', '.join(sorted(map(str, found)))}")
@@ -115,6 +120,24 @@ def test_a_topic_that_is_gone_is_not_asked_about() -> None:
     found = survey(start(a=10), Cluster({}).asked)
     assert [each.kind for each in found.losses] == [Kind.TOPIC_GONE]
     assert found.begins == {}
+
+
+def test_a_topic_that_goes_between_two_questions_is_looked_at_again() -> None:
+    cluster = Cluster({A: (0, 12, 12), B: (0, 25, 25)})
+    cluster.changes = 1
+    found = survey(start(a=10, b=20), cluster.asked)
+    assert found.waiting == {A: 2}
+    assert [each.kind for each in found.losses] == [Kind.PARTITION_GONE]
+    cluster.changes = 1
+    assert freeze(cluster.asked).latest == {A: 12}
+
+
+def test_topics_that_never_stand_still_are_told() -> None:
+    cluster = Cluster({A: (0, 12, 12)})
+    cluster.changes = 99
+    with pytest.raises(TopicsChanged):
+        survey(start(a=10), cluster.asked)
+    assert cluster.calls.count("listed") == LOOKS_MAX
 
 
 # --- a run that ends with what there was -----------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from ottla.errors import (
     UnknownTopicOrPartition,
 )
 from ottla.spark.options import SourceOptions
-from ottla.spark.topic_positions import TopicPositions
+from ottla.spark.topic_positions import TopicPositions, TopicsChanged
 from ottla.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition, uuid_to_text
 
 ID = bytes(range(16))
@@ -204,6 +204,14 @@ def test_after_so_many_times_it_is_told() -> None:
 def test_what_will_not_pass_is_told_at_once(error: OttlaError) -> None:
     cluster = Cluster({"a": 2}, [error])
     with pytest.raises(type(error)):
+        asking(cluster).latest([A])
+    assert len(cluster.calls) == 1
+
+
+@pytest.mark.parametrize("error", [UnknownTopicOrPartition(), PartlyFailed({}, {A: UnknownTopicOrPartition()})])
+def test_a_partition_that_went_meanwhile_is_not_asked_about_again(error: OttlaError) -> None:
+    cluster = Cluster({"a": 2}, [error])
+    with pytest.raises(TopicsChanged):
         asking(cluster).latest([A])
     assert len(cluster.calls) == 1
 
