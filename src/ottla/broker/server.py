@@ -274,6 +274,7 @@ class Server:
             limits=limits,
             link_settings=link_settings,
             idle_ms=settings.connections_max_idle_ms,
+            waiting_limit_bytes=settings.queued_max_request_bytes,
         )
 
     async def _listen(self, acceptor: Acceptor) -> tuple[model.Endpoint, ...]:

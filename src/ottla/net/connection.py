@@ -260,6 +260,11 @@ class AnswerOrder(Generic[Answer]):
         """Requests that have arrived and whose answers have not left."""
         return self._next_place - self._next_answer
 
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes of those requests."""
+        return self._waiting_bytes
+
     def arrived(self, request_bytes: int = 0) -> int:
         """A request came in; the place that its answer has to name."""
         place = self._next_place

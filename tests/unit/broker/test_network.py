@@ -11,6 +11,7 @@ import pytest
 from ottla.broker.answers import Later, gather
 from ottla.broker.network.acceptor import ConnectionLimits
 from ottla.broker.network.processor import PORTION_BYTES, CloseConnection, Connection
+from ottla.broker.network.waiting_requests import WaitingRequests
 from ottla.errors import OttlaError
 from ottla.storage.files import DiskFiles
 from ottla.storage.records_file import FileSlice
@@ -244,6 +245,73 @@ def test_gathered_answers_come_in_order_when_the_last_is_there() -> None:
     assert taken == [[1, 2, 3]]
     gather([], taken.append)
     assert taken[-1] == []
+
+
+# --- bytes that wait, in all connections ---
+
+
+class Crowd:
+    """Connections that share one limit, with a request each that is not answered yet."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.waiting = WaitingRequests(limit_bytes, self._changed)
+        self.connections: list[Connection] = []
+        self.links: list[FakeLink] = []
+        self.answers: list[Later[Any]] = []
+
+    def _changed(self) -> None:
+        for connection in self.connections:
+            connection.go_on()
+
+    def join(self) -> None:
+        self.answers.append(Later())
+        self.links.append(FakeLink())
+        script = Script(self.answers[-1])
+        self.connections.append(Connection(1, "PLAINTEXT", script, lambda _: None, self.waiting))
+        self.connections[-1].opened(self.links[-1])
+
+    def ask(self, number: int, size_bytes: int) -> None:
+        self.connections[number].frame_received(memoryview(bytes(size_bytes)))
+
+    @property
+    def reading(self) -> list[bool]:
+        return [link.is_reading for link in self.links]
+
+
+def crowd(limit_bytes: int, count: int) -> Crowd:
+    made = Crowd(limit_bytes)
+    for _ in range(count):
+        made.join()
+    return made
+
+
+def test_nobody_is_read_while_all_together_have_too_much_waiting() -> None:
+    one = crowd(100, 3)
+    one.ask(0, 60)
+    assert one.reading == [True, True, True]
+    one.ask(1, 40)
+    assert one.reading == [False, False, False]
+    one.answers[1].give([b"done"])
+    assert one.reading == [False, False, False], "until half of it is free"
+    one.answers[0].give([b"done"])
+    assert one.reading == [True, True, True]
+    assert one.waiting.size_bytes == 0
+
+
+def test_who_leaves_takes_its_waiting_bytes_along() -> None:
+    one = crowd(100, 2)
+    one.ask(0, 100)
+    assert one.reading == [False, False]
+    one.connections[0].closed(None)
+    assert one.reading[1]
+    one.answers[0].give([b"too late"])
+    assert one.waiting.size_bytes == 0
+
+
+def test_without_a_limit_everybody_is_read() -> None:
+    one = crowd(-1, 2)
+    one.ask(0, 1_000_000)
+    assert one.reading == [True, True]
 
 
 # --- requests that came together -------------------------------------------------------------------------------------

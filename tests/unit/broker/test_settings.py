@@ -411,3 +411,9 @@ def test_a_setting_is_read_or_said_to_have_no_effect():
     limits = {name for each in LIMITS.values() for name in each}
     unread = OURS.keys() - _names_read_somewhere() - NOT_YET - MEANINGLESS - BROKER_KEYS - limits
     assert unread == set()
+
+
+def test_requests_that_wait_must_have_room_for_the_largest_one():
+    with pytest.raises(InvalidSetting, match="has no room for one request"):
+        BrokerSettings({"queued.max.request.bytes": 1000})
+    assert BrokerSettings({"queued.max.request.bytes": 1000, "socket.request.max.bytes": 1000})

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.broker.network.processor import Connection, Dispatcher
+from ottla.broker.network.waiting_requests import WaitingRequests
 from ottla.clock import Clock
 from ottla.errors import ConnectionClosed, OttlaError
 from ottla.net.transport import Link, LinkSettings, Listener, Transport
@@ -77,7 +78,7 @@ class _Guarded(Connection):
     """A connection that is counted from its first moment to its last."""
 
     def __init__(self, acceptor: Acceptor, number: int, listener: str, login_limit_bytes: int | None) -> None:
-        super().__init__(number, listener, acceptor.dispatcher, acceptor.gone)
+        super().__init__(number, listener, acceptor.dispatcher, acceptor.gone, acceptor.waiting)
         self._acceptor = acceptor
         self._login_limit_bytes = login_limit_bytes  # None: nobody has to say who he is
         self._full_limit_bytes = 0
@@ -129,7 +130,10 @@ class Acceptor:
         limits: ConnectionLimits,
         link_settings: LinkSettings,
         idle_ms: int,
+        waiting_limit_bytes: int = -1,
     ) -> None:
+        """`waiting_limit_bytes`: see waiting_requests.py."""
+        self.waiting = WaitingRequests(waiting_limit_bytes, self._read_or_rest)
         self.dispatcher = dispatcher
         self.clock = clock
         self.limits = limits
@@ -145,6 +149,9 @@ class Acceptor:
     def release(self) -> None:
         """The broker is ready: answer those who came early, and everybody from now on."""
         self.is_holding = False
+        self._read_or_rest()
+
+    def _read_or_rest(self) -> None:
         for connection in self.connections:
             connection.go_on()
 

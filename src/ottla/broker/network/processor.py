@@ -2,8 +2,8 @@
 
 1. Answers leave in the order of their requests, whoever is ready first. One that is ready at once, while nothing
    waits before it, goes straight to the link; that is nearly every answer to a producer.
-2. When too many requests wait for their answers, or the client does not read what it asked for, we stop reading its
-   requests; TCP tells the client.
+2. When too many requests wait for their answers, its own or those of all (waiting_requests.py), or the client does not
+   read what it asked for, we stop reading its requests; TCP tells the client.
 3. An answer may hold slices of files. They go out in portions, one per turn of the loop, so that a consumer of
    megabytes does not make producers wait; nothing is read ahead of what the socket takes. Where the link can, the
    kernel sends KERNEL_PORTION_BYTES straight from the file; elsewhere PORTION_BYTES are read and written.
@@ -23,6 +23,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from ottla.broker.answers import Later
 from ottla.broker.network.portions import PORTION_BYTES, read_portion
+from ottla.broker.network.waiting_requests import NO_LIMIT, WaitingRequests
 from ottla.errors import BrokerError, ConnectionClosed, MalformedMessage, OttlaError
 from ottla.net.connection import AnswerOrder
 from ottla.net.framing import SIZE, Buffer, frame_prefix
@@ -57,7 +58,14 @@ class Dispatcher(Protocol):
 class Connection:
     """LinkEvents of one client."""
 
-    def __init__(self, number: int, listener: str, dispatcher: Dispatcher, gone: Callable[[Connection], None]) -> None:
+    def __init__(
+        self,
+        number: int,
+        listener: str,
+        dispatcher: Dispatcher,
+        gone: Callable[[Connection], None],
+        waiting: WaitingRequests = NO_LIMIT,
+    ) -> None:
         self.number = number
         self.listener = listener
         self.principal = ANONYMOUS
@@ -67,6 +75,7 @@ class Connection:
         self._gone = gone
         self._link: Link | None = None
         self._order: AnswerOrder[Answer] = AnswerOrder()
+        self._waiting = waiting
         self._outbox: deque[Piece] = deque()
         self._outbox_bytes = 0
         self._offset = 0  # how much of the first file slice is sent already
@@ -147,7 +156,7 @@ class Connection:
     def frame_received(self, frame: memoryview) -> None:
         if self._link is not None and self._link.following and self.is_idle and self._run_received(frame):
             return
-        place = None if self.is_idle else self._order.arrived(len(frame))
+        place = None if self.is_idle else self._arrived(len(frame))
         try:
             answer = self._dispatcher.dispatch(frame, self)
         except (CloseConnection, MalformedMessage, BrokerError) as reason:
@@ -169,13 +178,18 @@ class Connection:
             self._write_frames(answers)
             return True
         for answer, size_bytes in answers:
-            self._take(answer, size_bytes, None if self.is_idle else self._order.arrived(size_bytes))
+            self._take(answer, size_bytes, None if self.is_idle else self._arrived(size_bytes))
         return True
+
+    def _arrived(self, size_bytes: int) -> int:
+        """A request that waits; the place of its answer."""
+        self._waiting.change(size_bytes)
+        return self._order.arrived(size_bytes)
 
     def _take(self, answer: Answer | Later[Answer | None] | None, size_bytes: int, place: int | None) -> None:
         """The answer to a request of that size; `place` None: nothing waits before it."""
         if isinstance(answer, Later):
-            waits_at = self._order.arrived(size_bytes) if place is None else place
+            waits_at = self._arrived(size_bytes) if place is None else place
             answer.when_given(lambda given: self._answered(waits_at, given))
         elif place is None:
             self._write_at_once(answer)
@@ -192,6 +206,7 @@ class Connection:
         if error is not None:
             log.debug("%s: closed: %s", self.name, error)
         self._link = None
+        self._waiting.change(-self._order.waiting_bytes)
         self._outbox.clear()
         self.contexts.clear()
         if self._throttle_timer is not None:
@@ -224,8 +239,10 @@ class Connection:
     def _answered(self, place: int, answer: Answer | None) -> None:
         if self._link is None:
             return
+        waited_bytes = self._order.waiting_bytes
         for ready in self._order.answered(place, answer):
             self._post(ready)
+        self._waiting.change(self._order.waiting_bytes - waited_bytes)
         self._write()
         self._read_or_rest()
 
@@ -304,7 +321,7 @@ class Connection:
     def _read_or_rest(self) -> None:
         if self._link is None:
             return
-        is_held_back = self._throttled or self._held
+        is_held_back = self._throttled or self._held or self._waiting.is_full
         if self._order.wants_reading and self._outbox_bytes < OUTBOX_LIMIT_BYTES and not is_held_back:
             self._link.resume_reading()
         else:

@@ -198,14 +198,14 @@ class ListenerSettings(Settings):
         default=500,
         at_least=1,
         importance="high",
-        doc="How many requests may wait for their answers before no more are read.",
+        doc="How many requests may wait for a thread that handles them; here each is begun when it is read.",
     )
     queued_max_request_bytes = setting(
         "queued.max.request.bytes",
         LONG,
         default=-1,
         unit="bytes",
-        doc="How many bytes of requests may wait before no more are read; -1 is no limit.",
+        doc="How many bytes of requests may wait for their answers before no more are read; -1 is no limit.",
     )
     request_timeout_ms = setting(
         "request.timeout.ms",

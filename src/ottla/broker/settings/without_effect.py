@@ -27,6 +27,7 @@ def _names(group: type[Settings]) -> frozenset[str]:
 
 MEANINGLESS: Final = (_names(KRaftSettings) - {"controller.listener.names"}) | {
     *("num.network.threads", "num.io.threads", "background.threads", "early.start.listeners"),
+    "queued.max.requests",  # there is no queue between who reads a request and who begins it
     *("group.coordinator.threads", "group.coordinator.background.threads", "group.coordinator.append.linger.ms"),
     *("group.coordinator.cached.buffer.max.bytes", "offsets.commit.required.acks"),
     *("share.coordinator.threads", "share.coordinator.append.linger.ms", "share.coordinator.cached.buffer.max.bytes"),
@@ -49,12 +50,12 @@ _SECURITY: Final = (_names(AccessSettings) | _names(TlsSettings)) - MEANINGLESS
 _OTHERS: Final = {
     *("create.topic.policy.class.name", "alter.config.policy.class.name", "connections.max.reauth.ms"),
     *("connection.failed.authentication.delay.ms", "metrics.num.samples", "metrics.sample.window.ms"),
-    *("metrics.recording.level", "telemetry.max.bytes", "queued.max.request.bytes", "log.cleaner.threads"),
+    *("metrics.recording.level", "telemetry.max.bytes", "log.cleaner.threads"),
     *("unstable.api.versions.enable", "num.recovery.threads.per.data.dir"),
     # Checkpoints are written together, at log.flush.offset.checkpoint.interval.ms.
     "log.flush.start.offset.checkpoint.interval.ms",
     *("log.initial.task.delay.ms", "offsets.commit.timeout.ms", "offsets.load.buffer.size"),
-    *("offsets.topic.compression.codec", "queued.max.requests", "transaction.state.log.load.buffer.size"),
+    *("offsets.topic.compression.codec", "transaction.state.log.load.buffer.size"),
 }
 NOT_YET: Final = frozenset((_CLUSTER | _QUOTAS | _SECURITY | _names(SharingSettings) | _OTHERS) - MEANINGLESS)
 
