@@ -10,7 +10,8 @@
 5. `internal.segment.bytes` is Kafka's own way to have segments below 1 MiB in tests; code asks `segment_limit_bytes`.
 6. `ottla.durability` is the only key Kafka does not have.
 
-Tiered storage is not part of Ottla, so its keys (remote.*, local.*) are unknown here, not ignored.
+Tiered storage is not part of Ottla. Its keys (remote.*, local.*) are known, because tools write down every default, and
+only their defaults are taken.
 """
 
 from __future__ import annotations
@@ -57,6 +58,14 @@ def _gzip_problem(value: int) -> str | None:
     return "0 is not a level; choose 1 (fast) to 9 (small), or -1 for gzip's default" if value == 0 else None
 
 
+def _tiered_problem(value: object) -> str | None:
+    return (
+        "records are not moved to remote storage here; leave it as it is by default"
+        if value not in (False, -2)
+        else None
+    )
+
+
 class TopicSettings(Settings):
     """What may be set for a topic."""
 
@@ -100,6 +109,53 @@ class TopicSettings(Settings):
         synonyms=["log.segment.delete.delay.ms"],
         dynamic="cluster-wide",
         doc="How long the files of a deleted segment stay, so that answers under way can still be read from them.",
+    )
+
+    # --- remote storage, which is not there ---
+
+    remote_storage_enable = setting(
+        "remote.storage.enable",
+        bool,
+        default=False,
+        dynamic="cluster-wide",
+        check=_tiered_problem,
+        doc="Whether old segments are moved to remote storage; only false is possible.",
+    )
+    remote_log_copy_disable = setting(
+        "remote.log.copy.disable",
+        bool,
+        default=False,
+        dynamic="cluster-wide",
+        check=_tiered_problem,
+        doc="Whether nothing more is moved to remote storage; only false is possible.",
+    )
+    remote_log_delete_on_disable = setting(
+        "remote.log.delete.on.disable",
+        bool,
+        default=False,
+        dynamic="cluster-wide",
+        check=_tiered_problem,
+        doc="Whether records in remote storage are deleted when it is disabled; only false is possible.",
+    )
+    local_retention_ms = setting(
+        "local.retention.ms",
+        LONG,
+        default=-2,
+        at_least=-2,
+        unit="ms",
+        dynamic="cluster-wide",
+        check=_tiered_problem,
+        doc="How long segments stay here that were moved to remote storage; only -2, as retention.ms, is possible.",
+    )
+    local_retention_bytes = setting(
+        "local.retention.bytes",
+        LONG,
+        default=-2,
+        at_least=-2,
+        unit="bytes",
+        dynamic="cluster-wide",
+        check=_tiered_problem,
+        doc="How much stays here of what was moved to remote storage; only -2, as retention.bytes, is possible.",
     )
 
     # --- compaction ---

@@ -22,6 +22,11 @@ index.interval.bytes INT 4096 0 - log.index.interval.bytes
 leader.replication.throttled.replicas LIST - - -
 max.compaction.lag.ms LONG 9223372036854775807 1 - log.cleaner.max.compaction.lag.ms
 max.message.bytes INT 1048588 0 - message.max.bytes
+local.retention.bytes LONG -2 -2 -
+local.retention.ms LONG -2 -2 -
+remote.log.copy.disable BOOLEAN false - -
+remote.log.delete.on.disable BOOLEAN false - -
+remote.storage.enable BOOLEAN false - -
 message.timestamp.after.max.ms LONG 3600000 0 - log.message.timestamp.after.max.ms
 message.timestamp.before.max.ms LONG 9223372036854775807 0 - log.message.timestamp.before.max.ms
 message.timestamp.type STRING CreateTime - - log.message.timestamp.type
@@ -122,9 +127,24 @@ def test_a_record_cannot_stay_longer_than_it_may():
         TopicSettings({"min.compaction.lag.ms": 6, "max.compaction.lag.ms": 5})
 
 
-@pytest.mark.parametrize(
-    "key", ["remote.storage.enable", "local.retention.ms", "message.format.version", "retention.m"]
-)
+TIERED = {
+    "remote.storage.enable": ("false", "true"),
+    "remote.log.copy.disable": ("false", "true"),
+    "remote.log.delete.on.disable": ("false", "true"),
+    "local.retention.ms": ("-2", "-1"),
+    "local.retention.bytes": ("-2", "1000"),
+}
+
+
+@pytest.mark.parametrize("key", TIERED)
+def test_of_remote_storage_only_the_defaults_are_taken(key):
+    default, other = TIERED[key]
+    TopicSettings().for_topic({key: default})
+    with pytest.raises(InvalidSetting, match="not moved to remote storage here"):
+        TopicSettings().for_topic({key: other})
+
+
+@pytest.mark.parametrize("key", ["message.format.version", "retention.m"])
 def test_what_we_do_not_have_is_unknown_and_not_ignored(key):
     with pytest.raises(UnknownSetting):
         TopicSettings().for_topic({key: "1"})
