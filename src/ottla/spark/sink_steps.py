@@ -77,32 +77,33 @@ class SinkActions:
         options: SinkOptions,
         names: SinkNames,
         *,
-        about_to: Callable[[Step], None],
+        passing: Callable[[Step, bool], None],
         rows: TaskRows | None = None,
     ) -> None:
         self._clients, self._options, self._names = clients, options, names
-        self._about_to, self._rows = about_to, rows
+        self._passing, self._rows = passing, rows
 
     def act(self, step: Step) -> Any:
         match step:
             case Together(steps):
                 if any(isinstance(each, AddMarker) for each in steps):
                     self._clients.run(self._ensure_marker_topic())
-                for each in steps:
-                    self._about_to(each)
                 return self._clients.run_all([self._send(each) for each in steps])
+            case AddMarker() | End():
+                return self._clients.run(self._send(step))
+        self._passing(step, False)
+        answer = self._act_alone(step)
+        self._passing(step, True)
+        return answer
+
+    def _act_alone(self, step: Look | TakeOver | Write) -> Any:
+        match step:
             case Look(tasks, is_final):
-                self._about_to(step)
                 return self._clients.run(self._look(tasks, is_final))
             case TakeOver(task):
-                self._about_to(step)
                 return self._take_over(task)
             case Write(task):
-                self._about_to(step)
                 return self._write(task)
-            case _:
-                self._about_to(step)
-                return self._clients.run(self._send(step))
 
     # --- asked of the coordinators ------------------------------------------------------------------------------------
 
@@ -117,6 +118,12 @@ class SinkActions:
         return found
 
     async def _send(self, step: AddMarker | End) -> PreparedTransaction | OttlaError | None:
+        self._passing(step, False)
+        answer = await self._answer(step)
+        self._passing(step, True)
+        return answer
+
+    async def _answer(self, step: AddMarker | End) -> PreparedTransaction | OttlaError | None:
         admin = self._clients.admin
         try:
             if isinstance(step, AddMarker):

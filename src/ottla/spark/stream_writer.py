@@ -82,8 +82,8 @@ class StreamSink(DataSourceStreamArrowWriter):
         self.options = SinkOptions.parse(options, streaming=True)
         self.columns = chosen_columns(schema, self.options)
 
-    def about_to(self, step: Step) -> None:
-        """Called before every step; does nothing. Tests end the process here."""
+    def passing(self, step: Step, is_done: bool) -> None:
+        """Called before and after every step; does nothing. Tests end the process here."""
 
     # --- in a worker process ------------------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ class StreamSink(DataSourceStreamArrowWriter):
 
     def _actions(self, query_id: str, rows: TaskRows | None = None) -> SinkActions:
         clients = sink_clients(self.options)
-        return SinkActions(clients, self.options, self._names(query_id), about_to=self.about_to, rows=rows)
+        return SinkActions(clients, self.options, self._names(query_id), passing=self.passing, rows=rows)
 
 
 def _told(messages: Sequence[WriterCommitMessage | None]) -> tuple[str | None, list[TaskResult | None]]:
