@@ -7,7 +7,8 @@
     orders             3
     payments          12
 
-1. Columns are aligned, numbers to the right; there are no lines and no frames, so that cut and awk work.
+1. Columns are aligned, numbers to the right; there are no lines and no frames, so that cut and awk work. On a terminal
+   that is too narrow the widest texts are folded; into a file or a pipe a row is always one line.
 2. With form="json" a table is one JSON array of objects with the headings in lower case as names.
 3. Colours only on a terminal, and not when NO_COLOR is set.
 4. What comes from records cannot move the cursor: control characters are shown escaped. JSON keeps them, escaped too.
@@ -22,6 +23,7 @@ import shutil
 import textwrap
 import unicodedata
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, Final, Literal, TextIO
 
 OK: Final = 0
@@ -32,6 +34,9 @@ BROKEN_PIPE: Final = 141  # and of one that wrote into a closed pipe
 PARAGRAPH_COLUMNS: Final = 100  # longer lines are hard to read, however wide the terminal is
 
 Form = Literal["text", "json"]
+
+FOLDED_COLUMNS_MIN: Final = 12
+"""A column is not made narrower than this: what is broken into syllables cannot be read either."""
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _BOLD: Final = "\033[1m"
@@ -73,16 +78,52 @@ class Output:
             names = [heading.lower().replace(" ", "_").replace("-", "_") for heading in headings]
             self.value([dict(zip(names, row, strict=True)) for row in rows])
             return
-        for number, line in enumerate(aligned(headings, rows)):
+        columns = shutil.get_terminal_size().columns if self.stream.isatty() else None
+        for number, line in enumerate(aligned(headings, rows, columns)):
             print(f"{_BOLD}{line}{_PLAIN}" if self.colours and number == 0 else line, file=self.stream)
 
 
-def aligned(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """The lines of a table, headings first."""
+def aligned(headings: Sequence[str], rows: Sequence[Sequence[object]], columns: int | None = None) -> list[str]:
+    """The lines of a table, headings first; no wider than `columns` where that can be."""
     cells = [[_cell(value) for value in row] for row in rows]
     widths = [max(map(_width, column)) for column in zip(headings, *cells, strict=True)]
     to_the_right = [_is_numeric(column) for column in zip(*rows, strict=True)] or [False] * len(headings)
-    return [_line(line, widths, to_the_right) for line in [list(headings), *cells]]
+    if columns is not None:
+        least = [
+            width if right else min(width, max(FOLDED_COLUMNS_MIN, _width(heading)))
+            for heading, width, right in zip(headings, widths, to_the_right, strict=True)
+        ]
+        widths = _narrowed(widths, least, columns - len(_GAP) * (len(widths) - 1))
+    lines = [_line(headings, widths, to_the_right)]
+    for row in cells:
+        folded = [_folded(cell, width) for cell, width in zip(row, widths, strict=True)]
+        lines += [_line(line, widths, to_the_right) for line in zip_longest(*folded, fillvalue="")]
+    return lines
+
+
+def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """Widths that fit into the room, taken from the widest columns; as they are when the least does not fit."""
+    found = list(widths)
+    if sum(least) > room:
+        return found
+    while sum(found) > room:
+        widest = max((width, place) for place, width in enumerate(found) if width > least[place])[1]
+        found[widest] -= 1
+    return found
+
+
+def _folded(cell: str, width: int) -> list[str]:
+    """The lines of a cell that is too wide; broken at spaces and commas where there are some."""
+    lines, rest = [], cell
+    while _width(rest) > width:
+        end = len(rest)
+        while _width(rest[:end]) > width:
+            end -= 1
+        after_mark = max(rest.rfind(" ", 0, end), rest.rfind(",", 0, end)) + 1
+        end = after_mark or max(end, 1)
+        lines.append(rest[:end].rstrip())
+        rest = rest[end:].lstrip()
+    return [*lines, rest]
 
 
 def escaped(text: str) -> str:

@@ -65,3 +65,30 @@ def test_any_table_has_one_line_per_row(rows):
 
 def test_escaped_leaves_ordinary_text_alone():
     assert escaped("Ünïcode 日本 ok") == "Ünïcode 日本 ok"
+
+
+# --- narrow terminals ---
+
+MEMBERS = (("MEMBER", "PARTITIONS", "ASSIGNMENT"), [("consumer-1-abcdefghijklmnop", 3, "orders-0, orders-1, orders-2")])
+
+
+def test_a_table_that_is_too_wide_folds_its_widest_texts_and_loses_nothing():
+    lines = aligned(*MEMBERS, columns=40)
+    assert max(map(len, lines)) <= 40
+    assert lines[0].split() == ["MEMBER", "PARTITIONS", "ASSIGNMENT"]
+    assert "".join(line[:13].strip() for line in lines[1:]) == "consumer-1-abcdefghijklmnop"
+    assert " ".join(line.split("  ")[-1].strip() for line in lines[1:] if "orders" in line).count("orders") == 3
+
+
+def test_a_table_that_fits_stays_as_it_is():
+    assert aligned(*MEMBERS, columns=200) == aligned(*MEMBERS)
+
+
+def test_a_terminal_that_is_narrower_than_everything_gets_the_whole_table():
+    assert aligned(*MEMBERS, columns=10) == aligned(*MEMBERS)
+
+
+def test_wide_letters_are_folded_by_the_places_they_take():
+    lines = aligned(("NAME", "N"), [("漢" * 20, 1)], columns=20)
+    assert "".join(line.split()[0] for line in lines[1:]) == "漢" * 20
+    assert len(lines) > 3
