@@ -15,8 +15,8 @@
    A frame that would fill half a chunk gets memory of its own, exactly as large as itself, and the socket is read
    straight into it: these are the bytes that are written to the file later. What came before its size was known is
    copied; so after a big frame, which another one often follows, only PEEK_BYTES are lent to find out. Memory of that
-   kind is used again by whoever needs some next (SPARES_LIMIT pieces are kept, for all readers), because fresh memory
-   costs more than the bytes that go into it.
+   kind is used again by whoever needs some next (SPARES_LIMIT pieces and SPARES_LIMIT_BYTES are kept, for all readers),
+   because fresh memory costs more than the bytes that go into it.
 
 Made for asyncio.BufferedProtocol: `get_buffer` lends memory, `received` takes it back. The lender of the memory may
 not resize it before the loop let go of it, and uvloop lets go only after `buffer_updated` has returned; so memory
@@ -25,6 +25,7 @@ grows and changes hands in `get_buffer`, never in `received`.
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections import deque
 from collections.abc import Iterable
@@ -42,11 +43,13 @@ FIRST_CHUNK_BYTES: Final = 4_096
 GROWTH_BYTES: Final = 65_536
 PEEK_BYTES: Final = 4_096
 SPARES_LIMIT: Final = 8
-SPARE_LIMIT_BYTES: Final = 1_114_112
-"""One megabyte and what a request has around it."""
+SPARES_LIMIT_BYTES: Final = 33_554_432
+SPARE_LIMIT_BYTES: Final = 16_777_216
+"""The largest piece that is kept. An answer to a fetch has a megabyte for each partition."""
 
 # Big frames that were handed out; each may still be held by somebody, which is seen when it is taken.
-_spares: Final[deque[bytearray]] = deque(maxlen=SPARES_LIMIT)
+_spares: Final[deque[bytearray]] = deque()
+_ZEROS: Final = memoryview(bytes(GROWTH_BYTES))
 
 # What strangers send first, read as a size. Naming them saves the user an hour.
 _STRANGERS: Final = {
@@ -197,8 +200,7 @@ class FrameReader:
 
     def _big_room(self, big: bytearray) -> memoryview:
         if self._big_filled == len(big):
-            target = min(self._big_size, self._big_filled * 2 + GROWTH_BYTES)
-            big.extend(bytes(target - len(big)))
+            _grow(big, min(self._big_size, self._big_filled * 2 + GROWTH_BYTES))
         return memoryview(big)[self._big_filled :]
 
     def _big_received(self, big: bytearray, nbytes: int) -> list[memoryview]:
@@ -206,8 +208,7 @@ class FrameReader:
         if self._big_filled < self._big_size:
             return []
         self._big, self._big_filled, self._big_was_last = None, 0, True
-        if len(big) <= SPARE_LIMIT_BYTES:
-            _spares.append(big)
+        _keep_spare(big)
         return [memoryview(big)]
 
 
@@ -223,6 +224,22 @@ def is_lent(memory: bytearray) -> bool:
     return False
 
 
+def _grow(memory: bytearray, size: int) -> None:
+    """Make it longer, by little pieces: one large piece of zeros would be fresh memory, too."""
+    while (missing := size - len(memory)) > 0:
+        memory.extend(_ZEROS[:missing])
+
+
+def _keep_spare(memory: bytearray) -> None:
+    """Remember it for whoever needs memory next; the oldest ones are forgotten beyond the limits."""
+    if len(memory) > SPARE_LIMIT_BYTES:
+        return
+    _spares.append(memory)
+    while len(_spares) > SPARES_LIMIT or sum(map(len, list(_spares))) > SPARES_LIMIT_BYTES:
+        with contextlib.suppress(IndexError):  # readers of other threads take some, too
+            _spares.popleft()
+
+
 def _take_spare(size: int) -> bytearray | None:
     """Memory of exactly that size which nobody holds any more, if the oldest spare is such."""
     try:
@@ -234,8 +251,6 @@ def _take_spare(size: int) -> bytearray | None:
     if is_lent(spare):
         _spares.append(spare)
         return None
-    if len(spare) < size:
-        spare.extend(bytes(size - len(spare)))
-    else:
-        del spare[size:]
+    _grow(spare, size)
+    del spare[size:]
     return spare

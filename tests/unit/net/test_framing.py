@@ -16,6 +16,9 @@ from ottla.net.framing import (
     GROWTH_BYTES,
     PEEK_BYTES,
     SIZE,
+    SPARE_LIMIT_BYTES,
+    SPARES_LIMIT,
+    SPARES_LIMIT_BYTES,
     FrameReader,
     _spares,
     frame_prefix,
@@ -237,6 +240,19 @@ def test_the_memory_of_a_big_frame_is_used_again_once_nobody_holds_it() -> None:
     (third,) = feed(FrameReader(chunk_bytes=64), wire(b"c" * 600))
     assert third.obj is memory
     assert (second, third) == (b"b" * 400, b"c" * 600)
+
+
+def test_memory_that_is_kept_for_later_has_a_limit() -> None:
+    _spares.clear()
+    held = [feed(FrameReader(chunk_bytes=64), wire(bytes([number]) * 9_000_000)) for number in range(5)]
+    assert sum(map(len, _spares)) <= SPARES_LIMIT_BYTES
+    assert [bytes(frame[:1])[0] for (frame,) in held] == [0, 1, 2, 3, 4]
+    feed(FrameReader(chunk_bytes=64), wire(bytes(SPARE_LIMIT_BYTES + 1)))
+    assert max(map(len, _spares)) <= SPARE_LIMIT_BYTES
+    for number in range(20):
+        held.append(feed(FrameReader(chunk_bytes=64), wire(bytes([number]) * 100)))
+    assert len(_spares) <= SPARES_LIMIT
+    _spares.clear()
 
 
 def test_after_a_big_frame_little_is_lent_until_the_next_size_is_known():
