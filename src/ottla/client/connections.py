@@ -239,8 +239,12 @@ class Connections:
         if connection.missed_since_ms is None:
             connection.missed_since_ms = now_ms
         lasted_ms = now_ms - connection.missed_since_ms
-        if lasted_ms >= WARN_AFTER_MS and not connection.warned:
-            connection.warned = True
+        if lasted_ms < WARN_AFTER_MS or connection.warned:
+            return
+        # A consumer has two connections to its coordinator's broker; one of them speaks for both.
+        is_known = any(each.warned and each.node.address == connection.node.address for each in self.all())
+        connection.warned = True
+        if not is_known:
             log.warning("for %.0f s now, and trying on: %s", lasted_ms / 1000, text)
 
     @property

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.client.fake_cluster import Answer, FakeCluster, run
 
 from ottla.client.closed import ClientClosed
-from ottla.client.connections import COORDINATOR_IDS
+from ottla.client.connections import COORDINATOR_IDS, coordinator_node
 from ottla.client.metadata import Metadata
 from ottla.client.network import NetworkClient, VersionedRequest
 from ottla.errors import (
@@ -27,7 +27,7 @@ from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespons
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.protocol.schema import Message
 from ottla.testing.network import Weather
-from ottla.values import TopicPartition
+from ottla.values import Node, TopicPartition
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
@@ -117,8 +117,10 @@ def test_a_broker_that_cannot_be_reached_for_long_is_warned_of_once(caplog: pyte
         cluster.advertised[2] = "inside-only"
         client = cluster.client()
         await client.refresh_metadata()
+        as_coordinator = coordinator_node(Node(2, "inside-only", 9092))
         for _ in range(12):
             await cluster.asked_in_vain(client.send(2, HEARTBEAT))
+            await cluster.asked_in_vain(client.send(as_coordinator, HEARTBEAT))
             await cluster.clock.advance(1000)
         (warning,) = [each for each in caplog.records if each.levelname == "WARNING"]
         assert "broker 2 at inside-only:9092, advertised by" in warning.getMessage()
