@@ -15,16 +15,19 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 from pyspark.sql.types import StructType
 
 from ottla import Admin, NewTopic, Producer, TopicPartition
+from ottla.client.consumer.ranges import DataLost
 from ottla.errors import OttlaError, UnknownTopicOrPartition
-from ottla.spark.data_loss import DataLost
 from ottla.spark.offsets import Packing, StreamOffset
 from ottla.spark.option_table import InvalidOption
 from ottla.spark.options import SourceOptions
-from ottla.spark.ranges import ReadTask
+from ottla.spark.range_reading import read_ranges
+from ottla.spark.ranges import OffsetRange, ReadTask
 from ottla.spark.reader import BatchReader
+from ottla.spark.schema import arrow_schema
 from ottla.spark.stream_reader import StreamReader
 from ottla.spark.topic_positions import NothingToRead
 from ottla.testing import KafkaBroker
+from ottla.values import uuid_to_text
 
 ALL = ReadAllAvailable()
 
@@ -311,6 +314,28 @@ def test_a_topic_that_is_deleted_and_made_again(topic: Topic, stream: Callable[.
     assert read(lenient, start, end) == {0: (0, 4)}
     assert lenient.latestOffset(end, ALL) is end
     assert strict.latestOffset(end, ALL) is end
+
+
+@pytest.mark.xfail(
+    strict=False,
+    reason="client/consumer/range_reader.py compares the id of a range with the old metadata of a kept reader, so"
+    " records of a topic that was made again are taken for lost; take the mark away when it looks anew first",
+)
+def test_a_task_reads_a_topic_that_was_made_again(topic: Topic) -> None:
+    """The worker has read the topic of before, and keeps its connection; what it is to read now is of the new one."""
+    options = SourceOptions.parse(topic.options(failOnDataLoss="false"), streaming=True)
+
+    def rows() -> int:
+        topic.make(1)
+        topic.send(3)
+        topic_id = topic.admin.describe_topics([topic.name])[topic.name].topic_id
+        assert topic_id is not None
+        wanted = OffsetRange(topic.name, 0, 0, 3, uuid_to_text(topic_id))
+        return sum(each.num_rows for each in read_ranges(options, [wanted], arrow_schema(options)))
+
+    assert rows() == 3
+    topic.remove()
+    assert rows() == 3
 
 
 def test_records_that_are_deleted(topic: Topic, stream: Callable[..., StreamReader]) -> None:
