@@ -12,14 +12,15 @@ limit; we serve everybody from one loop and need one.
     SIZE_LIMIT_BYTES    of any request but those that carry records: 100,000 topic names of the longest kind, and more.
 
 The handlers of WIDE questions, and of those IN_STINTS, work in stints (long_work.py): they do much for each entry.
-What is above a limit is malformed: the connection is closed, and the log says why.
+What is above a limit is malformed: the connection is closed, and the log says why. The size is looked at as soon as the
+frame says which API it is for, so that nobody waits for the rest of it.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from ottla.protocol.api import Api
+from ottla.protocol.api import APIS, Api
 
 ENTRIES_LIMIT: Final = 20_000
 WIDE_ENTRIES_LIMIT: Final = 250_000
@@ -67,3 +68,9 @@ def entries_limit(api: Api) -> int:
 
 def size_limit_bytes(api: Api) -> int:
     return NO_SIZE_LIMIT if api.name == "Produce" else SIZE_LIMIT_BYTES
+
+
+def frame_limit_bytes(api_key: int) -> int:
+    """The same for the first bytes of a frame, of which nobody knows yet whether they are a request."""
+    api = APIS.get(api_key)
+    return SIZE_LIMIT_BYTES if api is None else size_limit_bytes(api)

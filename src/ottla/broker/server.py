@@ -26,6 +26,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.dispatch import Dispatch
 from ottla.broker.jobs import start_jobs
 from ottla.broker.network.acceptor import Acceptor, ConnectionLimits
+from ottla.broker.request_limits import frame_limit_bytes
 from ottla.broker.served import CLUSTER_APIS, SERVED_APIS
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.endpoints import Endpoint, advertise
@@ -264,6 +265,7 @@ class Server:
         self.broker.dynamic.tell(CONNECTION_LIMITS, lambda _, new: limits.change(**_limits(new)))
         link_settings = LinkSettings(
             frame_limit_bytes=settings.socket_request_max_bytes,
+            kind_limit_bytes=frame_limit_bytes,
             send_buffer_bytes=_or_system(settings.socket_send_buffer_bytes),
             receive_buffer_bytes=_or_system(settings.socket_receive_buffer_bytes),
         )

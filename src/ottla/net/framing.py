@@ -6,7 +6,8 @@
 
 1. However the bytes are cut on their way, the same frames come out in the same order.
 2. A size that is negative or above the limit is refused before a byte is allocated for it. Frames that stood
-   before it are still handed out, and nothing after it is read: there is no way to find the next frame.
+   before it are still handed out, and nothing after it is read: there is no way to find the next frame. A big frame may
+   have a lower limit by its kind, the int16 it begins with, and is refused when that is known.
 3. Memory follows the bytes that arrived, never the size that was claimed: a reader holds at most its chunk plus
    twice what it received of the unfinished frame plus GROWTH_BYTES. A chunk is small until a frame was cut by its
    end, so a connection that has little to say takes little.
@@ -28,7 +29,7 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
 from ottla.errors import FrameTooLarge, MalformedMessage, OttlaError
@@ -36,6 +37,7 @@ from ottla.errors import FrameTooLarge, MalformedMessage, OttlaError
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 SIZE: Final = struct.Struct(">i")
+KIND: Final = struct.Struct(">h")
 REQUEST_SIZE_LIMIT_BYTES: Final = 104_857_600
 """Kafka's socket.request.max.bytes; also what a client accepts as an answer unless told otherwise."""
 CHUNK_BYTES: Final = 131_072
@@ -86,16 +88,24 @@ class FrameReader:
         "_chunk",
         "_chunk_bytes",
         "_end",
+        "_kind_limit_bytes",
         "_start",
         "_view",
         "size_limit_bytes",
     )
 
-    def __init__(self, *, size_limit_bytes: int = REQUEST_SIZE_LIMIT_BYTES, chunk_bytes: int = CHUNK_BYTES) -> None:
+    def __init__(
+        self,
+        *,
+        size_limit_bytes: int = REQUEST_SIZE_LIMIT_BYTES,
+        chunk_bytes: int = CHUNK_BYTES,
+        kind_limit_bytes: Callable[[int], int] | None = None,
+    ) -> None:
         if size_limit_bytes < 0 or chunk_bytes < 16:
             raise ValueError("the size limit must not be negative and a chunk needs at least 16 bytes")
         self.size_limit_bytes = size_limit_bytes  # may change between frames, when a peer has authenticated
         self._chunk_bytes = chunk_bytes
+        self._kind_limit_bytes = kind_limit_bytes
         # One byte more than is used: giving it back and taking it again is how `is_lent` asks.
         self._chunk = bytearray(min(chunk_bytes, FIRST_CHUNK_BYTES) + 1)
         self._view = memoryview(self._chunk)
@@ -197,14 +207,27 @@ class FrameReader:
         memoryview(big)[:here] = self._view[position : self._end]
         self._big, self._big_filled, self._big_size = big, here, size
         self._start = self._end
+        if here >= KIND.size:
+            self._check_kind(big)
 
     def _big_room(self, big: bytearray) -> memoryview:
         if self._big_filled == len(big):
             _grow(big, min(self._big_size, self._big_filled * 2 + GROWTH_BYTES))
         return memoryview(big)[self._big_filled :]
 
+    def _check_kind(self, big: bytearray) -> None:
+        limit_bytes = self._kind_limit_bytes and self._kind_limit_bytes(KIND.unpack_from(big)[0])
+        if limit_bytes is not None and self._big_size > limit_bytes:
+            self._broken = FrameTooLarge(f"{self._big_size} bytes, the limit is {limit_bytes} for its kind")
+            self._big, self._big_filled = None, 0
+
     def _big_received(self, big: bytearray, nbytes: int) -> list[memoryview]:
+        is_new_kind = self._big_filled < KIND.size
         self._big_filled += nbytes
+        if is_new_kind and self._big_filled >= KIND.size:
+            self._check_kind(big)
+            if self._broken is not None:
+                raise self._broken
         if self._big_filled < self._big_size:
             return []
         self._big, self._big_filled, self._big_was_last = None, 0, True

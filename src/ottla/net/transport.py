@@ -56,6 +56,7 @@ class LinkSettings:
     """Limits and options of a link."""
 
     frame_limit_bytes: int = REQUEST_SIZE_LIMIT_BYTES
+    kind_limit_bytes: Callable[[int], int] | None = None  # of frames that begin with this int16: a request's API
     write_pause_bytes: int = 1_048_576
     write_limit_bytes: int = 67_108_864
     close_limit_ms: float = 5_000
@@ -180,7 +181,9 @@ class FramedLink(abc.ABC):
     def __init__(self, events: LinkEvents, settings: LinkSettings) -> None:
         self._events = events
         self._settings = settings
-        self._reader = FrameReader(size_limit_bytes=settings.frame_limit_bytes)
+        self._reader = FrameReader(
+            size_limit_bytes=settings.frame_limit_bytes, kind_limit_bytes=settings.kind_limit_bytes
+        )
         self.following: deque[memoryview] = deque()
         self._paused = False
         self._delivering = False

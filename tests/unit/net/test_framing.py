@@ -274,3 +274,30 @@ def test_after_a_big_frame_little_is_lent_until_the_next_size_is_known():
     assert len(reader.get_buffer()) <= PEEK_BYTES
     assert feed(wire(big, small)) == [big, small]
     assert feed(wire(small)) == [small]
+
+
+# --- limits by kind ---
+
+
+def by_kind(key: int) -> int:
+    return 1 << 20 if key == 0 else 1000
+
+
+@pytest.mark.parametrize("cut", [4, 5, 6, 100])
+def test_a_big_frame_is_refused_as_soon_as_its_kind_is_known(cut: int) -> None:
+    reader = FrameReader(chunk_bytes=256, kind_limit_bytes=by_kind)
+    stream = SIZE.pack(5000) + b"\0\3" + bytes(4998)
+    with pytest.raises(FrameTooLarge, match="the limit is 1000 for its kind"):
+        feed(reader, stream[:100], [cut])
+    assert reader.pending_bytes < 100
+
+
+def test_a_big_frame_of_a_kind_that_may_be_large_comes_through() -> None:
+    frame = b"\0\0" + bytes(4998)
+    assert feed(FrameReader(chunk_bytes=256, kind_limit_bytes=by_kind), SIZE.pack(5000) + frame) == [frame]
+
+
+def test_frames_before_one_that_is_too_large_for_its_kind_come_out() -> None:
+    reader = FrameReader(chunk_bytes=256, kind_limit_bytes=by_kind)
+    assert feed(reader, SIZE.pack(2) + b"ok" + SIZE.pack(5000) + b"\0\3") == [b"ok"]
+    assert isinstance(reader.broken, FrameTooLarge)
