@@ -316,11 +316,6 @@ def test_a_topic_that_is_deleted_and_made_again(topic: Topic, stream: Callable[.
     assert strict.latestOffset(end, ALL) is end
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="client/consumer/range_reader.py compares the id of a range with the old metadata of a kept reader, so"
-    " records of a topic that was made again are taken for lost; take the mark away when it looks anew first",
-)
 def test_a_task_reads_a_topic_that_was_made_again(topic: Topic) -> None:
     """The worker has read the topic of before, and keeps its connection; what it is to read now is of the new one."""
     options = SourceOptions.parse(topic.options(failOnDataLoss="false"), streaming=True)

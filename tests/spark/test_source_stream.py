@@ -130,11 +130,6 @@ def test_a_running_query_sees_what_comes(spark: SparkSession, broker: KafkaBroke
     assert not set(old) & set(sent)
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="a worker that kept its reader takes the new topic's records for lost: see"
-    " test_source_driver.py::test_a_task_reads_a_topic_that_was_made_again; take both marks away together",
-)
 def test_a_topic_that_is_made_again(spark: SparkSession, broker: KafkaBroker, tmp_path: Path) -> None:
     make(broker, "again")
     sent = send(broker, "again", range(10))

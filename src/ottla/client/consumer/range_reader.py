@@ -233,6 +233,9 @@ class _Wave:
     def batches(self, portions: Portions) -> Iterator[pyarrow.RecordBatch]:
         self._core.assign_ranges({name: (start, self._ends[name]) for name, start in self._positions.items()})
         self._reader._run(self._core.want_topics())
+        if self._other_topics():
+            # What a kept reader knows may be older than the topic: what counts is what a broker says now.
+            self._reader._run(self._core.network.refresh_metadata(timeout_ms=self._policy.poll_timeout_ms))
         while self._positions:
             for batch in self._next_rows(portions.row_target).batches:
                 yield from portions.add(batch)
@@ -336,16 +339,21 @@ class _Wave:
         if metadata.version == self._checked_version:
             return []
         self._checked_version = metadata.version
-        others = set()
-        for topic, wanted in self._topic_ids.items():
-            found = metadata.topic_id(topic)
-            if found is not None and found != ZERO_UUID and uuid_to_text(found) != wanted:
-                others.add(topic)
+        others = self._other_topics()
         lost = [name for name in self._positions if name.topic in others]
         for name in lost:
             why = "its topic was deleted and made anew"
             self._lose(name, Lost(self._positions[name], self._ends[name], why, is_sure=True))
         return lost
+
+    def _other_topics(self) -> set[str]:
+        """Topics that have another id than the one that was asked for, as far as is known."""
+        known = {topic: self._core.network.metadata.topic_id(topic) for topic in self._topic_ids}
+        return {
+            topic
+            for topic, found in known.items()
+            if found is not None and found != ZERO_UUID and uuid_to_text(found) != self._topic_ids[topic]
+        }
 
     def _losses_of(self, names: list[TopicPartition], limit_ms: float) -> dict[TopicPartition, Lost]:
         try:
