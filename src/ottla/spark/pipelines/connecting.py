@@ -63,7 +63,7 @@ def open_session(
     port = _free_port()
     token = os.environ.setdefault(_TOKEN, secrets.token_hex(16))
     with _written_to(log):
-        base = session(name, master=master, settings={**settings, **_server(port)})
+        base = session(name, master=master, settings={**_server(port), **settings})
     try:
         with _mode():
             client = ConnectSession.builder.remote(f"sc://localhost:{port}/;token={token}").create()
@@ -95,6 +95,8 @@ def _written_to(log: Path | None) -> Iterator[None]:
 
 def _server(port: int) -> dict[str, str]:
     return {
+        # Every flow starts Python processes; more at once than there are cores make each other late.
+        "spark.sql.pipelines.execution.maxConcurrentFlows": str(max(2, os.cpu_count() or 2)),
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),

@@ -61,11 +61,10 @@ def run_once(
     spark: SparkSession,
     *,
     dry: bool = False,
-    refresh: bool = False,
     flows: tuple[Flow, ...] | None = None,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> None:
-    """Register the plan and run it once; `dry` only resolves it, `refresh` forgets all progress first."""
+    """Register the plan and run it once; `dry` only resolves it."""
     from pyspark.errors import PySparkException
     from pyspark.pipelines.graph_element_registry import graph_element_registration_context
     from pyspark.pipelines.spark_connect_graph_element_registry import SparkConnectGraphElementRegistry
@@ -79,7 +78,7 @@ def run_once(
                 _declare_view(spark, view)
             for flow in plan.flows if flows is None else flows:
                 _declare_flow(spark, flow)
-        answers = start_run(spark, graph, [], refresh, [], dry, _address(plan.storage))
+        answers = start_run(spark, graph, [], False, [], dry, _address(plan.storage))
         for event in _events(answers):
             if event.flow is not None and event.error is not None:
                 errors[event.flow] = event.error

@@ -4,13 +4,15 @@
    may run once today and all the time tomorrow, and goes on where it was.
 2. Spark's pipelines have no sink for databases and none for files in subdirectories. Flows to these run here also when
    the pipeline runs once, with Trigger.AvailableNow.
-3. When one flow fails, the others are stopped at the end of their batch, and PipelineFailed tells the first error.
+3. A flow that fails is tried again, twice as in Spark's pipelines; then the others are stopped, and PipelineFailed
+   tells the error.
 4. A database gets every row at least once: a batch that was cut short by a crash is written again.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 LOOK_EVERY_S: Final = 0.5
+BEGIN_LIMIT_S: Final = 15.0
+BEGIN_LOOK_S: Final = 0.2
+RETRY_LIMIT: Final = 2
+RETRY_AFTER_S: Final = 2.0
 _DATABASE: Final = "jdbc"
 
 
@@ -44,13 +50,22 @@ def checkpoint_of(storage: str, flow: str) -> str:
 
 
 class Queries:
-    """Flows that run as streaming queries."""
+    """Flows that run as streaming queries. `rest` waits for so many seconds."""
 
-    def __init__(self, plan: Plan, spark: SparkSession, flows: Iterable[Flow], trigger: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        spark: SparkSession,
+        flows: Iterable[Flow],
+        trigger: Mapping[str, Any],
+        rest: Callable[[float], Any] = time.sleep,
+    ) -> None:
         self._plan = plan
         self._spark = spark
-        self._flows = list(flows)
+        self._flows = {flow.name: flow for flow in flows}
         self._trigger = dict(trigger)
+        self._rest = rest
+        self._failures: dict[str, int] = {}
         self.queries: dict[str, StreamingQuery] = {}
 
     def start(self) -> None:
@@ -60,30 +75,49 @@ class Queries:
         try:
             for view in self._plan.views:
                 view_frame(self._spark, view).createOrReplaceTempView(view.name)
-            for flow in self._flows:
-                self.queries[flow.name] = self._started(flow)
+            for flow in self._flows.values():
+                self._begin(flow)
         except PySparkException as error:
             self.stop()
             raise PipelineFailed(shortened(str(error))) from None
 
     def wait(self, is_over: Callable[[float], bool], on_end: Callable[[str, str], None]) -> None:
-        """Until all have ended, one has failed, or `is_over` (which waits for so many seconds) says so."""
-        running = dict(self.queries)
+        """Until all have ended, one has failed too often, or `is_over` (which waits for so many seconds) says so."""
+        running = set(self.queries)
         while running and not is_over(LOOK_EVERY_S):
-            for name, query in list(running.items()):
+            for name in sorted(running):
+                query = self.queries[name]
                 if query.isActive:
                     continue
-                del running[name]
-                if (error := query.exception()) is not None:
+                if (error := query.exception()) is None:
+                    running.discard(name)
+                    on_end(name, "completed")
+                elif not self._tried_again(name, query):
                     on_end(name, "failed")
                     raise PipelineFailed(f"{name}: {shortened(str(error))}")
-                on_end(name, "completed")
+
+    def _tried_again(self, name: str, query: StreamingQuery) -> bool:
+        """A flow that failed begins again; one that fails without having done anything in between, only so often."""
+        self._failures[name] = 1 if query.lastProgress is not None else self._failures.get(name, 0) + 1
+        if self._failures[name] > RETRY_LIMIT:
+            return False
+        self._rest(RETRY_AFTER_S)
+        self._begin(self._flows[name])
+        return True
 
     def stop(self) -> None:
         """End all that still run."""
         for query in self.queries.values():
             if query.isActive:
                 query.stop()
+
+    def _begin(self, flow: Flow) -> None:
+        """One after the other: Spark gives a Python source ten seconds to start, which is little when many do it."""
+        query = self.queries[flow.name] = self._started(flow)
+        for _ in range(round(BEGIN_LIMIT_S / BEGIN_LOOK_S)):
+            if not query.isActive or not query.status["message"].startswith("Initializing"):
+                return
+            self._rest(BEGIN_LOOK_S)
 
     def _started(self, flow: Flow) -> StreamingQuery:
         writer = flow_frame(self._spark, flow).writeStream.queryName(flow.name)

@@ -1,0 +1,154 @@
+"""What Spark is told, decided without Spark."""
+
+from pathlib import Path
+
+from ottla.spark.pipelines.checks import checked
+from ottla.spark.pipelines.definition import DeadLetters, Expectation, Pipeline, Sink, Source, Step, Watermark
+from ottla.spark.pipelines.operations import Call, Count, Dataset, Pack, Query, Read, Select, Where
+from ottla.spark.pipelines.plan import make_plan
+
+HERE = Path("/pipelines")
+RULE = Expectation(condition="user IS NOT NULL")
+
+
+def planned(*, sources, steps=None, sinks=None, **more):
+    sinks = sinks or {"out": Sink(from_=next(iter(sources)), topic="out")}
+    pipeline = Pipeline(name="p", sources=sources, steps=steps or {}, sinks=sinks, **more)
+    return make_plan(checked(pipeline, HERE, {}, "p.yml"), HERE, "host:9092")
+
+
+def view(plan, name):
+    return next(each for each in plan.views if each.name == name)
+
+
+def flow(plan, name):
+    return next(each for each in plan.flows if each.name == name)
+
+
+def test_a_plain_topic_is_one_view_with_where_records_came_from():
+    plan = planned(sources={"clicks": Source(topic="a, b", format="string", group="g", options={"x": "y"})})
+    read = view(plan, "clicks").beginning
+    assert read == Read(
+        "ottla",
+        {
+            "kafka.bootstrap.servers": "host:9092",
+            "subscribe": "a,b",
+            "startingOffsets": "earliest",
+            "commitGroupId": "g",
+            "x": "y",
+        },
+        stream=True,
+    )
+    columns, without = view(plan, "clicks").operations
+    assert isinstance(columns, Select)
+    assert columns.expressions[:2] == ("CAST(value AS STRING) AS value", "CAST(key AS STRING) AS _key")
+    assert without == Select(("* EXCEPT (_ottla_key, _ottla_value)",))
+
+
+def test_rules_make_a_checked_view_and_a_flow_of_dead_letters():
+    source = Source(topic="clicks", format="json", schema="user STRING", expect={"has_user": RULE})
+    plan = planned(sources={"clicks": source}, dead_letters=DeadLetters(topic="dead"))
+    assert [each.name for each in plan.views] == ["clicks__checked", "clicks"]
+    verdict = view(plan, "clicks__checked").operations[-2]
+    assert verdict == Select(
+        (
+            "*",
+            "CASE WHEN _corrupt_record IS NOT NULL THEN 'readable' "
+            "WHEN NOT coalesce((user IS NOT NULL), false) THEN 'has_user' END AS _ottla_broken",
+        )
+    )
+    assert view(plan, "clicks__checked").operations[-1] == Count("clicks", ("readable", "has_user"))
+    assert view(plan, "clicks").beginning == Dataset("clicks__checked", stream=True)
+    assert view(plan, "clicks").operations[0] == Where("_ottla_broken IS NULL")
+    dead = flow(plan, "clicks__dead")
+    assert dead.operations[0] == Where("_ottla_broken IN ('readable', 'has_user')")
+    assert dead.target.options["topic"] == "dead"
+    assert isinstance(dead.operations[-1], Select)
+    assert dead.operations[-1].expressions[:2] == ("_ottla_key AS key", "_ottla_value AS value")
+
+
+def test_a_rule_that_fails_raises_inside_the_query_and_the_order_of_the_file_counts():
+    expect = {"a": Expectation(condition="x > 0", action="drop"), "it's": Expectation(condition="y", action="fail")}
+    plan = planned(sources={"s": Source(topic="t", expect=expect)})
+    verdict = view(plan, "s__checked").operations[-2]
+    assert isinstance(verdict, Select)
+    text = verdict.expressions[1]
+    assert text.index("x > 0") < text.index("raise_error(")
+    assert "the rule it\\'s of s (y)" in text
+    assert [each.name for each in plan.flows] == ["out"], "nothing goes to dead letters"
+
+
+def test_streams_are_named_as_streams_in_sql_and_tables_are_not():
+    steps = {"joined": Step(sql="SELECT * FROM Clicks JOIN pages USING (page);")}
+    sources = {"clicks": Source(topic="c"), "pages": Source(files="pages", static=True)}
+    plan = planned(sources=sources, steps=steps, sinks={"out": Sink(from_="joined", topic="o")})
+    assert view(plan, "joined").beginning == Query("SELECT * FROM STREAM(Clicks) JOIN pages USING (page)")
+    read = view(plan, "pages").beginning
+    assert isinstance(read, Read)
+    assert (read.format, read.stream, read.options["path"]) == ("parquet", False, "/pipelines/pages")
+
+
+def test_a_watermark_is_put_on_what_has_passed_the_rules():
+    source = Source(
+        topic="c",
+        expect={"r": Expectation(condition="a", action="drop")},
+        watermark=Watermark(column="at", delay="10 minutes"),
+    )
+    plan = planned(sources={"c": source})
+    assert [each.name for each in plan.views] == ["c__checked", "c__passed", "c"]
+    late = Query("SELECT * FROM STREAM(c__passed) WATERMARK `at` DELAY OF INTERVAL 10 minutes")
+    assert view(plan, "c").beginning == late
+
+
+def test_a_python_step_gets_its_inputs_by_name():
+    def both(pages, clicks):
+        return pages, clicks
+
+    sources = {"clicks": Source(topic="c"), "pages": Source(files="x", static=True)}
+    plan = planned(sources=sources, steps={"s": Step(python=both)}, sinks={"o": Sink(from_="s", topic="o")})
+    assert view(plan, "s").beginning == Call(both, (Dataset("pages", stream=False), Dataset("clicks", stream=True)))
+
+
+def test_records_of_a_sink_are_json_without_where_they_came_from():
+    sinks = {
+        "whole": Sink(from_="c", topic="t", key="user", headers={"who": "user"}),
+        "chosen": Sink(from_="c", topic="t", value="upper(value)"),
+        "files": Sink(from_="c", files="out", format="json", partition_by=("day",)),
+        "database": Sink(from_="c", jdbc="jdbc:x", table="t", options={"user": "u"}),
+    }
+    plan = planned(sources={"c": Source(topic="c")}, sinks=sinks)
+    pack, record = flow(plan, "whole").operations
+    assert isinstance(pack, Pack)
+    assert pack.without == ("_key", "_headers", "_topic", "_partition", "_offset", "_timestamp")
+    assert record == Select(
+        ("CAST(CAST(key AS STRING) AS BINARY) AS key", "headers", "CAST(to_json(_ottla_row) AS BINARY) AS value")
+    )
+    assert flow(plan, "chosen").operations[0] == Select(("(upper(value)) AS value",))
+    assert flow(plan, "files").target.options == {"path": "/pipelines/out"}
+    assert flow(plan, "files").target.partition_by == ("day",)
+    assert flow(plan, "database").target.options == {"url": "jdbc:x", "dbtable": "t", "user": "u"}
+
+
+def test_dead_letters_in_files_have_columns_and_a_directory_for_each_step():
+    steps = {"s": Step(from_="c", expect={"r": RULE})}
+    plan = planned(
+        sources={"c": Source(topic="c")},
+        steps=steps,
+        sinks={"o": Sink(from_="s", topic="o")},
+        dead_letters=DeadLetters(files="dead"),
+    )
+    dead = flow(plan, "s__dead")
+    assert dead.target.options["path"] == "/pipelines/dead/step=s"
+    columns = dead.operations[-1]
+    assert isinstance(columns, Select)
+    names = [each.rpartition(" ")[2] for each in columns.expressions]
+    assert names == ["key", "value", "pipeline", "step", "rule", "reason", "topic", "partition", "offset", "timestamp"]
+
+
+def test_settings_of_clients_go_to_every_topic_and_a_topic_may_have_its_own_cluster():
+    plan = planned(sources={"c": Source(topic="c", bootstrap="other:9092")}, kafka={"security.protocol": "SSL"})
+    read = view(plan, "c").beginning
+    assert isinstance(read, Read)
+    assert read.options["kafka.bootstrap.servers"] == "other:9092"
+    assert flow(plan, "out").target.options["kafka.security.protocol"] == "SSL"
+    assert flow(plan, "out").target.options["kafka.bootstrap.servers"] == "host:9092"

@@ -1,0 +1,117 @@
+"""What is known about a run without Spark: events, figures, where progress is kept, which topics are wanted."""
+
+from pathlib import Path
+
+import pytest
+
+from ottla.spark.pipelines.checks import checked
+from ottla.spark.pipelines.declarative import Event, parsed_event, shortened
+from ottla.spark.pipelines.definition import DeadLetters, Expectation, Pipeline, Sink, Source
+from ottla.spark.pipelines.faults import PipelineWrong
+from ottla.spark.pipelines.operations import Target
+from ottla.spark.pipelines.plan import make_plan
+from ottla.spark.pipelines.running import Loaded, find_file, load
+from ottla.spark.pipelines.streaming import checkpoint_of, is_for_pipelines
+from ottla.spark.pipelines.topics import option_faults, wanted_topics
+from ottla.spark.pipelines.watching import RuleFigures
+
+PIPELINE = Pipeline(
+    name="p",
+    sources={"c": Source(topic="clicks", expect={"r": Expectation(condition="a")})},
+    sinks={"out": Sink(from_="c", topic="counts", partitions=4)},
+    dead_letters=DeadLetters(topic="dead", bootstrap="other:9092"),
+)
+
+
+def loaded(pipeline=PIPELINE):
+    return Loaded(Path("/p.yml"), checked(pipeline, Path("/"), {}, "p.yml"), {})
+
+
+@pytest.mark.parametrize(
+    ("message", "event"),
+    [
+        ("Flow out is RUNNING.", ("out", "RUNNING", None)),
+        ("Flow `spark_catalog`.`default`.`out` has COMPLETED.", ("out", "COMPLETED", None)),
+        ("Flow 'spark_catalog.default.out' has FAILED.\nError: [X] no\n\tat org.x", ("out", "FAILED", "[X] no")),
+        ("Failed to resolve flow: 's'.\nError: [X] no column", ("s", "UNRESOLVED", "[X] no column")),
+        ("Run is COMPLETED.", (None, None, None)),
+    ],
+)
+def test_sparks_messages_are_understood(message, event):
+    assert parsed_event(message) == Event(message, *event)
+
+
+def test_errors_come_without_stack_traces_and_plans():
+    assert shortened("[X] no\n\tat org.a\n\tat org.b") == "[X] no"
+    assert shortened("bad\n\nJVM stacktrace:\nx") == "bad"
+    assert len(shortened("x" * 10_000)) == 2_000
+
+
+def test_figures_are_summed_by_flow_and_rules_are_counted_once():
+    plan = loaded().plan("host:9092")
+    watch = loaded().watch(plan)
+    judged = {".rows": 10, "r": 3}
+    for name, out in (("out", 7), ("c__dead", 3), ("stranger", 1)):
+        metrics = {"ottla_out": {"rows": out}, "ottla_rules__c": judged}
+        progress = {"name": name, "numInputRows": 10, "durationMs": {"triggerExecution": 500}}
+        watch.note({**progress, "observedMetrics": metrics}, 5)
+    watch.note({"name": "out", "numInputRows": 0}, None)
+    out = watch.flows["out"]
+    assert (out.rows_in, out.rows_out, out.batches, out.behind, out.rows_per_s) == (10, 7, 2, 5, 20.0)
+    assert watch.rules() == [RuleFigures("c", "r", "dead_letter", 3, 10)]
+    assert watch.total("rows_in") == 20
+    watch.note_state("out", "RUNNING")
+    assert watch.states() == "1 running, 1 waiting"
+
+
+def test_progress_is_where_sparks_pipelines_keep_it(tmp_path):
+    assert checkpoint_of(str(tmp_path), "out") == f"{tmp_path}/_checkpoints/out/out/0"
+    (tmp_path / "_checkpoints/out/out/2").mkdir(parents=True)
+    (tmp_path / "_checkpoints/out/out/other").mkdir()
+    assert checkpoint_of(str(tmp_path), "out") == f"{tmp_path}/_checkpoints/out/out/2"
+    assert checkpoint_of("s3a://bucket/x", "out") == "s3a://bucket/x/_checkpoints/out/out/0"
+
+
+def test_databases_and_subdirectories_are_not_for_sparks_pipelines():
+    assert is_for_pipelines(Target("ottla", {}))
+    assert not is_for_pipelines(Target("jdbc", {}))
+    assert not is_for_pipelines(Target("parquet", {}, ("day",)))
+
+
+def test_topics_are_wanted_by_cluster():
+    clusters = wanted_topics(loaded().plan("host:9092"), loaded().graph)
+    assert [(str(each.settings["bootstrap.servers"]), each.read, each.written) for each in clusters] == [
+        ("host:9092", {"clicks"}, {"counts": 4}),
+        ("other:9092", set(), {"dead": None}),
+    ]
+
+
+def test_options_of_topics_are_checked_without_spark():
+    source = Source(topic="c", options={"maxOffsetPerTrigger": "7"})
+    sink = Sink(from_="c", topic="t", options={"deliveryGuarantee": "perhaps"})
+    graph = checked(Pipeline(name="p", sources={"c": source}, sinks={"o": sink}), Path("/"), {}, "p.yml")
+    faults = list(option_faults(make_plan(graph, Path("/"), "host:9092")))
+    assert [fault.place for fault in faults] == [("sources", "c"), ("sinks", "o")]
+    assert "maxOffsetsPerTrigger" in faults[0].sentence
+
+
+def test_a_file_is_found_by_name_directory_or_here(tmp_path):
+    (tmp_path / "pipeline.yml").write_text("x")
+    assert find_file(None, tmp_path) == find_file(tmp_path, Path("/")) == tmp_path / "pipeline.yml"
+    assert find_file(tmp_path / "pipeline.yml", Path("/")) == tmp_path / "pipeline.yml"
+    with pytest.raises(PipelineWrong, match="there is no such file"):
+        find_file(tmp_path / "other.yml", tmp_path)
+    with pytest.raises(PipelineWrong, match="ottla pipeline init"):
+        find_file(None, tmp_path / "nowhere")
+
+
+def test_a_python_file_gives_the_same_as_yaml(tmp_path):
+    (tmp_path / "p.py").write_text(
+        "from ottla.spark.pipelines import Pipeline, Sink, Source\n"
+        "pipeline = Pipeline(name='p', sources={'c': Source(topic='c')}, sinks={'o': Sink(from_='c', topic='o')})\n"
+    )
+    (tmp_path / "p.yml").write_text("name: p\nsources: {c: {topic: c}}\nsinks: {o: {from: c, topic: o}}\n")
+    assert load(tmp_path / "p.py", {}).graph.pipeline == load(tmp_path / "p.yml", {}).graph.pipeline
+    (tmp_path / "empty.py").write_text("pipeline = 7\n")
+    with pytest.raises(PipelineWrong, match="no Pipeline in the variable 'pipeline'"):
+        load(tmp_path / "empty.py", {})
