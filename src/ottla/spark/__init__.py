@@ -22,6 +22,20 @@ Nothing here is imported until it is asked for: pyspark and pyarrow are loaded b
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from ottla.spark.session import SparkMissing, session
 
-__all__ = ["SparkMissing", "session"]
+if TYPE_CHECKING:
+    from ottla.spark.lag import lag_of, watch_lag
+
+__all__ = ["SparkMissing", "lag_of", "session", "watch_lag"]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs pyspark is loaded when it is first used."""
+    if name in ("lag_of", "watch_lag"):
+        from ottla.spark import lag
+
+        return getattr(lag, name)
+    raise AttributeError(f"module 'ottla.spark' has no attribute {name!r}")

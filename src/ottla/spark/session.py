@@ -17,6 +17,7 @@ A session made without this file works too; SETTINGS then are the caller's to ch
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.errors import OttlaError
 from ottla.java import java_home
+from ottla.spark.cores import CORES_VARIABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,6 +59,14 @@ def prepare_environment() -> None:
     os.environ["JAVA_HOME"] = str(java_home())
 
 
+def _tell_cores(master: str, settings: Mapping[str, str]) -> None:
+    """How many tasks run at once, where that can be known: Spark does not tell it to a source."""
+    local = re.match(r"local\[(\d+)", master)
+    said = local[1] if local else settings.get("spark.cores.max") or settings.get("spark.executor.cores")
+    if said is not None:
+        os.environ.setdefault(CORES_VARIABLE, said)
+
+
 def _ask_for_quiet() -> None:
     """By a file and not by a call: the noise begins before there is anybody to call."""
     told = f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'quiet-log4j2.properties').as_uri()}"
@@ -87,6 +97,7 @@ def session(
         if quiet:
             _ask_for_quiet()
         address = master or "local[*]"
+        _tell_cores(address, settings or {})
         builder = builder.master(address)
         chosen = {**SETTINGS, **(LOCAL_SETTINGS if address.startswith("local") else {})}
     for key, value in {**chosen, **(settings or {})}.items():
