@@ -71,7 +71,7 @@ class Consumer(ConsumerFace):
         self._polling = threading.Lock()
         self._woken = False
         self._generator: Generator[ConsumerRecord, None, None] | None = None
-        self._core = ConsumerCore(self._settings, news=self._news.set, wake_loop=self._wake)
+        self._core = ConsumerCore(self._settings, news=self._news.set, wake_loop=self._wake, portions_ahead=2)
         self._loop.start()
         try:
             self._loop.run(self._core.start(), CLOSE_TIMEOUT_S)

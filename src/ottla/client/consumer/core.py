@@ -45,8 +45,16 @@ log = logging.getLogger(__name__)
 class ConsumerCore:
     """One consumer, without a face."""
 
-    def __init__(self, settings: ConsumerSettings, *, news: Callable[[], None], wake_loop: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        *,
+        news: Callable[[], None],
+        wake_loop: Callable[[], None],
+        portions_ahead: int = 1,
+    ) -> None:
         """`wake_loop` makes the loop call `wake`, from any thread."""
+        self._portions_ahead = portions_ahead
         self.settings = settings
         self.lock = threading.Lock()
         self.subscription = Subscription(settings.reset_policy)
@@ -74,7 +82,9 @@ class ConsumerCore:
         self.network = NetworkClient.from_settings(self.settings)
         self.network.measure(self.metrics.registry, "consumer", self.settings.client_id)
         self.network.metadata.want_only(())
-        self._fetcher = Fetcher(self.subscription, self.buffer, self.network.metadata, limits_of(self.settings))
+        self._fetcher = Fetcher(
+            self.subscription, self.buffer, self.network.metadata, limits_of(self.settings, self._portions_ahead)
+        )
         if self.settings.group_id is not None:
             from ottla.client.consumer.group import Group
 
@@ -369,12 +379,13 @@ class ConsumerCore:
         return await self.positions.list_offsets(timestamps, timeout_ms)
 
 
-def limits_of(settings: ConsumerSettings) -> FetchLimits:
+def limits_of(settings: ConsumerSettings, portions_ahead: int) -> FetchLimits:
     return FetchLimits(
         min_bytes=settings.fetch_min_bytes,
         max_wait_ms=settings.fetch_max_wait_ms,
         max_bytes=settings.fetch_max_bytes,
         partition_max_bytes=settings.max_partition_fetch_bytes,
+        portions_ahead=portions_ahead,
         queued_max_bytes=settings.queued_max_bytes,
         isolation=LEVELS[settings.isolation_level],
         rack=settings.client_rack,

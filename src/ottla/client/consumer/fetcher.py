@@ -5,7 +5,8 @@
    A partition that was just placed (assigned, sought) does not wait behind a fetch that waits at its broker: it is
    asked for once, outside the session and by another way (`express`).
 2. A partition is fetched ahead: on from the end of what is buffered, while less than max.partition.fetch.bytes of it
-   wait. All together the buffer holds at most queued.max.bytes: a fetch is sent only when there is room for what it
+   wait, or twice as much when the loop has a thread of its own: one portion is received then while another is used.
+   All together the buffer holds at most queued.max.bytes: a fetch is sent only when there is room for what it
    may bring. A batch that is larger than every limit is still fetched, alone, so that reading goes on.
    One fetch asks for a portion that the broker can give in a few milliseconds, not for all there is (fetch.max.bytes).
 3. An answer counts only if the partition is still in the turn it was asked in (subscription.py): after a seek, a
@@ -59,6 +60,7 @@ class FetchLimits:
     max_wait_ms: int = 500
     max_bytes: int = 52_428_800
     partition_max_bytes: int = 1_048_576
+    portions_ahead: int = 1
     queued_max_bytes: int = 67_108_864
     isolation: int = 0
     rack: str = ""
@@ -153,7 +155,7 @@ class Fetcher:
 
     def _is_full(self, state: PartitionState) -> bool:
         waiting = self._buffer.size_of(state.name)
-        return waiting > 0 and waiting >= self._limits.partition_max_bytes
+        return waiting > 0 and waiting >= self._limits.portions_ahead * self._limits.partition_max_bytes
 
     def _wait_ms(self, node_id: int, others_are_full: bool) -> int:
         """How long the broker may wait for records: briefly, at first, while another partition of its may be drained

@@ -173,6 +173,15 @@ def test_a_partition_whose_buffer_is_full_is_left_out_until_it_is_drained():
     assert set(world.one().turns) == {A, C}
 
 
+def test_with_a_thread_for_the_loop_a_second_portion_is_fetched_while_the_first_is_used():
+    world = World(A, C, partition_max_bytes=100, portions_ahead=2)
+    for number in range(2):
+        order = world.one()
+        assert A in order.turns
+        world.fetcher.answered(order, answer(order, {A: records(3 * number)}), 1)
+    assert set(world.one().turns) == {C}
+
+
 def test_a_broker_that_has_nothing_is_asked_more_and_more_patiently():
     world = World(A, C, partition_max_bytes=100)
     order = world.one()
