@@ -20,7 +20,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.answers import Later
-from ottla.broker.changes import ChangeQueue
+from ottla.broker.changes import Apart, ChangeQueue
 from ottla.broker.coordinators.groups import coordinator as groups
 from ottla.broker.coordinators.groups.coordinator import GroupCoordinator
 from ottla.broker.coordinators.groups.shard import GroupShard
@@ -420,6 +420,8 @@ class Broker:
     def change(self, make_plan: Callable[[ClusterImage], Any], answer: Callable[[Any], Message]) -> Later[Any]:
         """Plan, store, then answer with what `answer` makes of the plan or of the error that stopped it."""
         later: Later[Any] = Later()
+        if self.long_work.is_at_work:  # the request is large, or it would not have come this way
+            make_plan = Apart(make_plan)
         self.changes.submit(make_plan).when_given(lambda given: later.give(answer(given)))
         return later
 

@@ -2,7 +2,8 @@
 
 A plan is made when its turn comes, on the image that is then the newest; so two requests never decide on the same old
 state. The store's write runs on a worker thread; the loop goes on. A change that takes long to adopt (a thousand new
-partitions are a thousand directories) is adopted in stints, and the next has to wait.
+partitions are a thousand directories) is adopted in stints, and the next has to wait. The plan of a large request is
+made and stored in the worker thread as well (`Apart`): an image never changes, and nobody else plans meanwhile.
 """
 
 from __future__ import annotations
@@ -21,6 +22,16 @@ from ottla.errors import BrokerError, KafkaStorageError
 log = logging.getLogger(__name__)
 
 MakePlan = Callable[[ClusterImage], Any]  # gives something with .changes; may raise BrokerError
+
+
+class Apart:
+    """A plan that takes long to make; it must look at nothing but the image and what stays as it is."""
+
+    def __init__(self, make_plan: MakePlan) -> None:
+        self._make_plan = make_plan
+
+    def __call__(self, image: ClusterImage) -> Any:
+        return self._make_plan(image)
 
 
 class ChangeQueue:
@@ -50,6 +61,9 @@ class ChangeQueue:
     def _next(self) -> None:
         while self._waiting and not self._is_busy:
             make_plan, later = self._waiting.popleft()
+            if isinstance(make_plan, Apart) and self._pool is not None and hasattr(self._store, "begin"):
+                self._begin_apart(self._pool, make_plan, later)
+                return
             try:
                 plan = make_plan(self._store.load())
             except BrokerError as error:
@@ -59,6 +73,31 @@ class ChangeQueue:
                 self._commit(plan, later)
             else:
                 later.give(plan)
+
+    def _begin_apart(self, pool: Executor, make_plan: MakePlan, later: Later[Any]) -> None:
+        def plan_and_write(image: ClusterImage) -> tuple[Any, Any]:
+            plan = make_plan(image)
+            pending = self._store.begin(plan.changes) if plan.changes else None
+            if pending is not None:
+                pending.write()
+            return plan, pending
+
+        self._is_busy = True
+        done = asyncio.get_running_loop().run_in_executor(pool, plan_and_write, self._store.load())
+        done.add_done_callback(lambda done: self._ended_apart(done, later))
+
+    def _ended_apart(self, done: asyncio.Future[tuple[Any, Any]], later: Later[Any]) -> None:
+        self._is_busy = False
+        error = done.exception()
+        if error is not None:
+            later.give(_told(error))
+        else:
+            plan, pending = done.result()
+            if pending is None:
+                later.give(plan)
+            else:
+                self._adopt_then_give(self._store.finish(pending), plan, later)
+        self._next()
 
     def _commit(self, plan: Any, later: Later[Any]) -> None:
         try:
@@ -78,11 +117,8 @@ class ChangeQueue:
         error = done.exception()
         if error is None:
             self._adopt_then_give(self._store.finish(pending), plan, later)
-        elif isinstance(error, BrokerError):
-            later.give(error)
         else:
-            log.error("a change of the metadata could not be written", exc_info=error)
-            later.give(KafkaStorageError(str(error)))
+            later.give(_told(error))
         self._next()
 
     def _adopt_then_give(self, image: ClusterImage, plan: Any, later: Later[Any]) -> None:
@@ -99,3 +135,10 @@ class ChangeQueue:
             log.error("a change of the metadata could not be followed", exc_info=result)
         later.give(KafkaStorageError(str(result)) if isinstance(result, Exception) else plan)
         self._next()
+
+
+def _told(error: BaseException) -> BrokerError:
+    if isinstance(error, BrokerError):
+        return error
+    log.error("a change of the metadata could not be planned or written", exc_info=error)
+    return KafkaStorageError(str(error))

@@ -78,6 +78,11 @@ class LongWork:
     def is_idle(self) -> bool:
         return self._task is None
 
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a job runs just now, and calls us."""
+        return self._begun is not None
+
     def do(self, steps: Steps[T], client: Client | None = None) -> T | LongLater[T]:
         """The result, if one stint is enough for it; its failure is raised. Otherwise the result comes later."""
         end_ms = self._monotonic_ms() + STINT_MS

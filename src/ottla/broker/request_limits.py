@@ -11,7 +11,8 @@ limit; we serve everybody from one loop and need one.
                         with a partition each are 200,000 entries.
     SIZE_LIMIT_BYTES    of any request but those that carry records: 100,000 topic names of the longest kind, and more.
 
-The handlers of WIDE questions, and of those IN_STINTS, work in stints (long_work.py): they do much for each entry.
+The handlers of WIDE questions, and of those IN_STINTS, work in stints (long_work.py): they do much for each entry. What
+changes the cluster is among these so that it is read in stints, and planned apart (changes.py).
 What is above a limit is malformed: the connection is closed, and the log says why. The size is looked at as soon as the
 frame says which API it is for, so that nobody waits for the rest of it.
 """
@@ -47,13 +48,22 @@ WIDE: Final = frozenset(
 )
 IN_STINTS: Final = WIDE - {"AlterPartition", "LeaderAndIsr", "StopReplica", "UpdateMetadata"} | {
     "AddPartitionsToTxn",
+    "AlterClientQuotas",
+    "AlterConfigs",
+    "AlterPartitionReassignments",
+    "AlterUserScramCredentials",
     "ConsumerGroupDescribe",
+    "CreatePartitions",
+    "CreateTopics",
     "DeleteGroups",
+    "DeleteTopics",
     "DescribeConfigs",
     "DescribeGroups",
     "DescribeProducers",
     "DescribeTransactions",
+    "ElectLeaders",
     "FindCoordinator",
+    "IncrementalAlterConfigs",
     "OffsetFetch",
 }
 
