@@ -29,7 +29,7 @@ from ottla.cluster.store.zookeeper.server import ZooKeeperServer
 
 PARTITIONS: Final = 6
 LIMIT_S: Final = 60.0
-AMOUNTS: Final = (Amount(100_000, 40_000, 1_000), Amount(600_000, 300_000, 100))
+AMOUNTS: Final = (Amount(60_000, 30_000, 1_000), Amount(300_000, 150_000, 100))
 SETTINGS: Final = {"offsets.topic.num.partitions": 5, "transaction.state.log.num.partitions": 5}
 KAFKAS_DEFAULTS: Final = {"num.network.threads": 3, "num.io.threads": 8, "log.cleaner.dedupe.buffer.size": 134_217_728}
 

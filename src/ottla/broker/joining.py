@@ -86,6 +86,7 @@ def controller_rules(broker: Broker, listener: str) -> ControllerRules:
         imbalance_percentage=broker.settings.leader_imbalance_per_broker_percentage,
         unclean_allowed=lambda image, topic: settings_of(image, topic)[0],
         min_insync_replicas=lambda image, topic: settings_of(image, topic)[1],
+        started_uncleanly=lambda each: each.lost_memory,
     )
 
 

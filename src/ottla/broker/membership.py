@@ -136,7 +136,9 @@ class ClusterMember:
 
     async def _register(self) -> None:
         assert self._me is not None, "start names us"
-        registered = await self._in_store(self._store.membership.register, self._me)
+        # A controller has heard of what we lost before we began; it need not hear of it again after every session.
+        me = replace(self._me, lost_memory=self._me.lost_memory and not self._has_view.is_set())
+        registered = await self._in_store(self._store.membership.register, me)
         self.epoch = registered.epoch
         self._see([RegisterBroker(registered)])
 

@@ -25,6 +25,7 @@ from ottla.broker.admin_http import AdminServer, Watch
 from ottla.broker.broker import Broker
 from ottla.broker.dispatch import Dispatch
 from ottla.broker.jobs import start_jobs
+from ottla.broker.memory_loss import lost_memory, note_boot, read_boot_id
 from ottla.broker.network.acceptor import Acceptor, ConnectionLimits
 from ottla.broker.request_limits import frame_limit_bytes
 from ottla.broker.served import CLUSTER_APIS, SERVED_APIS
@@ -85,10 +86,11 @@ class World:
     clock: Clock
     random: Random
     workers: int = WORKERS
+    boot_id: str | None = "one life"  # which life of the machine this is, memory_loss.py
 
     @classmethod
     def real(cls) -> World:
-        return cls(DiskFiles(), TcpTransport(), SystemClock(), SystemRandom())
+        return cls(DiskFiles(), TcpTransport(), SystemClock(), SystemRandom(), boot_id=read_boot_id())
 
 
 class Server:
@@ -169,11 +171,18 @@ class Server:
         self._stack.push_async_callback(acceptor.drain, DRAIN_LIMIT_MS)
         self._stack.callback(acceptor.close)
         endpoints = await self._listen(acceptor)
-        me = model.Broker(broker_id, endpoints, rack=self.settings.broker_rack, features=tuple(SUPPORTED))
+        me = model.Broker(
+            broker_id,
+            endpoints,
+            rack=self.settings.broker_rack,
+            features=tuple(SUPPORTED),
+            lost_memory=shared is not None and self._lost_memory(logs),
+        )
         if shared is None:
             self._register(store, me)
         else:
             await self._join(shared, me, pool, acceptor)
+            note_boot(logs.directories, self._world.boot_id)  # not before the controller has heard of what was lost
         self.broker.start()
         self._stack.push_async_callback(start_jobs(self.broker, logs, world.clock, pool, self._last_disk_failed))
         await self._start_admin(acceptor)
@@ -191,6 +200,12 @@ class Server:
     def broker_files(self) -> Files:
         """The door to the disk; tests make it fail."""
         return self._world.files
+
+    def _lost_memory(self, logs: LogManager) -> bool:
+        lost = lost_memory(logs.directories, self._world.boot_id)
+        if lost:
+            log.warning("the machine went down since this broker ran; its copies may lack what it had acknowledged")
+        return lost
 
     def _last_disk_failed(self, error: KafkaStorageError) -> None:
         self.failure = error

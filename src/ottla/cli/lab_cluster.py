@@ -38,15 +38,16 @@ class LabFailed(RuntimeError):
 class LabBroker:
     """One broker's place: what stays when its process goes."""
 
-    def __init__(self, number: int, directory: Path, port: int) -> None:
+    def __init__(self, number: int, directory: Path, port: int, host: str = "127.0.0.1") -> None:
         self.number = number
+        self.host = host
         self.directory = directory
         self.port = port
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def log(self) -> Path:
@@ -112,15 +113,18 @@ class LabCluster:
         """Start a broker without waiting for it."""
         broker = self.brokers[number]
         broker.directory.mkdir(parents=True, exist_ok=True)
-        settings = {**self._settings, "broker.id": number}
-        pairs = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-        command = [sys.executable, "-m", "ottla", "broker", "start", "--zookeeper", self.zookeeper.connect]
-        command += ["--listen", broker.address, "--data", str(broker.directory / "data"), *pairs]
         with broker.log.open("wb") as log:
             # A group of its own: Ctrl-C is for the lab, which stops everybody in order.
             broker.process = subprocess.Popen(
-                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
+                self.command(broker), stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
             )
+
+    def command(self, broker: LabBroker) -> list[str]:
+        """How a broker is started."""
+        settings = {**self._settings, "broker.id": broker.number}
+        pairs = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+        command = [sys.executable, "-m", "ottla", "broker", "start", "--zookeeper", self.zookeeper.connect]
+        return [*command, "--listen", broker.address, "--data", str(broker.directory / "data"), *pairs]
 
     def wait_for(self, number: int) -> None:
         """Until a broker serves."""

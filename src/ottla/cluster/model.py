@@ -43,7 +43,8 @@ class FeatureRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker that registered. Fenced: known, but not to be used."""
+    """A broker that registered. Fenced: known, but not to be used. `lost_memory`: it may have less than what it had
+    acknowledged, because its machine went down (broker/memory_loss.py)."""
 
     id: int
     endpoints: tuple[Endpoint, ...]
@@ -53,6 +54,7 @@ class Broker:
     directories: tuple[bytes, ...] = ()
     fenced: bool = False
     in_controlled_shutdown: bool = False
+    lost_memory: bool = False
 
     @property
     def is_active(self) -> bool:

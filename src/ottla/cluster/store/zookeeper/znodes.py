@@ -59,6 +59,9 @@ def _reading(what: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
+LOST_MEMORY = "ottla_lost_memory"  # ours; Apache Kafka passes over names that it does not know
+
+
 def to_json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
@@ -83,6 +86,7 @@ def broker_json(broker: Broker, *, timestamp_ms: int, jmx_port: int = -1) -> byt
             "listener_security_protocol_map": {each.listener: each.security_protocol for each in broker.endpoints},
             "endpoints": [f"{each.listener}://{_host_text(each.host)}:{each.port}" for each in broker.endpoints],
             **({} if broker.rack is None else {"rack": broker.rack}),
+            **({LOST_MEMORY: True} if broker.lost_memory else {}),
             "jmx_port": jmx_port,
             "port": plain.port if plain else -1,
             "host": plain.host if plain else None,
@@ -110,6 +114,7 @@ def read_broker(broker_id: int, node: Znode) -> Broker:
             FeatureRange(name, int(each.get("min_version", 0)), int(each["max_version"]))
             for name, each in (data.get("features") or {}).items()
         ),
+        lost_memory=data.get(LOST_MEMORY) is True,
     )
 
 
