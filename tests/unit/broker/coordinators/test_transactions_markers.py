@@ -1,5 +1,8 @@
+from types import SimpleNamespace
+
 import pytest
 
+from ottla.broker.coordinators.transactions.coordinator import TransactionCoordinator
 from ottla.broker.coordinators.transactions.markers import (
     RETRY_FIRST_MS,
     RETRY_LONGEST_MS,
@@ -124,3 +127,22 @@ def test_the_answer_finds_its_order_when_the_decision_before_it_could_not_be_wri
     other = book.order(prepared(transactional_id="other"))
     book.decided(prepared(transactional_id="other"))
     assert book.waiting_for(other) is not None
+
+
+def test_a_marker_that_fails_in_itself_is_told_so_that_it_is_asked_for_again():
+    told = []
+
+    class Shard:
+        def markers_written(self, markers, partition, error, now_ms):
+            told.append((partition, verdict(error)))
+            return []
+
+    def write_marker(markers, partition, tell):
+        if partition == A:
+            raise ZeroDivisionError("oops")
+        tell(None)
+
+    coordinator = TransactionCoordinator(lambda: 1, write_marker)
+    coordinator.runtime = SimpleNamespace(tell=lambda index, call: call(Shard(), 0))
+    coordinator.carry_out(0, MarkerBook(0).order(prepared()))
+    assert told == [(A, Verdict.UNEXPECTED), (B, Verdict.DONE)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -13,7 +14,7 @@ from ottla.broker.coordinators.runtime import Runtime
 from ottla.broker.coordinators.transactions.markers import DropMarkers, WriteMarkers
 from ottla.broker.coordinators.transactions.shard import TransactionShard
 from ottla.broker.waiting.turns import Turns
-from ottla.errors import BrokerError, CoordinatorNotAvailable, error_for_code
+from ottla.errors import BrokerError, CoordinatorNotAvailable, UnknownServerError, error_for_code
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -23,6 +24,8 @@ from ottla.protocol.messages.add_partitions_to_txn import (
 from ottla.protocol.schema import Message
 from ottla.protocol.stored.transactions import TransactionLogKey, TransactionLogValue
 from ottla.values import TopicPartition
+
+log = logging.getLogger(__name__)
 
 TOPIC: Final = "__transaction_state"
 KINDS: Final[dict[type[Message], type[Message]]] = {TransactionLogKey: TransactionLogValue}
@@ -70,7 +73,12 @@ class TransactionCoordinator:
         def told(error: BrokerError | None) -> None:
             self.runtime.tell(index, lambda shard, now_ms: shard.markers_written(markers, partition, error, now_ms))
 
-        self._write_marker(markers, partition, told)
+        try:
+            self._write_marker(markers, partition, told)
+        except Exception as error:
+            # A marker that nobody asks for again would leave its transaction open, and its readers waiting, for ever.
+            log.exception("the marker of %r for %s failed in itself", markers.transactional_id, partition)
+            told(UnknownServerError(str(error)))
 
     # -- before a transactional produce ------------------------------------------------------------------------------
 
