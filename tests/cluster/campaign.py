@@ -124,7 +124,7 @@ class ConfluentLoad(threading.Thread):
             "linger.ms": 5,
             "log_level": 2,
         }
-        self._producer = confluent_kafka.Producer(settings)
+        self._producer = confluent_kafka.Producer({**settings, "log_level": 2})
         self._acknowledged: list[set[int]] = [set() for _ in range(PARTITIONS)]
         self._errors: list[str] = []
         self._ending = threading.Event()

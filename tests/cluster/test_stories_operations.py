@@ -6,6 +6,7 @@ import pytest
 
 import ottla
 from ottla import TopicPartition
+from ottla.client.admin.configs import AlterConfig, ConfigResource, ConfigResourceType
 from ottla.errors import OttlaError, TopicAlreadyExists
 from ottla.testing import KafkaCluster
 from ottla.testing.promises import GroupReading, NumberedLoad
@@ -122,3 +123,29 @@ def test_preferred_leaders_lead_again_after_an_election(cluster: KafkaCluster) -
         cluster.wait_until(lambda: [cluster.leader_of("clicks", each) for each in range(PARTITIONS)] == preferred, 10)
         load.wait_for(50)
     load.check_cluster(cluster)
+
+
+def test_more_fetchers_share_the_partitions_out_while_records_come(cluster: KafkaCluster) -> None:
+    """num.replica.fetchers changes while running: everything is followed anew, by as many loops."""
+
+    def fetchers(number: int) -> set[int]:
+        replication = cluster.server(number).broker.replication
+        assert replication is not None
+        return {fetcher for _, fetcher in replication._loops}
+
+    every_broker = ConfigResource(ConfigResourceType.BROKER, "")
+    with (
+        ottla.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin,
+        NumberedLoad(cluster.bootstrap_servers, "clicks", PARTITIONS) as load,
+    ):
+        admin.create_topics([ottla.NewTopic("many", 12, 3)], timeout=10)
+        load.wait_for(50)
+        for count in (4, 2):
+            admin.incremental_alter_configs(
+                {every_broker: [AlterConfig("num.replica.fetchers", str(count))]}, timeout=10
+            )
+            wanted = set(range(count))
+            cluster.wait_until(lambda wanted=wanted: all(fetchers(each) == wanted for each in range(3)), 10)
+            load.wait_for(50)
+    load.check_cluster(cluster)
+    cluster.check_replicas("many", 12)

@@ -68,8 +68,12 @@ def make_member(
     member = ClusterMember(broker, store, inter_broker, role, settings=settings, pool=pool)
     broker.join(member)
     fetchers = [ways_to_others() for _ in range(settings.num_replica_fetchers)]
-    broker.replication = Replication(broker, fetchers, member.ask_controller)
-    broker.replication.start()
+    replication = broker.replication = Replication(broker, fetchers, member.ask_controller)
+    replication.start()
+    broker.dynamic.tell(
+        ["num.replica.fetchers"],
+        lambda _, new: replication.share_out([ways_to_others() for _ in range(new.num_replica_fetchers)]),
+    )
     return member
 
 

@@ -178,6 +178,9 @@ class Follower:
     def forget(self, name: TopicPartition) -> None:
         self._followed.pop(name, None)
 
+    def forget_all(self) -> None:
+        self._followed.clear()
+
     # -- questions ---------------------------------------------------------------------------------------------------
 
     def next_question(self, now_ms: float, is_throttled: Callable[[TopicPartition, bool], bool]) -> Question | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from zlib import crc32
 
@@ -107,6 +107,28 @@ class Replication:
                 self._follow(partition)
         self._drop_idle()
 
+    def share_out(self, ways: Sequence[Ways]) -> None:
+        """num.replica.fetchers changed: all partitions are followed anew, over these ways. It does not wait."""
+        loops, self._loops = list(self._loops.values()), {}
+        before, self._ways = self._ways, ways
+        for loop in loops:
+            loop.follower.forget_all()  # what it still hears is of no use: somebody else follows now
+        self._in_background(self._end_all(loops, before))
+        for partition in () if self._is_stopped else list(self._broker.replicas):
+            if not partition.is_leader and partition.leader_id != NO_LEADER and partition.offline is None:
+                self._follow(partition)
+
+    async def _end_all(self, loops: Sequence[FetchLoop], ways: Sequence[Ways]) -> None:
+        for loop in loops:
+            await loop.stop()
+        for way in ways:
+            await way.close()
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
     def _forget(self, name: TopicPartition) -> None:
         for loop in self._loops.values():
             loop.follower.forget(name)
@@ -151,13 +173,11 @@ class Replication:
                 del self._loops[key]
                 leader_id, fetcher = key
                 self._ways[fetcher].forget(leader_id)
-                task = asyncio.get_running_loop().create_task(self._end(loop, fetcher))
-                self._closing.add(task)
-                task.add_done_callback(self._closing.discard)
+                self._in_background(self._end(loop, self._ways[fetcher]))
 
-    async def _end(self, loop: FetchLoop, fetcher: int) -> None:
+    async def _end(self, loop: FetchLoop, way: Ways) -> None:
         await loop.stop()
-        await self._ways[fetcher].sweep()
+        await way.sweep()
 
     async def _took(self, taken: Taken) -> None:
         """Records of a leader are in our logs."""
