@@ -30,7 +30,7 @@ STOPPED_LIMIT: Final = 1_000
 
 Watch: TypeAlias = Callable[[Totals], None]
 
-_ERROR_LINE: Final = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*(?:Error|Exception)?): (.+)$")
+_ERROR_LINE: Final = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?(?!SQLSTATE\b)([A-Z]\w*): (.+?)(?:\.? SQLSTATE: \w+)?$")
 
 
 class JobFailed(OttlaError):

@@ -65,6 +65,11 @@ def test_rates_need_time() -> None:
         ),
         ("Traceback (most recent call last):\n  File x\nValueError: no number\n", "ValueError: no number"),
         (
+            "[PYTHON_DATA_SOURCE_ERROR] Failed when it ran: Traceback (most recent call last):\n  File x\n"
+            "ottla.errors.UnknownTopicOrPartition: there is no topic t. Make it. SQLSTATE: 38000\n SQLSTATE: 38000",
+            "there is no topic t. Make it",
+        ),
+        (
             "[DATA_SOURCE_NOT_FOUND] Failed to find it. SQLSTATE: 1\n\tat x",
             "[DATA_SOURCE_NOT_FOUND] Failed to find it. SQLSTATE: 1",
         ),

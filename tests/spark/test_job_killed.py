@@ -1,0 +1,106 @@
+"""Jobs that are killed with -9 at any moment and started again: every record once."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import ottla
+from ottla.testing import KafkaBroker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PARTITIONS = 2
+RECORDS = 400
+BATCH_RECORDS = 40
+START_LIMIT_S = 240.0
+
+
+def make(broker: KafkaBroker, topic: str) -> None:
+    with ottla.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topics([ottla.NewTopic(topic, PARTITIONS)])
+    with ottla.Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        for number in range(RECORDS):
+            producer.send(topic, b"%d" % number, partition=number % PARTITIONS)
+
+
+def start(broker: KafkaBroker, topic: str, path: Path) -> subprocess.Popen[bytes]:
+    """An archive in processes of its own: Python and the Java that it starts are one group."""
+    words = ["archive", topic, "--to", str(path), "--batch-records", str(BATCH_RECORDS), "--master", "local[2]"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "ottla", "job", *words, "-b", broker.bootstrap_servers],
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+
+
+def kill_after(process: subprocess.Popen[bytes], path: Path, batch: int, wait_s: float) -> bool:
+    """Kill when something of this batch can be seen, finished or not; tells whether the job was still running."""
+    deadline = time.monotonic() + START_LIMIT_S
+    while process.poll() is None and time.monotonic() < deadline:
+        if list(path.glob(f"_ottla/checkpoint/offsets/{batch}")):
+            break
+        time.sleep(0.01)
+    time.sleep(wait_s)
+    was_running = process.poll() is None
+    if was_running:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    return was_running
+
+
+def archived(path: Path) -> Counter[Any]:
+    import pyarrow.dataset
+
+    rows = pyarrow.dataset.dataset(path, partitioning="hive").to_table(columns=["partition", "offset", "value"])
+    return Counter((row["partition"], row["offset"], row["value"]) for row in rows.to_pylist())
+
+
+EVERYTHING = Counter((number % PARTITIONS, number // PARTITIONS, b"%d" % number) for number in range(RECORDS))
+
+
+def finish(spark: SparkSession, broker: KafkaBroker, topic: str, path: Path) -> int:
+    from ottla.spark.jobs.archive import archive
+    from ottla.spark.jobs.archive_layout import ArchiveLayout
+    from ottla.spark.jobs.reading import ReadPlan
+
+    reading = ReadPlan({"bootstrap.servers": broker.bootstrap_servers}, (topic,))
+    return archive(spark, reading, ArchiveLayout(str(path))).rows
+
+
+def test_an_archive_that_was_killed_has_every_record_once_when_it_is_finished(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    make(broker, "killed")
+    process = start(broker, "killed", tmp_path)
+    assert kill_after(process, tmp_path, batch=2, wait_s=0.0)
+    left = finish(spark, broker, "killed", tmp_path)
+    assert 0 < left < RECORDS
+    assert archived(tmp_path) == EVERYTHING
+    assert list(tmp_path.glob(".spark-staging-*")) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(5))
+def test_an_archive_that_is_killed_again_and_again(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    make(broker, f"killed-{seed}")
+    for batch in range(1, 9, 2):
+        process = start(broker, f"killed-{seed}", tmp_path)
+        if not kill_after(process, tmp_path, batch, chance.uniform(0.0, 0.5)):
+            break
+    finish(spark, broker, f"killed-{seed}", tmp_path)
+    assert archived(tmp_path) == EVERYTHING
