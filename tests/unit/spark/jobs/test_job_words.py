@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.cli.commands import job
+from ottla.cli import job_running
 from ottla.cli.main import main, make_parser
 from ottla.cli.output import FAILED, Failure
 
@@ -19,13 +19,15 @@ def parsed(*words: str) -> Namespace:
 
 
 def test_an_archive_reads_what_is_committed_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = job.reading_of(parsed("archive", "a", "b", "--to", "x", "-b", "h:1", "--batch-records", "7"))
+    plan = job_running.reading_of(parsed("archive", "a", "b", "--to", "x", "-b", "h:1", "--batch-records", "7"))
     assert (plan.topics, plan.isolation_level, plan.batch_records) == (("a", "b"), "read_committed", 7)
     assert plan.settings["bootstrap.servers"] == "h:1"
 
 
 def test_a_profile_has_times_and_no_batches() -> None:
-    plan = job.reading_of(parsed("profile", "a", "--since", "2026-11-01T00:00:00Z", "--until", "2026-11-02T00:00:00Z"))
+    plan = job_running.reading_of(
+        parsed("profile", "a", "--since", "2026-11-01T00:00:00Z", "--until", "2026-11-02T00:00:00Z")
+    )
     assert (plan.since_ms, plan.until_ms, plan.batch_records) == (1_793_491_200_000, 1_793_577_600_000, None)
 
 
@@ -36,7 +38,7 @@ def test_the_target_of_a_mirror_has_settings_of_its_own(tmp_path: Path) -> None:
         *("mirror", "a", "--target", "t:1", "--checkpoint", "c", "-X", "client.id=source"),
         *("--target-config", str(file), "--target-property", "client.id=mirror"),
     )
-    assert job.target_settings(options) == {
+    assert job_running.target_settings(options) == {
         "bootstrap.servers": "t:1",
         "security.protocol": "SASL_SSL",
         "client.id": "mirror",
@@ -44,16 +46,20 @@ def test_the_target_of_a_mirror_has_settings_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_period_becomes_sparks_words() -> None:
-    assert (job.period("5s"), job.period("1m"), job.period(None)) == ("5000 milliseconds", "60000 milliseconds", None)
+    assert (job_running.period("5s"), job_running.period("1m"), job_running.period(None)) == (
+        "5000 milliseconds",
+        "60000 milliseconds",
+        None,
+    )
     with pytest.raises(Failure, match="--every soon"):
-        job.period("soon")
+        job_running.period("soon")
 
 
 def test_a_path_of_this_machine_is_made_whole_and_others_are_left() -> None:
     local, remote = parsed("archive", "a", "--to", "x"), parsed("archive", "a", "--to", "x", "--remote", "sc://h:1")
-    assert job.place("x", local) == str(Path("x").absolute())
-    assert job.place("s3a://b/x", local) == "s3a://b/x"
-    assert job.place("x", remote) == "x"
+    assert job_running.place("x", local) == str(Path("x").absolute())
+    assert job_running.place("s3a://b/x", local) == "s3a://b/x"
+    assert job_running.place("x", remote) == "x"
 
 
 def test_json_is_asked_for_in_both_words() -> None:
@@ -98,6 +104,6 @@ def test_without_pyspark_it_is_said_how_to_get_it(
     def find(name: str) -> Any:
         return None if name == "pyspark" else object()
 
-    monkeypatch.setattr(job, "find_spec", find)
+    monkeypatch.setattr(job_running, "find_spec", find)
     assert main(["job", "profile", "a"]) == FAILED
     assert "pyspark must be installed: pip install 'ottla[spark]'" in capsys.readouterr().err
