@@ -14,6 +14,8 @@ from ottla.client.consumer.consumer import ConcurrentUse, Consumer, WokenUp
 from ottla.client.loop import ClientClosed
 from ottla.values import TopicPartition
 
+WHILE_MS = 1_000  # without records; long enough that the first ones come in time on a busy machine
+
 
 @pytest.fixture
 def topic(kafka_broker, unique_topic):
@@ -77,7 +79,7 @@ def test_records_are_polled_and_iterated(kafka_broker, topic):
 
 def test_iterating_ends_after_a_while_without_records(kafka_broker, topic):
     async def scenario():
-        async with consumer_of(kafka_broker, consumer_timeout_ms=100) as consumer:
+        async with consumer_of(kafka_broker, consumer_timeout_ms=WHILE_MS) as consumer:
             await consumer.assign([TopicPartition(topic, 1)])
             assert [record.offset async for record in consumer] == list(range(50))
 

@@ -20,6 +20,8 @@ from ottla.errors import OffsetOutOfRange, RequestTimedOut
 from ottla.testing.broker import KafkaBroker
 from ottla.values import Header, TopicPartition
 
+WHILE_MS = 1_000  # without records; long enough that the first ones come in time on a busy machine
+
 
 def produce(broker, topic, values, *, partition=0, settings=None, **fields):
     producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers, **(settings or {})})
@@ -252,7 +254,7 @@ def test_offsets_that_were_deleted_mean_a_reset_or_an_error(kafka_broker, topic)
 def test_iterating_gives_one_by_one_and_ends_after_a_while_without(kafka_broker, topic):
     produce(kafka_broker, topic, [b"%d" % number for number in range(1200)])
     name = TopicPartition(topic, 0)
-    with consumer_of(kafka_broker, name, consumer_timeout_ms=200) as consumer:
+    with consumer_of(kafka_broker, name, consumer_timeout_ms=WHILE_MS) as consumer:
         found = []
         for record in consumer:
             found.append(record.offset)

@@ -5,8 +5,8 @@
     find_jars("spark-4.3", "spark")      # Spark's own connector for Kafka
     java_command(jars, "kafka.Kafka", "server.properties")
 
-1. The releases are pinned in RELEASES, so a test means the same tomorrow. pom.xml beside this file names the parts of
-   a broker and its tools, streams_pom.xml those of Kafka Streams, spark_pom.xml those of Spark's connector.
+1. The releases are pinned in RELEASES and CONNECTORS, so a test means the same tomorrow. pom.xml beside this file names
+   the parts of a broker and its tools, streams_pom.xml those of Kafka Streams, spark_pom.xml those of Spark's connector.
 2. Jars are kept in <the user's cache>/ottla/kafka/<release>[-streams], never in the repository. Such a directory is
    complete: it is filled under another name and renamed, so that tests running side by side can all ask for it.
 3. Where there is no Java, no Maven or no way to the jars, JarsMissing says which; a test skips itself with that
@@ -20,7 +20,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-RELEASES = {"3.9": "3.9.2", "4.3": "4.3.1", "spark-4.3": "4.2.0"}
+RELEASES = {"3.9": "3.9.2", "4.3": "4.3.1"}
+CONNECTORS = {"spark-4.3": "4.2.0"}  # releases of Spark, whose connector is a peer and no broker
 DOWNLOAD_LIMIT_S = 600
 HEAP_MB = 256
 POMS = {
@@ -51,10 +52,11 @@ def find_jars(line: str, part: str = "broker") -> Path:
 def _find_once(line: str, part: str) -> Path | JarsMissing:
     if shutil.which("java") is None:
         return JarsMissing("needs Apache Kafka, and there is no java on this machine")
-    wanted = cache_directory() / (RELEASES[line] + ("" if part == "broker" else f"-{part}"))
+    release = (RELEASES | CONNECTORS)[line]
+    wanted = cache_directory() / (release + ("" if part == "broker" else f"-{part}"))
     try:
         if not wanted.is_dir():
-            _download(RELEASES[line], wanted, POMS[part])
+            _download(release, wanted, POMS[part])
     except JarsMissing as reason:
         return reason
     return wanted
