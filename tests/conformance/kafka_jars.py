@@ -6,7 +6,7 @@
     java_command(jars, "kafka.Kafka", "server.properties")
 
 1. The releases are pinned in RELEASES and CONNECTORS, so a test means the same tomorrow. pom.xml beside this file names
-   the parts of a broker and its tools, streams_pom.xml those of Kafka Streams, spark_pom.xml those of Spark's connector.
+   the parts of a broker and its tools, streams_pom.xml those of Kafka Streams, spark_pom.xml those of the connector.
 2. Jars are kept in <the user's cache>/ottla/kafka/<release>[-streams], never in the repository. Such a directory is
    complete: it is filled under another name and renamed, so that tests running side by side can all ask for it.
 3. Where there is no Java, no Maven or no way to the jars, JarsMissing says which; a test skips itself with that
