@@ -266,6 +266,7 @@ class Server:
                 verification_required=self.settings.transaction_partition_verification_enable,
             ),
             random_bytes=self._world.random.randbytes,
+            meta_version=1 if isinstance(store, EmbeddedStore) else 0,
         )
         self._stack.callback(lambda: logs.close(is_clean=not self._has_crashed))
         began_ms = self._world.clock.monotonic_ms()

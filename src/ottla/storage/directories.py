@@ -98,10 +98,12 @@ class CheckpointJob(NamedTuple):
 
 
 class LogDirectory:
-    """One log directory; `open` it before anything else."""
+    """One log directory; `open` it before anything else. `meta_version` is that of a new meta.properties: brokers of
+    ZooKeeper clusters have 0, and Apache Kafka's refuse to take over a directory with 1."""
 
-    def __init__(self, path: Path, files: Files) -> None:
+    def __init__(self, path: Path, files: Files, meta_version: int = 1) -> None:
         self.path = path
+        self._meta_version = meta_version
         self.files = FailStopFiles(files, path)
         self.directory_id: bytes | None = None
         self.last_stop: CleanShutdown | None = None
@@ -133,7 +135,7 @@ class LogDirectory:
     def identify(self, *, cluster_id: str, broker_id: int, random_bytes: Callable[[int], bytes]) -> None:
         """Check that the directory is ours, or make it so if it is nobody's."""
         known = read_meta_properties(self.files, self.path)
-        wanted = known or MetaProperties(cluster_id=cluster_id, node_id=broker_id)
+        wanted = known or MetaProperties(self._meta_version, cluster_id=cluster_id, node_id=broker_id)
         wanted.expect(self.path, cluster_id=cluster_id, node_id=broker_id)
         if wanted.directory_id is None:
             wanted = replace(wanted, directory_id=random_uuid(random_bytes))

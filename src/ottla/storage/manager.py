@@ -78,10 +78,11 @@ class LogManager:
         producer_limits: ProducerLimits = DEFAULT_PRODUCER_LIMITS,
         cordoned: Iterable[Path] = (),
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
+        meta_version: int = 1,
     ) -> None:
         if not directories:
             raise NoLogDirectory("log.dirs is empty")
-        self.directories = [LogDirectory(path, files) for path in directories]
+        self.directories = [LogDirectory(path, files, meta_version) for path in directories]
         self.cordoned = set(cordoned)
         self._settings_of = settings_of or (lambda _: default_settings)
         self._cluster_id = cluster_id

@@ -41,6 +41,17 @@ def directory(files: MemoryFiles) -> LogDirectory:
     return LogDirectory(PATH, files)
 
 
+def test_a_broker_of_a_zookeeper_cluster_signs_as_kafkas_do() -> None:
+    files = MemoryFiles()
+    directory = LogDirectory(PATH, files, meta_version=0)
+    directory.lock()
+    identify(directory, "c", 7)
+    text = files.read_bytes(PATH / "meta.properties").decode()
+    assert "version=0" in text
+    assert "broker.id=7" in text
+    assert "node.id" not in text
+
+
 def identify(directory: LogDirectory, cluster_id: str = "c", broker_id: int = 1) -> None:
     directory.identify(cluster_id=cluster_id, broker_id=broker_id, random_bytes=Random(7).randbytes)
 
