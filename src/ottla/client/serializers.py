@@ -68,7 +68,7 @@ def serialize_plain(topic: str, value: object) -> bytes | None:
         return value.encode()
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
-    hint = 'set value.serializer (for example "json") or give bytes'
+    hint = 'give bytes, or set value.serializer, or key.serializer for a key (to "json", for example)'
     raise SerializationFailed(f"{type(value).__name__} for topic {topic} is neither bytes nor text; {hint}")
 
 
