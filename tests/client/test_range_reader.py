@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 from tests.client.weather import SEEDS, Storm
 
-import ottla
+from ottla import Admin, NewTopic, Producer
 from ottla.client.consumer import range_reader
 from ottla.client.consumer.range_reader import RangeReader
 from ottla.client.consumer.ranges import DataLost, ReadTimedOut, TopicRange
 from ottla.client.loop import ClientClosed
-from ottla.errors import TopicAuthorizationFailed
+from ottla.errors import CorruptMessage, TopicAuthorizationFailed
 from ottla.records import BatchBuilder, Compression
 from ottla.testing import FakeBroker
 from ottla.values import TopicPartition, uuid_to_text
@@ -80,12 +80,12 @@ def offsets(reader, ranges, **arguments):
 
 
 def make_topic(broker, name, partitions=1, **configs):
-    with ottla.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-        admin.create_topics([ottla.NewTopic(name, partitions, 1, configs=configs)])
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic(name, partitions, 1, configs=configs)])
 
 
 def produce(broker, topic, values, partition=0, **settings):
-    with ottla.Producer(bootstrap_servers=broker.bootstrap_servers, **settings) as producer:
+    with Producer(bootstrap_servers=broker.bootstrap_servers, **settings) as producer:
         for value in values:
             producer.send(topic, value, partition=partition)
 
@@ -96,7 +96,7 @@ def produce(broker, topic, values, partition=0, **settings):
 @pytest.mark.parametrize("codec", [each.name.lower() for each in Compression])
 def test_every_column_of_every_record_whatever_the_codec(kafka_broker, unique_topic, reader, codec):
     make_topic(kafka_broker, unique_topic)
-    with ottla.Producer(bootstrap_servers=kafka_broker.bootstrap_servers, compression_type=codec) as producer:
+    with Producer(bootstrap_servers=kafka_broker.bootstrap_servers, compression_type=codec) as producer:
         producer.send(unique_topic, b"v", key=b"k", headers=[("h", b"1"), ("h", None)], timestamp_ms=1_001)
         producer.send(unique_topic, None, key=b"", timestamp_ms=1_002)
         producer.send(unique_topic, b"", timestamp_ms=1_003)
@@ -174,7 +174,7 @@ def test_what_decompresses_to_much_more_is_given_in_portions(kafka_broker, uniqu
 def test_transactions_and_their_markers_leave_gaps_and_nothing_else(kafka_broker, unique_topic, isolation):
     make_topic(kafka_broker, unique_topic)
     settings = {"transactional_id": unique_topic}
-    with ottla.Producer(bootstrap_servers=kafka_broker.bootstrap_servers, **settings) as producer:
+    with Producer(bootstrap_servers=kafka_broker.bootstrap_servers, **settings) as producer:
         producer.init_transactions()
         for outcome in ("commit", "abort", "commit", "abort"):
             producer.begin_transaction()
@@ -195,7 +195,7 @@ def test_transactions_and_their_markers_leave_gaps_and_nothing_else(kafka_broker
 def test_an_open_transaction_holds_the_reader_of_committed_records_and_is_named(kafka_broker, unique_topic):
     make_topic(kafka_broker, unique_topic)
     settings = {"transactional_id": unique_topic, "linger_ms": 0}
-    with ottla.Producer(bootstrap_servers=kafka_broker.bootstrap_servers, **settings) as producer:
+    with Producer(bootstrap_servers=kafka_broker.bootstrap_servers, **settings) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         producer.send(unique_topic, b"a", partition=0).result(10)
@@ -222,7 +222,7 @@ def test_what_is_damaged_is_an_error_with_its_place(fake):
     fake.append("t", [b"a", b"b"])
     log = fake.log("t", 0)
     log.batches[0] = log.batches[0][:-1] + b"!"
-    with reader_of(fake) as reader, pytest.raises(ottla.errors.CorruptMessage, match=r"t.*0"):
+    with reader_of(fake) as reader, pytest.raises(CorruptMessage, match=r"t.*0"):
         offsets(reader, [TopicRange("t", 0, 0, 2)])
 
 
@@ -232,7 +232,7 @@ def test_what_is_damaged_is_an_error_with_its_place(fake):
 def test_deleted_records_are_a_loss_that_is_raised_or_told_once(kafka_broker, unique_topic, caplog):
     make_topic(kafka_broker, unique_topic)
     produce(kafka_broker, unique_topic, [b"x"] * 20)
-    with ottla.Admin(bootstrap_servers=kafka_broker.bootstrap_servers) as admin:
+    with Admin(bootstrap_servers=kafka_broker.bootstrap_servers) as admin:
         admin.delete_records({TopicPartition(unique_topic, 0): 7})
     with reader_of(kafka_broker) as reader:
         with pytest.raises(DataLost, match=rf"offsets 3 to 6 of {unique_topic}-0 are gone: the log begins at offset 7"):
@@ -269,10 +269,10 @@ def test_a_topic_made_anew_is_not_taken_for_the_old_one(kafka_broker, unique_top
     other = f"{unique_topic}-other"
     make_topic(kafka_broker, unique_topic)
     make_topic(kafka_broker, other)
-    with ottla.Admin(bootstrap_servers=kafka_broker.bootstrap_servers) as admin:
+    with Admin(bootstrap_servers=kafka_broker.bootstrap_servers) as admin:
         old_id = uuid_to_text(admin.describe_topics([unique_topic])[unique_topic].topic_id)
         admin.delete_topics([unique_topic])
-        admin.create_topics([ottla.NewTopic(unique_topic, 1, 1)])
+        admin.create_topics([NewTopic(unique_topic, 1, 1)])
         new_id = uuid_to_text(admin.describe_topics([unique_topic])[unique_topic].topic_id)
     for topic in (unique_topic, other):
         produce(kafka_broker, topic, [b"new"] * 5)

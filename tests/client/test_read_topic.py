@@ -9,7 +9,7 @@ import sys
 import pyarrow as pa
 import pytest
 
-import ottla
+from ottla import Admin, NewTopic, Producer, read_topic
 from ottla.client.topic_table import NotText
 from ottla.errors import InvalidSetting, UnknownTopicOrPartition
 from ottla.values import TopicPartition
@@ -28,9 +28,9 @@ def broker():
 @pytest.fixture(scope="module")
 def topic(broker):
     """Two partitions; offset n of partition p was written at second n and holds p/n."""
-    with ottla.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-        admin.create_topics([ottla.NewTopic("clicks", 2, 1)])
-    with ottla.Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic("clicks", 2, 1)])
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         for number in range(COUNT):
             for partition in (0, 1):
                 value = f"{partition}/{number}".encode()
@@ -42,7 +42,7 @@ def topic(broker):
 @pytest.fixture
 def read(broker):
     def read_with(topic, **arguments):
-        return ottla.read_topic(topic, bootstrap_servers=broker.bootstrap_servers, **arguments)
+        return read_topic(topic, bootstrap_servers=broker.bootstrap_servers, **arguments)
 
     return read_with
 
@@ -112,7 +112,7 @@ def test_text_when_it_is_asked_for(read, topic):
 
 
 def test_what_is_not_text_is_an_error_that_says_what_to_do(read, broker):
-    with ottla.Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         producer.send("bytes", b"\xff\xfe")
     with pytest.raises(NotText, match="binary"):
         read("bytes", value_format="string")
@@ -136,17 +136,17 @@ def test_polars(read, topic):
 
 
 def test_records_that_were_deleted_before_are_not_missed(read, broker):
-    with ottla.Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         for _ in range(10):
             producer.send("trimmed", b"x", partition=0)
-    with ottla.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         admin.delete_records({TopicPartition("trimmed", 0): 6})
     assert places(read("trimmed", partitions=[0])) == {0: [6, 7, 8, 9]}
     assert places(read("trimmed", partitions=[0], start=2)) == {0: [6, 7, 8, 9]}
 
 
 def test_only_committed_records_on_demand(read, broker):
-    with ottla.Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id="t") as producer:
+    with Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id="t") as producer:
         producer.init_transactions()
         for outcome in (producer.abort_transaction, producer.commit_transaction):
             producer.begin_transaction()
@@ -182,7 +182,7 @@ def test_wrong_arguments_say_what_to_write(read, topic, arguments, words):
 def test_a_topic_that_is_not_there_is_an_error_at_once_and_is_not_made(read, broker):
     with pytest.raises(UnknownTopicOrPartition, match="no-such-topic"):
         read("no-such-topic")
-    with ottla.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         assert "no-such-topic" not in admin.list_topics()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import fastavro
 import pytest
 
-import ottla
+from ottla import Producer
 
 V1 = {"type": "record", "name": "Click", "fields": [{"name": "id", "type": "long"}]}
 V2 = {
@@ -22,7 +22,7 @@ V2 = {
 
 
 def produce(broker, topic, values):
-    with ottla.Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         for value in values:
             producer.send(topic, value, key=b"k", partition=0)
 
@@ -113,7 +113,7 @@ def test_a_schema_of_the_user_reads_only_those_columns(spark, broker):
 
 
 def test_headers_and_times_are_as_the_connector_gives_them(spark, broker):
-    with ottla.Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         producer.send("headers", b"a", headers=[("h", b"1"), ("h", None)], timestamp_ms=1_700_000_000_123, partition=0)
         producer.send("headers", b"b", timestamp_ms=1_700_000_000_124, partition=0)
     rows = load(spark, broker, "headers", includeHeaders="true").selectExpr(

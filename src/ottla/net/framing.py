@@ -13,11 +13,11 @@
    end, so a connection that has little to say takes little.
 4. A frame stays valid for as long as somebody holds it. Small frames are slices of a chunk, and a chunk is used
    again only when no slice of it is held; otherwise a new chunk is taken and the old one lives on in its slices.
-   A frame that would fill half a chunk gets memory of its own, exactly as large as itself, and the socket is read
-   straight into it: these are the bytes that are written to the file later. What came before its size was known is
-   copied; so after a big frame, which another one often follows, only PEEK_BYTES are lent to find out. Memory of that
-   kind is used again by whoever needs some next (SPARES_LIMIT pieces and SPARES_LIMIT_BYTES are kept, for all readers),
-   because fresh memory costs more than the bytes that go into it.
+   A frame that would fill half a chunk gets memory of its own, as large as itself or a spare that is larger, and the
+   socket is read straight into it: these are the bytes that are written to the file later. What came before its size
+   was known is copied; so after a big frame, which another one often follows, only PEEK_BYTES are lent to find out.
+   Memory of that kind is used again by whoever needs some next (SPARES_LIMIT pieces and SPARES_LIMIT_BYTES are kept,
+   for all readers), because fresh memory costs more than the bytes that go into it.
 
 Made for asyncio.BufferedProtocol: `get_buffer` lends memory, `received` takes it back. The lender of the memory may
 not resize it before the loop let go of it, and uvloop lets go only after `buffer_updated` has returned; so memory
@@ -48,6 +48,8 @@ SPARES_LIMIT: Final = 8
 SPARES_LIMIT_BYTES: Final = 33_554_432
 SPARE_LIMIT_BYTES: Final = 16_777_216
 """The largest piece that is kept. An answer to a fetch has a megabyte for each partition."""
+SPARE_EXCESS: Final = 4
+"""How many times larger than a frame its memory may be: a small frame that is kept must not keep a large piece."""
 
 # Big frames that were handed out; each may still be held by somebody, which is seen when it is taken.
 _spares: Final[deque[bytearray]] = deque()
@@ -213,7 +215,7 @@ class FrameReader:
     def _big_room(self, big: bytearray) -> memoryview:
         if self._big_filled == len(big):
             _grow(big, min(self._big_size, self._big_filled * 2 + GROWTH_BYTES))
-        return memoryview(big)[self._big_filled :]
+        return memoryview(big)[self._big_filled : self._big_size]
 
     def _check_kind(self, big: bytearray) -> None:
         limit_bytes = self._kind_limit_bytes and self._kind_limit_bytes(KIND.unpack_from(big)[0])
@@ -232,7 +234,7 @@ class FrameReader:
             return []
         self._big, self._big_filled, self._big_was_last = None, 0, True
         _keep_spare(big)
-        return [memoryview(big)]
+        return [memoryview(big)[: self._big_size]]
 
 
 def is_lent(memory: bytearray) -> bool:
@@ -264,12 +266,17 @@ def _keep_spare(memory: bytearray) -> None:
 
 
 def _take_spare(size: int) -> bytearray | None:
-    """Memory of exactly that size which nobody holds any more, if the oldest spare is such."""
-    try:
-        spare = _spares.popleft() if size <= SPARE_LIMIT_BYTES else None
-    except IndexError:
+    """Memory which nobody holds any more: some that is large enough, else the oldest made longer; None without any."""
+    if size > SPARE_LIMIT_BYTES:
         return None
-    if spare is None:
+    try:
+        for _ in range(len(_spares)):
+            spare = _spares.popleft()
+            if size <= len(spare) <= size * SPARE_EXCESS and not is_lent(spare):
+                return spare
+            _spares.append(spare)
+        spare = _spares.popleft()
+    except IndexError:  # readers of other threads took them
         return None
     if is_lent(spare):
         _spares.append(spare)

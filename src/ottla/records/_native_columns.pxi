@@ -30,6 +30,9 @@ cdef enum:
     COPIED_BYTES_MAX = 32 * 1024
     # A set of columns that grew beyond this is not kept for the next call.
     SPARE_BYTES_MAX = 256 * 1024
+    # Memory of large columns that nobody holds any more: so many pieces, and so many bytes altogether, are used again.
+    USED_PIECES = 32
+    USED_BYTES_MAX = 32 * 1024 * 1024
 
 
 # A named tuple's own constructor is a Python function; this is what it calls.
@@ -74,18 +77,61 @@ cdef inline void add_row(GrowingColumn* column, const uint8_t* data, int32_t len
     column.offsets.used += 4
 
 
+# ---- memory that is used again: fresh pages cost more than the bytes that go into them ----
+
+# Touched only with the interpreter lock held.
+cdef Growing used_pieces[USED_PIECES]
+cdef int used_count = 0
+cdef size_t used_bytes = 0
+
+
+cdef void keep_used(uint8_t* memory, size_t capacity) noexcept:
+    """Nobody holds this any more."""
+    global used_count, used_bytes
+    if memory == NULL:
+        return
+    if used_count == USED_PIECES or used_bytes + capacity > USED_BYTES_MAX:
+        free(memory)
+        return
+    used_pieces[used_count].memory = memory
+    used_pieces[used_count].capacity = capacity
+    used_count += 1
+    used_bytes += capacity
+
+
+cdef void take_used(Growing* space, size_t wanted) noexcept:
+    """The smallest piece with room for `wanted` bytes, if one has it and not far too much; else nothing changes."""
+    global used_count, used_bytes
+    cdef int index, found = -1
+    if wanted < COPIED_BYTES_MAX or space.capacity >= wanted:
+        return
+    for index in range(used_count):
+        if used_pieces[index].capacity >= wanted and used_pieces[index].capacity <= 2 * wanted and (
+                found < 0 or used_pieces[index].capacity < used_pieces[found].capacity):
+            found = index
+    if found < 0:
+        return
+    free(space.memory)
+    space.memory = used_pieces[found].memory
+    space.capacity = used_pieces[found].capacity
+    used_bytes -= space.capacity
+    used_count -= 1
+    used_pieces[found] = used_pieces[used_count]
+
+
 @cython.final
 cdef class Block:
     """Memory that a large finished column lives in, given out as a read-only buffer."""
 
     cdef uint8_t* memory
     cdef Py_ssize_t length
+    cdef size_t capacity
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         PyBuffer_FillInfo(view, self, self.memory, self.length, 1, flags)
 
     def __dealloc__(self):
-        free(self.memory)
+        keep_used(self.memory, self.capacity)
 
 
 cdef object hand_over(Growing* space):
@@ -99,9 +145,12 @@ cdef object hand_over(Growing* space):
     block = Block.__new__(Block)
     block.memory = space.memory
     block.length = length
-    if space.capacity - length > space.capacity / 4:
+    block.capacity = space.capacity
+    if space.capacity - length > space.capacity / 2:
         shorter = <uint8_t*> realloc(space.memory, length)
-        block.memory = space.memory if shorter == NULL else shorter
+        if shorter != NULL:
+            block.memory = shorter
+            block.capacity = length
     space.memory = NULL
     space.capacity = 0
     return memoryview(block)
@@ -176,6 +225,20 @@ cdef class ColumnSet:
         """Room for what the headers of the batches promise, and the 0 that offsets start with."""
         self.rows = 0
         self.offsets.used = self.timestamps.used = self.timestamp_types.used = self.headers.used = 0
+        self.values.data.used = self.values.offsets.used = self.keys.offsets.used = 0
+        if self.wanted & VALUE:
+            take_used(&self.values.data, expected_bytes)
+            take_used(&self.values.offsets, 4 * (rows + 1))
+        if self.wanted & KEY:
+            take_used(&self.keys.offsets, 4 * (rows + 1))
+        if self.wanted & OFFSET:
+            take_used(&self.offsets, 8 * rows)
+        if self.wanted & TIMESTAMP:
+            take_used(&self.timestamps, 8 * rows)
+        if self.wanted & TIMESTAMP_TYPE:
+            take_used(&self.timestamp_types, 4 * rows)
+        if self.wanted & HEADERS:
+            take_used(&self.headers, 4 * (rows + 1))
         if not (self.make_rows(rows, 0, expected_bytes) and make_rows(&self.keys, 0, 0)
                 and make_rows(&self.values, 0, 0) and make_rows(&self.header_keys, 0, 0)
                 and make_rows(&self.header_values, 0, 0) and make_room(&self.headers, 4)):

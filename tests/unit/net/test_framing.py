@@ -242,6 +242,22 @@ def test_the_memory_of_a_big_frame_is_used_again_once_nobody_holds_it() -> None:
     assert (second, third) == (b"b" * 400, b"c" * 600)
 
 
+def test_a_frame_may_live_in_memory_that_is_somewhat_larger_but_not_in_far_too_much() -> None:
+    _spares.clear()
+    (first,) = feed(FrameReader(chunk_bytes=64), wire(b"a" * 1_000))
+    memory = first.obj
+    del first
+    (smaller,) = feed(FrameReader(chunk_bytes=64), wire(b"b" * 300, b"c"), cuts=(5, 100))[:1]
+    assert smaller.obj is memory
+    assert smaller == b"b" * 300
+    assert len(memory) == 1_000
+    del smaller
+    (tiny,) = feed(FrameReader(chunk_bytes=64), wire(b"d" * 100))
+    assert tiny == b"d" * 100
+    assert len(tiny.obj) < 1_000
+    _spares.clear()
+
+
 def test_memory_that_is_kept_for_later_has_a_limit() -> None:
     _spares.clear()
     held = [feed(FrameReader(chunk_bytes=64), wire(bytes([number]) * 9_000_000)) for number in range(5)]

@@ -2,7 +2,8 @@
 
 1. `row_target` is how many rows to decode at once: it follows the size of the rows that came, because a fetch answer
    may grow a hundredfold when it is decompressed.
-2. What is small is kept and joined with what comes next; what is large is cut. Joining copies, cutting does not.
+2. What is small is kept and joined with what is small after it; what is large is cut. Joining copies, cutting does
+   not.
 3. Rows keep their order.
 """
 
@@ -13,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     import pyarrow
 
-ROWS_MAX: Final = 32_768
-BYTES_MAX: Final = 4_194_304
+ROWS_MAX: Final = 49_152
+BYTES_MAX: Final = 6_291_456
 JOINED_ROWS: Final = 8_192
 JOINED_BYTES: Final = 1_048_576
 FIRST_ROWS: Final = 4_096
@@ -34,6 +35,8 @@ class Portions:
         """What can be given out now."""
         size = batch.nbytes
         self._learn(batch.num_rows, size)
+        if batch.num_rows >= JOINED_ROWS or size >= JOINED_BYTES:
+            return [*self.rest(), *_cut(batch, size)]
         self._kept.append(batch)
         self._kept_rows += batch.num_rows
         self._kept_bytes += size
