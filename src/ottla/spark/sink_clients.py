@@ -45,7 +45,7 @@ class SinkClients:
         self._loop = BackgroundLoop("ottla spark sink")
         self._loop.start()
         self.admin = AsyncAdmin(options.client_settings("admin"))
-        self.has_marker_topic = False
+        self.marker_topics: set[str] = set()
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
         """Carry out a call of `admin` and wait for it."""

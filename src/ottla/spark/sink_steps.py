@@ -132,12 +132,15 @@ class SinkActions:
             await admin.end_transaction(step.prepared, commit=step.commit)
         except REFUSALS as refusal:
             return refusal
+        except UnknownTopicOrPartition:
+            self._clients.marker_topics.clear()  # somebody deleted it; the next attempt makes it anew
+            raise
         return None
 
     async def _ensure_marker_topic(self) -> None:
-        if self._clients.has_marker_topic:
-            return
         name, admin = self._options.marker_topic, self._clients.admin
+        if name in self._clients.marker_topics:
+            return
         try:
             count = len((await admin.describe_topics([name]))[name].partitions)
         except UnknownTopicOrPartition:
@@ -146,7 +149,7 @@ class SinkActions:
                 await admin.create_topics([NewTopic(name, MARKERS_PER_GROUP, configs=MARKER_TOPIC_SETTINGS)])
         if count < MARKERS_PER_GROUP:
             raise MarkerTopicUnfit(f"{name} has {count} partitions, {MARKERS_PER_GROUP} are needed")
-        self._clients.has_marker_topic = True
+        self._clients.marker_topics.add(name)
 
     # --- the task's own transaction -----------------------------------------------------------------------------------
 
@@ -167,7 +170,7 @@ def take_over(clients: SinkClients, options: SinkOptions, transactional_id: str)
     except InvalidTransactionTimeout as error:
         clients.drop(transactional_id)
         asked = f"{TRANSACTION_TIMEOUT}={options.transaction_timeout_ms}"
-        raise TransactionTimeoutRefused(f"{asked}: {error.detail}") from error
+        raise TransactionTimeoutRefused(asked) from error
     except OttlaError:
         clients.drop(transactional_id)
         raise

@@ -36,6 +36,7 @@ from ottla.errors import (
     IllegalGeneration,
     InvalidProducerEpoch,
     InvalidProducerIdMapping,
+    InvalidTransactionTimeout,
     InvalidTxnState,
     OttlaError,
     ProducerFenced,
@@ -109,6 +110,7 @@ EFFECTS: Final[Mapping[Kind, Mapping[type[BrokerError], Effect]]] = {
         # An administrator can grant the right while the producer lives; it asks again from the beginning.
         TransactionalIdAuthorizationFailed: Effect.ABORTABLE,
         ClusterAuthorizationFailed: Effect.ABORTABLE,
+        InvalidTransactionTimeout: Effect.FATAL,
     },
     Kind.ADD_PARTITIONS: {**_OVER, TopicAuthorizationFailed: Effect.ABORTABLE},
     Kind.ADD_OFFSETS: {**_OVER, GroupAuthorizationFailed: Effect.ABORTABLE},
