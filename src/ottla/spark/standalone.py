@@ -21,6 +21,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +29,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from ottla.errors import OttlaError
+from ottla.java import cache_directory
 from ottla.spark.session import SETTINGS, SparkMissing, prepare_environment
 
 START_LIMIT_S: Final = 120.0
@@ -87,13 +89,31 @@ def spark_home() -> Path:
     return Path(os.environ.get("SPARK_HOME") or Path(spec.origin).parent)
 
 
+def light_home() -> Path:
+    """The same without its copy of Python's part, as links in the user's cache.
+
+    Spark's Python processes take PySpark from a zip in its home, where nothing is compiled: 0.8 s of work for each. When
+    the zip is not there they take the installed package: 0.3 s. A home that the environment names is left as it is.
+    """
+    home = spark_home()
+    if "SPARK_HOME" in os.environ:
+        return home
+    light = cache_directory() / "spark" / "-".join(home.parts[1:][-5:])
+    light.mkdir(parents=True, exist_ok=True)
+    for name in ("bin", "jars", "sbin", "conf", "data"):
+        if (home / name).is_dir() and not (light / name).is_symlink():
+            with suppress(FileExistsError):
+                (light / name).symlink_to(home / name)
+    return light
+
+
 def begin(name: str, words: Sequence[str], directory: Path) -> SparkProcess:
     """Start a program of bin/ with its log in the directory."""
     prepare_environment()
     directory.mkdir(parents=True, exist_ok=True)
     log = directory / f"{name}.log"
-    program = [str(spark_home() / "bin" / words[0]), *words[1:]]
-    environment = {**os.environ, "SPARK_LOCAL_IP": _HOST, "SPARK_HOME": str(spark_home())}
+    program = [str(light_home() / "bin" / words[0]), *words[1:]]
+    environment = {**os.environ, "SPARK_LOCAL_IP": _HOST, "SPARK_HOME": str(light_home())}
     with log.open("wb") as file:
         process = subprocess.Popen(
             program,

@@ -2,7 +2,8 @@
 
 1. The file is checked before anything is started: what is wrong with it comes at once, with its line.
 2. `run` works off what is there and ends; the next run goes on where it was. `--continuous` and `--every 10s` run until
-   Ctrl-C, from the same place: the two can be mixed.
+   Ctrl-C, from the same place: the two can be mixed. Ctrl-C in a `run` that would end by itself breaks it off; nothing
+   is lost or doubled by that.
 3. Spark runs in this process on all cores (local[*]) unless --master or --remote names another one.
 4. While it runs there is a line on a terminal; at the end a table, or JSON for programs.
 """
@@ -155,6 +156,7 @@ def run_dry(options: argparse.Namespace) -> int:
 
 def run_pipeline(options: argparse.Namespace) -> int:
     from ottla.spark.pipelines.declarative import PipelineFailed
+    from ottla.spark.pipelines.running import run_always, run_triggered
 
     clock = SystemClock()
     with sentences(), _wrong_files():
@@ -166,15 +168,12 @@ def run_pipeline(options: argparse.Namespace) -> int:
         stop = threading.Event()
         begun_ms = clock.monotonic_ms()
         failed: PipelineFailed | None = None
-        with _stopping(stop), _session(options, plan) as spark, _drawn(plan.name, watch):
+        with _session(options, plan) as spark, _drawn(plan.name, watch):
             try:
                 if options.continuous or every is not None:
-                    from ottla.spark.pipelines.running import run_always
-
-                    run_always(plan, spark, watch, stop.wait, every)
+                    with _stopping(stop):
+                        run_always(plan, spark, watch, stop.wait, every)
                 else:
-                    from ottla.spark.pipelines.running import run_triggered
-
                     run_triggered(plan, spark, watch, stop.wait)
             except PipelineFailed as error:
                 failed = error
@@ -241,7 +240,7 @@ def _wrong_files() -> Iterator[None]:
 
 @contextmanager
 def _stopping(stop: threading.Event) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the run in order: the batch that runs is finished or given up, and the table comes."""
+    """Ctrl-C and SIGTERM end the queries in order, and the table comes; a second Ctrl-C does not wait."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def end(*_: object) -> None:

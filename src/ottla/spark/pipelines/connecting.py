@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from ottla.errors import OttlaError
 from ottla.spark.session import SparkMissing, session
+from ottla.spark.standalone import light_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +36,10 @@ class SparkUnreachable(OttlaError):
     """No Spark Connect server answers at this address. Is it running, and is the address written as sc://host:port?"""
 
 
+class SparkTaken(OttlaError):
+    """This process has a Spark session already, and a pipeline needs one of its own. Stop it first, or use remote=."""
+
+
 @contextmanager
 def open_session(
     name: str,
@@ -46,6 +51,7 @@ def open_session(
 ) -> Iterator[SparkSession]:
     """A Connect session, on a master of our choice or with a server that is there."""
     try:
+        from pyspark import SparkContext
         from pyspark.sql.connect.session import SparkSession as ConnectSession
     except ImportError as error:
         raise SparkMissing(str(error)) from error
@@ -60,8 +66,12 @@ def open_session(
             finally:
                 _closed(spark)
         return
+    if SparkContext._active_spark_context is not None:
+        raise SparkTaken
     port = _free_port()
     token = os.environ.setdefault(_TOKEN, secrets.token_hex(16))
+    if (master or "local").startswith("local"):
+        os.environ.setdefault("SPARK_HOME", str(light_home()))
     with _written_to(log):
         base = session(name, master=master, settings={**_server(port), **settings})
     try:

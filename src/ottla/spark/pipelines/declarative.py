@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DETAIL_LIMIT: Final = 2_000
+LATE_LIMIT: Final = 2
+_LATE: Final = "worker failed to connect back"
 _STATE: Final = re.compile(r"Flow '?(?:[\w`]+\.)*`?(\w+)`?'? (?:is|has|was) ([A-Z_]+)")
 _UNRESOLVED: Final = re.compile(r"Failed to resolve flow: '(?:[\w`]+\.)*`?(\w+)`?'\.?\s*Error: (.*)", re.DOTALL)
 
@@ -71,20 +73,37 @@ def run_once(
     from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph, start_run
 
     errors: dict[str, str] = {}
-    try:
+
+    def run() -> None:
+        errors.clear()
         graph = create_dataflow_graph(spark, None, None, dict(plan.settings))
         with graph_element_registration_context(SparkConnectGraphElementRegistry(spark, graph)):
             for view in plan.views:
                 _declare_view(spark, view)
             for flow in plan.flows if flows is None else flows:
                 _declare_flow(spark, flow)
-        answers = start_run(spark, graph, [], False, [], dry, _address(plan.storage))
-        for event in _events(answers):
+        for event in _events(start_run(spark, graph, [], False, [], dry, _address(plan.storage))):
             if event.flow is not None and event.error is not None:
                 errors[event.flow] = event.error
             on_event(event)
+
+    try:
+        patiently(run, lambda error: _told(errors, error))
     except PySparkException as error:
         raise PipelineFailed(_told(errors, error)) from None
+
+
+def patiently(act: Callable[[], None], told: Callable[[Exception], str] = str) -> None:
+    """Again, when Python was not there in the ten seconds that Spark gives it: a busy machine is no fault."""
+    from pyspark.errors import PySparkException
+
+    for attempt in range(LATE_LIMIT + 1):
+        try:
+            return act()
+        except PySparkException as error:
+            if attempt == LATE_LIMIT or _LATE not in told(error):
+                raise
+    return None
 
 
 def _declare_view(spark: SparkSession, view: View) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.spark.pipelines.declarative import PipelineFailed, shortened
+from ottla.spark.pipelines.declarative import PipelineFailed, patiently, shortened
 from ottla.spark.pipelines.frames import flow_frame, view_frame
 from ottla.spark.pipelines.operations import Flow, Target
 from ottla.spark.pipelines.plan import Plan
@@ -76,7 +76,7 @@ class Queries:
             for view in self._plan.views:
                 view_frame(self._spark, view).createOrReplaceTempView(view.name)
             for flow in self._flows.values():
-                self._begin(flow)
+                patiently(lambda flow=flow: self._begin(flow))  # type: ignore[misc]
         except PySparkException as error:
             self.stop()
             raise PipelineFailed(shortened(str(error))) from None
