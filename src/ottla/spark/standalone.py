@@ -92,8 +92,8 @@ def spark_home() -> Path:
 def light_home() -> Path:
     """The same without its copy of Python's part, as links in the user's cache.
 
-    Spark's Python processes take PySpark from a zip in its home, where nothing is compiled: 0.8 s of work for each. When
-    the zip is not there they take the installed package: 0.3 s. A home that the environment names is left as it is.
+    Spark's Python processes take PySpark from a zip in its home, where nothing is compiled: 0.8 s of work for each.
+    When the zip is not there they take the installed package: 0.3 s. A home that the environment names stays.
     """
     home = spark_home()
     if "SPARK_HOME" in os.environ:

@@ -75,11 +75,10 @@ class Queries:
         try:
             for view in self._plan.views:
                 view_frame(self._spark, view).createOrReplaceTempView(view.name)
-            for flow in self._flows.values():
-                patiently(lambda flow=flow: self._begin(flow))  # type: ignore[misc]
         except PySparkException as error:
-            self.stop()
             raise PipelineFailed(shortened(str(error))) from None
+        for flow in self._flows.values():
+            self._begin(flow)
 
     def wait(self, is_over: Callable[[float], bool], on_end: Callable[[str, str], None]) -> None:
         """Until all have ended, one has failed too often, or `is_over` (which waits for so many seconds) says so."""
@@ -113,7 +112,17 @@ class Queries:
 
     def _begin(self, flow: Flow) -> None:
         """One after the other: Spark gives a Python source ten seconds to start, which is little when many do it."""
-        query = self.queries[flow.name] = self._started(flow)
+        from pyspark.errors import PySparkException
+
+        def start() -> None:
+            self.queries[flow.name] = self._started(flow)
+
+        try:
+            patiently(start)
+        except PySparkException as error:
+            self.stop()
+            raise PipelineFailed(f"{flow.name}: {shortened(str(error))}") from None
+        query = self.queries[flow.name]
         for _ in range(round(BEGIN_LIMIT_S / BEGIN_LOOK_S)):
             if not query.isActive or not query.status["message"].startswith("Initializing"):
                 return
