@@ -20,8 +20,13 @@ HERE, SERVERS = Path(sys.argv[1]), sys.argv[2]
 STEPS = """
 from pyspark.sql import functions as F
 
+ENDING = "!"
+
+def louder(text):
+    return text.upper() + ENDING
+
 def shouted(titled):
-    return titled.withColumn("title", F.upper("title"))
+    return titled.withColumn("title", F.udf(louder, "string")("title"))
 """
 GOOD = """
 name: story
@@ -37,7 +42,7 @@ sources:
   pages: {files: pages.csv, format: csv, static: true, options: {header: true}}
 steps:
   titled: SELECT clicks.*, title FROM clicks JOIN pages USING (page)
-  shouted: {python: "steps.py:shouted", expect: {is_known: "title <> 'TWO'"}}
+  shouted: {python: "steps.py:shouted", expect: {is_known: "title <> 'TWO!'"}}
 sinks:
   records: {from: shouted, topic: shouted, key: ms, headers: {page: page}}
   parts: {from: titled, files: parts, partition_by: page}
@@ -90,7 +95,8 @@ def main() -> None:
     send(range(100))
     with open_session("story", master="local[2]", settings=QUICK, log=HERE / "spark.log") as spark:
         wrong = load(written(WRONG, "wrong.yml"), os.environ).plan(SERVERS)
-        told["wrong"] = failure(lambda: dry_run(wrong, spark, lambda event: None))
+        told["wrong"] = failure(lambda: dry_run(wrong, spark))
+        told["columns"] = dry_run(plan, spark)
         for number in range(2):
             watch = loaded.watch(plan)
             run_triggered(plan, spark, watch, lambda seconds: bool(time.sleep(seconds)))

@@ -142,14 +142,18 @@ def run_dry(options: argparse.Namespace) -> int:
         for line in loaded.graph.tree():
             out.line(line)
         _tell_unread(loaded)
+        columns: dict[str, str] = {}
         if not options.no_spark:
             from ottla.spark.pipelines.running import dry_run
 
             with _session(options, plan) as spark:
-                dry_run(plan, spark, lambda event: None)
+                columns = dry_run(plan, spark)
     if out.form == "json":
         flows = [{"flow": flow.name, "from": flow.dataset, "format": flow.target.format} for flow in plan.flows]
-        out.value({"pipeline": plan.name, "datasets": loaded.graph.inputs, "flows": flows})
+        out.value({"pipeline": plan.name, "datasets": loaded.graph.inputs, "columns": columns, "flows": flows})
+    elif columns:
+        out.line("")
+        out.table(["DATASET", "COLUMNS"], list(columns.items()))
     out.line(f"{plan.name} is right{'' if options.no_spark else ', and Spark agrees'}")
     return OK
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from ottla.errors import OttlaError
-from ottla.spark.session import SparkMissing, session
+from ottla.spark.session import SETTINGS, SparkMissing, session
 from ottla.spark.standalone import light_home
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def open_session(
         with _mode():
             spark = cast("SparkSession", ConnectSession.builder.remote(remote).create())
             try:
-                for key, value in settings.items():
+                for key, value in {**SETTINGS, **settings}.items():
                     spark.conf.set(key, value)
                 yield spark
             finally:

@@ -5,7 +5,8 @@
 
 1. What a function of a file wants is read from its text, without running the file: checks do not run strangers' code.
 2. A file is run once, as a module of its own, with its directory first in the path: it may import its neighbours.
-3. A Python file is a pipeline when it has a Pipeline in the variable `pipeline`.
+3. A function for Spark's own processes (udf) must stand in the file itself: they know the file, not its neighbours.
+4. A Python file is a pipeline when it has a Pipeline in the variable `pipeline`.
 """
 
 from __future__ import annotations
@@ -52,9 +53,18 @@ def parameters_in_file(path: Path, function: str) -> list[str]:
 
 
 def load_function(path: Path, function: str) -> Callable[..., Any]:
-    """The function itself; the file is run."""
-    found: Callable[..., Any] = getattr(load_module(path), function)
+    """The function itself; the file is run. Functions that it gives to Spark (udf) travel with their code."""
+    module = load_module(path)
+    _send_by_value(module)
+    found: Callable[..., Any] = getattr(module, function)
     return found
+
+
+def _send_by_value(module: ModuleType) -> None:
+    """Spark's Python processes cannot import a pipeline's file: what they need of it is sent whole."""
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
 def load_module(path: Path) -> ModuleType:
@@ -82,9 +92,12 @@ def load_module(path: Path) -> ModuleType:
 
 def read_python(path: Path) -> Pipeline:
     """The pipeline of a Python file."""
-    found = getattr(load_module(path), VARIABLE, None)
+    module = load_module(path)
+    found = getattr(module, VARIABLE, None)
     if not isinstance(found, Pipeline):
         raise PipelineWrong(
             [f"{path.name}: there is no Pipeline in the variable {VARIABLE!r}: pipeline = Pipeline(name=..., ...)"]
         )
+    if any(callable(step.python) for step in found.steps.values()):
+        _send_by_value(module)
     return found

@@ -21,6 +21,7 @@ from ottla.spark.pipelines.checks import checked
 from ottla.spark.pipelines.declarative import Event, PipelineFailed, run_once
 from ottla.spark.pipelines.expectations import READABLE
 from ottla.spark.pipelines.faults import Lines, PipelineWrong
+from ottla.spark.pipelines.frames import view_frame
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.plan import Plan, make_plan
 from ottla.spark.pipelines.streaming import Queries, is_for_pipelines
@@ -96,9 +97,17 @@ def load(file: Path, environment: Mapping[str, str]) -> Loaded:
     return Loaded(file, checked(read.pipeline, file.parent, read.lines, file.name), read.lines)
 
 
-def dry_run(plan: Plan, spark: SparkSession, on_event: Callable[[Event], None]) -> None:
-    """Let Spark resolve everything, and run nothing."""
-    run_once(plan, spark, dry=True, on_event=on_event)
+def dry_run(plan: Plan, spark: SparkSession) -> dict[str, str]:
+    """Let Spark resolve everything, and run nothing; gives the columns of every source and step."""
+    run_once(plan, spark, dry=True)
+    columns = {}
+    for view in plan.views:
+        frame = view_frame(spark, view)
+        frame.createOrReplaceTempView(view.name)
+        if "__" not in view.name:
+            fields = frame.schema.fields
+            columns[view.name] = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
+    return columns
 
 
 def run_triggered(plan: Plan, spark: SparkSession, watch: Watch, is_over: Callable[[float], bool]) -> None:
