@@ -205,7 +205,8 @@ class MixedCluster(LabCluster):
 
     def check_group(self, group: str, topic: str) -> None:
         """Kafka's tool knows how far the group is in every partition of a topic."""
-        said = self.asked("consumer.group.ConsumerGroupCommand", "--describe", "--group", group)
+        words = ("--describe", "--group", group, "--timeout", "60000")
+        said = self.asked("consumer.group.ConsumerGroupCommand", *words)
         rows = [words for line in said.splitlines() if len(words := line.split()) > 5 and words[1] == topic]
         assert {int(words[2]) for words in rows} == {each.partition for each in self.partitions(topic)}, said
         assert all(words[3].isdigit() for words in rows), said

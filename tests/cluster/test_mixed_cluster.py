@@ -283,7 +283,7 @@ def test_a_group_keeps_its_offsets_whoever_coordinates_it(mixed: MixedCluster, t
     check(mixed, load)
     mixed.wait_for_copies("__consumer_offsets")
     mixed.check_copies("__consumer_offsets")
-    described = mixed.asked(GROUPS, "--describe", "--group", group)
+    described = mixed.asked(GROUPS, "--describe", "--group", group, "--timeout", "60000")
     ends = {part: len(numbers) for part, numbers in read_numbers(mixed.bootstrap_servers, topic, 3).items()}
     for line in described.splitlines():
         words = line.split()
