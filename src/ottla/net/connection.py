@@ -23,7 +23,7 @@ import struct
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from ottla.errors import (
     ConnectionClosed,
@@ -122,8 +122,7 @@ class Failed:
     error: Exception
 
 
-@dataclass(frozen=True, slots=True)
-class InFlight:
+class InFlight(NamedTuple):
     """A request whose answer is on its way."""
 
     ticket: object

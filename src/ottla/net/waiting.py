@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ottla.protocol.schema import Message
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingRequest:
+class WaitingRequest(NamedTuple):
     """A request nobody has written yet. `version` fixes its version, `at_most` limits the choice."""
 
     ticket: object

@@ -100,7 +100,7 @@ class Outcomes:
                 silent = UnknownServerError(f"{send.node} did not mention {name} in its answer")
                 self._end(batch, Answer(silent), now_ms)
             elif word.error_code == 0:
-                self._end(batch, Answer(None, word.base_offset, word.log_append_time_ms, word.log_start_offset), now_ms)
+                self._taken(batch, word.base_offset, word.log_append_time_ms)
             else:
                 self._end(batch, _answer_of(word), now_ms)
                 self._mind_leader(name, word, nodes)
@@ -115,10 +115,10 @@ class Outcomes:
             self._end(batch, Answer(error), now_ms)
         self._clear_away()
 
-    def not_asked(self, send: Send, now_ms: float) -> None:
+    def not_asked(self, send: Send) -> None:
         """acks=0: written is delivered."""
         for batch in send.batches:
-            self._end(batch, Answer(None), now_ms)
+            self._taken(batch, NO_OFFSET, -1)
         self._clear_away()
 
     def give_up(self, batch: ProducerBatch, error: OttlaError, *, is_unknown: bool) -> None:
@@ -158,6 +158,15 @@ class Outcomes:
             return error.retriable
         return self._transactions.can_retry(batch.queue.name, batch.stamp, error, answer.log_start_offset)
 
+    def _taken(self, batch: ProducerBatch, base_offset: int, append_time_ms: int) -> None:
+        """The usual end, for which there is nothing to decide."""
+        if not self._sender.ended(batch):
+            return
+        if batch.delivery.is_done:
+            self._done.append(batch)
+        else:
+            self._delivered(batch, base_offset, append_time_ms)
+
     def _end(self, batch: ProducerBatch, answer: Answer, now_ms: float) -> None:
         if not self._sender.ended(batch):
             return
@@ -166,7 +175,7 @@ class Outcomes:
             return
         match self.verdict(batch, answer, now_ms):
             case Verdict.DELIVERED:
-                self._delivered(batch, answer)
+                self._delivered(batch, answer.base_offset, answer.append_time_ms)
             case Verdict.AGAIN:
                 self._again(batch, answer, now_ms)
             case Verdict.SPLIT:
@@ -174,11 +183,12 @@ class Outcomes:
             case Verdict.FAILED:
                 self._failed(batch, answer)
 
-    def _delivered(self, batch: ProducerBatch, answer: Answer) -> None:
-        if self._transactions is not None and batch.stamp is not None:
-            self._transactions.batch_acknowledged(batch.queue.name, batch.stamp, answer.base_offset)
-            batch.queue.proven = batch.stamp.identity
-        batch.delivery.succeed(answer.base_offset, answer.append_time_ms)
+    def _delivered(self, batch: ProducerBatch, base_offset: int, append_time_ms: int) -> None:
+        stamp = batch.stamp
+        if self._transactions is not None and stamp is not None:
+            self._transactions.batch_acknowledged(batch.queue.name, stamp, base_offset)
+            batch.queue.proven = stamp.identity
+        batch.delivery.succeed(base_offset, append_time_ms)
         self._done.append(batch)
 
     def _again(self, batch: ProducerBatch, answer: Answer, now_ms: float) -> None:

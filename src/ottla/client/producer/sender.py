@@ -276,9 +276,10 @@ class Sender:
         size_bytes = 0
         count = len(queues)
         start = self._starts.get(node.id, 0) % count
+        is_hurried = self._is_hurried
         for step in range(count):
             queue = queues[(start + step) % count]
-            if not self._may_leave(queue, now_ms):
+            if not self._may_leave(queue, now_ms, is_hurried):
                 continue
             first_bytes = queue.batches[0].size_bytes
             if batches and size_bytes + first_bytes > self._request_limit_bytes:
@@ -289,11 +290,11 @@ class Sender:
         self._starts[node.id] = start + 1
         return batches
 
-    def _may_leave(self, queue: PartitionQueue, now_ms: float) -> bool:
+    def _may_leave(self, queue: PartitionQueue, now_ms: float, is_hurried: bool) -> bool:
         if not queue.batches or queue.is_muted or queue.batches[0].record_count == 0:
             return False
         # The queue was ready when the turn began; what follows its first batch must be ready by itself.
-        if self._ready_ms(queue, now_ms, self._is_hurried) > now_ms:
+        if self._ready_ms(queue, now_ms, is_hurried) > now_ms:
             return False
         if self.transactions is None:
             return True

@@ -181,7 +181,7 @@ class SenderLoop:
             response = await answer
             ended_ms = clock.monotonic_ms()
             if response is None:
-                self._outcomes.not_asked(send, ended_ms)
+                self._outcomes.not_asked(send)
             else:
                 self._metrics.latency.record(ended_ms - now_ms, ended_ms)
                 self._metrics.throttle.record(response.throttle_time_ms, ended_ms)

@@ -47,16 +47,15 @@ class Stamp:
     __slots__ = (
         "at_rest",
         "base_sequence",
-        "epoch",
+        "identity",
         "may_be_written",
         "number",
-        "producer_id",
         "record_count",
         "was_reset",
     )
 
     def __init__(self, identity: ProducerIdentity, base_sequence: int, record_count: int, number: int = 0) -> None:
-        self.producer_id, self.epoch = identity
+        self.identity = identity
         self.base_sequence = base_sequence
         self.record_count = record_count
         self.number = number  # how many batches of the partition were stamped before it
@@ -69,11 +68,15 @@ class Stamp:
         return sequence_after(self.base_sequence, self.record_count - 1)
 
     @property
-    def identity(self) -> ProducerIdentity:
-        return ProducerIdentity(self.producer_id, self.epoch)
+    def producer_id(self) -> int:
+        return self.identity.producer_id
+
+    @property
+    def epoch(self) -> int:
+        return self.identity.epoch
 
     def rewrite(self, identity: ProducerIdentity, base_sequence: int) -> None:
-        self.producer_id, self.epoch = identity
+        self.identity = identity
         self.base_sequence = base_sequence
         self.was_reset = True
         self.may_be_written = False
