@@ -10,12 +10,13 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 import ottla
 from ottla.testing import KafkaBroker
+from ottla.values import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,6 +90,61 @@ def test_an_archive_that_was_killed_has_every_record_once_when_it_is_finished(
     assert 0 < left < RECORDS
     assert archived(tmp_path) == EVERYTHING
     assert list(tmp_path.glob(".spark-staging-*")) == []
+
+
+def start_mirror(broker: KafkaBroker, other: KafkaBroker, topic: str, path: Path) -> subprocess.Popen[bytes]:
+    words = ["mirror", topic, "--target", other.bootstrap_servers, "--checkpoint", str(path / "_ottla" / "checkpoint")]
+    words += ["--batch-records", str(BATCH_RECORDS), "--master", "local[2]"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "ottla", "job", *words, "-b", broker.bootstrap_servers],
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+
+
+def read(broker: KafkaBroker, topic: str, begins: dict[int, int]) -> dict[int, list[Any]]:
+    """What a reader of committed records sees from these offsets on."""
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "isolation.level": "read_committed"}
+    found: dict[int, list[Any]] = {partition: [] for partition in begins}
+    with ottla.Consumer({**settings, "enable.auto.commit": "false"}) as consumer:
+        consumer.assign([TopicPartition(topic, partition) for partition in begins])
+        for partition, offset in begins.items():
+            consumer.seek(TopicPartition(topic, partition), offset)
+        while polled := consumer.poll(2.0):
+            for record in polled:
+                found[record.partition].append(record.value)
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3))
+def test_a_mirror_that_is_killed_again_and_again_has_every_record_once_and_its_map_is_right(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path, seed: int
+) -> None:
+    from ottla.spark.jobs.mirror import MirrorPlan, mirror
+    from ottla.spark.jobs.reading import ReadPlan
+
+    chance, topic = random.Random(seed), f"mirrored-{seed}"
+    make(broker, topic)
+    with KafkaBroker() as other:
+        near, far = {"bootstrap.servers": broker.bootstrap_servers}, {"bootstrap.servers": other.bootstrap_servers}
+        for batch in (1, 3, 6):
+            kill_after(start_mirror(broker, other, topic, tmp_path), tmp_path, batch, chance.uniform(0.0, 0.6))
+        with ottla.Admin(near) as source, ottla.Admin(far) as target:
+            groups = [f"group-{seed}-{number}" for number in range(12)]
+            places = [{each: chance.randrange(RECORDS // PARTITIONS + 1) for each in range(PARTITIONS)} for _ in groups]
+            for group, begins in zip(groups, places, strict=True):
+                offsets = {TopicPartition(topic, partition): offset for partition, offset in begins.items()}
+                source.alter_consumer_group_offsets(group, offsets)
+            checkpoint = str(tmp_path / "_ottla" / "checkpoint")
+            plan = MirrorPlan(ReadPlan(near, (topic,)), far, checkpoint, groups=tuple(groups))
+            result = mirror(spark, plan, source, target)
+        start_of_all = dict.fromkeys(range(PARTITIONS), 0)
+        assert read(other, topic, start_of_all) == read(broker, topic, start_of_all)
+        for group, begins in zip(groups, places, strict=True):
+            moved = {each.partition.partition: each.target for each in result.moves if each.group == group}
+            assert read(other, topic, cast("dict[int, int]", moved)) == read(broker, topic, begins)
 
 
 @pytest.mark.long
