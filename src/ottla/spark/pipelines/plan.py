@@ -126,10 +126,18 @@ class _Planner:
 
     def _rules_of_topic(self, name: str, source: Source) -> Rules:
         bad = self._bad_records(source)
-        unreadable = {"json": f"{CORRUPT} IS NOT NULL", "avro": f"{_PARSED} IS NULL"}.get(source.format or "")
+        unreadable = {
+            "json": f"{CORRUPT} IS NOT NULL",
+            "avro": f"{_PARSED} IS NULL",
+            "string": f"NOT is_valid_utf8(CAST({RAW_VALUE} AS STRING))",
+        }.get(source.format or "")
         if source.format == "avro" and bad == "fail":
             unreadable = None  # the source raises, and says more than we could
-        why = f"the value is no {source.format} of the schema"
+        why = (
+            "the value is no text in UTF-8"
+            if source.format == "string"
+            else f"the value is no {source.format} of the schema"
+        )
         return Rules(self._pipeline.name, name, source.expect, unreadable, bad, why)
 
     def _bad_records(self, source: Source) -> str:
@@ -236,7 +244,8 @@ class _Planner:
 
 def _columns_of_topic(source: Source) -> tuple[tuple[Operation, ...], tuple[str, ...]]:
     """From the connector's columns to those of the schema, with what came along; and which of them are only for us."""
-    key = "CAST(key AS STRING)" if source.key_format == "string" else "key"
+    # Bytes that are no text would break Python steps: they are replaced here, and kept for dead letters.
+    key = "make_valid_utf8(CAST(key AS STRING))" if source.key_format == "string" else "key"
     beside = [f"{key} AS _key", *(["headers AS _headers"] if source.headers else [])]
     beside += ["topic AS _topic", "partition AS _partition", "offset AS _offset", "timestamp AS _timestamp"]
     raw = "CAST(NULL AS BINARY)" if source.format == "avro" else "value"

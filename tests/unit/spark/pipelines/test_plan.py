@@ -26,7 +26,7 @@ def flow(plan, name):
 
 
 def test_a_plain_topic_is_one_view_with_where_records_came_from():
-    plan = planned(sources={"clicks": Source(topic="a, b", format="string", group="g", options={"x": "y"})})
+    plan = planned(sources={"clicks": Source(topic="a, b", group="g", options={"x": "y"})})
     read = view(plan, "clicks").beginning
     assert read == Read(
         "ottla",
@@ -41,7 +41,7 @@ def test_a_plain_topic_is_one_view_with_where_records_came_from():
     )
     columns, without = view(plan, "clicks").operations
     assert isinstance(columns, Select)
-    assert columns.expressions[:2] == ("CAST(value AS STRING) AS value", "CAST(key AS STRING) AS _key")
+    assert columns.expressions[:2] == ("value", "make_valid_utf8(CAST(key AS STRING)) AS _key")
     assert without == Select(("* EXCEPT (_ottla_key, _ottla_value)",))
 
 
@@ -65,6 +65,13 @@ def test_rules_make_a_checked_view_and_a_flow_of_dead_letters():
     assert dead.target.options["topic"] == "dead"
     assert isinstance(dead.operations[-1], Select)
     assert dead.operations[-1].expressions[:2] == ("_ottla_key AS key", "_ottla_value AS value")
+
+
+def test_text_that_is_no_text_is_unreadable():
+    plan = planned(sources={"s": Source(topic="t", format="string")})
+    verdict = view(plan, "s__checked").operations[-2]
+    assert isinstance(verdict, Select)
+    assert "WHEN NOT is_valid_utf8(CAST(_ottla_value AS STRING)) THEN raise_error(" in verdict.expressions[1]
 
 
 def test_a_rule_that_fails_raises_inside_the_query_and_the_order_of_the_file_counts():
