@@ -54,14 +54,15 @@ class SinkClients:
     def run_all(self, calls: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
         """Several calls at the same time; the first error is raised when all have ended."""
 
-        async def together() -> list[T | BaseException]:
-            return await asyncio.gather(*calls, return_exceptions=True)
+        async def together() -> list[T]:
+            tasks = [asyncio.ensure_future(call) for call in calls]
+            await asyncio.wait(tasks)
+            errors = [error for task in tasks if (error := task.exception()) is not None]
+            if errors:
+                raise errors[0]
+            return [task.result() for task in tasks]
 
-        answers = self._loop.run(together())
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                raise answer
-        return answers  # type: ignore[return-value]  # the errors were raised
+        return self._loop.run(together()) if calls else []
 
     def producer(self, transactional_id: str | None = None) -> Producer:
         """The producer of an id, or the one without transactions."""

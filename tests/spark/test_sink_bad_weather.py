@@ -1,0 +1,346 @@
+"""The sink's own methods on a real broker that dies, with twins, zombies, old drivers and time-outs; no JVM.
+
+`Query` does what Spark does for one batch: write() for each task, then commit() with what they told.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+
+pyarrow = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+from pyspark.sql.types import StructType  # noqa: E402
+from tests.conformance.our_broker import BrokerProcess  # noqa: E402
+from tests.spark.test_sink_kills import committed  # noqa: E402
+
+from ottla import Admin, NewTopic  # noqa: E402
+from ottla.spark.sink_clients import PRODUCER_LIMIT, close_sink_clients, sink_clients  # noqa: E402
+from ottla.spark.sink_steps import MarkerTopicUnfit, TaskFenced, TransactionTimeoutRefused  # noqa: E402
+from ottla.spark.sink_transactions import (  # noqa: E402
+    AddMarker,
+    BatchNotCommitted,
+    End,
+    Finished,
+    TakeOver,
+    TransactionLost,
+    Write,
+    Written,
+)
+from ottla.spark.stream_writer import NotInAQuery, StreamSink  # noqa: E402
+from ottla.spark.writer import BatchSink, JobNotCommitted  # noqa: E402
+from ottla.testing import KafkaBroker  # noqa: E402
+
+SCHEMA = StructType().add("value", "string")
+PARTITIONS, ROWS = 3, 6
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[KafkaBroker]:
+    with KafkaBroker({"transaction.abort.timed.out.transaction.cleanup.interval.ms": 20}) as broker:
+        yield broker
+
+
+@pytest.fixture(autouse=True)
+def no_clients_left() -> Iterator[None]:
+    yield
+    close_sink_clients()
+
+
+def rows_of(batch: int, task: int) -> list[str]:
+    return [f"{batch}/{task}/{number}" for number in range(ROWS)]
+
+
+def arrow(values: list[str]) -> Any:
+    return pyarrow.record_batch([pyarrow.array(values, pyarrow.string())], names=["value"])
+
+
+class Query:
+    """One streaming query; `sink_class` may watch the steps."""
+
+    def __init__(self, broker: Any, topic: str, sink_class: type[StreamSink] = StreamSink, **options: str) -> None:
+        with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.create_topics([NewTopic(topic, PARTITIONS)])
+        self.broker, self.topic, self.sink_class = broker, topic, sink_class
+        self.options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": topic, **options}
+
+    def sink(self) -> StreamSink:
+        return self.sink_class(self.options, SCHEMA)
+
+    def write(self, batch: int, task: int, batches: Iterable[Any] | None = None) -> Any:
+        given = [arrow(rows_of(batch, task))] if batches is None else batches
+        return pickle.loads(pickle.dumps(self.sink().write_task(self.topic, batch, task, iter(given))))
+
+    def run(self, batch: int, tasks: int = 2) -> list[Any]:
+        messages = [self.write(batch, task) for task in range(tasks)]
+        self.sink().commit(messages, batch)
+        return messages
+
+    def check(self, batches: int, tasks: int = 2) -> None:
+        expected = Counter(row for batch in range(batches) for task in range(tasks) for row in rows_of(batch, task))
+        assert committed(self.broker, self.topic, expected.total()) == expected
+
+
+# --- the broker dies --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moment", [TakeOver, Write, AddMarker, End])
+@pytest.mark.parametrize("is_done", [False, True])
+def test_a_broker_that_is_killed_and_comes_back_costs_nothing_but_time(tmp_path, unique_topic, moment, is_done):
+    with BrokerProcess(tmp_path) as broker:
+        deaths = []
+
+        class Deadly(StreamSink):
+            def passing(self, step: Any, has_happened: bool) -> None:
+                if isinstance(step, moment) and has_happened == is_done and not deaths:
+                    deaths.append(step)
+                    broker.kill()
+                    broker.start()
+
+        query = Query(broker, unique_topic, Deadly)
+        query.run(0)
+        query.run(1)
+        assert deaths
+        query.check(2)
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+def test_a_broker_that_is_restarted_while_rows_are_written_loses_none(tmp_path, unique_topic, end):
+    with BrokerProcess(tmp_path) as broker:
+        query = Query(broker, unique_topic)
+        query.run(0)
+
+        def slowly() -> Iterator[Any]:
+            values = rows_of(1, 0)
+            yield arrow(values[:3])
+            getattr(broker, end)()
+            broker.start()
+            yield arrow(values[3:])
+
+        query.sink().commit([query.write(1, 0, slowly()), query.write(1, 1)], 1)
+        query.check(2)
+
+
+# --- twins and zombies ------------------------------------------------------------------------------------------------
+
+
+def test_a_twin_takes_over_and_the_first_attempt_is_fenced(server, unique_topic):
+    query = Query(server, unique_topic)
+
+    def until_the_twin_has_written() -> Iterator[Any]:
+        values = rows_of(0, 1)
+        yield arrow(values[:3])
+        close_sink_clients()  # the twin runs in another process: it has clients of its own
+        twins.append(query.write(0, 1))
+        yield arrow(values[3:])
+
+    twins: list[Any] = []
+    first = query.write(0, 0)
+    sink = query.sink()
+    with pytest.raises(Exception):  # noqa: B017  # its producer was closed under its hands, or fenced
+        sink.write_task(unique_topic, 0, 1, until_the_twin_has_written())
+    query.sink().commit([first, *twins], 0)
+    query.check(1)
+
+
+def test_a_zombie_that_was_fenced_is_told_so(server, unique_topic):
+    query = Query(server, unique_topic)
+    sink = query.sink()
+    clients = sink_clients(sink.options)
+
+    def taken_over_meanwhile() -> Iterator[Any]:
+        values = rows_of(0, 0)
+        yield arrow(values[:3])
+        clients.run(clients.admin.fence_producers([f"ottla-spark-{unique_topic}-0"]))
+        yield arrow(values[3:])
+
+    with pytest.raises(TaskFenced, match="Another attempt"):
+        sink.write_task(unique_topic, 0, 0, taken_over_meanwhile())
+    query.run(0)
+    query.check(1)
+
+
+def test_a_twin_that_comes_after_the_first_attempt_has_finished_stops_the_batch_before_it_counts(server, unique_topic):
+    query = Query(server, unique_topic)
+    messages = [query.write(0, 0), query.write(0, 1)]
+    query.write(0, 1)
+    with pytest.raises(BatchNotCommitted, match="task 1"):
+        query.sink().commit(messages, 0)
+    query.sink().abort(messages, 0)
+    query.run(0)
+    query.check(1)
+
+
+def test_the_late_word_of_an_old_driver_changes_nothing(server, unique_topic):
+    query = Query(server, unique_topic)
+    old = [query.write(0, 0), query.write(0, 1)]
+    query.run(0)
+    with pytest.raises(BatchNotCommitted):
+        query.sink().commit(old, 0)
+    query.sink().abort(old, 0)
+    query.run(1)
+    with pytest.raises(BatchNotCommitted):
+        query.sink().commit(old, 0)
+    query.check(2)
+
+
+def test_a_batch_that_was_committed_is_not_written_again(server, unique_topic):
+    query = Query(server, unique_topic)
+    query.run(0)
+    messages = query.run(0)
+    assert [type(message.result) for message in messages] == [Finished, Finished]
+    assert query.run(0, tasks=1)[0].result == Finished(0)
+    query.run(1)
+    query.check(2)
+
+
+# --- time-outs --------------------------------------------------------------------------------------------------------
+
+SHORT = {"kafka.transaction.timeout.ms": "300", "driverRecovery": "0"}
+
+
+def wait_until_aborted(broker: Any, transactional_id: str) -> None:
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        deadline = time.monotonic() + 30
+        while admin.describe_transactions([transactional_id])[transactional_id].state != "CompleteAbort":
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+def test_a_time_out_before_the_end_is_an_error_and_a_repeated_batch(server, unique_topic):
+    query = Query(server, unique_topic, **SHORT)
+    messages = [query.write(0, 0), query.write(0, 1)]
+    for task in range(2):
+        wait_until_aborted(server, f"ottla-spark-{unique_topic}-{task}")
+    with pytest.raises(BatchNotCommitted, match=r"raise kafka\.transaction\.timeout\.ms"):
+        query.sink().commit(messages, 0)
+    query.options |= {"kafka.transaction.timeout.ms": "60000"}
+    query.run(0)
+    query.check(1)
+
+
+def test_a_time_out_between_the_decision_and_an_end_is_an_error_and_only_that_task_writes_again(server, unique_topic):
+    class Slow(StreamSink):
+        def passing(self, step: Any, is_done: bool) -> None:
+            if isinstance(step, End) and step.task == 0 and is_done:
+                clients = sink_clients(self.options)
+                name = f"ottla-spark-{unique_topic}-1"
+                with Admin(bootstrap_servers=server.bootstrap_servers) as admin:
+                    admin.fence_producers([name])  # what a time-out does, without the wait
+                assert clients is sink_clients(self.options)
+
+    query = Query(server, unique_topic, Slow)
+    messages = [query.write(0, 0), query.write(0, 1)]
+    with pytest.raises(TransactionLost, match="task 1"):
+        query.sink().commit(messages, 0)
+    query.sink().abort(messages, 0)
+    query.sink_class = StreamSink
+    again = query.run(0)
+    assert [type(message.result) for message in again] == [Finished, Written]
+    query.check(1)
+
+
+def test_a_time_out_that_brokers_do_not_allow_is_told_before_a_record(server, unique_topic):
+    query = Query(server, unique_topic, **{"kafka.transaction.timeout.ms": "3600000"})
+    with pytest.raises(TransactionTimeoutRefused, match=r"transaction\.timeout\.ms=3600000"):
+        query.write(0, 0)
+
+
+# --- a job ------------------------------------------------------------------------------------------------------------
+
+
+def job(broker: Any, topic: str, **options: str) -> BatchSink:
+    return BatchSink({"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": topic, **options}, SCHEMA)
+
+
+def test_a_job_commits_the_attempts_that_spark_chose_and_aborts_the_others(server, unique_topic):
+    query = Query(server, unique_topic)
+    sink = job(server, unique_topic)
+    chosen = [
+        sink.write_task(task, attempt, iter([arrow(rows_of(0, task))])) for task, attempt in [(0, 0), (1, 0), (1, 1)]
+    ]
+    sink.commit([chosen[0], chosen[2]])
+    query.check(1)
+    with Admin(bootstrap_servers=server.bootstrap_servers) as admin:
+        assert [
+            each for each in admin.list_transactions(states=["Ongoing"]) if each.transactional_id in sink.job_prefix
+        ] == []
+
+
+def test_a_job_whose_transaction_timed_out_commits_nothing(server, unique_topic):
+    sink = job(server, unique_topic, **SHORT)
+    Query(server, unique_topic)
+    messages = [sink.write_task(task, 0, iter([arrow(rows_of(0, task))])) for task in range(2)]
+    wait_until_aborted(server, f"{sink.job_prefix}1-0")
+    with pytest.raises(JobNotCommitted):
+        sink.commit(messages)
+    sink.abort(messages)
+    assert committed(server, unique_topic, 0) == Counter()
+
+
+# --- clients ----------------------------------------------------------------------------------------------------------
+
+
+def test_producers_are_kept_from_batch_to_batch_and_their_epochs_rise(server, unique_topic):
+    query = Query(server, unique_topic)
+    clients = sink_clients(query.sink().options)
+    kept = set()
+    epochs = []
+    for batch in range(3):
+        epochs.append(query.run(batch)[0].result.prepared.producer_epoch)
+        kept.add(clients.producer(f"ottla-spark-{unique_topic}-0"))
+    assert len(kept) == 1
+    assert epochs == sorted(set(epochs))
+    query.check(3)
+
+
+def test_a_producer_that_makes_room_leaves_its_prepared_transaction_alone(server, unique_topic):
+    query = Query(server, unique_topic)
+    tasks = PRODUCER_LIMIT + 2
+    query.run(0, tasks=tasks)
+    query.check(1, tasks=tasks)
+
+
+def test_many_tasks_have_markers_in_further_groups(server, unique_topic):
+    query = Query(server, unique_topic)
+    query.run(0, tasks=18)
+    again = query.run(0, tasks=18)
+    assert {type(message.result) for message in again} == {Finished}
+    query.check(1, tasks=18)
+
+
+def test_a_marker_topic_that_is_too_small_is_refused(server, unique_topic):
+    with Admin(bootstrap_servers=server.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic("small", 2)])
+    query = Query(server, unique_topic, markerTopic="small")
+    with pytest.raises(MarkerTopicUnfit, match="small has 2 partitions, 16 are needed"):
+        query.run(0)
+
+
+def test_a_batch_without_rows_writes_nothing_and_is_committed(server, unique_topic):
+    query = Query(server, unique_topic)
+    messages = [query.write(0, task, []) for task in range(2)]
+    query.sink().commit(messages, 0)
+    query.sink().commit([], 1)
+    query.run(0)
+    query.check(1)
+
+
+def test_the_stream_sink_outside_a_query_says_so(server, unique_topic):
+    with pytest.raises(NotInAQuery):
+        Query(server, unique_topic).sink().write(iter([]))
+
+
+def test_rows_that_cannot_be_sent_fail_the_task_and_leave_nothing_open(server, unique_topic):
+    query = Query(server, unique_topic)
+    with pytest.raises(Exception, match=r"too large|larger"):
+        query.write(0, 0, [arrow(["x" * 3_000_000])])
+    with Admin(bootstrap_servers=server.bootstrap_servers) as admin:
+        still_open = [each.transactional_id for each in admin.list_transactions(states=["Ongoing"])]
+    assert f"ottla-spark-{unique_topic}-0" not in still_open
