@@ -85,7 +85,7 @@ class RangeReader:
         self._news = threading.Event()
         self._reading = threading.Lock()
         self._closed = False
-        self._core = ConsumerCore(self._settings, news=self._news.set, wake_loop=self._wake)
+        self._core = ConsumerCore(self._settings, news=self._news.set, wake_loop=self._wake, portions_ahead=2)
         self._loop.start()
         try:
             self._loop.run(self._core.start(), START_LIMIT_S)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ottla.client.consumer.arrow_tables import Rows, decode_span, table_shape
 from ottla.client.consumer.buffer import FetchBuffer, Piece
@@ -24,8 +24,6 @@ from ottla.errors import CorruptMessage, OffsetOutOfRange
 
 if TYPE_CHECKING:
     import pyarrow
-
-KEPT_TABLE_BYTES_MAX: Final = 16_777_216
 
 
 class RecordTaker:
@@ -46,7 +44,6 @@ class RecordTaker:
         self._check_crcs = settings.check_crcs
         self._key_deserializer = as_deserializer(settings.key_deserializer, "key")
         self._value_deserializer = as_deserializer(settings.value_deserializer)
-        self._last_table: pyarrow.Table | None = None
 
     def take(self, limit: int) -> list[ConsumerRecord]:
         """Up to `limit` records that are there. Raises what stands in the line instead of records."""
@@ -67,16 +64,13 @@ class RecordTaker:
         """The same as one Arrow table, in whole batches: a few more rows than `row_target`, or fewer."""
         rows = Rows(table_shape())
         self.take_rows(rows, row_target)
-        table = rows.table()
-        # Kept until the next one is made: memory of this size that is freed at once goes back to the system, and comes
-        # back page by page, which costs three times what filling it does.
-        if table is not None and table.nbytes <= KEPT_TABLE_BYTES_MAX:
-            self._last_table = table
-        return table
+        return rows.table()
 
     def take_rows(self, rows: Rows, row_target: int) -> None:
-        """Move whole batches into `rows` until it has `row_target` of them or nothing is left."""
-        while rows.count < row_target and (piece := self._next_piece(rows.count > 0)) is not None:
+        """Move whole batches into `rows` until it has about `row_target` of them or nothing is left."""
+        # A piece is left for the next call rather than cut: the little that would still fit is a decoding of its own.
+        enough = row_target - row_target // 4
+        while rows.count < enough and (piece := self._next_piece(rows.count > 0)) is not None:
             records = piece.records
             assert records is not None, "pieces without records were dealt with"
             before = rows.count
