@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.cli.connecting import ensure, pairs, sentences, settings_of
 from ottla.cli.moments import duration_ms, milliseconds
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from ottla.spark.jobs.reading import ReadPlan
     from ottla.spark.jobs.tally import Totals
+
+PARTS_PER_CORE: Final = 4
 
 
 def reading_of(options: argparse.Namespace) -> ReadPlan:
@@ -87,12 +90,19 @@ class JobLine:
         self._progress.reach(totals.rows, f"{bar(share)} {share:4.0%}  lag {totals.lag:,}")
 
 
+def _spark_settings(options: argparse.Namespace) -> dict[str, str]:
+    """What the user set, and for this machine as many parts of a shuffle as suit it: Spark's 200 are a cluster's."""
+    is_here = options.remote is None and (options.master or "local").startswith("local")
+    ours = {"spark.sql.shuffle.partitions": str(PARTS_PER_CORE * (os.cpu_count() or 1))} if is_here else {}
+    return ours | pairs(options.set, "--set")
+
+
 @contextmanager
 def running(options: argparse.Namespace, name: str) -> Iterator[tuple[SparkSession, JobLine]]:
     """A session for as long as the job runs, and a line that tells how it goes."""
     check_installed()
     ensure(not (options.master and options.remote), "give --master or --remote, not both")
-    settings = pairs(options.set, "--set")
+    settings = _spark_settings(options)
     from pyspark.errors import PySparkException
 
     from ottla.spark import session

@@ -79,11 +79,18 @@ def _read(files: Any, wanted: ArchiveSlice, piece: Piece, group: RowGroup) -> py
 
 
 def _check_order(offsets: Any, before: int, piece: Piece) -> int:
-    for offset in offsets.to_pylist():
-        if offset <= before:
-            raise ArchiveDamaged(f"offset {offset} of {piece.range.topic}-{piece.range.partition}")
-        before = offset
-    return before
+    """The last offset, if all grow from `before` on."""
+    if not len(offsets):
+        return before
+    whole = offsets.combine_chunks()
+    steps = compute.pairwise_diff(whole)
+    twice = compute.index(compute.less_equal(steps, 0), True).as_py()
+    if whole[0].as_py() <= before:
+        twice = 0
+    if twice >= 0:
+        raise ArchiveDamaged(f"offset {whole[twice].as_py()} of {piece.range.topic}-{piece.range.partition}")
+    last: int = whole[-1].as_py()
+    return last
 
 
 def _as_rows(batch: Any, piece: Piece, schema: pyarrow.Schema) -> pyarrow.RecordBatch:

@@ -62,6 +62,13 @@ def test_a_path_of_this_machine_is_made_whole_and_others_are_left() -> None:
     assert job_running.place("x", remote) == "x"
 
 
+def test_what_the_user_sets_wins_and_a_cluster_keeps_its_own_defaults() -> None:
+    name = "spark.sql.shuffle.partitions"
+    assert int(job_running._spark_settings(parsed("profile", "a"))[name]) >= job_running.PARTS_PER_CORE
+    assert job_running._spark_settings(parsed("profile", "a", "--set", f"{name}=3")) == {name: "3"}
+    assert job_running._spark_settings(parsed("profile", "a", "--master", "spark://h:1")) == {}
+
+
 def test_json_is_asked_for_in_both_words() -> None:
     assert parsed("profile", "a", "--json").format == "json"
     assert parsed("profile", "a", "--format", "json").format == "json"
