@@ -295,3 +295,20 @@ def test_leaders_that_keep_moving_do_not_lose_order(fake):
                 time.sleep(0.002)
     assert book.failed() == {}
     book.check(fake, 3_000)
+
+
+def test_with_acks_0_a_slow_broker_has_heard_everything_when_close_returns(fake):
+    fake.delay("Produce", ms=20, times=None)
+    with Producer(**settings(fake, acks=0, request_timeout_ms=5_000, batch_size=100)) as producer:
+        for number in range(30):
+            producer.send("a", b"%02d" % number, partition=0)
+    assert [record.value for record in fake.records("a", 0)] == [b"%02d" % number for number in range(30)]
+
+
+def test_with_acks_0_closing_waits_for_a_broker_that_says_nothing_only_so_long(fake):
+    producer = Producer(**settings(fake, acks=0, request_timeout_ms=30_000))
+    producer.send("a", b"x", partition=0).result(10)
+    fake.mute("ApiVersions", times=None)
+    began = time.monotonic()
+    producer.close(1)
+    assert time.monotonic() - began < 5

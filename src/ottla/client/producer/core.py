@@ -8,6 +8,7 @@ transaction_calls.py.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random as random_module
 import threading
@@ -34,6 +35,7 @@ from ottla.client.producer.values import ProducerClosed, ProducerRecord
 from ottla.client.retries import Backoff
 from ottla.clock import Clock, SystemClock
 from ottla.net.transport import Transport
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.values import TopicPartition
 
 _faces: Final[weakref.WeakSet[HotPath]] = weakref.WeakSet()
@@ -116,6 +118,8 @@ class ProducerCore:
         self.loop.stop()
         if self.transactions is not None:
             self.transactions.close()
+        if self.settings.acks_on_wire == 0:
+            await self._be_heard(timeout_ms)
         await self.network.close(timeout_ms=timeout_ms)
         await self.loop.drained()
         for batch in self.accumulator.take_all(lambda batch: True):
@@ -123,6 +127,17 @@ class ProducerCore:
         for batch in self.accumulator.deliveries():
             self.outcomes.give_up(batch, error, is_unknown=True)
         self.intake.interceptors.close()
+
+    async def _be_heard(self, timeout_ms: float) -> None:
+        """With acks=0 nobody says that records arrived, and a socket that is closed while an answer comes in takes
+        along what the broker has not read yet. Who answers a question has read everything before it."""
+        network = self.network
+        nodes = [
+            each for each in network.metadata.nodes() if network.versions_of(each) and not network.is_unreachable(each)
+        ]
+        question = ApiVersionsRequest()
+        asked = [network.send(node, question, version=0, timeout_ms=timeout_ms) for node in nodes]
+        await asyncio.gather(*asked, return_exceptions=True)
 
     def _new_manager(self) -> TransactionManager | None:
         settings = self.settings
