@@ -118,9 +118,10 @@ class ProducerCore:
         self.loop.stop()
         if self.transactions is not None:
             self.transactions.close()
+        began_ms = self.clock.monotonic_ms()
         if self.settings.acks_on_wire == 0:
             await self._be_heard(timeout_ms)
-        await self.network.close(timeout_ms=timeout_ms)
+        await self.network.close(timeout_ms=max(0.0, timeout_ms - (self.clock.monotonic_ms() - began_ms)))
         await self.loop.drained()
         for batch in self.accumulator.take_all(lambda batch: True):
             self.outcomes.give_up(batch, error, is_unknown=True)
