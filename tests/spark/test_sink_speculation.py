@@ -1,0 +1,56 @@
+"""Speculation on a real cluster: a second attempt of a task that stands still takes over, and no row is there twice.
+
+Spark runs a second attempt only on another host, so the two workers have two addresses of this machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.spark.conftest import why_not
+from tests.spark.test_sink_kills import PROGRAMS, committed
+from tests.spark.test_sink_spark_kills import PER_BATCH, fill
+
+from ottla.spark.standalone import _WORKER, SparkProcess, StandaloneCluster, begin
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+LIMIT_S = 400
+
+
+class OnTwoHosts(StandaloneCluster):
+    def _worker(self, number: int) -> SparkProcess:
+        size = ["-c", "1", "-m", "1g", "-d", str(self._directory / f"work-{number}")]
+        words = ["spark-class", _WORKER, "--host", f"127.0.0.{number + 1}", "--webui-port", "0", *size, self.master]
+        return begin(f"worker-{number}", words, self._directory)
+
+
+def test_an_attempt_that_stands_still_is_overtaken_and_its_rows_count_once(broker, unique_topic, tmp_path: Path):
+    expected = fill(broker, f"{unique_topic}-in", unique_topic, 3)
+    (tmp_path / "seen").mkdir()
+    with OnTwoHosts(tmp_path / "cluster") as cluster:
+        plan = {
+            "master": cluster.master,
+            "servers": broker.bootstrap_servers,
+            "source": f"{unique_topic}-in",
+            "sink": unique_topic,
+            "checkpoint": str(tmp_path / "checkpoint"),
+            "per_batch": PER_BATCH,
+            "seen": str(tmp_path / "seen"),
+        }
+        done = subprocess.run(
+            [sys.executable, str(PROGRAMS / "sink_speculation.py"), json.dumps(plan)],
+            env={**os.environ, "PYTHONPATH": str(PROGRAMS)},
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+    attempts = {path.name for path in (tmp_path / "seen").iterdir()}
+    assert {"0-1-0", "0-1-1", "1-1-0", "1-1-1"} <= attempts
+    assert committed(broker, unique_topic, expected.total()) == expected
