@@ -10,8 +10,11 @@
 from __future__ import annotations
 
 import re
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ottla.errors import OttlaError
@@ -62,19 +65,38 @@ def run_stream(writer: DataStreamWriter, every: str | None, watch: Watch = unwat
 
 def _follow(query: StreamingQuery, has_period: bool, watch: Watch, started_s: float) -> Totals:
     tally = Tally()
-    try:
-        while not query.awaitTermination(POLL_S):
-            tally.add(query.recentProgress)
-            watch(tally.totals(time.monotonic() - started_s))
-    except KeyboardInterrupt:
-        if not has_period:
-            raise
-    except Exception as error:
-        raise JobFailed(told(error)) from error
-    finally:
-        query.stop()
+    with _interruptions(has_period) as interrupted:
+        try:
+            while not interrupted.is_set() and not query.awaitTermination(POLL_S):
+                tally.add(query.recentProgress)
+                watch(tally.totals(time.monotonic() - started_s))
+        except Exception as error:
+            raise JobFailed(told(error)) from error
+        finally:
+            query.stop()
     tally.add(query.recentProgress)
     return tally.totals(time.monotonic() - started_s)
+
+
+@contextmanager
+def _interruptions(has_period: bool) -> Iterator[threading.Event]:
+    """Set by Ctrl-C, for a job that ends with it. An exception would come in the middle of a talk with Spark, and that
+    would be complained of at length; a second Ctrl-C is one, in case the end takes too long."""
+    pressed = threading.Event()
+
+    def press(*_: object) -> None:
+        if pressed.is_set():
+            raise KeyboardInterrupt
+        pressed.set()
+
+    if not has_period or threading.current_thread() is not threading.main_thread():
+        yield pressed
+        return
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def told(error: BaseException) -> str:
