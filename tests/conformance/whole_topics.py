@@ -2,6 +2,9 @@
 
 create_topic(servers, "numbers", partitions=2)
 read_all(servers, "numbers", "read_committed")       # [[Read(offset, value), ...] of partition 0, ...]
+
+A commit promises a decision; its markers come behind it. So who reads what is committed first waits, for a while, until
+no transaction is open.
 """
 
 import time
@@ -11,6 +14,9 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 WAIT_S = 60
+MARKERS_S = 10
+STEP_S = 0.05
+QUIET = {"log_level": 0, "error_cb": lambda _: None}
 
 
 class Read(NamedTuple):
@@ -31,6 +37,8 @@ def read_all(servers: str, topic: str, isolation: str) -> list[list[Read]]:
     settings = {"group.id": "reader", "isolation.level": isolation, "enable.partition.eof": True}
     consumer = Consumer({"bootstrap.servers": servers, "enable.auto.commit": False, **settings})
     partitions = sorted(consumer.list_topics(topic, WAIT_S).topics[topic].partitions)
+    if isolation == "read_committed":
+        wait_for_markers(servers, [TopicPartition(topic, index) for index in partitions])
     found: list[list[Read]] = [[] for _ in partitions]
     consumer.assign([TopicPartition(topic, index, 0) for index in partitions])
     unread = set(partitions)
@@ -48,3 +56,20 @@ def read_all(servers: str, topic: str, isolation: str) -> list[list[Read]]:
             unread.discard(message.partition())
     consumer.close()
     return found
+
+
+def wait_for_markers(servers: str, partitions: list[TopicPartition]) -> None:
+    """Until the last stable offsets are the ends, or for MARKERS_S: whoever holds a transaction open may go on."""
+    settings = {"bootstrap.servers": servers, "group.id": "reader", **QUIET}
+    stable, written = (
+        Consumer({**settings, "isolation.level": f"read_{kind}"}) for kind in ("committed", "uncommitted")
+    )
+    end_s = time.monotonic() + MARKERS_S
+    while time.monotonic() < end_s and _ends(stable, partitions) != _ends(written, partitions):
+        time.sleep(STEP_S)
+    stable.close()
+    written.close()
+
+
+def _ends(consumer: Consumer, partitions: list[TopicPartition]) -> list[int]:
+    return [consumer.get_watermark_offsets(each, WAIT_S)[1] for each in partitions]
