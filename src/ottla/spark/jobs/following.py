@@ -39,6 +39,18 @@ _ERROR_LINE: Final = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?(?!SQLSTATE\b)([A-Z]\w*
 class JobFailed(OttlaError):
     """The job did not end well. What it had finished stays; start it again to go on."""
 
+    kind = ""
+    """The class of the Python error that ended it, where there was one."""
+    totals = Totals()
+    """What it had done until then."""
+
+    @classmethod
+    def of(cls, error: BaseException, totals: Totals) -> JobFailed:
+        kind, sentence = _blamed(error)
+        made = cls(sentence)
+        made.kind, made.totals = kind, totals
+        return made
+
 
 def unwatched(_: Totals) -> None:
     """For who does not want to be told."""
@@ -59,7 +71,7 @@ def run_stream(writer: DataStreamWriter, every: str | None, watch: Watch = unwat
     try:
         query = timed.start()
     except Exception as error:
-        raise JobFailed(told(error)) from error
+        raise JobFailed.of(error, Totals()) from error
     return _follow(query, every is not None, watch, started_s)
 
 
@@ -71,7 +83,7 @@ def _follow(query: StreamingQuery, has_period: bool, watch: Watch, started_s: fl
                 tally.add(query.recentProgress)
                 watch(tally.totals(time.monotonic() - started_s))
         except Exception as error:
-            raise JobFailed(told(error)) from error
+            raise JobFailed.of(error, tally.totals(time.monotonic() - started_s)) from error
         finally:
             query.stop()
     tally.add(query.recentProgress)
@@ -101,13 +113,18 @@ def _interruptions(has_period: bool) -> Iterator[threading.Event]:
 
 def told(error: BaseException) -> str:
     """The line of an error that says what happened."""
+    return _blamed(error)[1]
+
+
+def _blamed(error: BaseException) -> tuple[str, str]:
+    """The class of the Python error, if there was one, and the line."""
     text = _text_of(error)
     lines = [line.strip() for line in text.splitlines()]
     ours = [found for line in lines if (found := _ERROR_LINE.match(line)) and "py4j" not in line]
     if "Traceback" in text and ours:
         kind, sentence = ours[-1].groups()
-        return sentence if not kind.endswith(("Error", "Exception")) else f"{kind}: {sentence}"
-    return next((line for line in lines if line), type(error).__name__)[:STOPPED_LIMIT]
+        return kind, f"{kind}: {sentence}" if kind.endswith(("Error", "Exception")) else sentence
+    return "", next((line for line in lines if line), type(error).__name__)[:STOPPED_LIMIT]
 
 
 def _text_of(error: Any) -> str:

@@ -7,7 +7,8 @@
 2. Offsets differ, because transactions leave markers; the topic of mapped offsets (MAP_TOPIC at the target) says which
    is which (offset_map.py), and consumer groups named in the plan are moved with it (group_moves.py).
 3. Topics that are missing are made with the partitions and settings of the source, topics that have grown are grown,
-   when a run begins. A mirror is the only writer of its topics at the target.
+   when a run begins, and when a task finds no place for its records: the batch is then run again. A mirror is the only
+   writer of its topics at the target.
 4. A mirror without a prefix into its own cluster would read what it writes, for ever: it is refused.
 """
 
@@ -21,9 +22,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.errors import OttlaError
-from ottla.spark.jobs.following import Watch, observed, run_stream, unwatched
+from ottla.spark.jobs.following import JobFailed, Watch, observed, run_stream, unwatched
 from ottla.spark.jobs.group_moves import GroupMove, GroupMover
-from ottla.spark.jobs.mirror_rows import RECORD_SCHEMA, MirrorRows
+from ottla.spark.jobs.mirror_rows import RECORD_SCHEMA, MirrorRows, TargetPartitionMissing
 from ottla.spark.jobs.reading import ReadPlan, client_options
 from ottla.spark.jobs.tally import Totals
 from ottla.spark.jobs.target_topics import make, mirror_target, own_settings, partition_counts
@@ -97,20 +98,36 @@ def mirror(
     writer = records.writeStream.format("ottla").options(**options).option("checkpointLocation", plan.checkpoint)
     mover = _mover(plan, source, target, cluster_id)
     try:
-        totals = run_stream(writer, plan.every, _moving(plan, mover, watch, monotonic))
+        watched = _moving(plan, mover, watch, monotonic)
+        totals = run_growing(
+            lambda: run_stream(writer, plan.every, watched), lambda: prepare_target(plan, source, target)
+        )
         moves = mover.move(plan.groups, plan.mirrors) if plan.groups else []
     finally:
         mover.close()
     return MirrorResult(totals, tuple(moves))
 
 
-def prepare_target(plan: MirrorPlan, source: Admin, target: Admin) -> None:
-    """Make and grow what the target needs, and the topic of the map."""
+def run_growing(run: Callable[[], Totals], grow: Callable[[], bool]) -> Totals:
+    """Run; when the source has grown meanwhile, let the target grow and go on. If it does not, that is the end."""
+    before = Totals()
+    while True:
+        try:
+            return before + run()
+        except JobFailed as failed:
+            if failed.kind != TargetPartitionMissing.__name__ or not grow():
+                raise
+            before += failed.totals
+
+
+def prepare_target(plan: MirrorPlan, source: Admin, target: Admin) -> bool:
+    """Make and grow what the target needs, and the topic of the map; tells whether there was anything to do."""
     topics = tuple(sorted(topic for topic in source.list_topics() if plan.mirrors(topic)))
     counts = {plan.prefix + topic: count for topic, count in partition_counts(source, topics).items()}
     wanted = mirror_target({**counts, plan.map_topic: 1}, partition_counts(target, (*counts, plan.map_topic)))
     settings = {plan.prefix + topic: each for topic, each in own_settings(source, topics).items()}
     make(target, wanted, settings | {plan.map_topic: dict(MAP_SETTINGS)})
+    return bool(wanted.create or wanted.grow)
 
 
 def as_mirrored(rows: DataFrame, plan: MirrorPlan, cluster_id: str) -> DataFrame:

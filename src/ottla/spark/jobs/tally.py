@@ -34,6 +34,17 @@ class Totals:
     def bytes_per_s(self) -> float:
         return self.size_bytes / self.elapsed_s if self.elapsed_s > 0 else 0.0
 
+    def __add__(self, later: Totals) -> Totals:
+        """Two runs, one behind the other."""
+        lag = self.lag if later.lag is None else later.lag
+        return Totals(
+            self.rows + later.rows,
+            self.size_bytes + later.size_bytes,
+            self.batches + later.batches,
+            self.elapsed_s + later.elapsed_s,
+            lag,
+        )
+
     def as_json(self) -> dict[str, float | None]:
         return {
             "rows": self.rows,

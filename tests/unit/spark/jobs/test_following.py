@@ -85,6 +85,7 @@ def test_ctrl_c_breaks_a_job_that_would_have_ended_by_itself() -> None:
 
 def test_a_query_that_fails_is_stopped_and_told_in_a_sentence() -> None:
     query = Query(5, error=RuntimeError("Traceback (most recent call last):\nottla.errors.DataLost: t-0 is gone"))
-    with pytest.raises(JobFailed, match="t-0 is gone"):
+    with pytest.raises(JobFailed, match="t-0 is gone") as caught:
         run(query, None)
+    assert (caught.value.kind, caught.value.totals.batches) == ("DataLost", 0)
     assert query.is_stopped

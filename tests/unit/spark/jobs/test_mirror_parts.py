@@ -13,11 +13,13 @@ pytest.importorskip("pyspark")
 import pyarrow
 
 from ottla.errors import NonEmptyGroup
+from ottla.spark.jobs.following import JobFailed
 from ottla.spark.jobs.group_moves import GroupMove, GroupMover, commits_of, plan_moves
-from ottla.spark.jobs.mirror import MirrorPlan
+from ottla.spark.jobs.mirror import MirrorPlan, run_growing
 from ottla.spark.jobs.mirror_rows import MirrorRows, TargetEnd, ask_end, stretches
 from ottla.spark.jobs.offset_map import OffsetMap, Run, Segment, read_segment, segment_key, segment_value
 from ottla.spark.jobs.reading import ReadPlan
+from ottla.spark.jobs.tally import Totals
 from ottla.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 MOMENT = datetime(2026, 11, 1, tzinfo=UTC)
@@ -230,3 +232,30 @@ def test_a_pattern_does_not_find_what_the_mirror_wrote() -> None:
     assert [topic for topic in ("a", "eu.a", "ottla-mirror-offsets") if plan.mirrors(topic)] == ["a"]
     named = MirrorPlan(ReadPlan({}, ("a",)), {}, "checkpoint")
     assert [topic for topic in ("a", "b") if named.mirrors(topic)] == ["a"]
+
+
+def failed(kind: str, rows: int) -> JobFailed:
+    made = JobFailed("it did")
+    made.kind, made.totals = kind, Totals(rows=rows, batches=1)
+    return made
+
+
+def test_a_mirror_grows_with_its_source_and_goes_on() -> None:
+    outcomes: list[Any] = [failed("TargetPartitionMissing", 5), failed("TargetPartitionMissing", 2), Totals(rows=3)]
+
+    def run() -> Totals:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, JobFailed):
+            raise outcome
+        return outcome  # type: ignore[no-any-return]
+
+    assert run_growing(run, lambda: True).rows == 10
+
+
+@pytest.mark.parametrize(("kind", "grows"), [("TargetPartitionMissing", False), ("DataLost", True)])
+def test_a_mirror_that_fails_for_another_reason_or_cannot_grow_ends(kind: str, grows: bool) -> None:
+    def run() -> Totals:
+        raise failed(kind, 1)
+
+    with pytest.raises(JobFailed):
+        run_growing(run, lambda: grows)
