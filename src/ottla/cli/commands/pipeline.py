@@ -221,6 +221,8 @@ def _session(options: argparse.Namespace, plan: Plan) -> Iterator[Any]:
     from ottla.spark.pipelines.connecting import open_session
 
     settings = {**plan.settings, **pairs(options.set, "--set")}
+    if options.remote is None:
+        settings.setdefault("spark.sql.warehouse.dir", f"{plan.storage}/warehouse")  # not a directory where we are
     log = None if options.spark_log == "-" else Path(options.spark_log or _log_of(plan))
     with open_session(plan.name, master=options.master, remote=options.remote, settings=settings, log=log) as spark:
         yield spark

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.errors import OttlaError
 from ottla.spark.pipelines.frames import flow_frame, view_frame
-from ottla.spark.pipelines.operations import Flow, View
+from ottla.spark.pipelines.operations import Call, Flow, View
 from ottla.spark.pipelines.plan import Plan
 
 if TYPE_CHECKING:
@@ -109,8 +109,11 @@ def patiently(act: Callable[[], None], told: Callable[[Exception], str] = str) -
 def _declare_view(spark: SparkSession, view: View) -> None:
     from pyspark import pipelines
 
+    # What people write in Python may ask Spark something (a udf asks what "string" is): so it is called before.
+    called = view_frame(spark, view) if isinstance(view.beginning, Call) else None
+
     def query() -> DataFrame:
-        return view_frame(spark, view)
+        return view_frame(spark, view) if called is None else called
 
     pipelines.temporary_view(name=view.name)(query)
 
