@@ -89,10 +89,11 @@ def _is_done(progress: Any) -> bool:
 
 
 def _passed(progress: Any) -> tuple[int, int]:
-    observed = progress.observedMetrics.get(OBSERVED)
-    if observed is None:
-        return progress.numInputRows, 0
-    return observed["rows"] or 0, observed["bytes"] or 0
+    """Through Spark Connect a number that is not known is not there at all."""
+    found = progress.observedMetrics.get(OBSERVED)
+    observed = {} if found is None else found.asDict()
+    rows = observed.get("rows")
+    return progress.numInputRows if rows is None else rows, observed.get("bytes") or 0
 
 
 def _lag(progress: Any, before: int | None) -> int | None:

@@ -9,6 +9,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from pyspark.sql import Row
+
 from ottla.spark.jobs.following import told
 from ottla.spark.jobs.tally import OBSERVED, Tally, Totals
 
@@ -21,7 +23,7 @@ def progress(batch: int, rows: int, *, end: int = 0, latest: int = 0, done: bool
         batchId=batch,
         numInputRows=rows,
         durationMs={"addBatch": 5} if done else {"latestOffset": 1},
-        observedMetrics={OBSERVED: {"rows": rows, "bytes": size}} if size else {},
+        observedMetrics={OBSERVED: Row(rows=rows, bytes=size)} if size else {},
         sources=[SimpleNamespace(endOffset=offset(end), latestOffset=offset(latest))],
     )
 
@@ -40,6 +42,14 @@ def test_a_report_that_nothing_happened_is_no_batch() -> None:
     assert not tally.add([progress(0, 0, done=False)])
     assert tally.add([progress(0, 4)])
     assert tally.totals(1.0).rows == 4
+
+
+def test_numbers_that_spark_connect_leaves_out_are_the_input_rows() -> None:
+    tally = Tally()
+    report = progress(0, 4)
+    report.observedMetrics = {OBSERVED: Row()}
+    tally.add([report])
+    assert (tally.totals(1.0).rows, tally.totals(1.0).size_bytes) == (4, 0)
 
 
 def test_rates_need_time() -> None:
