@@ -90,8 +90,8 @@ def _is_done(progress: Any) -> bool:
 
 def _passed(progress: Any) -> tuple[int, int]:
     """Through Spark Connect a number that is not known is not there at all."""
-    found = progress.observedMetrics.get(OBSERVED)
-    observed = {} if found is None else found.asDict()
+    found = progress.observedMetrics.get(OBSERVED, ())
+    observed = dict(zip(getattr(found, "__fields__", ()), found, strict=False))
     rows = observed.get("rows")
     return progress.numInputRows if rows is None else rows, observed.get("bytes") or 0
 
