@@ -30,7 +30,6 @@ TOPIC_FORMATS: Final = ("json", "string", "binary", "avro")
 KEY_FORMATS: Final = ("string", "binary")
 FILE_SOURCE_FORMATS: Final = ("parquet", "json", "csv", "orc", "text")
 FILE_SINK_FORMATS: Final = ("parquet", "json", "csv", "orc")
-STARTS: Final = ("earliest", "latest")
 
 
 def word(

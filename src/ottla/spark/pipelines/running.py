@@ -30,6 +30,7 @@ from ottla.spark.pipelines.watching import Watch
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+REPORTS_LIMIT_S: Final = 5.0
 FILE_NAMES: Final = ("pipeline.yml", "pipeline.yaml", "pipeline.py")
 
 
@@ -118,7 +119,9 @@ def run_triggered(plan: Plan, spark: SparkSession, watch: Watch, is_over: Callab
         if theirs:
             run_once(plan, spark, flows=theirs, on_event=lambda event: _note(watch, event))
         ours = [flow for flow in plan.flows if not is_for_pipelines(flow.target)]
-        _run_queries(plan, spark, watch, Queries(plan, spark, ours, {"availableNow": True}), is_over)
+        if ours:
+            _run_queries(watch, Queries(plan, spark, ours, {"availableNow": True}), is_over)
+        watch.wait_for_ends(REPORTS_LIMIT_S)
     finally:
         _silence(spark, listener)
 
@@ -130,14 +133,13 @@ def run_always(
     listener = _listening(spark, watch)
     try:
         queries = Queries(plan, spark, plan.flows, {"processingTime": every or "0 seconds"})
-        _run_queries(plan, spark, watch, queries, is_over)
+        _run_queries(watch, queries, is_over)
+        watch.wait_for_ends(REPORTS_LIMIT_S)
     finally:
         _silence(spark, listener)
 
 
-def _run_queries(
-    plan: Plan, spark: SparkSession, watch: Watch, queries: Queries, is_over: Callable[[float], bool]
-) -> None:
+def _run_queries(watch: Watch, queries: Queries, is_over: Callable[[float], bool]) -> None:
     queries.start()
     for name in queries.queries:
         watch.note_state(name, "running")
@@ -173,7 +175,7 @@ def _listening(spark: SparkSession, watch: Watch) -> Any:
             return
 
         def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-            return
+            watch.note_end(str(event.id))
 
     listener = Listener()
     spark.streams.addListener(listener)

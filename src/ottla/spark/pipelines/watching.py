@@ -53,7 +53,8 @@ class Watch:
     """All flows of one run."""
 
     def __init__(self, plan: Plan, actions: Mapping[tuple[str, str], str]) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
+        self._ended: set[str] = set()
         self._actions = actions
         self._datasets = {
             each.dataset: each.rules for view in plan.views for each in view.operations if isinstance(each, Count)
@@ -78,6 +79,17 @@ class Watch:
             figures.behind = behind if behind is not None else figures.behind
             for name, row in (progress.get("observedMetrics") or {}).items():
                 _count(figures, name, row)
+
+    def note_end(self, query_id: str) -> None:
+        """A query has ended; all its reports have come before."""
+        with self._lock:
+            self._ended.add(query_id)
+            self._lock.notify_all()
+
+    def wait_for_ends(self, limit_s: float) -> None:
+        """Until every flow's last report has come: they come on their own way, later than the end of the run."""
+        with self._lock:
+            self._lock.wait_for(lambda: len(self._ended) >= len(self.flows), limit_s)
 
     def rules(self) -> list[RuleFigures]:
         """Every rule, in the order of the file."""

@@ -64,6 +64,14 @@ def test_figures_are_summed_by_flow_and_rules_are_counted_once():
     assert watch.states() == "1 running, 1 waiting"
 
 
+def test_the_last_reports_are_waited_for_but_not_for_ever():
+    watch = loaded().watch(loaded().plan("host:9092"))
+    watch.wait_for_ends(0.01)
+    for query in ("a", "a", "b"):
+        watch.note_end(query)
+    watch.wait_for_ends(60)
+
+
 def test_progress_is_where_sparks_pipelines_keep_it(tmp_path):
     assert checkpoint_of(str(tmp_path), "out") == f"{tmp_path}/_checkpoints/out/out/0"
     (tmp_path / "_checkpoints/out/out/2").mkdir(parents=True)
