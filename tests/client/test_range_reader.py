@@ -17,7 +17,7 @@ from ottla.client.consumer.range_reader import RangeReader
 from ottla.client.consumer.ranges import DataLost, ReadTimedOut, TopicRange
 from ottla.client.loop import ClientClosed
 from ottla.errors import CorruptMessage, TopicAuthorizationFailed
-from ottla.records import BatchBuilder, Compression
+from ottla.records import BatchBuilder, Compression, crc32c
 from ottla.testing import FakeBroker
 from ottla.values import TopicPartition, uuid_to_text
 
@@ -216,6 +216,20 @@ def test_offsets_that_compaction_took_are_no_loss(fake):
         assert offsets(reader, [TopicRange("t", 0, 0, 30)]) == [*range(5), *range(15, 20), *range(25, 30)]
         assert offsets(reader, [TopicRange("t", 0, 6, 12)]) == []
         assert offsets(reader, [TopicRange("t", 0, 12, 23)]) == list(range(15, 20))
+
+
+def test_an_empty_batch_that_compaction_left_at_the_end_is_passed(fake):
+    fake.append("t", [b"x"] * 5)
+    fake.append("t", [b"y"] * 5)
+    log = fake.log("t", 0)
+    header = bytearray(log.batches[1][:61])
+    header[8:12] = (61 - 12).to_bytes(4, "big")
+    header[57:61] = bytes(4)  # no records
+    header[17:21] = crc32c(bytes(header[21:])).to_bytes(4, "big")
+    log.batches[1] = bytes(header)
+    with reader_of(fake) as reader:
+        assert offsets(reader, [TopicRange("t", 0, 3, 10)]) == [3, 4]
+        assert offsets(reader, [TopicRange("t", 0, 5, 10)]) == []
 
 
 def test_what_is_damaged_is_an_error_with_its_place(fake):

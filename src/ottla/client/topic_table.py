@@ -7,7 +7,7 @@
 
 1. Where the read ends is found out when it begins; what is written afterwards is not in the table. Every record between
    start and end is, once; within a partition in the order of offsets. Nothing is committed anywhere.
-2. The whole table is in memory. Arrow takes the bytes of keys and values, and about 45 bytes a row besides; pandas a
+2. The whole table is in memory. Arrow takes the bytes of keys and values, and about 40 bytes a row besides; pandas a
    Python object for every key and value more.
 """
 
@@ -67,7 +67,7 @@ def read_topic(
     timeout         seconds without any progress after which ReadTimedOut is raised
     settings        every setting of a consumer, such as isolation_level="read_committed" or sasl_username=...
 
-    The whole table is in memory: the keys and values themselves and about 45 bytes a row besides (pandas: a Python
+    The whole table is in memory: the keys and values themselves and about 40 bytes a row besides (pandas: a Python
     object for each of them more). Choose columns, a range or a limit for topics that are larger than that.
     """
     _check(as_, key_format, value_format, limit)

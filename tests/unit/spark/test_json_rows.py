@@ -147,6 +147,32 @@ def test_the_fast_way_gives_what_the_careful_one_gives(values):
         assert repr(fast.to_pylist()) == repr(careful.column.to_pylist())
 
 
+zones = st.sampled_from([None, datetime.UTC, datetime.timezone(datetime.timedelta(hours=-5, minutes=-30))])
+spans = st.sampled_from(["hours", "minutes", "seconds", "milliseconds", "microseconds"])
+moments = st.builds(
+    lambda moment, zone, separator, span: moment.replace(tzinfo=zone).isoformat(separator, span),
+    st.datetimes(),
+    zones,
+    st.sampled_from("T "),
+    spans,
+)
+odd_moments = st.tuples(moments, st.integers(0, 30), st.sampled_from(["", *"019-T:+Z. W"])).map(
+    lambda given: given[0][: given[1]] + given[2] + given[0][given[1] + 1 :]
+)
+
+
+@given(moments | odd_moments | st.dates().map(str) | st.just("0000-01-01"))
+def test_the_fast_way_reads_times_as_the_careful_one_does(text):
+    column = pa.array([json.dumps({"a": text, "b": text}).encode()], pa.binary())
+    for ddl in ("a TIMESTAMP", "b DATE"):
+        rows = rows_of(ddl)
+        fast = rows._read_whole(column)
+        if fast is not None:
+            careful = rows._read_each(column)
+            assert not careful.problems
+            assert fast.equals(careful.column)
+
+
 def test_the_fast_way_is_taken_when_all_is_plain():
     rows = rows_of(DDL)
     assert rows._read_whole(pa.array([b'{"a": 1}', None, b'{"d": {"e": true}}'], pa.binary())) is not None
