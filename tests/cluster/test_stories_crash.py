@@ -70,3 +70,31 @@ def test_a_group_reads_on_when_its_coordinator_crashes(cluster: KafkaCluster, pr
         load.wait_for(50)
         reading.wait_for(load.count)
     load.check_cluster(cluster)
+
+
+def nobody_leads(cluster: KafkaCluster, asked: int) -> bool:
+    found = cluster.server(asked).broker.image.partition("clicks", 0)
+    return found is not None and found.leader < 0
+
+
+def test_who_lost_its_memory_does_not_lead_while_another_may_have_more(cluster: KafkaCluster) -> None:
+    """The last replica in sync loses its machine and comes back first, with less than what was acknowledged. It waits
+    for one that left when the set was too small for anything more to be acknowledged (KIP-966)."""
+    with NumberedLoad(cluster.bootstrap_servers, "clicks", PARTITIONS) as load:
+        load.wait_for(100)
+        load.end()
+    cluster.wait_for_copies("clicks", PARTITIONS)
+    last = cluster.leader_of("clicks", 0)
+    first, second = (each for each in range(3) if each != last)
+    cluster.crash(first)
+    cluster.wait_until(lambda: first not in cluster.in_sync("clicks", 0), 10)
+    cluster.crash(second)
+    cluster.wait_until(lambda: cluster.in_sync("clicks", 0) == (last,), 10)
+    cluster.crash(last, machine=True)
+    cluster.start_broker(last)
+    cluster.wait_until(lambda: cluster.controller() == last, 10)
+    cluster.wait_until(lambda: nobody_leads(cluster, last), 10)
+    cluster.start_broker(second)
+    cluster.wait_until(lambda: cluster.leader_of("clicks", 0) == second, 10)
+    cluster.start_broker(first)
+    load.check_cluster(cluster)

@@ -6,7 +6,8 @@ that, because the kernel keeps what was written to it; a machine that goes down 
 1. Every log directory has a file `.ottla_boot` with the id that the kernel gave itself when the machine came up. A
    directory that was not closed in order, and whose file names another boot, may have lost something.
 2. Where nobody knows (no such file, though there are logs; a system that has no boot id) it counts as lost.
-3. A directory that was closed in order, or that has no logs, lost nothing.
+3. A directory that was closed in order lost nothing, nor did a new one: without that file and without logs. Where the
+   file is and no logs are, the logs may be what was lost.
 
 The broker says so when it registers, and a controller of ours does not let it lead, or count as in sync, as long as
 another broker is known that may have more (cluster/controller/broker_changes.py).
@@ -43,9 +44,10 @@ def lost_memory(directories: Iterable[LogDirectory], boot_id: str | None) -> boo
 
 
 def _lost(directory: LogDirectory, boot_id: str | None) -> bool:
-    if directory.was_clean or not _has_logs(directory):
+    if directory.was_clean:
         return False
-    return boot_id is None or _noted(directory) != boot_id
+    noted = _noted(directory)
+    return _has_logs(directory) if noted is None else noted != boot_id
 
 
 def _has_logs(directory: LogDirectory) -> bool:

@@ -145,7 +145,9 @@ class Server:
         world, directories = self._world, self.settings.data_directories
         pool = self._make_pool()
         for directory in directories:
-            world.files.make_directory(directory)
+            if not world.files.exists(directory):
+                world.files.make_directory(directory)
+                world.files.sync_directory(directory.parent)
         shared = await self._open_shared_store(pool)
         cluster_id = self._cluster_id(directories) if shared is None else shared.load().cluster_id
         broker_id = await self._broker_id(shared, pool)

@@ -8,7 +8,8 @@
    is a store in memory in the place of ZooKeeper.
 2. All of them run on one loop in one thread, so a test can look into every one of them (`call`).
 3. `crash` takes a broker away without a word: its session ends, its sockets close, nothing is handed over and nothing
-   is marked as clean. `stop_broker` lets it leave in order. `start_broker` brings it back with the data it had.
+   is marked as clean. With `machine` the power fails: what was not synced is gone (only of data in memory, which is the
+   default). `stop_broker` lets it leave in order. `start_broker` brings it back with the data it had.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ class _Place:
     def __init__(self, files: Files, settings: BrokerSettings) -> None:
         self.files = files
         self.settings = settings
+        self.boots = 0  # how often the machine came up
         self.server: Server | None = None
         self.member: MemoryMember | None = None
 
@@ -214,13 +216,17 @@ class KafkaCluster:
         server, place.server = self.server(broker_id), None
         self._wait(server.stop())
 
-    def crash(self, broker_id: int) -> None:
-        """Take a broker away without a word."""
+    def crash(self, broker_id: int, *, machine: bool = False) -> None:
+        """Take a broker away without a word, or its whole machine."""
         place = self._places[broker_id]
         server, place.server = self.server(broker_id), None
         assert place.member is not None, "a broker that runs has a session"
         member = place.member
         self._wait(self._crash(server, member))
+        if machine:
+            place.boots += 1
+            if isinstance(place.files, MemoryFiles):
+                place.files.crash("nothing")
 
     def stop_following(self, broker_id: int, topic: str, partition: int) -> None:
         """Let a broker fetch no more of a partition, until the controller's next order about it."""
@@ -235,7 +241,9 @@ class KafkaCluster:
     async def _start(self, broker_id: int) -> None:
         place = self._places[broker_id]
         workers = 0 if isinstance(place.files, MemoryFiles) else 2
-        world = World(place.files, TcpTransport(), SystemClock(), self._random, workers=workers)
+        world = World(
+            place.files, TcpTransport(), SystemClock(), self._random, workers=workers, boot_id=f"boot {place.boots}"
+        )
         place.member = self._shared.join()
         server = Server(place.settings, world, shared_store=place.member)
         info = await server.start()

@@ -36,6 +36,14 @@ def test_a_machine_that_went_down_loses_what_was_not_synced(directory: LogDirect
     assert not lost_memory([directory], "boot 2")
 
 
+def test_logs_that_are_gone_altogether_are_lost_too() -> None:
+    files = MemoryFiles()
+    files.make_directory(DATA)
+    directory = LogDirectory(DATA, files)
+    note_boot([directory], "boot 1")
+    assert lost_memory([directory], "boot 2")
+
+
 @pytest.mark.parametrize("boot_id", ["boot 1", None])
 def test_where_nobody_knows_it_counts_as_lost(directory: LogDirectory, boot_id: str | None) -> None:
     assert lost_memory([directory], boot_id)

@@ -116,7 +116,7 @@ def _distrusted_partitions(
         is_led = not led_too and state.is_alive(name, partition.leader)
         for broker_id in unclean:
             now = found.get(name, partition)
-            if is_led and broker_id in now.isr:
+            if is_led and broker_id in now.isr and broker_id != partition.leader:
                 continue
             if (after := leaders.distrusted(now, broker_id)) is not now:
                 found[name] = after
@@ -152,7 +152,7 @@ def taken_over(state: ControllerState) -> list[Change]:
     """What a controller that takes over has to change.
 
     A broker that lost its memory may have come before we knew anything, so it is not trusted; only who is in sync with
-    a leader that is there has become so since."""
+    another one, that leads and is there, has become so since. One that leads may have led before it went down."""
     partitions = _distrusted_partitions(state, state.image.brokers.values(), {}, led_too=False)
     return _as_changes(state.image, _settled_partitions(state, partitions))
 

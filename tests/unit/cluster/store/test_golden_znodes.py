@@ -18,6 +18,7 @@ from ottla.cluster.store.zookeeper.entities import config_json, read_config, tex
 from ottla.cluster.store.zookeeper.reading import image_of, is_entity, known_to_all, topic_names
 from ottla.cluster.store.zookeeper.writes import Create, writes_of
 from ottla.cluster.store.zookeeper.znodes import Znode
+from ottla.values import ZERO_UUID
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "znodes" / "kafka-3.9.2.jsonl"
 LINES = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
@@ -136,3 +137,10 @@ def test_a_member_that_is_not_controller_knows_settings_but_no_topics() -> None:
     member = take_in(ClusterImage("c"), known_to_all(NODES))
     assert not list(member.topics())
     assert member.topic_config("two") == {"retention.ms": "2000"}
+
+
+def test_who_is_eligible_outside_the_in_sync_set_is_kept_beside_what_kafka_keeps() -> None:
+    partition = Partition((1, 2, 3), (1,), 1, 4, 0, elr=(2,), last_known_elr=(3,))
+    node = znodes.Znode(znodes.state_json(partition, 7), 0)
+    assignment = znodes.Assignment(ZERO_UUID, (((1, 2, 3), (), ()),))
+    assert znodes.read_partition("t", 0, assignment, node) == partition

@@ -59,7 +59,11 @@ def _reading(what: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
-LOST_MEMORY = "ottla_lost_memory"  # ours; Apache Kafka passes over names that it does not know
+# Ours. Apache Kafka passes over names that it does not know; a state that it writes has none of them, and so nobody is
+# eligible who was before somebody else changed the in-sync set.
+LOST_MEMORY = "ottla_lost_memory"
+ELIGIBLE = "ottla_elr"
+LAST_ELIGIBLE = "ottla_last_known_elr"
 
 
 def to_json(value: Any) -> bytes:
@@ -175,6 +179,8 @@ def state_json(partition: Partition, controller_epoch: int) -> bytes:
             **({"leader_recovery_state": RECOVERING} if partition.recovering else {}),
             "leader_epoch": partition.leader_epoch,
             "isr": list(partition.isr),
+            **({ELIGIBLE: list(partition.elr)} if partition.elr else {}),
+            **({LAST_ELIGIBLE: list(partition.last_known_elr)} if partition.last_known_elr else {}),
         }
     )
 
@@ -195,6 +201,8 @@ def read_partition(name: str, index: int, assignment: Assignment, state: Znode |
         adding,
         removing,
         recovering=data.get("leader_recovery_state", 0) == RECOVERING,
+        elr=tuple(map(int, data.get(ELIGIBLE, ()))),
+        last_known_elr=tuple(map(int, data.get(LAST_ELIGIBLE, ()))),
     )
 
 
