@@ -29,6 +29,7 @@ TOPIC: Final = "bench-produce"
 PARTITIONS: Final = 4
 BATCH_BYTES: Final = 262_144
 LIST_RECORDS: Final = 1000
+TABLE_ROWS: Final = 10_000
 FLUSH_LIMIT_S: Final = 120
 
 Measured = dict[str, float]
@@ -65,6 +66,9 @@ def write_ours(port: int, count: int, size: int, how: str, batch_bytes: int | No
     value = b"x" * size
     with Producer(settings) as producer:
         producer.send(TOPIC, value).result(FLUSH_LIMIT_S)
+        table = arrow_table(value, TABLE_ROWS) if how == "arrow" else None
+        if table is not None:
+            producer.send_arrow(TOPIC, table.slice(0, 1))  # loads what pyarrow loads by its first use
         meter = Meter()
         kept: list[Any] = []
         if how == "send":
@@ -75,6 +79,9 @@ def write_ours(port: int, count: int, size: int, how: str, batch_bytes: int | No
             produce = producer.produce
             for _ in range(count):
                 produce(TOPIC, value)
+        elif how == "arrow":
+            for _ in range(count // TABLE_ROWS):
+                kept.append(producer.send_arrow(TOPIC, table, wants_future=True))
         else:
             values = [value] * LIST_RECORDS
             for _ in range(count // LIST_RECORDS):
@@ -83,6 +90,12 @@ def write_ours(port: int, count: int, size: int, how: str, batch_bytes: int | No
         found = meter.result(count)
         assert all(each.done() for each in kept)
         return found
+
+
+def arrow_table(value: bytes, rows: int) -> Any:
+    import pyarrow as pa
+
+    return pa.table({"value": pa.array([value] * rows)})
 
 
 def write_confluent(port: int, count: int, size: int, how: str, batch_bytes: int | None) -> Measured:
@@ -187,6 +200,7 @@ KINDS: Final[dict[str, tuple[Write, str, int | None, int]]] = {
     "ours send": (write_ours, "send", BATCH_BYTES, 1),
     "ours produce": (write_ours, "produce", BATCH_BYTES, 1),
     "ours send_many": (write_ours, "many", BATCH_BYTES, 1),
+    "ours send_arrow": (write_ours, "arrow", BATCH_BYTES, 1),
     "confluent with callback": (write_confluent, "callback", None, 1),
     "ours send, 16 KB batches": (write_ours, "send", None, 1),
     "ours produce, 16 KB batches": (write_ours, "produce", None, 1),
@@ -208,7 +222,7 @@ def measure(rounds: int, count: int, size: int, kinds: list[str]) -> dict[str, l
         settings = ("ottla.admin.listener=", f"num.partitions={PARTITIONS}")
         with tempfile.TemporaryDirectory() as directory, BrokerProcess(Path(directory), settings) as broker:
             for kind in kinds:
-                total = max(LIST_RECORDS, count // KINDS[kind][3])
+                total = max(TABLE_ROWS, count // KINDS[kind][3])
                 task = [kind, str(broker.port), str(total), str(size)]
                 with Child("bench.client.produce", "--child", *task) as child:
                     found[kind].append(json.loads(child.line()))
@@ -237,6 +251,7 @@ def figures(rounds: int = 5, count: int = 1_000_000) -> list[Any]:
         figure("produce 100 B, a future for each", small, "ours send", confluent, at_least=2),
         figure("produce 100 B, no future", small, "ours produce", confluent, at_least=3),
         figure("produce 100 B, lists of 1000", small, "ours send_many", confluent, at_least=4),
+        figure("produce 100 B, Arrow tables of 10,000", small, "ours send_arrow", confluent, at_least=4),
         figure("the same beside a callback for each", small, "ours send", "confluent with callback"),
         figure("a future for each, 16 KB batches", small, "ours send, 16 KB batches", confluent),
         figure("no future, 16 KB batches", small, "ours produce, 16 KB batches", confluent),
@@ -247,6 +262,7 @@ def figures(rounds: int = 5, count: int = 1_000_000) -> list[Any]:
         figure("CPU per record, a future for each", small, "ours send", confluent, "cpu_us", at_most=1),
         figure("CPU per record, no future", small, "ours produce", confluent, "cpu_us", at_most=1),
         figure("CPU per record, lists", small, "ours send_many", confluent, "cpu_us", at_most=1),
+        figure("CPU per record, Arrow tables", small, "ours send_arrow", confluent, "cpu_us", at_most=1),
         figure("CPU per record, 16 KB batches", small, "ours send, 16 KB batches", confluent, "cpu_us", at_most=1),
         figure("CPU per record, 1 KB", large, "ours send", confluent, "cpu_us", at_most=1),
         figure("CPU per record, asyncio", small, "ours asyncio send", "aiokafka send", "cpu_us", at_most=1),
