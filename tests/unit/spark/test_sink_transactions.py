@@ -249,6 +249,28 @@ def test_a_transaction_that_times_out_after_a_crash_is_written_again(lost):
             return
 
 
+@pytest.mark.parametrize("layout", [(3, 2), (2, 3), (3, 1)])
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_crash_a_time_out_and_another_number_of_tasks_are_told(layout, lost):
+    refusals = 0
+    for steps in range(STEP_LIMIT):
+        cluster, checkpoint = Cluster(), [0]
+        one = Run(cluster, checkpoint, 1, tasks=layout[0])
+        went_on = all(one.step() for _ in range(steps))
+        cluster.time_out(lost)
+        two = Run(cluster, checkpoint, 1, tasks=layout[1])
+        two.finish()
+        assert max(cluster.committed.values(), default=0) <= 1
+        assert cluster.committed == expected(1) or isinstance(two.error, LayoutChanged), steps
+        if isinstance(two.error, LayoutChanged):
+            refusals += 1
+            Run(cluster, checkpoint, 1, tasks=layout[0]).finish()  # as the error says: the number it had
+            assert cluster.committed == expected(1), steps
+        if not went_on:
+            break
+    assert refusals > 0 or lost >= layout[0]
+
+
 def test_a_time_out_before_the_end_is_an_error_and_a_repeated_batch_and_no_loss():
     """At every step of the driver, one transaction times out under its hands."""
     failures = 0
