@@ -17,7 +17,7 @@ from ottla.testing import KafkaBroker
 
 pytest.importorskip("pyspark")
 
-LIMIT_S = 400
+LIMIT_S = 900
 EVENTS = 600  # one a second: ten minutes, of which the last has not ended
 PIPELINE = """
 name: minutes

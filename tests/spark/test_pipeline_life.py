@@ -16,7 +16,7 @@ from ottla.testing import KafkaBroker
 pytest.importorskip("pyspark")
 
 PROGRAM = Path(__file__).parent / "programs" / "pipeline_story.py"
-LIMIT_S = 400
+LIMIT_S = 900
 
 
 def records(servers, topic):
