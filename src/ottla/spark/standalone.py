@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import socket
@@ -98,7 +99,7 @@ def light_home() -> Path:
     home = spark_home()
     if "SPARK_HOME" in os.environ:
         return home
-    light = cache_directory() / "spark" / "-".join(home.parts[1:][-5:])
+    light = cache_directory() / "spark" / hashlib.sha256(str(home).encode()).hexdigest()[:16]  # one for each place
     light.mkdir(parents=True, exist_ok=True)
     for name in ("bin", "jars", "sbin", "conf", "data"):
         if (home / name).is_dir() and not (light / name).is_symlink():
