@@ -300,11 +300,39 @@ def test_producers_are_kept_from_batch_to_batch_and_their_epochs_rise(server, un
     query.check(3)
 
 
+def test_a_task_that_ends_between_taking_over_and_writing_does_not_spoil_the_next(server, unique_topic):
+    class Failing(StreamSink):
+        def passing(self, step: Any, is_done: bool) -> None:
+            if isinstance(step, TakeOver) and is_done:
+                raise RuntimeError("the worker was interrupted")
+
+    query = Query(server, unique_topic, Failing)
+    for _ in range(2):
+        with pytest.raises(RuntimeError):
+            query.write(0, 0)
+    query.sink_class = StreamSink
+    query.run(0)
+    query.check(1)
+
+
 def test_a_producer_that_makes_room_leaves_its_prepared_transaction_alone(server, unique_topic):
     query = Query(server, unique_topic)
     tasks = PRODUCER_LIMIT + 2
     query.run(0, tasks=tasks)
     query.check(1, tasks=tasks)
+
+
+@pytest.mark.parametrize("tasks", [3, 20])
+def test_what_a_larger_run_left_open_does_not_hold_back_readers(server, unique_topic, tasks):
+    query = Query(server, unique_topic)
+    for task in range(tasks):
+        query.write(0, task)
+    close_sink_clients()  # the driver is gone, and so is what it knew
+    query.run(0)
+    query.check(1)
+    query.write(1, tasks - 1)  # a zombie of the larger run
+    query.run(1)
+    query.check(2)
 
 
 def test_many_tasks_have_markers_in_further_groups(server, unique_topic):

@@ -5,7 +5,7 @@
    initializes it anew: the epoch rises at every write, only connections and metadata are saved.
 3. At most PRODUCER_LIMIT producers and CLIENTS_LIMIT sets are kept; the one that was not used longest is closed. To
    close a producer whose transaction is prepared aborts nothing.
-4. A producer that failed is not kept.
+4. A producer that failed, or whose task ended before it had prepared a transaction, is not used again.
 """
 
 from __future__ import annotations
@@ -42,10 +42,12 @@ class SinkClients:
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
         self._producers: OrderedDict[str | None, Producer] = OrderedDict()
+        self._unprepared: set[str] = set()
         self._loop = BackgroundLoop("ottla spark sink")
         self._loop.start()
         self.admin = AsyncAdmin(options.client_settings("admin"))
         self.marker_topics: set[str] = set()
+        self.known_tasks: dict[str, set[int]] = {}
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
         """Carry out a call of `admin` and wait for it."""
@@ -78,8 +80,20 @@ class SinkClients:
         self._producers[transactional_id] = found
         return found
 
+    def producer_to_initialize(self, transactional_id: str) -> Producer:
+        """The producer of an id at the beginning of a task."""
+        if transactional_id in self._unprepared:
+            self.drop(transactional_id)
+        self._unprepared.add(transactional_id)
+        return self.producer(transactional_id)
+
+    def has_prepared(self, transactional_id: str) -> None:
+        """The producer's transaction is prepared, so it can be initialized anew by the next task."""
+        self._unprepared.discard(transactional_id)
+
     def drop(self, transactional_id: str | None) -> None:
         """Close a producer instead of keeping it; an open transaction is aborted, a prepared one is not."""
+        self._unprepared.discard(transactional_id or "")
         if (found := self._producers.pop(transactional_id, None)) is not None:
             self._close(found)
 

@@ -166,7 +166,7 @@ class SinkActions:
 def take_over(clients: SinkClients, options: SinkOptions, transactional_id: str) -> None:
     """Make the id ours, with a higher epoch than anybody had before."""
     try:
-        clients.producer(transactional_id).init_transactions()
+        clients.producer_to_initialize(transactional_id).init_transactions()
     except InvalidTransactionTimeout as error:
         clients.drop(transactional_id)
         asked = f"{TRANSACTION_TIMEOUT}={options.transaction_timeout_ms}"
@@ -184,9 +184,11 @@ def write_rows(
     try:
         producer.begin_transaction()
         rows.send(producer, options.topic)
-        return producer.prepare_transaction(options.transaction_timeout_ms / 1000)
+        prepared = producer.prepare_transaction(options.transaction_timeout_ms / 1000)
     except BaseException as error:
         clients.drop(transactional_id)
         if isinstance(error, REFUSALS):
             raise TaskFenced(f"{transactional_id}: {error}") from error
         raise
+    clients.has_prepared(transactional_id)
+    return prepared

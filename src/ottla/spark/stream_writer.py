@@ -24,6 +24,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from ottla.errors import OttlaError
 from ottla.spark.option_table import InvalidOption
 from ottla.spark.sink_clients import sink_clients
+from ottla.spark.sink_leftovers import abort_leftovers
 from ottla.spark.sink_markers import SinkNames
 from ottla.spark.sink_options import SinkOptions
 from ottla.spark.sink_rows import TaskRows, chosen_columns
@@ -115,12 +116,15 @@ class StreamSink(DataSourceStreamArrowWriter):
         if query_id is None:
             return
         done = [each for each in results if each is not None]
-        carry_out(commit_steps(batchId, done, self._names(query_id)), self._actions(query_id).act)
+        names = self._names(query_id)
+        carry_out(commit_steps(batchId, done, names), self._actions(query_id).act)
+        abort_leftovers(sink_clients(self.options), names, len(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         query_id, results = _told(messages)
         if query_id is None:
             return
+        sink_clients(self.options).known_tasks.pop(query_id, None)  # the next run may have other tasks
         try:
             carry_out(abort_steps(results), self._actions(query_id).act)
         except OttlaError as error:
