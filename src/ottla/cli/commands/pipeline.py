@@ -289,11 +289,20 @@ def _drawn(name: str, watch: Watch) -> Iterator[None]:
 def _summarize(options: argparse.Namespace, plan: Plan, watch: Watch, seconds: float) -> None:
     out = output_of(options)
     flows = [
-        (each.flow.name, each.state, each.rows_in, each.rows_out, each.batches, round(each.rows_per_s), each.behind)
+        (
+            each.flow.name,
+            each.state,
+            each.rows_in,
+            each.rows_out,
+            each.late,
+            each.batches,
+            round(each.rows_per_s),
+            each.behind,
+        )
         for each in watch.flows.values()
     ]
     rules = [(each.dataset, each.rule, each.action, each.broken, each.rows) for each in watch.rules()]
-    flow_names = ["FLOW", "STATE", "ROWS IN", "ROWS OUT", "BATCHES", "ROWS/S", "BEHIND"]
+    flow_names = ["FLOW", "STATE", "ROWS IN", "ROWS OUT", "LATE", "BATCHES", "ROWS/S", "BEHIND"]
     rule_names = ["DATASET", "RULE", "ELSE", "BROKEN", "ROWS"]
     if out.form == "json":
         keys = [name.lower().replace(" ", "_").replace("/", "_per_") for name in flow_names]

@@ -60,7 +60,7 @@ def slow(named):
 '''
 PAGES: Final = "page,title\n/,Start\n/prices,Prices\n/docs,Documentation\n"
 GENERATE: Final = '''\
-"""Click events for a while: python generate.py [HOW MANY]. One in fifty is no click."""
+"""Click events of the last minutes: python generate.py [HOW MANY]. One in fifty is no good one."""
 
 import json
 import os
@@ -72,17 +72,18 @@ from ottla import Producer
 
 HOW_MANY = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
 SERVERS = os.environ.get("OTTLA_BOOTSTRAP_SERVERS", "localhost:9092")
+BETWEEN = timedelta(milliseconds=30)
 PAGES = ["/", "/prices", "/docs", "/secret"]
 
 
 def click(number, begin):
-    at = begin + timedelta(milliseconds=30 * number)
+    at = begin + number * BETWEEN
     user = f"user-{random.randrange(500)}" if number % 100 else None
     fields = {"user": user, "page": random.choice(PAGES), "at": at.isoformat(timespec="milliseconds")}
     return json.dumps({**fields, "milliseconds": random.randrange(12_000)})
 
 
-begin = datetime.now(UTC).replace(tzinfo=None)
+begin = datetime.now(UTC).replace(tzinfo=None) - HOW_MANY * BETWEEN
 with Producer(bootstrap_servers=SERVERS) as producer:
     for number in range(HOW_MANY):
         value = "this is no click" if number % 100 == 50 else click(number, begin)
@@ -101,7 +102,8 @@ README: Final = """\
     ottla consume @NAME@-dead -o beginning -e   # with the reason in the headers
     ottla pipeline run --continuous             # until Ctrl-C
 
-A minute is counted when it is over: ten seconds (the watermark) after its last click by the time of the clicks.
+A minute is counted when it is over: when a click has come that is ten seconds (the watermark) later than its end. Clicks
+of minutes that are counted already are left out; the column LATE tells of them.
 """
 FILES: Final = {
     "pipeline.yml": PIPELINE,

@@ -2,7 +2,8 @@
 
 1. The figures come from Spark's progress reports, one per micro-batch and flow; `note` takes them from any thread.
 2. Rows that are read twice because two flows read the same topic are counted for each of them: a flow is a query.
-3. A rule is counted where it is judged. Several flows may judge the same dataset; the figures of the one that judged
+3. Rows that came too late for their window are told by Spark, which counts them after it has grouped them.
+4. A rule is counted where it is judged. Several flows may judge the same dataset; the figures of the one that judged
    most of its rows are shown.
 """
 
@@ -31,6 +32,7 @@ class FlowFigures:
     batches: int = 0
     busy_s: float = 0.0
     behind: int | None = None
+    late: int = 0
     rules: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property
@@ -76,6 +78,8 @@ class Watch:
             figures.rows_in += int(progress.get("numInputRows") or 0)
             figures.busy_s += (progress.get("durationMs") or {}).get("triggerExecution", 0) / 1000
             figures.batches += 1
+            late = [each.get("numRowsDroppedByWatermark") or 0 for each in progress.get("stateOperators") or ()]
+            figures.late += sum(map(int, late))
             figures.behind = behind if behind is not None else figures.behind
             for name, row in (progress.get("observedMetrics") or {}).items():
                 _count(figures, name, row)

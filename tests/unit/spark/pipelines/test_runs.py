@@ -55,9 +55,10 @@ def test_figures_are_summed_by_flow_and_rules_are_counted_once():
         metrics = {"ottla_out": {"rows": out}, "ottla_rules__c": judged}
         progress = {"name": name, "numInputRows": 10, "durationMs": {"triggerExecution": 500}}
         watch.note({**progress, "observedMetrics": metrics}, 5)
-    watch.note({"name": "out", "numInputRows": 0}, None)
+    watch.note({"name": "out", "numInputRows": 0, "stateOperators": [{"numRowsDroppedByWatermark": 4}, {}]}, None)
     out = watch.flows["out"]
     assert (out.rows_in, out.rows_out, out.batches, out.behind, out.rows_per_s) == (10, 7, 2, 5, 20.0)
+    assert out.late == 4
     assert watch.rules() == [RuleFigures("c", "r", "dead_letter", 3, 10)]
     assert watch.total("rows_in") == 20
     watch.note_state("out", "RUNNING")
