@@ -102,8 +102,8 @@ README: Final = """\
     ottla consume @NAME@-dead -o beginning -e   # with the reason in the headers
     ottla pipeline run --continuous             # until Ctrl-C
 
-A minute is counted when it is over: when a click has come that is ten seconds (the watermark) later than its end. Clicks
-of minutes that are counted already are left out; the column LATE tells of them.
+A minute is counted when it is over: when a click has come that is ten seconds (the watermark) later than its end.
+Clicks of minutes that are counted already are left out; the column LATE tells of them.
 """
 FILES: Final = {
     "pipeline.yml": PIPELINE,
