@@ -31,10 +31,14 @@ def print_totals(out: Output, totals: Totals) -> None:
         out.value(totals.as_json())
         return
     row = (
-        totals.rows, shown_size(totals.size_bytes), totals.batches, shown_duration(totals.elapsed_s),
-        round(totals.rows_per_s), shown_size(totals.bytes_per_s), totals.lag,
+        totals.rows, _size(totals.size_bytes), totals.batches, shown_duration(totals.elapsed_s),
+        round(totals.rows_per_s), _size(totals.bytes_per_s), totals.lag,
     )  # fmt: skip
     out.table(TOTALS, [row])
+
+
+def _size(size_bytes: float | None) -> str | None:
+    return None if size_bytes is None else shown_size(size_bytes)
 
 
 def print_moves(out: Output, moves: Sequence[GroupMove]) -> None:

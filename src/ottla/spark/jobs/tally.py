@@ -21,7 +21,8 @@ class Totals:
     """A job's figures, while it runs or at its end."""
 
     rows: int = 0
-    size_bytes: int = 0
+    size_bytes: int | None = 0
+    """None where Spark does not tell it."""
     batches: int = 0
     elapsed_s: float = 0.0
     lag: int | None = None
@@ -31,7 +32,9 @@ class Totals:
         return self.rows / self.elapsed_s if self.elapsed_s > 0 else 0.0
 
     @property
-    def bytes_per_s(self) -> float:
+    def bytes_per_s(self) -> float | None:
+        if self.size_bytes is None:
+            return None
         return self.size_bytes / self.elapsed_s if self.elapsed_s > 0 else 0.0
 
     def __add__(self, later: Totals) -> Totals:
@@ -39,7 +42,7 @@ class Totals:
         lag = self.lag if later.lag is None else later.lag
         return Totals(
             self.rows + later.rows,
-            self.size_bytes + later.size_bytes,
+            added(self.size_bytes, later.size_bytes),
             self.batches + later.batches,
             self.elapsed_s + later.elapsed_s,
             lag,
@@ -52,7 +55,7 @@ class Totals:
             "batches": self.batches,
             "seconds": round(self.elapsed_s, 3),
             "rows_per_second": round(self.rows_per_s, 1),
-            "bytes_per_second": round(self.bytes_per_s, 1),
+            "bytes_per_second": None if self.bytes_per_s is None else round(self.bytes_per_s, 1),
             "lag": self.lag,
         }
 
@@ -62,7 +65,8 @@ class Tally:
 
     def __init__(self) -> None:
         self._last_batch = -1
-        self._rows = self._size_bytes = self._batches = 0
+        self._rows = self._batches = 0
+        self._size_bytes: int | None = 0
         self._lag: int | None = None
 
     def add(self, reported: Iterable[Any]) -> bool:
@@ -74,7 +78,7 @@ class Tally:
             self._last_batch, news = progress.batchId, True
             rows, size_bytes = _passed(progress)
             self._rows += rows
-            self._size_bytes += size_bytes
+            self._size_bytes = added(self._size_bytes, size_bytes)
             self._batches += 1 if rows else 0
             self._lag = _lag(progress, self._lag)
         return news
@@ -88,12 +92,19 @@ def _is_done(progress: Any) -> bool:
     return "addBatch" in progress.durationMs
 
 
-def _passed(progress: Any) -> tuple[int, int]:
-    """Through Spark Connect a number that is not known is not there at all."""
+def added(one: int | None, other: int | None) -> int | None:
+    """Both together; not known unless both are."""
+    return None if one is None or other is None else one + other
+
+
+def _passed(progress: Any) -> tuple[int, int | None]:
+    """Through Spark Connect the numbers of a query that is observed are not there at all."""
     found = progress.observedMetrics.get(OBSERVED, ())
     observed = dict(zip(getattr(found, "__fields__", ()), found, strict=False))
     rows = observed.get("rows")
-    return progress.numInputRows if rows is None else rows, observed.get("bytes") or 0
+    if rows is None:
+        return progress.numInputRows, None if progress.numInputRows else 0
+    return rows, observed.get("bytes") or 0
 
 
 def _lag(progress: Any, before: int | None) -> int | None:

@@ -49,7 +49,9 @@ def test_numbers_that_spark_connect_leaves_out_are_the_input_rows() -> None:
     report = progress(0, 4)
     report.observedMetrics = {OBSERVED: Row()}
     tally.add([report])
-    assert (tally.totals(1.0).rows, tally.totals(1.0).size_bytes) == (4, 0)
+    found = tally.totals(1.0)
+    assert (found.rows, found.size_bytes, found.bytes_per_s) == (4, None, None)
+    assert (found + Totals(rows=1, size_bytes=5)).as_json()["bytes"] is None
 
 
 def test_rates_need_time() -> None:
