@@ -1,4 +1,7 @@
-"""The same pipeline on this machine, on a standalone cluster and through Spark Connect: the results are equal."""
+"""The same pipeline on this machine, on a standalone cluster and through Spark Connect: the results are equal.
+
+Each of these starts Spark anew, by the command: so only the first is part of `make test`.
+"""
 
 from __future__ import annotations
 
@@ -109,6 +112,7 @@ def test_on_two_cores_of_this_machine(clicks: str, tmp_path: Path) -> None:
     check(clicks, "local", run(tmp_path, clicks, "local", "--master", "local[2]"))
 
 
+@pytest.mark.long
 def test_through_spark_connect(clicks: str, tmp_path: Path) -> None:
     from ottla.spark.standalone import ConnectServer
 
