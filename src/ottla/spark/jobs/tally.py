@@ -98,13 +98,20 @@ def added(one: int | None, other: int | None) -> int | None:
 
 
 def _passed(progress: Any) -> tuple[int, int | None]:
-    """Through Spark Connect the numbers of a query that is observed are not there at all."""
-    found = progress.observedMetrics.get(OBSERVED, ())
-    observed = dict(zip(getattr(found, "__fields__", ()), found, strict=False))
+    observed = _observed(progress.observedMetrics.get(OBSERVED, ()))
     rows = observed.get("rows")
     if rows is None:
         return progress.numInputRows, None if progress.numInputRows else 0
     return rows, observed.get("bytes") or 0
+
+
+def _observed(row: Any) -> dict[str, Any]:
+    """The observed numbers by name. Spark Connect (4.3) gives a row with the columns `values` and `schema` instead of
+    the row itself, and one without columns when nothing was observed."""
+    found = dict(zip(getattr(row, "__fields__", ()), row, strict=False))
+    if found.keys() != {"values", "schema"}:
+        return found
+    return dict(zip((each["name"] for each in found["schema"]["fields"]), found["values"], strict=True))
 
 
 def _lag(progress: Any, before: int | None) -> int | None:

@@ -54,6 +54,15 @@ def test_numbers_that_spark_connect_leaves_out_are_the_input_rows() -> None:
     assert (found + Totals(rows=1, size_bytes=5)).as_json()["bytes"] is None
 
 
+def test_the_row_within_a_row_of_spark_connect_is_read() -> None:
+    tally = Tally()
+    report = progress(0, 4)
+    schema = {"type": "struct", "fields": [{"name": "rows", "type": "long"}, {"name": "bytes", "type": "long"}]}
+    report.observedMetrics = {OBSERVED: Row(values=[3, 70], schema=schema)}
+    tally.add([report])
+    assert (tally.totals(1.0).rows, tally.totals(1.0).size_bytes) == (3, 70)
+
+
 def test_rates_need_time() -> None:
     assert Totals(rows=5).rows_per_s == 0.0
     assert Totals(rows=5, size_bytes=50, elapsed_s=2.0).as_json() == {
