@@ -74,7 +74,11 @@ class Source:
         "of files: parquet, json, csv, orc or text (parquet)",
         None,
     )
-    schema: str | None = word("the columns, as in 'user STRING, at TIMESTAMP'; needed for json and for files", None)
+    schema: str | None = word(
+        "the columns, as in 'user STRING, at TIMESTAMP'; needed for json and for files. For avro: a file.avsc or its "
+        "JSON, unless options have schemaRegistryUrl",
+        None,
+    )
     key_format: str = word("of a topic's keys", "string", choices=KEY_FORMATS)
     headers: bool = word("whether the records' headers are wanted, as the column _headers", False)
     bad_records: str | None = word(

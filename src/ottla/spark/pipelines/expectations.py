@@ -9,7 +9,8 @@ and one flow, when a rule wants dead letters: valid__dead, from valid__checked t
 
 1. The first rule that a row breaks decides, in the order of the file. A condition that is NULL is broken.
 2. `fail` ends the run: the query raises, and tells the rule and the row.
-3. A dead letter of a source has the record's own key and value, byte for byte; one of a step has the row as JSON.
+3. A dead letter of a source has the record's own key and value, byte for byte; one of a step has the row as JSON. Avro
+   is decoded before Spark sees it: there the value is NULL, and topic and offset lead to the record.
 4. A dead letter in a topic says in its headers what is known of it, those of HEADERS; one in files has columns for it.
    Where a record came from is known as long as the steps before kept the columns _topic, _partition, _offset and
    _timestamp.

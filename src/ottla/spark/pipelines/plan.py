@@ -119,7 +119,8 @@ class _Planner:
             options["includeHeaders"] = "true"
         if source.format == "avro":
             options |= {"valueFormat": "avro", "badRecords": "fail" if self._bad_records(source) == "fail" else "null"}
-            options |= {"valueSchema": source.schema} if source.schema is not None else {}
+            if source.schema is not None:
+                options["valueSchema"] = self._path(source.schema) if source.schema.endswith(".avsc") else source.schema
         if source.group is not None and not source.static:
             options["commitGroupId"] = source.group
         return Read(TOPICS, {**options, **source.options}, stream=not source.static)

@@ -159,3 +159,11 @@ def test_settings_of_clients_go_to_every_topic_and_a_topic_may_have_its_own_clus
     assert read.options["kafka.bootstrap.servers"] == "other:9092"
     assert flow(plan, "out").target.options["kafka.security.protocol"] == "SSL"
     assert flow(plan, "out").target.options["kafka.bootstrap.servers"] == "host:9092"
+
+
+def test_avro_is_decoded_by_the_source_with_the_schema_beside_the_file():
+    source = Source(topic="c", format="avro", schema="c.avsc", bad_records="drop")
+    read = view(planned(sources={"c": source}), "c__checked").beginning
+    assert isinstance(read, Read)
+    formats = {name: read.options[name] for name in ("valueFormat", "badRecords", "valueSchema")}
+    assert formats == {"valueFormat": "avro", "badRecords": "null", "valueSchema": "/pipelines/c.avsc"}
