@@ -129,15 +129,22 @@ def test_kafkas_verification_tool_finds_no_difference(mixed: MixedCluster, topic
 
 
 def verified(mixed: MixedCluster, topic: str) -> str:
-    """What the tool says within a few reports; it never ends by itself."""
+    """What the tool says until it has reported twice; it never ends by itself."""
     options = ["--broker-list", mixed.bootstrap_servers, "--topics-include", topic, "--report-interval-ms", "1000"]
     command = ["java", "-Xmx256m", "-cp", f"{mixed.jars}/*", "org.apache.kafka.tools.ReplicaVerificationTool", *options]
-    tool = subprocess.Popen([*command, "--time", "-2"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    try:
-        time.sleep(8)
-    finally:
-        tool.terminate()
-        said, _ = tool.communicate(timeout=30)
+    said = ""
+    with subprocess.Popen(
+        [*command, "--time", "-2"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as tool:
+        watchdog = threading.Timer(2 * LIMIT_S, tool.kill)
+        watchdog.start()
+        assert tool.stdout is not None
+        for line in tool.stdout:
+            said += line
+            if said.count("max lag is") == 2:
+                break
+        watchdog.cancel()
+        tool.kill()
     return said
 
 

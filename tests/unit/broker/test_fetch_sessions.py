@@ -7,7 +7,7 @@ import pytest
 from ottla.broker.replication.fetch_sessions import FetchKey, FetchSessions, Told, Wanted
 from ottla.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
 
-A, B = FetchKey(bytes(16), "a", 0), FetchKey(bytes(16), "b", 0)
+A, B = FetchKey(b"a" * 16, "a", 0), FetchKey(b"b" * 16, "b", 0)
 
 
 def sessions(slots: int = 10) -> FetchSessions:
@@ -103,3 +103,29 @@ def test_an_empty_full_fetch_opens_nothing() -> None:
     found = sessions()
     assert plan(found, 0, 0).session_id == 0
     assert len(found) == 0
+
+
+def test_a_topic_that_nobody_knew_when_it_was_asked_for_gets_its_name_when_it_has_one() -> None:
+    """A follower may hear of a new topic before its leader, and then does not name it again."""
+    found = sessions()
+    unknown = A._replace(topic="")
+    first = plan(found, 0, 0, (unknown, 1))
+    assert first.is_news(unknown, told()._replace(had_error=True), 0)
+    assert [key for key, _ in plan(found, 1, 1).wanted] == [unknown]
+    named = plan(found, 1, 2, name_of={A.topic_id: "a"}.get)
+    assert [(key, wanted.fetch_offset) for key, wanted in named.wanted] == [(A, 1)]
+    assert named.is_news(A, told(), 0)
+
+
+def test_a_topic_is_forgotten_by_its_id_when_its_name_is_not_known_any_more() -> None:
+    """It was deleted: what stays in the session would be read from a new topic of the same name."""
+    found = sessions()
+    plan(found, 0, 0, (A, 1), (B, 2))
+    assert [key for key, _ in plan(found, 1, 1, forgotten=[A._replace(topic="")]).wanted] == [B]
+
+
+def test_a_topic_that_is_asked_for_again_without_its_name_is_the_same_one() -> None:
+    found = sessions()
+    plan(found, 0, 0, (A, 1))
+    again = plan(found, 1, 1, (A._replace(topic=""), 5))
+    assert [(key, wanted.fetch_offset) for key, wanted in again.wanted] == [(A, 5)]

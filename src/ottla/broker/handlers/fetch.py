@@ -19,6 +19,7 @@ Versions: 7 sessions, 9 leader epoch check, 12 diverging epochs, 13 topic ids, 1
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ottla.broker.answers import Later
@@ -88,6 +89,7 @@ def _plan(
         uses_topic_ids=uses_ids,
         is_follower=_is_follower(request, context),
         now_ms=broker.clock.monotonic_ms(),
+        name_of=partial(_name, broker),
     )
 
 
@@ -115,12 +117,6 @@ def _forgotten(broker: Broker, request: FetchRequest, uses_ids: bool) -> list[Fe
     for topic in request.forgotten_topics_data:
         name = _name(broker, topic.topic_id) if uses_ids else topic.topic
         found += [FetchKey(topic.topic_id, name, partition) for partition in topic.partitions]
-    if uses_ids:
-        # A session may know them from before we knew the topic, when they had no name.
-        found += [each._replace(topic="") for each in found if each.topic]
-        for named in request.topics:
-            if _name(broker, named.topic_id):
-                found += [FetchKey(named.topic_id, "", each.partition) for each in named.partitions]
     return found
 
 
@@ -138,6 +134,7 @@ class _Attempt:
         self._context = context
         self._plan = plan
         self._read_committed = request.isolation_level == READ_COMMITTED
+        self._uses_ids = context.api_version >= TOPIC_IDS_SINCE
         self._reader = Reader(broker, request, context.api_version)
         self._is_first_look = True
         self._now_ms = broker.clock.monotonic_ms()
@@ -238,15 +235,19 @@ class _Attempt:
     def _is_idle(self, key: FetchKey, wanted: Wanted) -> bool:
         assert self._plan.session is not None, "only sessions know what was told"
         partition, told = self._broker.replicas.get((key.topic, key.partition)), self._plan.session.told.get(key)
+        if partition is not None and self._uses_ids and partition.topic_id != key.topic_id:
+            return False
         now_ms = self._now_ms if self._is_first_look else None
         return self._reader.is_idle(partition, wanted, told, now_ms)
 
     def _partition(self, key: FetchKey) -> Partition:
-        if self._context.api_version >= TOPIC_IDS_SINCE and not key.topic:
+        if self._uses_ids and not key.topic:
             raise UnknownTopicId()
         partition = self._broker.replicas.get(TopicPartition(key.topic, key.partition))
         if partition is None:
             raise UnknownTopicOrPartition(f"{key.topic}-{key.partition}")
+        if self._uses_ids and partition.topic_id != key.topic_id:
+            raise UnknownTopicId(f"{key.topic} is another topic now")  # deleted, and made again under the same name
         return partition
 
     def _responding(self, read: list[tuple[FetchKey, PartitionData]]) -> Steps[FetchResponse]:

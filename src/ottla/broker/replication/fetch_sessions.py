@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ottla.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
@@ -70,6 +70,29 @@ class Session:
     wanted: OrderedDict[FetchKey, Wanted]
     told: dict[FetchKey, Told]
     last_used_ms: float
+    names: dict[bytes, str] = field(default_factory=dict)  # under which its topics are known here, by id
+    nameless: set[bytes] = field(default_factory=set)  # ids that nobody knew yet
+
+    def known(self, key: FetchKey) -> FetchKey:
+        """The key under which this session has a partition, or will have it: an id has one name, if it has any."""
+        if not self.uses_topic_ids:
+            return key
+        name = self.names.setdefault(key.topic_id, key.topic)
+        if name:
+            return key if name == key.topic else key._replace(topic=name)
+        if key.topic:
+            self.name(key.topic_id, key.topic)
+        else:
+            self.nameless.add(key.topic_id)
+        return key
+
+    def name(self, topic_id: bytes, name: str) -> None:
+        """A topic that was asked for before anybody knew it has a name now."""
+        self.names[topic_id] = name
+        self.nameless.discard(topic_id)
+        for key in [each for each in self.wanted if each.topic_id == topic_id and not each.topic]:
+            self.wanted[key._replace(topic=name)] = self.wanted.pop(key)
+            self.told.pop(key, None)
 
 
 @dataclass(slots=True)
@@ -126,8 +149,10 @@ class FetchSessions:
         uses_topic_ids: bool,
         is_follower: bool,
         now_ms: float,
+        name_of: Callable[[bytes], str] = lambda _: "",
     ) -> FetchPlan:
-        """Raises FetchSessionIdNotFound, InvalidFetchSessionEpoch or FetchSessionTopicIdError."""
+        """Raises FetchSessionIdNotFound, InvalidFetchSessionEpoch or FetchSessionTopicIdError. `name_of` gives the name
+        of a topic id, or nothing."""
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(session_id, None)
             asked = list(dict(wanted).items())  # a partition that is named twice counts once, with its last position
@@ -135,7 +160,7 @@ class FetchSessions:
             if epoch == INITIAL_EPOCH and asked:
                 session = self._open(asked, uses_topic_ids, is_follower, now_ms)
             return FetchPlan(asked, session, is_full=True)
-        return self._go_on(session_id, epoch, wanted, forgotten, uses_topic_ids, now_ms)
+        return self._go_on(session_id, epoch, wanted, forgotten, uses_topic_ids, now_ms, name_of)
 
     def size_of(self, session_id: int) -> int:
         """How many partitions a session remembers; 0 when there is none."""
@@ -153,6 +178,7 @@ class FetchSessions:
         forgotten: Iterable[FetchKey],
         uses_topic_ids: bool,
         now_ms: float,
+        name_of: Callable[[bytes], str],
     ) -> FetchPlan:
         session = self._sessions.get(session_id)
         if session is None:
@@ -161,10 +187,15 @@ class FetchSessions:
             raise InvalidFetchSessionEpoch(f"session {session_id} expects epoch {session.epoch}, not {epoch}")
         if session.uses_topic_ids != uses_topic_ids:
             raise FetchSessionTopicIdError(f"session {session_id}")
-        for key, position in wanted:
+        for topic_id in list(session.nameless):
+            if name := name_of(topic_id):
+                session.name(topic_id, name)
+        for named, position in wanted:
+            key = session.known(named)
             if key in session.wanted or len(session.wanted) < PARTITION_LIMIT:
                 session.wanted[key] = position
-        for key in forgotten:
+        for named in forgotten:
+            key = session.known(named)
             session.wanted.pop(key, None)
             session.told.pop(key, None)
         session.epoch = 1 if epoch == INT32_MAX else epoch + 1
@@ -181,6 +212,8 @@ class FetchSessions:
         while session_id in self._sessions:
             session_id = self._random_id()
         session = Session(session_id, 1, uses_topic_ids, is_follower, OrderedDict(asked), {}, now_ms)
+        for key, _ in asked:
+            session.known(key)
         self._sessions[session_id] = session
         return session
 

@@ -276,6 +276,9 @@ class Follower:
                 continue  # not followed any more
             for data in topic.partitions:
                 name = TopicPartition(topic_name, data.partition_index)
+                each = self._followed.get(name)
+                if each is not None and topic.topic_id not in (ZERO_UUID, each.replica.topic_id):
+                    continue  # of a topic that had this name before
                 yield name, partial(self._take_data, data=data, taken=taken, now_ms=now_ms)
 
     def _take_data(self, each: Followed, data: PartitionData, taken: Taken, now_ms: float) -> None:

@@ -148,6 +148,20 @@ def test_what_the_old_leader_sent_is_thrown_away_when_a_new_order_was_taken(make
     assert replica.done == []
 
 
+def test_records_of_a_topic_that_had_the_name_before_are_not_appended(make):
+    old, replica = Replica(end=4), Replica(end=5)
+    old.topic_id = b"p" * 16
+    follower = make(old)
+    follower.forget(ORDERS)
+    follower.follow(replica, 4)
+    follower.next_question(0, never)
+    answer = data(records=b"abc")
+    answer.responses[0].topic_id = old.topic_id
+    follower.take(answer, 0)
+    assert replica.done == []
+    assert follower.phase(ORDERS) is Phase.FETCHING
+
+
 def test_a_diverging_epoch_cuts_and_the_next_fetch_goes_on_from_there(make):
     replica = Replica()
     follower = make(replica)
