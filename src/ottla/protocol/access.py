@@ -1,0 +1,26 @@
+"""What can be done with a resource of a Kafka cluster, by Kafka's numbers: both sides of the wire speak of these."""
+
+from __future__ import annotations
+
+import enum
+
+
+class AclOperation(enum.IntEnum):
+    """What can be allowed or denied."""
+
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
