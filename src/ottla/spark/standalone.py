@@ -15,23 +15,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from ottla.errors import OttlaError
-from ottla.java import cache_directory
-from ottla.spark.session import SETTINGS, SparkMissing, prepare_environment
+from ottla.spark.homes import light_home
+from ottla.spark.session import SETTINGS, prepare_environment
 
 START_LIMIT_S: Final = 120.0
 STOP_LIMIT_S: Final = 10.0
@@ -80,32 +77,6 @@ class SparkProcess:
                 self.process.wait(timeout=STOP_LIMIT_S)
             except subprocess.TimeoutExpired:
                 continue
-
-
-def spark_home() -> Path:
-    """Where the PySpark package lies."""
-    spec = find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise SparkMissing
-    return Path(os.environ.get("SPARK_HOME") or Path(spec.origin).parent)
-
-
-def light_home() -> Path:
-    """The same without its copy of Python's part, as links in the user's cache.
-
-    Spark's Python processes take PySpark from a zip in its home, where nothing is compiled: 0.8 s of work for each.
-    When the zip is not there they take the installed package: 0.3 s. A home that the environment names stays.
-    """
-    home = spark_home()
-    if "SPARK_HOME" in os.environ:
-        return home
-    light = cache_directory() / "spark" / hashlib.sha256(str(home).encode()).hexdigest()[:16]  # one for each place
-    light.mkdir(parents=True, exist_ok=True)
-    for name in ("bin", "jars", "sbin", "conf", "data"):
-        if (home / name).is_dir() and not (light / name).is_symlink():
-            with suppress(FileExistsError):
-                (light / name).symlink_to(home / name)
-    return light
 
 
 def begin(name: str, words: Sequence[str], directory: Path) -> SparkProcess:

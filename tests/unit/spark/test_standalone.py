@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.spark import standalone
-from ottla.spark.standalone import SparkDidNotStart, begin, free_port, light_home, spark_home
+from ottla.spark import homes, standalone
+from ottla.spark.homes import light_home, spark_home
+from ottla.spark.standalone import SparkDidNotStart, begin, free_port
 
 
 @pytest.fixture
@@ -16,9 +17,7 @@ def home(tmp_path, monkeypatch):
         (package / name).mkdir(parents=True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("SPARK_HOME", raising=False)
-    monkeypatch.setattr(
-        standalone, "find_spec", lambda name: type("Spec", (), {"origin": str(package / "__init__.py")})
-    )
+    monkeypatch.setattr(homes, "find_spec", lambda name: type("Spec", (), {"origin": str(package / "__init__.py")}))
     monkeypatch.setattr(standalone, "prepare_environment", lambda: None)
     return package
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from ottla.errors import OttlaError
-from ottla.spark.session import SETTINGS, SparkMissing, session
-from ottla.spark.standalone import light_home
+from ottla.spark.homes import SparkMissing
+from ottla.spark.session import SETTINGS, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,8 +70,6 @@ def open_session(
         raise SparkTaken
     port = _free_port()
     token = os.environ.setdefault(_TOKEN, secrets.token_hex(16))
-    if (master or "local").startswith("local"):
-        os.environ.setdefault("SPARK_HOME", str(light_home()))
     with _written_to(log):
         base = session(name, master=master, settings={**_server(port), **settings})
     try:

@@ -87,7 +87,7 @@ def load(file: Path, environment: Mapping[str, str]) -> Loaded:
     try:
         from ottla.spark.pipelines.yaml_file import read_yaml
     except ImportError as error:
-        from ottla.spark.session import SparkMissing
+        from ottla.spark.homes import SparkMissing
 
         raise SparkMissing(str(error)) from None
     try:
