@@ -1,7 +1,7 @@
 """kill -9 of a real Spark driver and of its Python workers: the topic has the rows of the source, each once.
 
-Every kill of the driver costs the start of a JVM, so the suite has one for each side of the decision, with kills of
-workers in between; the campaign of all stages is long. Many more kills: test_sink_kills.py.
+Every kill of the driver costs the start of a JVM, so the suite has one right after the decision and one before Spark's
+own commit, with kills of workers in between; all stages are long. Many more kills: test_sink_kills.py.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ PER_BATCH = 40
 LIFE_LIMIT_S = 300
 KILLS: list[Kill] = [
     ("write", 1, "self"),
-    ("end", 0, "driver"),
-    ("write:done", 0, "self"),
     ("end:done", 0, "driver"),
+    ("write:done", 0, "self"),
     ("takeover:done", 1, "self"),
     ("commit:done", 0, "driver"),
 ]
