@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: AddOffsetsToTxnRequest, context: RequestContext) -> Later[Any]:
+    if broker.image.partition_count(TOPIC) is None:
+        # The group may be one that nobody has asked for yet; its offsets need their home all the same.
+        broker.create_internal_topic(TOPIC)
     home = TopicPartition(TOPIC, broker.groups.partition_of(request.group_id))
     index = broker.transactions.partition_of(request.transactional_id)
     return broker.transactions.runtime.call(

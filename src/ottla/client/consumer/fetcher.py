@@ -32,6 +32,9 @@ from ottla.client.metadata import Metadata
 from ottla.errors import (
     BrokerError,
     CorruptMessage,
+    FetchSessionIdNotFound,
+    FetchSessionTopicIdError,
+    InvalidFetchSessionEpoch,
     OffsetOutOfRange,
     OttlaError,
     UnknownErrorCode,
@@ -48,6 +51,7 @@ SHORT_WAIT_MS: Final = 5
 PORTION_BYTES_MIN: Final = 4_194_304
 FAR_MS: Final = 30.0
 NEAR_MS: Final = 10.0
+SESSION_ERRORS: Final = (FetchSessionIdNotFound, InvalidFetchSessionEpoch, FetchSessionTopicIdError)
 BY_NAME_MAX: Final = 12
 """The last version of Fetch that asks for topics by name."""
 
@@ -242,11 +246,20 @@ class Fetcher:
         self._under_way.pop((order.node.id, order.express), None)
         if not order.express:
             self._sessions[order.node.id].failed()
+        self._wait_before_retry(order, now_ms)
+        self._ask_for_metadata()
+
+    def _answered_badly(self, order: FetchOrder, error: OttlaError, now_ms: float) -> None:
+        """The answer is an error as a whole. A lost session is opened anew at once; anything else may last."""
+        log.info("broker %s ended our fetch session: %s", order.node.id, error)
+        if not isinstance(error, SESSION_ERRORS):
+            self._wait_before_retry(order, now_ms)
+
+    def _wait_before_retry(self, order: FetchOrder, now_ms: float) -> None:
         for name in order.turns:
             if (state := self._current(order, name)) is not None:
                 state.retry_at_ms = now_ms + self._limits.retry_ms
                 state.preferred_replica = None
-        self._ask_for_metadata()
 
     def answered(self, order: FetchOrder, response: FetchResponse, now_ms: float) -> bool:
         """True when poll() has something new to look at."""
@@ -254,7 +267,7 @@ class Fetcher:
         fits = not response.error_code if order.express else self._sessions[order.node.id].answered(response)
         if not fits:
             if response.error_code:
-                log.info("broker %s ended our fetch session: %s", order.node.id, broker_error(response.error_code))
+                self._answered_badly(order, broker_error(response.error_code), now_ms)
             return False
         before = len(self._buffer)
         nodes = [Node(each.node_id, each.host, each.port, each.rack) for each in response.node_endpoints]

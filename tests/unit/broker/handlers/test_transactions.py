@@ -230,6 +230,19 @@ def test_an_old_client_adds_its_group_itself(bank, batch):
     assert committed_offsets(bank) == [5]
 
 
+def test_offsets_of_a_group_that_nobody_asked_for_yet_can_be_added(broker, batch):
+    broker.create_topic("orders", 2)
+    broker.ask(FindCoordinatorRequest(coordinator_keys=["x"], key_type=1))
+    producer = Producer(broker, batch)
+    add = AddOffsetsToTxnRequest(
+        transactional_id="tx", producer_id=producer.id, producer_epoch=producer.epoch, group_id="g"
+    )
+    assert broker.ask(add).error_code == 0
+    assert producer.commit_offset(5, version=4) == 0
+    assert producer.end(commit=True, version=V1) == 0
+    assert committed_offsets(broker) == [5]
+
+
 # -- WriteTxnMarkers
 
 

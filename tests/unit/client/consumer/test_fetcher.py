@@ -390,6 +390,14 @@ def test_a_session_that_was_lost_is_opened_again():
     assert world.one().request.session_epoch == 0
 
 
+def test_an_answer_that_is_an_error_as_a_whole_is_not_asked_for_again_at_once():
+    world = World(A, retry_ms=100)
+    order = world.one()
+    assert not world.fetcher.answered(order, FetchResponse(responses=[], error_code=-1), 2)
+    assert world.plan(50) == []
+    assert world.one(102).request.session_epoch == 0
+
+
 def test_goodbyes_name_the_sessions_once():
     world = World(A)
     order = world.one()
