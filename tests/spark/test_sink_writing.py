@@ -135,9 +135,11 @@ def test_a_topic_cannot_be_overwritten(spark, broker, unique_topic):
 
 def test_nothing_of_a_failed_job_shows(spark, broker, admin, unique_topic):
     admin.create_topics([NewTopic(unique_topic, 2)])
-    frame = spark.range(0, 400, 1, 2).selectExpr(
-        "case when id = 399 then raise_error('no such row') else cast(id as string) end as value"
+    quick = spark.range(0, 200, 1, 1).selectExpr("cast(id as string) as value")
+    failing = spark.range(0, 50_000, 1, 1).selectExpr(
+        "case when id = 49999 then raise_error('no such row') else cast(id as string) end as value"
     )
+    frame = quick.union(failing)
     with pytest.raises(Exception, match="no such row"):
         write(frame, broker, topic=unique_topic)
     write(spark.sql("select 'after' as value"), broker, topic=unique_topic)

@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ONGOING: Final = "Ongoing"
+NOT_ENDED: Final = ("Empty", ONGOING)
+"""What an attempt that is still at work may leave: it has its id and will write, or has written."""
+LAST_LOOK_S: Final = 1.0
+"""An attempt that Spark kills may begin its transaction a moment after the job was given up."""
 
 
 class JobNotCommitted(OttlaError):
@@ -107,7 +112,11 @@ class BatchSink(DataSourceArrowWriter):
             raise kind(f"{refused[0]}; committed: {', '.join(done) or 'none'}")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        if self.options.is_exactly_once:
+        if not self.options.is_exactly_once:
+            return
+        self._abort_leftovers(sink_clients(self.options))
+        if any(each is None for each in messages):
+            time.sleep(LAST_LOOK_S)
             self._abort_leftovers(sink_clients(self.options))
 
     def _check_open(self, clients: SinkClients, prepared: Sequence[PreparedTransaction]) -> None:
@@ -122,7 +131,7 @@ class BatchSink(DataSourceArrowWriter):
     def _abort_leftovers(self, clients: SinkClients) -> None:
         """What other attempts of this job left open would hold back readers until it times out."""
         try:
-            listed = clients.run(clients.admin.list_transactions(states=[ONGOING]))
+            listed = clients.run(clients.admin.list_transactions(states=NOT_ENDED))
             mine = [each.transactional_id for each in listed if each.transactional_id.startswith(self.job_prefix)]
             if mine:
                 clients.run(clients.admin.fence_producers(mine))
