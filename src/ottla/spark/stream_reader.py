@@ -35,7 +35,7 @@ from pyspark.sql.types import StructType
 from ottla.spark import data_loss
 from ottla.spark.batch_limits import BatchLimits
 from ottla.spark.bounds import starting_positions
-from ottla.spark.cores import core_count
+from ottla.spark.cores import task_count
 from ottla.spark.group_commits import GroupCommits
 from ottla.spark.offsets import Packing, StreamOffset
 from ottla.spark.options import SourceOptions
@@ -137,7 +137,7 @@ class _Driver:
             begin = starting_positions(options, listed.partitions, self._positions)
             begins, _, losses = within(begin, listed.known_ids(), begin.positions, self._positions)
             data_loss.tell(losses, fails=options.fail_on_data_loss)
-            self._initial = StreamOffset(begins, listed.known_ids(), self._packing())
+            self._initial = StreamOffset(begins, listed.known_ids(), self._packing(0))
         return self._initial
 
     def next_after(self, start: StreamOffset, *, limited: bool) -> StreamOffset | None:
@@ -164,7 +164,7 @@ class _Driver:
     def _end(self, start: StreamOffset, found: Survey, counts: dict[Any, int]) -> StreamOffset:
         ends = {each: begin + counts.get(each, 0) for each, begin in found.begins.items()}
         elsewhere = {each: begin for each, begin in found.begins.items() if start.positions.get(each) != begin}
-        return StreamOffset(ends, found.topic_ids, self._packing(), elsewhere)
+        return StreamOffset(ends, found.topic_ids, self._packing(sum(counts.values())), elsewhere)
 
-    def _packing(self) -> Packing:
-        return Packing(core_count(), self._options.min_partitions, self._options.max_records_per_partition)
+    def _packing(self, offsets: int) -> Packing:
+        return Packing(task_count(offsets), self._options.min_partitions, self._options.max_records_per_partition)
