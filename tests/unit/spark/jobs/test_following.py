@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -67,6 +68,15 @@ def test_without_a_period_a_job_reads_what_there_is_and_ends() -> None:
     assert query.is_stopped
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C as in a program of one's own: the workers of pytest-xdist do not listen to it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_is_how_a_job_with_a_period_ends() -> None:
     before = signal.getsignal(signal.SIGINT)
     query = Query(1000, at_look=lambda: signal.raise_signal(signal.SIGINT))
@@ -76,6 +86,7 @@ def test_ctrl_c_is_how_a_job_with_a_period_ends() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_breaks_a_job_that_would_have_ended_by_itself() -> None:
     query = Query(1000, at_look=lambda: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
