@@ -43,8 +43,12 @@ KAFKAS_OWN: Final = {
     "num.recovery.threads.per.data.dir": 1,
     "auto.create.topics.enable": "false",
 }
-# What is said of peers that were killed, or are not up yet, is no fault; nor is a batch that came out of its turn.
-NO_FAULTS: Final = "Connection|disconnect|NotLeaderOrFollower|expired|Error processing append"
+# What is said of peers that were killed or stopped, or are not up yet, is no fault; nor is a batch that came out of its
+# turn, nor an in-sync set that a leader reports of a topic which was deleted meanwhile.
+NO_FAULTS: Final = (
+    "Connection|disconnect|NotLeaderOrFollower|expired|Error processing append|fails to send a request"
+    "|Failed to update ISR"
+)
 BROKEN: Final = {
     OTTLA: re.compile(r"Traceback|\bERROR\b|\bCRITICAL\b"),
     KAFKA: re.compile(rf"\bERROR\b(?! state.change.logger)(?!.*(?:{NO_FAULTS}))"),
