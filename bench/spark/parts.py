@@ -63,13 +63,13 @@ def write(both: Both) -> list[Figure]:
     def once(side: str) -> float:
         return WRITTEN_ROWS / seconds(_writing(both, kept, side, "at-least-once"))
 
-    def exactly_once(_: str) -> float:
+    def exactly_once() -> float:
         return WRITTEN_ROWS / seconds(_writing(both, kept, OURS, "exactly-once"))
 
     plain = both.turns(once)
     figures = [_against_theirs("write, at least once", plain, "rows/s", 1.0)]
-    exact = [exactly_once(OURS) for _ in range(both.rounds + 1)][1:]
-    again = [once(OURS) for _ in range(both.rounds + 1)][1:]
+    pairs = [(exactly_once(), once(OURS)) for _ in range(both.rounds + 1)][1:]
+    exact, again = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     detail = f"{statistics.median(exact):,.0f} / {statistics.median(again):,.0f} rows/s"
     return [*figures, Figure("write, exactly once / at least once", ratio(exact, again), detail, at_least=0.7)]
 

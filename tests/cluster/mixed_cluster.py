@@ -43,12 +43,11 @@ KAFKAS_OWN: Final = {
     "num.recovery.threads.per.data.dir": 1,
     "auto.create.topics.enable": "false",
 }
-# What is said of peers that were killed or stopped, or are not up yet, is no fault; nor is a batch that came out of its
-# turn, nor an in-sync set that a leader reports of a topic which was deleted meanwhile.
-NO_FAULTS: Final = (
-    "Connection|disconnect|NotLeaderOrFollower|expired|Error processing append|fails to send a request"
-    "|Failed to update ISR"
-)
+# What is said of peers that were killed, or are not up yet, is no fault; nor is a batch that came out of its turn, nor
+# what a broker says of its own threads when it is stopped. The reason may stand in the line below, as the name of a
+# Java exception.
+NO_FAULTS: Final = "Connection|disconnect|NotLeaderOrFollower|[Ee]xpired|Error processing append|InterruptedException"
+JAVA_REASON: Final = re.compile(r"^(?:[a-z]\w*\.)+[\w$]*(?:Exception|Error)\b")
 BROKEN: Final = {
     OTTLA: re.compile(r"Traceback|\bERROR\b|\bCRITICAL\b"),
     KAFKA: re.compile(rf"\bERROR\b(?! state.change.logger)(?!.*(?:{NO_FAULTS}))"),
@@ -133,9 +132,11 @@ class MixedCluster(LabCluster):
         """What any broker said of something that is broken."""
         found = []
         for log, side in self._before.items():
-            for line in log.read_text(errors="replace").splitlines():
-                if BROKEN[side].search(line):
-                    found.append(f"{log.parent.name} ({side}): {line}")
+            lines = log.read_text(errors="replace").splitlines()
+            for line, below in zip(lines, [*lines[1:], ""], strict=True):
+                told = f"{line} | {below}" if JAVA_REASON.match(below) else line
+                if BROKEN[side].search(told):
+                    found.append(f"{log.parent.name} ({side}): {told}")
         return found
 
     # --- the controller ---

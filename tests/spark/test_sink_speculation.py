@@ -21,6 +21,7 @@ from ottla.spark.standalone import _WORKER, SparkProcess, StandaloneCluster, beg
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 LIMIT_S = 400
+STARTS_LIMIT = 4
 
 
 class OnTwoHosts(StandaloneCluster):
@@ -43,13 +44,19 @@ def test_an_attempt_that_stands_still_is_overtaken_and_its_rows_count_once(broke
             "per_batch": PER_BATCH,
             "seen": str(tmp_path / "seen"),
         }
-        done = subprocess.run(
-            [sys.executable, str(PROGRAMS / "sink_speculation.py"), json.dumps(plan)],
-            env={**os.environ, "PYTHONPATH": str(PROGRAMS)},
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-        )
+        # On a busy machine a twin may take over from an attempt that had just ended. Then nothing of the batch shows,
+        # the query fails with a sentence about it, and whoever runs it starts it again.
+        for _ in range(STARTS_LIMIT):
+            done = subprocess.run(
+                [sys.executable, str(PROGRAMS / "sink_speculation.py"), json.dumps(plan)],
+                env={**os.environ, "PYTHONPATH": str(PROGRAMS)},
+                capture_output=True,
+                text=True,
+                timeout=LIMIT_S,
+            )
+            if done.returncode == 0:
+                break
+            assert "BatchNotCommitted" in done.stderr, done.stderr[-3000:]
         assert done.returncode == 0, done.stderr[-3000:]
     attempts = {path.name for path in (tmp_path / "seen").iterdir()}
     assert {"0-1-0", "0-1-1", "1-1-0", "1-1-1"} <= attempts

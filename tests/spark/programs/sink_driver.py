@@ -9,6 +9,7 @@ import json
 import os
 import sys
 
+from sink_copying import copy
 from sink_faults import DRIVER, FAULTS, FaultySource
 
 from ottla.spark import session
@@ -21,25 +22,7 @@ def main() -> None:
     spark = session("sink-kills", master="local[2,4]", settings={"spark.ui.enabled": "false"})
     spark.sparkContext.setLogLevel("OFF")
     spark.dataSource.register(FaultySource)
-    rows = (
-        spark.readStream.format("ottla")
-        .option("kafka.bootstrap.servers", plan["servers"])
-        .option("subscribe", plan["source"])
-        .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", plan["per_batch"])
-        .option("minPartitions", 2)
-        .load()
-    )
-    query = (
-        rows.select("key", "value")
-        .writeStream.format("ottla-faulty")
-        .option("kafka.bootstrap.servers", plan["servers"])
-        .option("topic", plan["sink"])
-        .option("checkpointLocation", plan["checkpoint"])
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    copy(spark, plan, "ottla-faulty")
     spark.stop()
 
 

@@ -15,12 +15,13 @@ from pathlib import Path
 
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
+from sink_copying import copy
 
 from ottla.spark import session
 from ottla.spark.datasource import OttlaSource
 from ottla.spark.stream_writer import BATCH_ID, StreamSink
 
-STILL_S = 20.0
+STILL_S = 120.0  # Spark ends it when the other attempt is done; longer than that takes to begin anywhere
 STANDS_STILL = {"0": "TakeOver", "1": "Write"}
 SETTINGS = {
     "spark.speculation": "true",
@@ -64,26 +65,7 @@ def main() -> None:
     spark = session("sink-speculation", master=plan["master"], settings=SETTINGS)
     spark.sparkContext.setLogLevel("OFF")
     spark.dataSource.register(SlowSource)
-    rows = (
-        spark.readStream.format("ottla")
-        .option("kafka.bootstrap.servers", plan["servers"])
-        .option("subscribe", plan["source"])
-        .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", plan["per_batch"])
-        .option("minPartitions", 2)
-        .load()
-    )
-    query = (
-        rows.select("key", "value")
-        .writeStream.format("ottla-slow")
-        .option("kafka.bootstrap.servers", plan["servers"])
-        .option("topic", plan["sink"])
-        .option("seen", plan["seen"])
-        .option("checkpointLocation", plan["checkpoint"])
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    copy(spark, plan, "ottla-slow", seen=plan["seen"])
     spark.stop()
 
 
