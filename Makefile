@@ -17,7 +17,7 @@ $(READY): pyproject.toml setup.py
 	touch $@
 
 # The editable install builds the native leaves too; this rebuilds them when only their source changed.
-$(NATIVE): $(READY) $(wildcard $(foreach end,pyx pxi pxd h,src/ottla/*/*.$(end) src/ottla/*/*/*.$(end)))
+$(NATIVE): $(READY) $(wildcard $(foreach end,pyx pxi pxd h,src/ottla/*/*.$(end) src/ottla/*/*/*.$(end) src/ottla/*/*/*/*.$(end)))
 	$(BIN)/python setup.py --quiet build_ext --inplace
 	touch $@
 
@@ -58,4 +58,5 @@ bench-cluster: $(NATIVE)  ## three brokers on one ZooKeeper
 	$(BIN)/python -m bench.cluster
 
 clean:             ## remove the environment and what was built
-	rm -rf $(VENV) build src/*.egg-info src/ottla/*/*.so src/ottla/*/*/*.so src/ottla/*/_*.c src/ottla/*/*/_*.c .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src -name "*.so" -delete -o -name "_*.c" -delete

@@ -12,12 +12,12 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 NATIVE_MODULES = {
-    "ottla.client.producer._append": "src/ottla/client/producer/_append.pyx",
+    "ottla.client.producer.batches._append": "src/ottla/client/producer/batches/_append.pyx",
     "ottla.records._native": "src/ottla/records/_native.pyx",
     "ottla.records._checks": "src/ottla/records/_checks.pyx",
     "ottla.records._compaction": "src/ottla/records/_compaction.pyx",
     "ottla.client.consumer._records": "src/ottla/client/consumer/_records.pyx",
-    "ottla.broker._produce_frames": "src/ottla/broker/_produce_frames.pyx",
+    "ottla.broker.produce._frames": "src/ottla/broker/produce/_frames.pyx",
 }
 WISH = os.environ.get("OTTLA_BUILD_NATIVE", "")
 

@@ -27,10 +27,10 @@ from pathlib import Path
 from bench.micro.measure import Comparison, Row
 
 from ottla.records import BatchBuilder, RecordBatch
-from ottla.storage.cleaner import Cleaner
-from ottla.storage.cleaner_plan import CleanerSettings
+from ottla.storage.compaction.cleaner import Cleaner
+from ottla.storage.compaction.cleaner_plan import CleanerSettings
 from ottla.storage.files import DiskFiles
-from ottla.storage.log import PartitionLog, open_log
+from ottla.storage.log.partition_log import PartitionLog, open_log
 from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition
 

@@ -27,10 +27,10 @@ from bench.micro.measure import Comparison, Row
 
 from ottla.records import BatchBuilder, crc32c
 from ottla.records.layout import ATTRIBUTES_AT
-from ottla.storage.durability import GroupCommit
+from ottla.storage.directory.offline import FailStopFiles
 from ottla.storage.files import DiskFiles
-from ottla.storage.log import PartitionLog, open_log
-from ottla.storage.offline import FailStopFiles
+from ottla.storage.log.durability import GroupCommit
+from ottla.storage.log.partition_log import PartitionLog, open_log
 from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition
 

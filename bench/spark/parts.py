@@ -37,10 +37,10 @@ def decode(both: Both) -> list[Figure]:
 
 
 def _decode_alone(both: Both) -> float:
-    from ottla.spark.options import SourceOptions
-    from ottla.spark.range_reading import read_ranges
-    from ottla.spark.ranges import OffsetRange
-    from ottla.spark.schema import arrow_schema
+    from ottla.spark.source.options import SourceOptions
+    from ottla.spark.source.range_reading import read_ranges
+    from ottla.spark.source.ranges import OffsetRange
+    from ottla.spark.source.schema import arrow_schema
 
     given = {"kafka.bootstrap.servers": both.servers, "subscribe": TOPIC}
     options = SourceOptions.parse(given, streaming=False)

@@ -15,9 +15,9 @@ from ottla.client.admin.admin import Admin
 from ottla.client.admin.cluster import FeatureUpdate, UpgradeType
 from ottla.client.admin.topics import NewTopic
 from ottla.client.consumer.consumer import Consumer
-from ottla.client.producer.prepared import PreparedTransaction
 from ottla.client.producer.producer import Producer
-from ottla.client.producer.transaction_states import TransactionMisuse
+from ottla.client.producer.transactions.prepared import PreparedTransaction
+from ottla.client.producer.transactions.states import TransactionMisuse
 from ottla.errors import InvalidTxnState, OttlaError, ProducerFenced
 from ottla.testing import FakeBroker, KafkaBroker
 from ottla.values import OffsetAndMetadata, TopicPartition

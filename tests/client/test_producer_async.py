@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from ottla.client.producer.async_producer import AsyncProducer
-from ottla.client.producer.transaction_states import TransactionMisuse
+from ottla.client.producer.transactions.states import TransactionMisuse
 from ottla.client.producer.values import ProducerClosed, RecordTooLargeToSend, SendFailed
 from ottla.errors import RequestTimedOut
 

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.client.loop import ForkedClient
 from ottla.client.producer.producer import Producer
-from ottla.client.producer.transaction_states import TransactionMisuse
+from ottla.client.producer.transactions.states import TransactionMisuse
 from ottla.client.producer.values import (
     BufferExhausted,
     ProducerClosed,

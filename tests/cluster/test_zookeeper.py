@@ -327,7 +327,7 @@ def test_a_new_cluster_looks_like_one_of_kafka(server: ZooKeeperServer, chroot: 
 
 
 def test_a_broker_of_another_cluster_is_sent_away(server: ZooKeeperServer, chroot: str, open_store: Open) -> None:
-    from ottla.storage.checkpoints import ForeignDirectory
+    from ottla.storage.directory.checkpoints import ForeignDirectory
 
     found = open_store().load().cluster_id
     stranger = ZooKeeperStore(Connection(server.connect + chroot), cluster_id="x" * 22)

@@ -35,7 +35,7 @@ from tests.conformance.our_broker import BrokerProcess
 from tests.fuzz.mutate import ABSURD, mutate
 from tests.fuzz.targets import message_seeds, request_frames
 
-from ottla.broker.served import SERVED_APIS
+from ottla.broker.requests.served import SERVED_APIS
 from ottla.errors import InvalidRecord, InvalidRequest, OttlaError, UnknownServerError
 from ottla.net.transport import TURN_FRAMES
 from ottla.protocol import compiled

@@ -13,7 +13,7 @@ import pytest
 from tests.conformance.java_programs import JavaPrograms, jars_or_skip, refusals
 from tests.conformance.our_broker import BrokerProcess
 
-from ottla.broker.served import SERVED_APIS
+from ottla.broker.requests.served import SERVED_APIS
 
 pytestmark = pytest.mark.long
 

@@ -18,7 +18,7 @@ from tests.golden.logs.consuming import open_golden
 from tests.golden.logs.make_logs import DRIVER, heard
 from tests.golden.logs.reading import SETTINGS, GoldenLogs, Row, row_of, unpack
 
-from ottla.storage.checkpoints import (
+from ottla.storage.directory.checkpoints import (
     HIGH_WATERMARKS,
     RECOVERY_POINTS,
     read_offsets,
@@ -27,8 +27,8 @@ from ottla.storage.checkpoints import (
     write_offsets,
 )
 from ottla.storage.files import DiskFiles
-from ottla.storage.log import PartitionLog, open_log
-from ottla.storage.origin import AppendOrigin
+from ottla.storage.log.origin import AppendOrigin
+from ottla.storage.log.partition_log import PartitionLog, open_log
 from ottla.values import TopicPartition
 
 pytestmark = pytest.mark.long

@@ -114,7 +114,7 @@ def test_on_two_cores_of_this_machine(clicks: str, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_through_spark_connect(clicks: str, tmp_path: Path) -> None:
-    from ottla.spark.standalone import ConnectServer
+    from ottla.spark.running.standalone import ConnectServer
 
     with ConnectServer(tmp_path / "server", master="local[2]") as server:
         check(clicks, "connect", run(tmp_path, clicks, "connect", "--remote", server.remote))
@@ -122,7 +122,7 @@ def test_through_spark_connect(clicks: str, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_on_a_standalone_cluster_with_two_workers(clicks: str, tmp_path: Path) -> None:
-    from ottla.spark.standalone import StandaloneCluster
+    from ottla.spark.running.standalone import StandaloneCluster
 
     with StandaloneCluster(tmp_path / "cluster", workers=2, cores=1, memory="1g") as cluster:
         words = ("--master", cluster.master, "--set", "spark.executor.memory=512m")

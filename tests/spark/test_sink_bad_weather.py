@@ -21,9 +21,10 @@ from tests.conformance.our_broker import BrokerProcess  # noqa: E402
 from tests.spark.test_sink_kills import committed  # noqa: E402
 
 from ottla import Admin, NewTopic  # noqa: E402
-from ottla.spark.sink_clients import PRODUCER_LIMIT, close_sink_clients, sink_clients  # noqa: E402
-from ottla.spark.sink_steps import MarkerTopicUnfit, TaskFenced, TransactionTimeoutRefused  # noqa: E402
-from ottla.spark.sink_transactions import (  # noqa: E402
+from ottla.spark.sink.clients import PRODUCER_LIMIT, close_sink_clients, sink_clients  # noqa: E402
+from ottla.spark.sink.steps import MarkerTopicUnfit, TaskFenced, TransactionTimeoutRefused  # noqa: E402
+from ottla.spark.sink.stream_writer import NotInAQuery, StreamSink  # noqa: E402
+from ottla.spark.sink.transactions import (  # noqa: E402
     AddMarker,
     BatchNotCommitted,
     End,
@@ -33,8 +34,7 @@ from ottla.spark.sink_transactions import (  # noqa: E402
     Write,
     Written,
 )
-from ottla.spark.stream_writer import NotInAQuery, StreamSink  # noqa: E402
-from ottla.spark.writer import BatchSink, JobNotCommitted  # noqa: E402
+from ottla.spark.sink.writer import BatchSink, JobNotCommitted  # noqa: E402
 from ottla.testing import KafkaBroker  # noqa: E402
 
 SCHEMA = StructType().add("value", "string")

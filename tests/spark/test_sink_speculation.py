@@ -16,7 +16,7 @@ from tests.spark.conftest import why_not
 from tests.spark.test_sink_kills import PROGRAMS, committed
 from tests.spark.test_sink_spark_kills import PER_BATCH, fill
 
-from ottla.spark.standalone import _WORKER, SparkProcess, StandaloneCluster, begin
+from ottla.spark.running.standalone import _WORKER, SparkProcess, StandaloneCluster, begin
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 

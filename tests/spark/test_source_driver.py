@@ -17,15 +17,15 @@ from pyspark.sql.types import StructType
 from ottla import Admin, NewTopic, Producer, TopicPartition
 from ottla.client.consumer.ranges import DataLost
 from ottla.errors import OttlaError, UnknownTopicOrPartition
-from ottla.spark.offsets import Packing, StreamOffset
 from ottla.spark.option_table import InvalidOption
-from ottla.spark.options import SourceOptions
-from ottla.spark.range_reading import read_ranges
-from ottla.spark.ranges import OffsetRange, ReadTask
-from ottla.spark.reader import BatchReader
-from ottla.spark.schema import arrow_schema
-from ottla.spark.stream_reader import StreamReader
-from ottla.spark.topic_positions import NothingToRead
+from ottla.spark.source.offsets import Packing, StreamOffset
+from ottla.spark.source.options import SourceOptions
+from ottla.spark.source.range_reading import read_ranges
+from ottla.spark.source.ranges import OffsetRange, ReadTask
+from ottla.spark.source.reader import BatchReader
+from ottla.spark.source.schema import arrow_schema
+from ottla.spark.source.stream_reader import StreamReader
+from ottla.spark.source.topic_positions import NothingToRead
 from ottla.testing import KafkaBroker
 from ottla.values import uuid_to_text
 

@@ -19,11 +19,11 @@ from pathlib import Path
 from random import Random
 
 from ottla.records import BatchBuilder
-from ottla.storage.durability import Committed, GroupCommit
+from ottla.storage.directory.loading import ProducerLimits
+from ottla.storage.directory.manager import LogManager
 from ottla.storage.files import DiskFiles
-from ottla.storage.loading import ProducerLimits
-from ottla.storage.log import PartitionLog
-from ottla.storage.manager import LogManager
+from ottla.storage.log.durability import Committed, GroupCommit
+from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition
 

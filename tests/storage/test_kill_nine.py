@@ -18,7 +18,7 @@ from types import ModuleType
 import pytest
 
 from ottla.records import RecordStream
-from ottla.storage.log import PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
 
 APPENDER = Path(__file__).with_name("appender.py")
 ALIVE_S = 0.3

@@ -19,8 +19,9 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.answers import Later
-from ottla.broker.changes import Apart, ChangeQueue
+from ottla.broker.cluster.changes import Apart, ChangeQueue
+from ottla.broker.cluster.internal_topics import internal_topic_request
+from ottla.broker.cluster.topics_on_demand import TopicsOnDemand
 from ottla.broker.coordinators.groups import coordinator as groups
 from ottla.broker.coordinators.groups.coordinator import GroupCoordinator
 from ottla.broker.coordinators.groups.shard import GroupShard
@@ -30,22 +31,21 @@ from ottla.broker.coordinators.transactions import coordinator as transactions
 from ottla.broker.coordinators.transactions.coordinator import TransactionCoordinator
 from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock, ProducerIdBlocks
 from ottla.broker.coordinators.transactions.shard import TransactionShard
-from ottla.broker.dynamic_settings import DynamicSettings
-from ottla.broker.host_names import look_up
-from ottla.broker.internal_topics import internal_topic_request
-from ottla.broker.log_levels import LogLevels, set_levels
-from ottla.broker.long_work import LongWork, Steps, at_once
+from ottla.broker.fetch.sessions import FetchSessions
+from ottla.broker.housekeeping.flusher import Flusher
+from ottla.broker.observe.log_levels import LogLevels, set_levels
+from ottla.broker.observe.request_metrics import RequestMetrics, TopicMetrics
 from ottla.broker.replication.commits import Commits
-from ottla.broker.replication.fetch_sessions import FetchSessions
 from ottla.broker.replication.manager import Logs, Moves, ReplicaManager
 from ottla.broker.replication.markers import write_marker
 from ottla.broker.replication.partition import Partition
-from ottla.broker.request_metrics import RequestMetrics, TopicMetrics
+from ottla.broker.requests.answers import Later
+from ottla.broker.requests.host_names import look_up
+from ottla.broker.requests.long_work import LongWork, Steps, at_once
 from ottla.broker.settings import BrokerSettings
+from ottla.broker.settings.dynamic import DynamicSettings
 from ottla.broker.settings.group_level import ConsumerTimes, GroupLevelSettings, check_group_level, consumer_times
-from ottla.broker.topics_on_demand import TopicsOnDemand
 from ottla.broker.waiting.purgatory import Purgatory
-from ottla.broker.workers import Flusher
 from ottla.clock import Clock
 from ottla.cluster.brokers import ProducerIds, allocate_producer_ids
 from ottla.cluster.changes import AddPartitions, AlterConfig, Change, ChangePartition, CreateTopic, RemoveTopic
@@ -64,8 +64,8 @@ from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition, random_uuid, uuid_to_text
 
 if TYPE_CHECKING:
-    from ottla.broker.controller_role import ControllerRole
-    from ottla.broker.membership import ClusterMember
+    from ottla.broker.cluster.controller_role import ControllerRole
+    from ottla.broker.cluster.membership import ClusterMember
     from ottla.broker.replication.replication import Replication
 
 log = logging.getLogger(__name__)

@@ -21,19 +21,19 @@ from pathlib import Path
 from random import Random, SystemRandom
 from typing import Any, Final
 
-from ottla.broker.admin_http import AdminServer, Watch
 from ottla.broker.broker import Broker
-from ottla.broker.dispatch import Dispatch
-from ottla.broker.jobs import start_jobs
-from ottla.broker.memory_loss import lost_memory, note_boot, read_boot_id
+from ottla.broker.cluster.memory_loss import lost_memory, note_boot, read_boot_id
+from ottla.broker.housekeeping.jobs import start_jobs
 from ottla.broker.network.acceptor import Acceptor, ConnectionLimits
-from ottla.broker.request_limits import frame_limit_bytes
-from ottla.broker.served import CLUSTER_APIS, SERVED_APIS
+from ottla.broker.observe.admin_http import AdminServer, Watch
+from ottla.broker.observe.state_metrics import StateMetrics
+from ottla.broker.requests.dispatch import Dispatch
+from ottla.broker.requests.limits import frame_limit_bytes
+from ottla.broker.requests.served import CLUSTER_APIS, SERVED_APIS
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.endpoints import Endpoint, advertise
 from ottla.broker.settings.group_level import GroupLevelSettings
 from ottla.broker.settings.listeners import parse_connection_overrides
-from ottla.broker.state_metrics import StateMetrics
 from ottla.clock import Clock, SystemClock
 from ottla.cluster import model
 from ottla.cluster.config_layers import ConfigRules, topic_in_effect
@@ -44,9 +44,9 @@ from ottla.cluster.store.memory import MemoryStore
 from ottla.errors import KafkaStorageError
 from ottla.metrics import Registry
 from ottla.net.transport import LinkSettings, TcpTransport, Transport
+from ottla.storage.directory.loading import ProducerLimits, recovery_summary
+from ottla.storage.directory.manager import LogManager
 from ottla.storage.files import DiskFiles, Files
-from ottla.storage.loading import ProducerLimits, recovery_summary
-from ottla.storage.manager import LogManager
 from ottla.storage.settings import TopicSettings
 from ottla.values import random_uuid, uuid_to_text
 
@@ -353,7 +353,7 @@ class Server:
 
     async def _open_shared_store(self, pool: ThreadPoolExecutor | None) -> SharedStore | None:
         if self._shared_store is None and self.settings.zookeeper_connect:
-            from ottla.broker import joining
+            from ottla.broker.cluster import joining
 
             return await joining.open_shared_store(self.settings, pool)
         return self._shared_store
@@ -362,7 +362,7 @@ class Server:
         wanted = self.settings.wanted_id
         if wanted is not None or shared is None:
             return DEFAULT_BROKER_ID if wanted is None else wanted
-        from ottla.broker import joining
+        from ottla.broker.cluster import joining
 
         return await joining.next_broker_id(shared, self.settings, pool)
 
@@ -370,7 +370,7 @@ class Server:
         self, store: SharedStore, me: model.Broker, pool: ThreadPoolExecutor | None, acceptor: Acceptor
     ) -> None:
         """Become a member. The listeners answer from here on: the controller's first orders come at once."""
-        from ottla.broker import joining
+        from ottla.broker.cluster import joining
 
         member = joining.make_member(self.broker, store, self.settings, self._world, pool)
         acceptor.release()

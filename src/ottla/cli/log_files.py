@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from ottla.errors import CorruptMessage
 from ottla.records import MessageSet, RecordBatch, RecordStream
 from ottla.records.layout import HEADER_BYTES, LOG_OVERHEAD_BYTES
-from ottla.storage.segment_names import (
+from ottla.storage.segment.names import (
     ABORTED_INDEX_SUFFIX,
     CLEANED_SUFFIX,
     DELETED_SUFFIX,

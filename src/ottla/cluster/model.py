@@ -44,7 +44,7 @@ class FeatureRange(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Broker:
     """A broker that registered. Fenced: known, but not to be used. `lost_memory`: it may have less than what it had
-    acknowledged, because its machine went down (broker/memory_loss.py)."""
+    acknowledged, because its machine went down (broker/cluster/memory_loss.py)."""
 
     id: int
     endpoints: tuple[Endpoint, ...]

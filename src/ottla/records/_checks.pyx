@@ -5,7 +5,7 @@ Read the Python twin for the reasons. Here only what C changes: no pointer moves
 to be there, and above LOCK_FREE_BYTES the interpreter lock is released. Refused records are kept as C values during
 the walk, at most REFUSALS_LIMIT of them, and become Python values after it.
 
-place_plain_batch() does for the batch that nearly every produce request carries what ottla.storage.validation does step
+place_plain_batch() does for the batch that nearly every produce request carries what ottla.storage.log.validation does step
 by step, and nothing for any other: there the steps are to be read, and every refusal is theirs.
 """
 

@@ -129,7 +129,7 @@ def place_plain_batch(
     """Check and place the plainest batch in one step: the native twin can, here it is always None.
 
     Plain is: from a client, one whole uncompressed batch, nothing to refuse, nothing to change but its place. The
-    steps that this shortens are in ottla.storage.validation, and are taken whenever this says None.
+    steps that this shortens are in ottla.storage.log.validation, and are taken whenever this says None.
     """
     return None
 

@@ -24,11 +24,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.spark.homes import SparkMissing
-from ottla.spark.session import session
+from ottla.spark.running.homes import SparkMissing
+from ottla.spark.running.session import session
 
 if TYPE_CHECKING:
-    from ottla.spark.lag import lag_of, watch_lag
+    from ottla.spark.source.lag import lag_of, watch_lag
 
 __all__ = ["SparkMissing", "lag_of", "session", "watch_lag"]
 
@@ -36,7 +36,7 @@ __all__ = ["SparkMissing", "lag_of", "session", "watch_lag"]
 def __getattr__(name: str) -> Any:
     """What needs pyspark is loaded when it is first used."""
     if name in ("lag_of", "watch_lag"):
-        from ottla.spark import lag
+        from ottla.spark.source import lag
 
         return getattr(lag, name)
     raise AttributeError(f"module 'ottla.spark' has no attribute {name!r}")

@@ -26,7 +26,7 @@ from pyspark.sql.datasource import (
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from ottla.spark.options import SourceOptions
+    from ottla.spark.source.options import SourceOptions
 
 
 class OttlaSource(DataSource):
@@ -37,32 +37,32 @@ class OttlaSource(DataSource):
         return "ottla"
 
     def schema(self) -> StructType:
-        from ottla.spark.options import SourceOptions
-        from ottla.spark.schema import row_schema
+        from ottla.spark.source.options import SourceOptions
+        from ottla.spark.source.schema import row_schema
 
         return row_schema(SourceOptions.parse(dict(self.options), streaming=None))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from ottla.spark.reader import BatchReader
+        from ottla.spark.source.reader import BatchReader
 
         return BatchReader(self._checked(schema, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        from ottla.spark.stream_reader import StreamReader
+        from ottla.spark.source.stream_reader import StreamReader
 
         return StreamReader(self._checked(schema, streaming=True), schema)
 
     def _checked(self, schema: StructType, *, streaming: bool) -> SourceOptions:
         """The options of the query, after a look at the columns it asks for."""
-        from ottla.spark.options import SourceOptions
-        from ottla.spark.schema import chosen_columns
+        from ottla.spark.source.options import SourceOptions
+        from ottla.spark.source.schema import chosen_columns
 
         options = SourceOptions.parse(dict(self.options), streaming=streaming)
         chosen_columns(options, schema)
         return options
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from ottla.spark.writer import BatchSink
+        from ottla.spark.sink.writer import BatchSink
 
         if overwrite:
             from ottla.spark.option_table import InvalidOption
@@ -71,7 +71,7 @@ class OttlaSource(DataSource):
         return BatchSink(dict(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        from ottla.spark.stream_writer import StreamSink
+        from ottla.spark.sink.stream_writer import StreamSink
 
         # Spark says overwrite for outputMode("complete"). All rows of the batch are appended then, as in the connector.
         return StreamSink(dict(self.options), schema)

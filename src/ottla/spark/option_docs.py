@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ottla.spark.option_table import Option
-from ottla.spark.sink_options import SINK_OPTIONS
-from ottla.spark.source_table import SOURCE_OPTIONS
+from ottla.spark.sink.options import SINK_OPTIONS
+from ottla.spark.source.option_rows import SOURCE_OPTIONS
 
 TABLES = {"source": SOURCE_OPTIONS, "sink": SINK_OPTIONS}
 

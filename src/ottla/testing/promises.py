@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from ottla.client.consumer.consumer import Consumer
-from ottla.client.producer.delivery import SendFuture
+from ottla.client.producer.batches.delivery import SendFuture
 from ottla.client.producer.producer import Producer
 from ottla.testing.cluster import KafkaCluster
 from ottla.values import TopicPartition

@@ -11,10 +11,10 @@ from tests.golden.logs.reading import ExpectedPartition, GoldenLogs, Row
 
 from ottla.records import MessageSet, RecordBatch, RecordStream
 from ottla.records.control import ControlType, read_control_type
-from ottla.storage.aborted_index import AbortedTransaction
-from ottla.storage.checkpoints import CLEANER_OFFSETS, RECOVERY_POINTS, read_offsets
+from ottla.storage.directory.checkpoints import CLEANER_OFFSETS, RECOVERY_POINTS, read_offsets
 from ottla.storage.files import DiskFiles
-from ottla.storage.log import PartitionLog, open_log
+from ottla.storage.index.aborted_index import AbortedTransaction
+from ottla.storage.log.partition_log import PartitionLog, open_log
 
 FILES = DiskFiles()
 

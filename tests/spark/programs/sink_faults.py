@@ -20,7 +20,7 @@ import time
 from pyspark.sql.types import StructType
 
 from ottla.spark.datasource import OttlaSource
-from ottla.spark.stream_writer import StreamSink
+from ottla.spark.sink.stream_writer import StreamSink
 
 FAULTS, DRIVER = "OTTLA_TEST_FAULTS", "OTTLA_TEST_DRIVER"
 ZOMBIE_WAIT_S = 0.4

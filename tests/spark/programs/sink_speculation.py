@@ -19,7 +19,7 @@ from sink_copying import copy
 
 from ottla.spark import session
 from ottla.spark.datasource import OttlaSource
-from ottla.spark.stream_writer import BATCH_ID, StreamSink
+from ottla.spark.sink.stream_writer import BATCH_ID, StreamSink
 
 STILL_S = 120.0  # Spark ends it when the other attempt is done; longer than that takes to begin anywhere
 STANDS_STILL = {"0": "TakeOver", "1": "Write"}

@@ -16,11 +16,11 @@ from random import Random
 
 import pytest
 
-from ottla.broker.answers import Later
 from ottla.broker.broker import Broker
 from ottla.broker.coordinators.effects import RequestContext
-from ottla.broker.dispatch import codec_of, error_response
-from ottla.broker.served import SERVED_APIS
+from ottla.broker.requests.answers import Later
+from ottla.broker.requests.dispatch import codec_of, error_response
+from ottla.broker.requests.served import SERVED_APIS
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster import model
 from ottla.cluster.features import SUPPORTED, first_features
@@ -33,7 +33,7 @@ from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopic
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records import BatchBuilder, RecordStream
-from ottla.storage.manager import LogManager
+from ottla.storage.directory.manager import LogManager
 from ottla.testing.clock import ManualClock
 from ottla.testing.files import MemoryFiles
 from ottla.values import TopicPartition

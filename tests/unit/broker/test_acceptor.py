@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ottla.broker import server
-from ottla.broker.answers import Later
 from ottla.broker.network.acceptor import IDLE_LOOK_MS, Acceptor, ConnectionLimits
 from ottla.broker.network.processor import Connection
+from ottla.broker.requests.answers import Later
 from ottla.broker.settings import BrokerSettings
 from ottla.net.transport import LinkSettings
 from ottla.testing.clock import ManualClock

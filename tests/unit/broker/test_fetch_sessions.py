@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from ottla.broker.replication.fetch_sessions import FetchKey, FetchSessions, Told, Wanted
+from ottla.broker.fetch.sessions import FetchKey, FetchSessions, Told, Wanted
 from ottla.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
 
 A, B = FetchKey(b"a" * 16, "a", 0), FetchKey(b"b" * 16, "b", 0)

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.answers import Later, gather
 from ottla.broker.network.acceptor import ConnectionLimits
 from ottla.broker.network.processor import PORTION_BYTES, CloseConnection, Connection
 from ottla.broker.network.waiting_requests import WaitingRequests
+from ottla.broker.requests.answers import Later, gather
 from ottla.errors import OttlaError
 from ottla.storage.files import DiskFiles
-from ottla.storage.records_file import FileSlice
+from ottla.storage.segment.records_file import FileSlice
 
 
 class FakeLink:

@@ -8,7 +8,7 @@ from ottla.broker.network import portions
 from ottla.broker.network.portions import read_portion
 from ottla.errors import KafkaStorageError
 from ottla.storage.files import DiskFiles
-from ottla.storage.records_file import FileSlice
+from ottla.storage.segment.records_file import FileSlice
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from collections import deque
 
 import pytest
 
-from ottla.broker.dispatch import Dispatch
 from ottla.broker.network.processor import Connection
 from ottla.broker.replication.partition import Partition
-from ottla.broker.served import SERVED_APIS
+from ottla.broker.requests.dispatch import Dispatch
+from ottla.broker.requests.served import SERVED_APIS
 from ottla.protocol.api import APIS
 from ottla.protocol.header import encode_request
 from ottla.protocol.messages.api_versions import ApiVersionsRequest

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.answers import Later
+from ottla.broker.requests.answers import Later
 from ottla.broker.waiting.purgatory import Purgatory
 from ottla.broker.waiting.timer_wheel import TimerWheel
 

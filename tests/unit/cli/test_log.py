@@ -9,7 +9,7 @@ from ottla.cli.main import main
 from ottla.cli.output import FAILED, OK
 from ottla.records import BatchBuilder, Compression
 from ottla.storage.files import DiskFiles
-from ottla.storage.log import open_log
+from ottla.storage.log.partition_log import open_log
 from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition
 

@@ -24,7 +24,7 @@ from ottla.cluster.store.frames import DamagedLog, frame, read_frames
 from ottla.cluster.store.interface import StoreFailed
 from ottla.cluster.written import changes_for, write_change
 from ottla.errors import DiskFull, KafkaStorageError, OttlaError
-from ottla.storage.checkpoints import ForeignDirectory
+from ottla.storage.directory.checkpoints import ForeignDirectory
 from ottla.testing.files import MemoryFiles
 
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"

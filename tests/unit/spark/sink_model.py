@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ottla.client.producer.prepared import PreparedTransaction
+from ottla.client.producer.transactions.prepared import PreparedTransaction
 from ottla.errors import InvalidTxnState, OttlaError, ProducerFenced
-from ottla.spark.sink_markers import Marker, SinkNames
-from ottla.spark.sink_transactions import (
+from ottla.spark.sink.markers import Marker, SinkNames
+from ottla.spark.sink.transactions import (
     AddMarker,
     BatchSuperseded,
     End,

@@ -15,10 +15,10 @@ import pytest
 from ottla.errors import KafkaStorageError
 from ottla.records import BatchBuilder, Compression, RecordStream
 from ottla.records.control import EndTransactionMarker, end_transaction_batch
-from ottla.storage.cleaner import Cleaner
-from ottla.storage.cleaner_plan import CleanerSettings
-from ottla.storage.log import PartitionLog, open_log
-from ottla.storage.origin import AppendOrigin
+from ottla.storage.compaction.cleaner import Cleaner
+from ottla.storage.compaction.cleaner_plan import CleanerSettings
+from ottla.storage.log.origin import AppendOrigin
+from ottla.storage.log.partition_log import PartitionLog, open_log
 from ottla.storage.settings import TopicSettings
 from ottla.testing.files import MemoryFiles
 from ottla.values import TopicPartition

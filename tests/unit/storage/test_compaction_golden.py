@@ -6,10 +6,10 @@ import pytest
 from tests.golden.logs.reading import ARCHIVES, ExpectedPartition, Row, unpack
 
 from ottla.records import RecordStream
-from ottla.storage.cleaner import Cleaner
-from ottla.storage.cleaner_plan import CleanerSettings
+from ottla.storage.compaction.cleaner import Cleaner
+from ottla.storage.compaction.cleaner_plan import CleanerSettings
 from ottla.storage.files import DiskFiles
-from ottla.storage.log import PartitionLog, open_log
+from ottla.storage.log.partition_log import PartitionLog, open_log
 
 
 @pytest.fixture(scope="module", params=ARCHIVES, ids=lambda path: path.name)

@@ -12,11 +12,11 @@ from tests.golden.logs.consuming import FILES, consume, open_golden
 from tests.golden.logs.reading import ARCHIVES, ExpectedPartition, GoldenLogs, Row, unpack
 
 from ottla.records import BatchBuilder, Compression, scan
-from ottla.storage.checkpoints import RECOVERY_POINTS
-from ottla.storage.leader_epochs import LEADER_EPOCHS
-from ottla.storage.log import PartitionLog, open_log
-from ottla.storage.producer_entry import ProducerEntry
-from ottla.storage.producer_snapshot import decode_snapshot, encode_snapshot, snapshot_path
+from ottla.storage.directory.checkpoints import RECOVERY_POINTS
+from ottla.storage.log.leader_epochs import LEADER_EPOCHS
+from ottla.storage.log.partition_log import PartitionLog, open_log
+from ottla.storage.producers.entry import ProducerEntry
+from ottla.storage.producers.snapshot import decode_snapshot, encode_snapshot, snapshot_path
 
 SMALL_FETCH_BYTES = 1500
 CONTROLLER = "__cluster_metadata-0"

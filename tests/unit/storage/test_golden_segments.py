@@ -12,7 +12,7 @@ import pytest
 from tests.golden.logs.reading import ARCHIVES, SETTINGS, ExpectedPartition, GoldenLogs, unpack
 
 from ottla.records import BatchInfo, RecordBatch
-from ottla.storage.checkpoints import (
+from ottla.storage.directory.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_STARTS,
@@ -25,11 +25,11 @@ from ottla.storage.checkpoints import (
     write_topic_id,
 )
 from ottla.storage.files import DiskFiles
-from ottla.storage.leader_epochs import LEADER_EPOCHS, LeaderEpochs
-from ottla.storage.producer_entry import ProducerEntry, read_producer_batches
-from ottla.storage.producer_snapshot import decode_snapshot, encode_snapshot, snapshot_path
-from ottla.storage.producer_state import ProducerState
-from ottla.storage.segment import Segment
+from ottla.storage.log.leader_epochs import LEADER_EPOCHS, LeaderEpochs
+from ottla.storage.producers.entry import ProducerEntry, read_producer_batches
+from ottla.storage.producers.snapshot import decode_snapshot, encode_snapshot, snapshot_path
+from ottla.storage.producers.state import ProducerState
+from ottla.storage.segment.segment import Segment
 
 FILES = DiskFiles()
 NOW_MS = 1_800_000_000_000

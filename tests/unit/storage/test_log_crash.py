@@ -15,9 +15,9 @@ import pytest
 
 from ottla.records import BatchBuilder, RecordStream
 from ottla.records.control import EndTransactionMarker, end_transaction_batch
-from ottla.storage.log import PartitionLog, open_log
-from ottla.storage.origin import AppendOrigin
-from ottla.storage.segment import Segment
+from ottla.storage.log.origin import AppendOrigin
+from ottla.storage.log.partition_log import PartitionLog, open_log
+from ottla.storage.segment.segment import Segment
 from ottla.storage.settings import TopicSettings
 from ottla.testing.files import MemoryFiles, Operation
 from ottla.values import TopicPartition

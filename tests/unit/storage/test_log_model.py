@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from ottla.records import BatchBuilder, RecordStream
 from ottla.records.control import EndTransactionMarker, end_transaction_batch
-from ottla.storage.log import PartitionLog, open_log
-from ottla.storage.origin import AppendOrigin
+from ottla.storage.log.origin import AppendOrigin
+from ottla.storage.log.partition_log import PartitionLog, open_log
 from ottla.storage.settings import TopicSettings
 from ottla.testing.files import MemoryFiles
 from ottla.values import TopicPartition

@@ -18,9 +18,9 @@ import pytest
 
 from ottla.errors import DiskFull, KafkaStorageError
 from ottla.records import BatchBuilder, RecordStream
-from ottla.storage.loading import ProducerLimits
-from ottla.storage.log import PartitionLog
-from ottla.storage.manager import LogManager, NoLogDirectory
+from ottla.storage.directory.loading import ProducerLimits
+from ottla.storage.directory.manager import LogManager, NoLogDirectory
+from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.settings import TopicSettings
 from ottla.testing.files import MemoryFiles, Operation
 from ottla.values import TopicPartition

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ottla.records import BatchBuilder
-from ottla.storage.checkpoints import PARTITION_METADATA, MalformedCheckpoint
-from ottla.storage.leader_epochs import LEADER_EPOCHS, EpochEntry, LeaderEpochs
-from ottla.storage.log import PartitionLog, open_log
+from ottla.storage.directory.checkpoints import PARTITION_METADATA, MalformedCheckpoint
+from ottla.storage.log.leader_epochs import LEADER_EPOCHS, EpochEntry, LeaderEpochs
+from ottla.storage.log.partition_log import PartitionLog, open_log
 from ottla.storage.settings import TopicSettings
 from ottla.testing.files import MemoryFiles
 from ottla.values import TopicPartition

@@ -15,11 +15,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from ottla.errors import InvalidProducerEpoch, InvalidTxnState, OutOfOrderSequenceNumber, TransactionCoordinatorFenced
 from ottla.records.control import EndTransactionMarker
-from ottla.storage.origin import AppendOrigin
-from ottla.storage.producer_append import Accepted, Duplicate
-from ottla.storage.producer_entry import BatchMetadata, ProducerBatch, ProducerEntry
-from ottla.storage.producer_snapshot import take_snapshot, truncate_and_reload
-from ottla.storage.producer_state import ProducerState
+from ottla.storage.log.origin import AppendOrigin
+from ottla.storage.producers.check import Accepted, Duplicate
+from ottla.storage.producers.entry import BatchMetadata, ProducerBatch, ProducerEntry
+from ottla.storage.producers.snapshot import take_snapshot, truncate_and_reload
+from ottla.storage.producers.state import ProducerState
 from ottla.testing.files import MemoryFiles
 
 CLIENT, COORDINATOR = AppendOrigin.CLIENT, AppendOrigin.COORDINATOR

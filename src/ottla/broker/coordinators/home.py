@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 from ottla.broker.replication.partition import ACKS_ALL, Partition
 from ottla.records import RecordBatch
-from ottla.storage.origin import AppendOrigin
-from ottla.storage.producer_append import VerificationGuard
+from ottla.storage.log.origin import AppendOrigin
+from ottla.storage.producers.check import VerificationGuard
 
 
 class Home:

@@ -22,7 +22,6 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import (
     CancelTimer,
     Reply,
@@ -32,6 +31,7 @@ from ottla.broker.coordinators.effects import (
     Token,
     Write,
 )
+from ottla.broker.requests.answers import Later
 from ottla.broker.waiting.timer_wheel import TimerWheel
 from ottla.errors import (
     BrokerError,
@@ -44,7 +44,7 @@ from ottla.protocol.schema import Message
 from ottla.protocol.stored import decode_key, decode_value, encode_key, encode_value, split_lead
 from ottla.records import BatchBuilder, RecordBatch
 from ottla.records.control import read_marker
-from ottla.storage.producer_append import VerificationGuard
+from ottla.storage.producers.check import VerificationGuard
 
 log = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.transactions.shard import TransactionShard
-from ottla.broker.long_work import Steps, ask_each
+from ottla.broker.requests.answers import Later
+from ottla.broker.requests.long_work import Steps, ask_each
 from ottla.errors import BrokerError, OperationNotAttempted, UnknownTopicOrPartition
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,

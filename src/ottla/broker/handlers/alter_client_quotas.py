@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
-from ottla.broker.host_names import is_address
+from ottla.broker.requests.answers import Later
+from ottla.broker.requests.host_names import is_address
 from ottla.cluster.quotas import IP, alter_client_quotas_plan
 from ottla.errors import BrokerError
 from ottla.protocol.messages.alter_client_quotas import (

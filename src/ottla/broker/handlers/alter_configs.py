@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.altering import alter
-from ottla.broker.answers import Later
+from ottla.broker.cluster.config_changes import alter
 from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.answers import Later
 from ottla.cluster.configs import alter_configs_plan
 from ottla.protocol.messages.alter_configs import (
     AlterConfigsRequest,

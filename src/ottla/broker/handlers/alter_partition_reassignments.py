@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.answers import Later
 from ottla.cluster.reassignments import alter_partition_reassignments
 from ottla.errors import NONE, BrokerError
 from ottla.protocol.messages.alter_partition_reassignments import (

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.answers import Later
 from ottla.cluster.credentials import alter_user_scram_credentials
 from ottla.errors import BrokerError
 from ottla.protocol.messages.alter_user_scram_credentials import (

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.groups.consumer.describe import describe_error
 from ottla.broker.coordinators.groups.shard import GroupShard
-from ottla.broker.long_work import Steps, ask_each
+from ottla.broker.requests.answers import Later
+from ottla.broker.requests.long_work import Steps, ask_each
 from ottla.broker.security.operations import GROUP_OPERATIONS
 from ottla.errors import NONE, BrokerError, UnsupportedVersion
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse

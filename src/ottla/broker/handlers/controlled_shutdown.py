@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.broker.answers import Later
-from ottla.broker.asking_controller import asked
-from ottla.broker.controller_role import HasControllerRole
+from ottla.broker.cluster.ask_controller import asked
+from ottla.broker.cluster.controller_role import HasControllerRole
 from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.answers import Later
 from ottla.cluster.controller.events import ShutdownAsked
 from ottla.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 

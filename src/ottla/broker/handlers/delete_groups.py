@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.groups.shard import GroupShard
-from ottla.broker.long_work import Steps, ask_each
+from ottla.broker.requests.answers import Later
+from ottla.broker.requests.long_work import Steps, ask_each
 from ottla.errors import BrokerError
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.replication.partition import Partition
+from ottla.broker.requests.answers import Later
 from ottla.broker.waiting.delete_records import Deleting, WaitingDeletion
 from ottla.errors import (
     BrokerError,

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
-from ottla.broker.long_work import Steps
 from ottla.broker.replication.partition import Partition
+from ottla.broker.requests.answers import Later
+from ottla.broker.requests.long_work import Steps
 from ottla.errors import (
     NONE,
     BrokerError,
@@ -27,7 +27,7 @@ from ottla.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from ottla.storage.producer_entry import ProducerEntry
+from ottla.storage.producers.entry import ProducerEntry
 from ottla.values import TopicPartition
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.handlers.metadata import leader_of
-from ottla.broker.long_work import Steps
+from ottla.broker.requests.answers import Later
+from ottla.broker.requests.long_work import Steps
 from ottla.broker.security.operations import TOPIC_OPERATIONS
 from ottla.cluster import model
 from ottla.errors import BrokerError, InvalidRequest, InvalidTopicException, UnknownTopicOrPartition

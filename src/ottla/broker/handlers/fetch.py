@@ -22,13 +22,13 @@ from collections.abc import Hashable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
-from ottla.broker.long_work import LongLater, Steps, at_once
-from ottla.broker.replication.fetch_sessions import FetchKey, FetchPlan, Told, Wanted
+from ottla.broker.fetch.reader import Reader, replica_of
+from ottla.broker.fetch.sessions import FetchKey, FetchPlan, Told, Wanted
+from ottla.broker.fetch.waiting import WaitingFetch
 from ottla.broker.replication.partition import Partition
-from ottla.broker.replication.reader import Reader, replica_of
-from ottla.broker.waiting.fetch import WaitingFetch
+from ottla.broker.requests.answers import Later
+from ottla.broker.requests.long_work import LongLater, Steps, at_once
 from ottla.errors import BrokerError, OffsetOutOfRange, UnknownServerError, UnknownTopicId, UnknownTopicOrPartition
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.groups.coordinator import TOPIC as GROUPS_TOPIC
 from ottla.broker.coordinators.placement import partition_for_name
 from ottla.broker.coordinators.transactions.coordinator import TOPIC as TRANSACTIONS_TOPIC
-from ottla.broker.long_work import Steps
+from ottla.broker.requests.answers import Later
+from ottla.broker.requests.long_work import Steps
 from ottla.cluster.model import Endpoint
 from ottla.errors import BrokerError, CoordinatorNotAvailable, InvalidGroupId, InvalidRequest
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse

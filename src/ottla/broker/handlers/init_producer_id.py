@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.transactions.producer_ids import answer_without_transactional_id
 from ottla.broker.coordinators.transactions.shard import TransactionShard
+from ottla.broker.requests.answers import Later
 from ottla.errors import BrokerError
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
-from ottla.broker.long_work import Steps
 from ottla.broker.replication.orders import roles, roles_answer
+from ottla.broker.requests.answers import Later
+from ottla.broker.requests.long_work import Steps
 from ottla.errors import BrokerError
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.membership import ClusterMember
+    from ottla.broker.cluster.membership import ClusterMember
 
 
 def handle(

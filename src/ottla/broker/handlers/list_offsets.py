@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
-from ottla.broker.long_work import Steps
+from ottla.broker.requests.answers import Later
+from ottla.broker.requests.long_work import Steps
 from ottla.errors import BrokerError, LeaderNotAvailable, OffsetNotAvailable, UnknownTopicOrPartition
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.answers import Later, gather
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.transactions.answers import listed
-from ottla.broker.patterns import compile_pattern
+from ottla.broker.patterns.patterns import compile_pattern
+from ottla.broker.requests.answers import Later, gather
 from ottla.errors import NONE, BrokerError, CoordinatorLoadInProgress
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 

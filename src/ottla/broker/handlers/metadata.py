@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
-from ottla.broker.long_work import Steps
+from ottla.broker.requests.answers import Later
+from ottla.broker.requests.long_work import Steps
 from ottla.broker.security.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from ottla.cluster import model
 from ottla.cluster.image import ClusterImage

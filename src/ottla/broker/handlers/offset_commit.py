@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.groups.shard import GroupShard
+from ottla.broker.requests.answers import Later
 from ottla.errors import BrokerError
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.answers import Later, gather
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.groups.shard import GroupShard
-from ottla.broker.long_work import Steps
+from ottla.broker.requests.answers import Later, gather
+from ottla.broker.requests.long_work import Steps
 from ottla.errors import BrokerError
 from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequest,

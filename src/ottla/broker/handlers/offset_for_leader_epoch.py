@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
-from ottla.broker.long_work import Steps
+from ottla.broker.requests.answers import Later
+from ottla.broker.requests.long_work import Steps
 from ottla.errors import BrokerError, UnknownTopicOrPartition
 from ottla.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,

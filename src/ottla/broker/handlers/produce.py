@@ -16,25 +16,25 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
-from ottla.broker.dispatch import Runs
-from ottla.broker.long_work import LongLater, Steps
 from ottla.broker.network.processor import CloseConnection
-from ottla.broker.produce_choice import scan, scan_run, write, write_run
-from ottla.broker.produce_frames import Answers, Outcome, Produce
-from ottla.broker.producing import Appending, Guards, Refused, takes_long, topic_name
+from ottla.broker.produce.append import Appending, Guards, Refused, takes_long, topic_name
+from ottla.broker.produce.ask_again import ask_patiently
+from ottla.broker.produce.choice import scan, scan_run, write, write_run
+from ottla.broker.produce.committed import Pending, WaitingProduce, is_settled
+from ottla.broker.produce.frames import Answers, Outcome, Produce
+from ottla.broker.produce.verification import refused_produce
 from ottla.broker.replication.partition import ACKS_ALL
-from ottla.broker.request_limits import ENTRIES_LIMIT
-from ottla.broker.verification import refused_produce
-from ottla.broker.waiting.produce import Pending, WaitingProduce, is_settled
-from ottla.broker.waiting.transaction import ask_patiently
+from ottla.broker.requests.answers import Later
+from ottla.broker.requests.dispatch import Runs
+from ottla.broker.requests.limits import ENTRIES_LIMIT
+from ottla.broker.requests.long_work import LongLater, Steps
 from ottla.broker.waiting.turns import Done
 from ottla.errors import BrokerError, InvalidRequiredAcks, UnknownServerError
 from ottla.protocol.schema import Buffer
 from ottla.records import BatchInfo
 from ottla.records.layout import HEADER_BYTES
-from ottla.storage.producer_append import VerificationGuard
+from ottla.storage.producers.check import VerificationGuard
 from ottla.values import TopicPartition
 
 if TYPE_CHECKING:

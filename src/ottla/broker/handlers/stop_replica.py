@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
-from ottla.broker.long_work import Steps
 from ottla.broker.replication.orders import stops, stops_answer
+from ottla.broker.requests.answers import Later
+from ottla.broker.requests.long_work import Steps
 from ottla.errors import BrokerError
 from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.groups.coordinator import TOPIC
 from ottla.broker.coordinators.groups.shard import GroupShard
-from ottla.broker.verification import refused_partition
+from ottla.broker.produce.verification import refused_partition
+from ottla.broker.requests.answers import Later
 from ottla.errors import BrokerError
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -20,7 +20,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from ottla.protocol.schema import Message
-from ottla.storage.producer_append import VerificationGuard
+from ottla.storage.producers.check import VerificationGuard
 from ottla.values import TopicPartition
 
 if TYPE_CHECKING:

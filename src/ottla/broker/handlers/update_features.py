@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.answers import Later
 from ottla.cluster.features import update_features
 from ottla.errors import NONE, BrokerError
 from ottla.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse

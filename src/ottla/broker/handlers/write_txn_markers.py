@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.broker.answers import Later, gather
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.transactions.markers import WriteMarkers
 from ottla.broker.replication.markers import write_marker
+from ottla.broker.requests.answers import Later, gather
 from ottla.errors import NONE, BrokerError, InvalidRequest, UnknownTopicOrPartition
 from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarker,

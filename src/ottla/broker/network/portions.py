@@ -16,7 +16,7 @@ from collections import deque
 from typing import Final
 
 from ottla.net.framing import Buffer, is_lent
-from ottla.storage.records_file import FileSlice
+from ottla.storage.segment.records_file import FileSlice
 
 PORTION_BYTES: Final = 131_072
 SPARES_LIMIT: Final = 16

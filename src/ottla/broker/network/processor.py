@@ -21,14 +21,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
-from ottla.broker.answers import Later
 from ottla.broker.network.portions import PORTION_BYTES, read_portion
 from ottla.broker.network.waiting_requests import NO_LIMIT, WaitingRequests
+from ottla.broker.requests.answers import Later
 from ottla.errors import BrokerError, ConnectionClosed, MalformedMessage, OttlaError
 from ottla.net.connection import AnswerOrder
 from ottla.net.framing import SIZE, Buffer, frame_prefix
 from ottla.net.transport import Link
-from ottla.storage.records_file import FileSlice
+from ottla.storage.segment.records_file import FileSlice
 
 log = logging.getLogger(__name__)
 

@@ -48,7 +48,7 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
 )
 from ottla.storage.files import Buffer
-from ottla.storage.leader_epochs import EpochEnd
+from ottla.storage.log.leader_epochs import EpochEnd
 from ottla.values import ZERO_UUID, TopicPartition
 
 log = logging.getLogger(__name__)

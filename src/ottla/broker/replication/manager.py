@@ -17,9 +17,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
-from ottla.broker.long_work import Steps, at_once
 from ottla.broker.replication import orders
 from ottla.broker.replication.partition import NO_EPOCH, Partition
+from ottla.broker.requests.long_work import Steps, at_once
 from ottla.cluster.image import ClusterImage
 from ottla.errors import (
     BrokerError,
@@ -33,7 +33,7 @@ from ottla.errors import (
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.storage.files import Files
-from ottla.storage.log import PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition
 

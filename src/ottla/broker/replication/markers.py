@@ -19,7 +19,7 @@ from ottla.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from ottla.records.control import EndTransactionMarker, end_transaction_batch
-from ottla.storage.origin import AppendOrigin
+from ottla.storage.log.origin import AppendOrigin
 from ottla.values import TopicPartition
 
 if TYPE_CHECKING:

@@ -25,12 +25,12 @@ from ottla.errors import (
 )
 from ottla.records import RecordBatch, RecordStream
 from ottla.records.checks import RecordsCheck
-from ottla.storage.appending import AppendResult
 from ottla.storage.files import Buffer
-from ottla.storage.log import PartitionLog
-from ottla.storage.origin import AppendOrigin
-from ottla.storage.producer_append import VerificationGuard
-from ottla.storage.reading import ReadResult, UpTo
+from ottla.storage.log.append import AppendResult
+from ottla.storage.log.origin import AppendOrigin
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.read import ReadResult, UpTo
+from ottla.storage.producers.check import VerificationGuard
 from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition
 

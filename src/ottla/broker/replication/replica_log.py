@@ -7,8 +7,8 @@ from typing import Protocol
 
 from ottla.broker.replication.partition import Partition
 from ottla.storage.files import Buffer
-from ottla.storage.follower_check import UnexpectedOffset
-from ottla.storage.leader_epochs import EpochEnd
+from ottla.storage.log.follower_check import UnexpectedOffset
+from ottla.storage.log.leader_epochs import EpochEnd
 from ottla.values import TopicPartition
 
 NO_EPOCH = -1

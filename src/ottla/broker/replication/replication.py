@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from zlib import crc32
 
+from ottla.broker.fetch.replica_selector import View, is_rack_aware, preferred
 from ottla.broker.replication.fetch_loop import FetchLoop, Send
 from ottla.broker.replication.fetch_plan import FetchSettings
 from ottla.broker.replication.follower import Follower, Taken
@@ -24,7 +25,6 @@ from ottla.broker.replication.isr_sender import IsrSender
 from ottla.broker.replication.manager import Moves
 from ottla.broker.replication.partition import Partition
 from ottla.broker.replication.replica_log import ReplicaLog
-from ottla.broker.replication.replica_selector import View, is_rack_aware, preferred
 from ottla.broker.replication.throttle import Throttle, is_listed
 from ottla.cluster.model import NO_LEADER
 from ottla.errors import KafkaStorageError, NotLeaderOrFollower, UnknownLeaderEpoch

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from ottla.storage.leader_epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EpochEnd
+from ottla.storage.log.leader_epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EpochEnd
 
 
 class Epochs(Protocol):

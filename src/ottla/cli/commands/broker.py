@@ -129,7 +129,7 @@ def run_start(
     options: argparse.Namespace, environment: Mapping[str, str] = os.environ, serve: Serve | None = None
 ) -> int:
     with _uncollected():
-        from ottla.broker import logs
+        from ottla.broker.observe import log_lines as logs
         from ottla.broker.settings.alone import refuse_missing_replicas, replica_warnings
         from ottla.broker.settings.without_effect import refuse_false_safety, warnings
         from ottla.clock import SystemClock

@@ -189,7 +189,7 @@ def _told(path: Path) -> Iterator[tuple[int, RecordBatch | MessageSet, str | Non
 
 def _snapshot_rows(path: Path) -> Table:
     from ottla.errors import OttlaError
-    from ottla.storage.producer_snapshot import decode_snapshot
+    from ottla.storage.producers.snapshot import decode_snapshot
 
     try:
         entries = decode_snapshot(path.read_bytes())

@@ -26,7 +26,7 @@ from ottla.client.admin.plans import PartlyFailed, Plan, Question
 from ottla.client.admin.settings import AdminSettings
 from ottla.client.arguments import by_partition, offset_of, partitions_of, whole_number
 from ottla.client.network import NetworkClient
-from ottla.client.producer.prepared import PreparedTransaction
+from ottla.client.producer.transactions.prepared import PreparedTransaction
 from ottla.client.retries import Backoff
 from ottla.clock import Clock
 from ottla.errors import GroupIdNotFound, OttlaError, TopicAlreadyExists, UnsupportedVersion, Unwritable

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ottla.client.admin.plans import BrokerQuestion, Plan, Route, by_topic, error_of, raise_error_of
-from ottla.client.producer.prepared import PreparedTransaction
+from ottla.client.producer.transactions.prepared import PreparedTransaction
 from ottla.errors import BrokerError, InvalidProducerEpoch, OttlaError, ProducerFenced, broker_error
 from ottla.protocol.messages import (
     add_offsets_to_txn,

@@ -27,18 +27,18 @@ from ottla.client.connections import within
 from ottla.client.group_metadata import GroupMetadata
 from ottla.client.loop import ForkedClient
 from ottla.client.metadata import PartitionInfo
-from ottla.client.producer.append_choice import AsyncHotPath, ProducerBatch, RowWriter, SendFuture, TopicState
-from ottla.client.producer.arrow_columns import ArrowRows, RowTimes
-from ottla.client.producer.buffer_pool import Place
+from ottla.client.producer.batches.append_choice import AsyncHotPath, ProducerBatch, RowWriter, SendFuture, TopicState
+from ottla.client.producer.batches.arrow_columns import ArrowRows, RowTimes
+from ottla.client.producer.batches.buffer_pool import Place
+from ottla.client.producer.batches.futures import ManyFuture, Run
+from ottla.client.producer.batches.waiting import await_done
 from ottla.client.producer.core import ProducerCore
-from ottla.client.producer.futures import ManyFuture, Run
 from ottla.client.producer.inspection import Inspection, inspected
 from ottla.client.producer.intake import Prepared, pair_of, record_of
-from ottla.client.producer.prepared import PreparedTransaction
 from ottla.client.producer.producer import CLOSE_LIMIT_S, EXIT_LIMIT_S, NETWORK_CLOSE_MS
 from ottla.client.producer.settings import ProducerSettings
+from ottla.client.producer.transactions.prepared import PreparedTransaction
 from ottla.client.producer.values import BufferExhausted, HeaderItems, ProducerRecord, RecordMetadata
-from ottla.client.producer.waiting import await_done
 from ottla.errors import OttlaError
 from ottla.metrics import MetricKey
 from ottla.values import OffsetAndMetadata, TopicPartition

@@ -18,19 +18,19 @@ from typing import Final
 
 from ottla.client.metadata import Metadata, PartitionInfo
 from ottla.client.network import NetworkClient
-from ottla.client.producer.accumulator import RecordAccumulator
-from ottla.client.producer.append_choice import HotPath, TopicState
-from ottla.client.producer.buffer_pool import Place
-from ottla.client.producer.failures import Failures
+from ottla.client.producer.batches.accumulator import RecordAccumulator
+from ottla.client.producer.batches.append_choice import HotPath, TopicState
+from ottla.client.producer.batches.buffer_pool import Place
 from ottla.client.producer.intake import Intake, Prepared
-from ottla.client.producer.outcomes import Outcomes
 from ottla.client.producer.producer_metrics import ProducerMetrics
-from ottla.client.producer.sender import Sender
-from ottla.client.producer.sender_loop import SenderLoop
+from ottla.client.producer.sending.failures import Failures
+from ottla.client.producer.sending.outcomes import Outcomes
+from ottla.client.producer.sending.sender import Sender
+from ottla.client.producer.sending.sender_loop import SenderLoop
 from ottla.client.producer.settings import ProducerSettings
-from ottla.client.producer.transaction_calls import TransactionCalls
-from ottla.client.producer.transaction_states import TransactionState
-from ottla.client.producer.transactions import TransactionManager
+from ottla.client.producer.transactions.calls import TransactionCalls
+from ottla.client.producer.transactions.manager import TransactionManager
+from ottla.client.producer.transactions.states import TransactionState
 from ottla.client.producer.values import ProducerClosed, ProducerRecord
 from ottla.client.retries import Backoff
 from ottla.clock import Clock, SystemClock

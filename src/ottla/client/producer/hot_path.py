@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Generic, TypeVar
 
-from ottla.client.producer.delivery import SendFuture
-from ottla.client.producer.topic_state import TopicState
+from ottla.client.producer.batches.delivery import SendFuture
+from ottla.client.producer.batches.topic_state import TopicState
 from ottla.client.producer.values import HeaderItems, ProducerRecord
 
 T = TypeVar("T")

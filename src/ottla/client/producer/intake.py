@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from ottla.client.producer.append_choice import SendFuture, TopicState, check_many, has_text
-from ottla.client.producer.arrow_columns import ArrowRows, rows_of
-from ottla.client.producer.futures import Run
+from ottla.client.producer.batches.append_choice import SendFuture, TopicState, check_many, has_text
+from ottla.client.producer.batches.arrow_columns import ArrowRows, rows_of
+from ottla.client.producer.batches.futures import Run
 from ottla.client.producer.interceptors import Interceptors
 from ottla.client.producer.partitioner import BUILT_IN
 from ottla.client.producer.settings import ProducerSettings

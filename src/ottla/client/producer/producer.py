@@ -31,17 +31,17 @@ from ottla.client.arguments import callable_of, seconds_of, topic_of
 from ottla.client.group_metadata import GroupMetadata
 from ottla.client.loop import BackgroundLoop
 from ottla.client.metadata import PartitionInfo
-from ottla.client.producer.append_choice import HotPath, ProducerBatch, RowWriter, SendFuture, TopicState
-from ottla.client.producer.arrow_columns import ArrowRows, RowTimes
-from ottla.client.producer.buffer_pool import Place
+from ottla.client.producer.batches.append_choice import HotPath, ProducerBatch, RowWriter, SendFuture, TopicState
+from ottla.client.producer.batches.arrow_columns import ArrowRows, RowTimes
+from ottla.client.producer.batches.buffer_pool import Place
+from ottla.client.producer.batches.futures import ManyFuture, Run
+from ottla.client.producer.batches.waiting import wait_until_done
 from ottla.client.producer.core import ProducerCore
-from ottla.client.producer.futures import ManyFuture, Run
 from ottla.client.producer.inspection import Inspection, inspected
 from ottla.client.producer.intake import Prepared, pair_of, record_of
-from ottla.client.producer.prepared import PreparedTransaction
 from ottla.client.producer.settings import ProducerSettings
+from ottla.client.producer.transactions.prepared import PreparedTransaction
 from ottla.client.producer.values import BufferExhausted, HeaderItems, ProducerRecord
-from ottla.client.producer.waiting import wait_until_done
 from ottla.errors import OttlaError
 from ottla.metrics import MetricKey
 from ottla.values import OffsetAndMetadata, TopicPartition

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ottla.client.producer.append_choice import ProducerBatch
+from ottla.client.producer.batches.append_choice import ProducerBatch
 from ottla.metrics import MetricKey, Registry, Stat, Window
 
 GROUP = "producer-metrics"

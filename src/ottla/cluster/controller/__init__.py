@@ -4,7 +4,7 @@
     before, after -> orders to brokers       orders.py
     orders -> answers, in order, retried     broker_channel.py
 
-Nothing here but broker_channel.py knows time or a network; broker/controller_role.py runs it on the loop. What is
+Nothing here but broker_channel.py knows time or a network; broker/cluster/controller_role.py runs it. What is
 decided is in the image, so that a controller that takes over in the middle of anything can go on: a topic that is
 being deleted has its note, a partition that moves has its adding and removing replicas. What only this controller
 knows (state.py) may be lost: it is found out again by asking the brokers.

@@ -38,7 +38,7 @@ from ottla.cluster.store.history import History, OnlyMember
 from ottla.cluster.store.interface import Committed, StoreClosed, StoreFailed, Subscription
 from ottla.cluster.written import changes_for, read_change, rebuilt, write_change
 from ottla.errors import DiskFull, KafkaStorageError
-from ottla.storage.checkpoints import ForeignDirectory
+from ottla.storage.directory.checkpoints import ForeignDirectory
 from ottla.storage.files import File, Files
 
 FOLDER: Final = "__cluster_metadata-1"

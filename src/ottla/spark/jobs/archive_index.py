@@ -17,7 +17,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from ottla.errors import OttlaError
-from ottla.spark.ranges import OffsetRange
+from ottla.spark.source.ranges import OffsetRange
 from ottla.values import TopicPartition
 
 NEEDED: Final = ("value", "offset", "timestamp")

@@ -23,11 +23,11 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
-from ottla.spark.cores import core_count
 from ottla.spark.jobs.archive_index import ArchiveIndex, RowGroup, read_index
-from ottla.spark.offsets import Packing, StreamOffset
-from ottla.spark.ranges import OffsetRange, plan, ranges_between
-from ottla.spark.schema import HEADERS_TYPE
+from ottla.spark.running.cores import core_count
+from ottla.spark.source.offsets import Packing, StreamOffset
+from ottla.spark.source.ranges import OffsetRange, plan, ranges_between
+from ottla.spark.source.schema import HEADERS_TYPE
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch

@@ -24,7 +24,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 
 from ottla.errors import OttlaError, UnknownTopicOrPartition
 from ottla.spark.jobs.offset_map import Segment, SegmentBuilder, segment_key, segment_value
-from ottla.spark.schema import HEADERS_TYPE, as_arrow
+from ottla.spark.source.schema import HEADERS_TYPE, as_arrow
 from ottla.values import TopicPartition
 
 if TYPE_CHECKING:

@@ -116,7 +116,7 @@ def _observed(row: Any) -> dict[str, Any]:
 
 def _lag(progress: Any, before: int | None) -> int | None:
     # Loaded here, so that the sums can be tested without PySpark.
-    from ottla.spark.lag import lag_of
+    from ottla.spark.source.lag import lag_of
 
     found = lag_of(progress)
     return before if found is None else found.total

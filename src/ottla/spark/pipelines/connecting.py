@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from ottla.errors import OttlaError
-from ottla.spark.homes import SparkMissing
-from ottla.spark.session import SETTINGS, session
+from ottla.spark.running.homes import SparkMissing
+from ottla.spark.running.session import SETTINGS, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -87,7 +87,7 @@ def load(file: Path, environment: Mapping[str, str]) -> Loaded:
     try:
         from ottla.spark.pipelines.yaml_file import read_yaml
     except ImportError as error:
-        from ottla.spark.homes import SparkMissing
+        from ottla.spark.running.homes import SparkMissing
 
         raise SparkMissing(str(error)) from None
     try:
@@ -161,7 +161,7 @@ def _listening(spark: SparkSession, watch: Watch) -> Any:
     """Spark tells the watch of every batch."""
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
-    from ottla.spark.lag import lag_of
+    from ottla.spark.source.lag import lag_of
 
     class Listener(StreamingQueryListener):
         def onQueryStarted(self, event: Any) -> None:  # noqa: N802

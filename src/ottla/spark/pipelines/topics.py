@@ -17,12 +17,12 @@ from typing import Final
 from ottla.client.admin.admin import Admin
 from ottla.client.admin.topics import NewTopic
 from ottla.errors import OttlaError
-from ottla.spark.options import SourceOptions
 from ottla.spark.pipelines.faults import Fault, nearest
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.operations import Read
 from ottla.spark.pipelines.plan import TOPICS, Plan
-from ottla.spark.sink_options import SinkOptions
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.source.options import SourceOptions
 
 ASK_LIMIT_S: Final = 10.0
 SERVERS: Final = "bootstrap.servers"

@@ -11,7 +11,7 @@ from ottla.errors import BrokerError, NotCoordinator
 from ottla.protocol.messages.end_txn import EndTxnResponse
 from ottla.protocol.stored.transactions import TransactionLogKey, TransactionLogValue
 from ottla.records import RecordBatch
-from ottla.storage.producer_append import VerificationGuard
+from ottla.storage.producers.check import VerificationGuard
 
 INDEX = 3
 RECORD = StoredRecord(TransactionLogKey(transactional_id="payments"), None)

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.transactions.coordinator import TransactionCoordinator
-from ottla.broker.verification import refused_produce
+from ottla.broker.produce.verification import refused_produce
 from ottla.errors import (
     BrokerError,
     BrokerNotAvailable,

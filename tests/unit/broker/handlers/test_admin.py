@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from ottla.broker.answers import Later
+from ottla.broker.requests.answers import Later
 from ottla.errors import (
     DelegationTokenAuthDisabled,
     DelegationTokenRequestNotAllowed,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ottla.broker import handlers
-from ottla.broker.served import BETWEEN_BROKERS, CLUSTER_APIS, SERVED_APIS
+from ottla.broker.requests.served import BETWEEN_BROKERS, CLUSTER_APIS, SERVED_APIS
 from ottla.protocol.api import APIS
 
 MODULES = sorted(path.stem for path in Path(handlers.__file__).parent.glob("*.py") if path.stem != "__init__")

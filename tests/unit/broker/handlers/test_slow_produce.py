@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from ottla.broker.produce_frames import Produce
-from ottla.broker.producing import SLOW_BYTES, Appending, is_slow, takes_long
+from ottla.broker.produce.append import SLOW_BYTES, Appending, is_slow, takes_long
+from ottla.broker.produce.frames import Produce
 from ottla.errors import InvalidRecord
 from ottla.records import BatchBuilder, RecordStream
 from ottla.records.checksum import crc32c

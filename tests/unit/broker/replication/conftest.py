@@ -21,12 +21,12 @@ from random import Random
 
 import pytest
 
-from ottla.broker.answers import Later
 from ottla.broker.broker import Broker
 from ottla.broker.coordinators.effects import RequestContext
-from ottla.broker.dispatch import codec_of
 from ottla.broker.replication.replication import Replication
-from ottla.broker.served import CLUSTER_APIS
+from ottla.broker.requests.answers import Later
+from ottla.broker.requests.dispatch import codec_of
+from ottla.broker.requests.served import CLUSTER_APIS
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster import model
 from ottla.cluster.changes import AlterConfig, CreateTopic, RegisterBroker, apply_all
@@ -50,7 +50,7 @@ from ottla.protocol.messages.leader_and_isr import (
 )
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records import BatchBuilder, RecordStream
-from ottla.storage.manager import LogManager
+from ottla.storage.directory.manager import LogManager
 from ottla.testing.clock import ManualClock
 from ottla.testing.files import MemoryFiles
 from ottla.values import TopicPartition

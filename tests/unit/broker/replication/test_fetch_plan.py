@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.broker.fetch.sessions import FetchKey, FetchSessions, Wanted
 from ottla.broker.replication.fetch_plan import FetchSettings, FollowerSession, Position
-from ottla.broker.replication.fetch_sessions import FetchKey, FetchSessions, Wanted
 from ottla.errors import BrokerError, FetchSessionIdNotFound
 from ottla.values import TopicPartition
 

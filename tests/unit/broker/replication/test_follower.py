@@ -31,7 +31,7 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
-from ottla.storage.leader_epochs import EpochEnd
+from ottla.storage.log.leader_epochs import EpochEnd
 from ottla.values import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)

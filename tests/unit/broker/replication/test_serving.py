@@ -2,8 +2,8 @@
 
 import pytest
 
+from ottla.broker.fetch.replica_selector import RACK_AWARE
 from ottla.broker.handlers import fetch as handler
-from ottla.broker.replication.replica_selector import RACK_AWARE
 from ottla.cluster.features import first_features
 from ottla.cluster.store.memory import MemoryStore
 from ottla.errors import (

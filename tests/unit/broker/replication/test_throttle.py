@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.broker.replication.replica_selector import LEADER, RACK_AWARE, View, is_rack_aware, preferred
+from ottla.broker.fetch.replica_selector import LEADER, RACK_AWARE, View, is_rack_aware, preferred
 from ottla.broker.replication.replication import fetch_version
 from ottla.broker.replication.throttle import Throttle, is_listed
 from ottla.errors import InvalidConfig

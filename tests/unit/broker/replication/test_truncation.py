@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.broker.replication.truncation import Cut, where_to_cut
-from ottla.storage.leader_epochs import UNKNOWN_END, EpochEnd, LeaderEpochs
+from ottla.storage.log.leader_epochs import UNKNOWN_END, EpochEnd, LeaderEpochs
 
 
 class Log:

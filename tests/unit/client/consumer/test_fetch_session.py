@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.replication.fetch_sessions import FetchKey, FetchSessions, Wanted
+from ottla.broker.fetch.sessions import FetchKey, FetchSessions, Wanted
 from ottla.client.consumer.fetch_session import Asked, FetchSession
 from ottla.errors import BrokerError
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.client.cluster_view import PartitionInfo
-from ottla.client.producer.accumulator import RecordAccumulator
-from ottla.client.producer.failures import Failures
-from ottla.client.producer.outcomes import Outcomes
+from ottla.client.producer.batches.accumulator import RecordAccumulator
 from ottla.client.producer.producer_metrics import ProducerMetrics
-from ottla.client.producer.sender import Ask, Fail, Send, Sender, WakeAt
-from ottla.client.producer.transactions import TransactionManager
+from ottla.client.producer.sending.failures import Failures
+from ottla.client.producer.sending.outcomes import Outcomes
+from ottla.client.producer.sending.sender import Ask, Fail, Send, Sender, WakeAt
+from ottla.client.producer.transactions.manager import TransactionManager
 from ottla.client.retries import Backoff
 from ottla.errors import ConnectionClosed
 from ottla.protocol.messages.init_producer_id import InitProducerIdResponse

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.client.producer.append_choice import HotPath
+from ottla.client.producer.batches.append_choice import HotPath
 from ottla.client.producer.core import ProducerCore
 from ottla.client.producer.intake import record_of
 from ottla.client.producer.settings import ProducerSettings

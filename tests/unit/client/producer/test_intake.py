@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from ottla.client.producer.append_choice import TopicState
+from ottla.client.producer.batches.append_choice import TopicState
 from ottla.client.producer.intake import Intake, headers_bytes, pair_of, record_of
 from ottla.client.producer.settings import ProducerSettings
 from ottla.client.producer.values import ProducerRecord, RecordTooLargeToSend

@@ -22,8 +22,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ottla.client.producer.transaction_states import Kind, TransactionState
-from ottla.client.producer.transactions import TransactionManager
+from ottla.client.producer.transactions.manager import TransactionManager
+from ottla.client.producer.transactions.states import Kind, TransactionState
 from ottla.errors import (
     ConnectionClosed,
     OttlaError,

@@ -147,7 +147,7 @@ def test_times_choose_records_and_not_only_files(tmp_path: Path) -> None:
 
 def test_rows_are_as_they_were_written(tmp_path: Path) -> None:
     from ottla.spark.jobs.archive_source import Piece
-    from ottla.spark.ranges import OffsetRange
+    from ottla.spark.source.ranges import OffsetRange
 
     write(tmp_path, "topic=clicks/partition=0/date=2026-11-01/batch=0", [1, 3])
     wanted = ArchiveSlice(str(tmp_path))

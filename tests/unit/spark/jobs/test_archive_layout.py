@@ -93,7 +93,7 @@ def test_times_and_limits_become_options() -> None:
 
 def test_the_options_are_ones_that_the_source_takes() -> None:
     pytest.importorskip("pyspark")
-    from ottla.spark.options import SourceOptions
+    from ottla.spark.source.options import SourceOptions
 
     made = SourceOptions.parse(
         ReadPlan({"bootstrap.servers": "h:1"}, ("a",), batch_records=7).options(), streaming=True

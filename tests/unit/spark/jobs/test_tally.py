@@ -81,7 +81,7 @@ def test_rates_need_time() -> None:
     [
         (
             "[STREAM_FAILED] Query terminated\nTraceback (most recent call last):\n  File x\n"
-            "ottla.spark.data_loss.DataLost: records of t-0 are gone\n\tat org.apache.spark.X(Y.scala:1)",
+            "ottla.spark.source.data_loss.DataLost: records of t-0 are gone\n\tat org.apache.spark.X(Y.scala:1)",
             "records of t-0 are gone",
         ),
         ("Traceback (most recent call last):\n  File x\nValueError: no number\n", "ValueError: no number"),

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
-from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import Effect, RequestContext
 from ottla.broker.coordinators.groups.shard import GroupShard
 from ottla.broker.coordinators.placement import partition_for_name
 from ottla.broker.coordinators.runtime import Runtime
+from ottla.broker.requests.answers import Later
 from ottla.errors import CoordinatorNotAvailable
 from ottla.protocol.schema import Message
 from ottla.protocol.stored import classic_groups, consumer_groups, offsets, share_groups, streams_groups
-from ottla.storage.producer_append import VerificationGuard
+from ottla.storage.producers.check import VerificationGuard
 
 TOPIC: Final = "__consumer_offsets"
 

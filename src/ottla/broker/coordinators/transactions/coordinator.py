@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from ottla.broker.answers import Later
 from ottla.broker.coordinators.effects import Effect, RequestContext
 from ottla.broker.coordinators.placement import partition_for_name
 from ottla.broker.coordinators.runtime import Runtime
 from ottla.broker.coordinators.transactions.markers import DropMarkers, WriteMarkers
 from ottla.broker.coordinators.transactions.shard import TransactionShard
+from ottla.broker.requests.answers import Later
 from ottla.broker.waiting.turns import Turns
 from ottla.errors import BrokerError, CoordinatorNotAvailable, UnknownServerError, error_for_code
 from ottla.protocol.messages.add_partitions_to_txn import (

@@ -11,7 +11,7 @@ from ottla.cluster.store.zookeeper.reading import topic_names, topic_of
 from ottla.cluster.store.zookeeper.session import Refused, Session
 from ottla.cluster.store.zookeeper.writes import Check, Create, Ensure, SetData
 from ottla.cluster.store.zookeeper.znodes import Znode
-from ottla.storage.checkpoints import ForeignDirectory
+from ottla.storage.directory.checkpoints import ForeignDirectory
 from ottla.values import ZERO_UUID, random_uuid, uuid_to_text
 
 _ACL_ROOTS = (paths.ACL, f"{paths.ACL_EXTENDED}/prefixed")

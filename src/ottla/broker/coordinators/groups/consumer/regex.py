@@ -21,7 +21,7 @@ from ottla.broker.coordinators.groups.consumer.member import ConsumerMember
 from ottla.broker.coordinators.groups.consumer.records import epoch_record, regex_record, regex_tombstone
 from ottla.broker.coordinators.groups.consumer.subscriptions import metadata_hash
 from ottla.broker.coordinators.groups.consumer.timers import RegexTimer
-from ottla.broker.patterns import compile_pattern
+from ottla.broker.patterns.patterns import compile_pattern
 from ottla.broker.settings.groups import GroupCoordinatorSettings
 from ottla.errors import BrokerError, InvalidRegularExpression
 

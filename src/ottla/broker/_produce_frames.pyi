@@ -1,6 +1,0 @@
-"""Types of the native twin: those of produce_frames.py."""
-
-from ottla.broker.produce_frames import scan as scan
-from ottla.broker.produce_frames import scan_run as scan_run
-from ottla.broker.produce_frames import write as write
-from ottla.broker.produce_frames import write_run as write_run

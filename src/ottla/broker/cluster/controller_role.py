@@ -1,0 +1,354 @@
+"""The controller on the loop: one queue of events, one at a time; decide, commit, order, reply.
+
+1. Every broker of a cluster stands for election; the one that wins reads everything, tells all brokers who is there
+   and how things are (UpdateMetadata), and only then begins to decide and to order.
+2. One event at a time: the next is looked at when what the one before decided is true and its orders are on their way.
+   Events that correct what we know (PartitionStatesChanged) go first, and those that a decision asks for next.
+3. A commit that is fenced (another controller was elected), or that finds no session, ends the role: channels are
+   closed and who waits is told NotController. What was decided but not written, the next controller decides again.
+4. A commit that met a state that somebody else had changed (StaleImage) is decided again, after the correction came.
+5. A decision that fails for a reason in ourselves is not survived: we resign, so that somebody reads everything anew.
+
+The owner takes the store's events and tells them here; it registers the broker again before it tells SessionBack.
+Calls of a store that waits for a network run on `pool`, which must have one thread for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
+
+from ottla.broker.requests.answers import Later
+from ottla.cluster.controller.broker_channel import BrokerChannels, Send
+from ottla.cluster.controller.controller import advanced, decide, topics_of
+from ottla.cluster.controller.events import (
+    Asked,
+    BrokerFellBehind,
+    ChangeAsked,
+    ControllerEvent,
+    LeaderAndIsrAnswered,
+    RebalanceDue,
+    ReplicasStopped,
+    SettingsChanged,
+    TookOver,
+)
+from ottla.cluster.controller.orders import Order, announcement, orders
+from ottla.cluster.controller.settings_changes import say_who_may_lead
+from ottla.cluster.controller.state import ControllerRules, ControllerState, Decided
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.store.events import (
+    ConfigChanged,
+    Controller,
+    ControllerChanged,
+    PartitionStatesChanged,
+    SessionBack,
+    SessionLost,
+    StoreEvent,
+)
+from ottla.cluster.store.interface import ControllerMoved, NoSession, SharedStore, StaleImage, StoreClosed
+from ottla.errors import BrokerError, NotController, RequestTimedOut, UnknownServerError
+from ottla.protocol.messages.leader_and_isr import LeaderAndIsrResponse
+from ottla.protocol.messages.stop_replica import StopReplicaResponse
+
+log = logging.getLogger(__name__)
+
+WAITING_LIMIT: Final = 10_000
+STALE_LIMIT: Final = 100
+PAUSE_S: Final = 0.02
+PAUSE_AFTER_FAILURE_S: Final = 1.0
+FIRST_CHECK_S: Final = 5.0
+
+_Waiting: TypeAlias = "tuple[ControllerEvent | StoreEvent, Later[Any] | None]"
+T = TypeVar("T")
+
+
+class HasControllerRole(Protocol):
+    """What the controller's handlers need of a broker; None on a broker that has no cluster."""
+
+    controller_role: ControllerRole | None
+
+
+class ControllerRole:
+    """Stands for election, and is controller when it wins; see above.
+
+    `rules` gives the settings as they are now; `check_interval_s` how often leaders are looked at
+    (leader.imbalance.check.interval.seconds), or None while that is off (auto.leader.rebalance.enable).
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        store: SharedStore,
+        send: Send,
+        *,
+        rules: Callable[[], ControllerRules],
+        pool: Executor | None = None,
+        check_interval_s: Callable[[], float | None] = lambda: None,
+    ) -> None:
+        self._broker_id = broker_id
+        self._store = store
+        self._rules = rules
+        self._pool = pool
+        self._check_interval_s = check_interval_s
+        self._controller: Controller | None = None
+        self._state: ControllerState | None = None
+        self._first: deque[_Waiting] = deque()
+        self._queue: deque[_Waiting] = deque()
+        self._something_waits = asyncio.Event()
+        self._channels = BrokerChannels(
+            send, self._answered, lambda broker_id, epoch: self._put(BrokerFellBehind(broker_id, epoch))
+        )
+        self._task: asyncio.Task[None] | None = None
+        self._check: asyncio.TimerHandle | None = None
+        self._is_busy = False
+        self._stale_count = 0
+        self._untold: set[str] = set()  # topics that are different from what brokers were told
+
+    # -- what others see ---------------------------------------------------------------------------------------------
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this broker gives orders."""
+        return self._state is not None
+
+    @property
+    def controller(self) -> Controller | None:
+        """Who does, as far as is known."""
+        return self._controller
+
+    @property
+    def state(self) -> ControllerState | None:
+        """What it knows while it is controller; for metrics and tests."""
+        return self._state
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing waits to be decided, and every order is answered."""
+        is_deciding = self._is_busy or self._queue or self._first
+        return not is_deciding and self._channels.is_idle
+
+    def start(self) -> None:
+        """Stand for election; the broker is registered."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"controller role of {self._broker_id}")
+        self._put(SessionBack())
+
+    def tell(self, event: StoreEvent) -> None:
+        """Something the store found."""
+        if isinstance(event, PartitionStatesChanged):
+            self._first.appendleft((event, None))
+            self._something_waits.set()
+        else:
+            self._put(event)
+
+    def ask(self, event: Asked) -> Later[Any]:
+        """Gives the reply, or a BrokerError (NotController when this broker is not, or not any more)."""
+        if len(self._queue) >= WAITING_LIMIT:
+            return Later.given(RequestTimedOut("the controller has too much to do; try again"))
+        later: Later[Any] = Later()
+        self._put(event, later)
+        return later
+
+    def submit(self, make_plan: Callable[[ClusterImage], Any]) -> Later[Any]:
+        """As ChangeQueue.submit: gives the plan when its changes are true, or the BrokerError that stopped it."""
+        return self.ask(ChangeAsked(make_plan))
+
+    async def close(self) -> None:
+        """Resign, and end everything that runs."""
+        if self._check is not None:
+            self._check.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        was_active = self.is_active
+        self._deactivate()
+        self._refuse_waiting()
+        if was_active:
+            await self._resign()
+        await self._channels.closed()
+
+    # -- the queue ---------------------------------------------------------------------------------------------------
+
+    def _put(self, event: ControllerEvent | StoreEvent, later: Later[Any] | None = None) -> None:
+        self._queue.append((event, later))
+        self._something_waits.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._something_waits.wait()
+            while self._first or self._queue:
+                event, later = (self._first or self._queue).popleft()
+                self._is_busy = True
+                await self._survive(event, later)
+                self._is_busy = False
+            self._something_waits.clear()
+
+    async def _survive(self, event: ControllerEvent | StoreEvent, later: Later[Any] | None) -> None:
+        try:
+            await self._take_fresh(event, later)
+        except (ControllerMoved, NoSession, StoreClosed) as error:
+            log.info("not controller any more: %s", error)
+            await self._give_up(later, NotController())
+            if isinstance(error, ControllerMoved):
+                await asyncio.sleep(PAUSE_S)
+                self._first.append((SessionBack(), None))
+        except Exception:
+            log.exception("%s could not be carried out; the controller resigns", type(event).__name__)
+            await self._give_up(later, UnknownServerError())
+            await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
+            self._first.append((SessionBack(), None))
+
+    async def _take_fresh(self, event: ControllerEvent | StoreEvent, later: Later[Any] | None) -> None:
+        try:
+            await self._take(event, later)
+        except StaleImage as error:
+            log.info("decided on what was not so any more, deciding again: %s", error)
+            self._stale_count += 1
+            if self._stale_count > STALE_LIMIT:
+                raise RuntimeError("what others changed does not become known here") from error
+            self._first.append((event, later))
+            await asyncio.sleep(PAUSE_S)
+        else:
+            self._stale_count = 0
+
+    async def _give_up(self, later: Later[Any] | None, error: BrokerError) -> None:
+        was_active = self.is_active
+        self._deactivate()
+        if later is not None:
+            later.give(error)
+        if was_active:
+            await self._resign()
+
+    async def _take(self, event: ControllerEvent | StoreEvent, later: Later[Any] | None) -> None:
+        match event:
+            case SessionBack() | ControllerChanged(None):
+                await self._stand()
+            case ControllerChanged(controller):
+                self._controller = controller
+                if self._state is not None and self._state.controller != controller:
+                    self._deactivate()
+            case SessionLost():
+                self._controller = None
+                self._deactivate()
+            case ConfigChanged(changes):
+                if self._state is not None and say_who_may_lead(changes):
+                    await self._carry_out(SettingsChanged(changes), None)
+            case _:
+                await self._carry_out(event, later)
+
+    # -- being controller --------------------------------------------------------------------------------------------
+
+    async def _stand(self) -> None:
+        controller = await self._call(self._store.election.stand, self._broker_id)
+        self._controller = controller
+        if controller.broker_id != self._broker_id:
+            self._deactivate()
+        elif self._state is None or self._state.controller != controller:
+            self._deactivate()
+            self._forget_events()
+            self._begin(controller, await self._call(self._store.take_over))
+
+    def _begin(self, controller: Controller, image: ClusterImage) -> None:
+        log.info("broker %d is controller, epoch %d", *controller)
+        self._state = ControllerState(controller, image, self._rules())
+        self._channels.follow(image.brokers)
+        self._channels.put(announcement(self._state))
+        self._first.appendleft((TookOver(), None))
+        self._set_check(FIRST_CHECK_S)
+
+    def _deactivate(self) -> None:
+        if self._state is not None:
+            log.info("broker %d stops being controller, epoch %d", *self._state.controller)
+        self._state = None
+        self._first = deque(each for each in self._first if each[1] is not None)
+        self._channels.close()
+
+    async def _resign(self) -> None:
+        try:
+            await self._call(self._store.election.resign, self._broker_id)
+        except (NoSession, StoreClosed):
+            log.debug("nothing to resign from: the session is over")
+
+    def _forget_events(self) -> None:
+        """What was told before everything is read says how things were, not how they are."""
+        kept = (SessionLost, SessionBack, ControllerChanged)
+        self._queue = deque(each for each in self._queue if each[1] is not None or isinstance(each[0], kept))
+
+    def _refuse_waiting(self) -> None:
+        for _, later in (*self._first, *self._queue):
+            if later is not None:
+                later.give(NotController())
+        self._first.clear()
+        self._queue.clear()
+
+    async def _carry_out(self, event: Any, later: Later[Any] | None) -> None:
+        if self._state is None:
+            if later is not None:
+                later.give(NotController("this broker is not the controller"))
+            return
+        told = self._state
+        state = replace(told, image=self._store.load(), rules=self._rules())
+        try:
+            decided = decide(state, event)
+        except BrokerError as error:
+            if later is None:
+                raise
+            later.give(error)
+            return
+        image = await self._make_true(state, decided)
+        self._untold |= topics_of(told.image, image, decided.changes)
+        self._adopt(told, advanced(state, decided, image), decided)
+        if later is not None:
+            later.give(decided.replies[0])
+
+    async def _make_true(self, state: ControllerState, decided: Decided) -> ClusterImage:
+        image = self._store.observe(decided.observed) if decided.observed else state.image
+        self._untold |= topics_of(state.image, image, decided.observed)
+        if not decided.changes:
+            return image
+        commit = partial(self._store.commit, decided.changes, controller_epoch=state.controller.epoch)
+        return await self._call(commit)
+
+    def _adopt(self, told: ControllerState, after: ControllerState, decided: Decided) -> None:
+        self._state = after
+        self._channels.follow(after.image.brokers)
+        self._channels.put(orders(told, after, retell=decided.retell, anew=decided.anew, topics=self._untold))
+        self._untold = set()
+        self._first.extendleft((each, None) for each in reversed(decided.then))
+
+    async def _call(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call the store, on a thread of its own when it waits for a network."""
+        if not self._store.blocks or self._pool is None:
+            return function(*arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, partial(function, *arguments))
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    def _answered(self, order: Order, response: Any) -> None:
+        who = (order.broker_id, order.broker_epoch)
+        if isinstance(response, LeaderAndIsrResponse):
+            self._put(LeaderAndIsrAnswered(*who, order.request, response))  # type: ignore[arg-type]
+        elif isinstance(response, StopReplicaResponse):
+            self._put(ReplicasStopped(*who, order.request, response))  # type: ignore[arg-type]
+        if response.error_code:
+            log.warning("broker %d refused %s: error %d", who[0], type(order.request).__name__, response.error_code)
+
+    # -- time --------------------------------------------------------------------------------------------------------
+
+    def _set_check(self, delay_s: float) -> None:
+        if self._check is not None:
+            self._check.cancel()
+        self._check = asyncio.get_running_loop().call_later(delay_s, self._check_leaders)
+
+    def _check_leaders(self) -> None:
+        interval_s = self._check_interval_s()
+        if self._state is None:
+            return
+        if interval_s is not None:
+            self._put(RebalanceDue())
+        self._set_check(FIRST_CHECK_S if interval_s is None else interval_s)

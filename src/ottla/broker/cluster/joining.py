@@ -1,0 +1,98 @@
+"""Makes a broker a member of a cluster: the parts that only a member has, put together. Loaded by nobody else.
+
+The store is shared by all members: ZooKeeper (zookeeper.connect), or one in memory that tests give.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Executor
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.broker.broker import Broker
+from ottla.broker.cluster.controller_role import ControllerRole
+from ottla.broker.cluster.inter_broker import InterBroker
+from ottla.broker.cluster.membership import ClusterMember
+from ottla.broker.replication.replication import Replication
+from ottla.broker.settings import BrokerSettings
+from ottla.cluster import model
+from ottla.cluster.controller.state import ControllerRules
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.store.interface import SharedStore
+
+if TYPE_CHECKING:
+    from ottla.broker.server import World
+
+
+async def open_shared_store(settings: BrokerSettings, pool: Executor | None) -> SharedStore:
+    """The store that zookeeper.connect names."""
+    from ottla.cluster.store.zookeeper import open_zookeeper_store
+
+    return await asyncio.get_running_loop().run_in_executor(pool, open_zookeeper_store, settings)
+
+
+async def next_broker_id(store: SharedStore, settings: BrokerSettings, pool: Executor | None) -> int:
+    """An id for a broker that was not given one."""
+    if not store.blocks or pool is None:
+        return store.next_broker_id(settings.reserved_broker_max_id)
+    return await asyncio.get_running_loop().run_in_executor(pool, store.next_broker_id, settings.reserved_broker_max_id)
+
+
+def make_member(
+    broker: Broker, store: SharedStore, settings: BrokerSettings, world: World, pool: Executor | None
+) -> ClusterMember:
+    """The member, not yet started."""
+    listener = settings.inter_broker_listener.name
+
+    def endpoint_of(broker_id: int) -> model.Endpoint | None:
+        known = broker.image.brokers.get(broker_id)
+        role = broker.controller_role
+        if known is None and role is not None and role.is_active:
+            # A controller knows a broker before its own view does: the view comes with its orders.
+            known = store.load().brokers.get(broker_id)
+        return None if known is None else known.endpoint(listener)
+
+    def ways_to_others() -> InterBroker:
+        return InterBroker(broker.id, endpoint_of, transport=world.transport, clock=world.clock, random=world.random)
+
+    inter_broker = ways_to_others()
+    role = ControllerRole(
+        broker.id,
+        store,
+        partial(inter_broker.send, timeout_ms=settings.controller_socket_timeout_ms),
+        rules=lambda: controller_rules(broker, listener),
+        pool=pool if store.blocks else None,
+        check_interval_s=lambda: _check_interval_s(broker.settings),
+    )
+    member = ClusterMember(broker, store, inter_broker, role, settings=settings, pool=pool)
+    broker.join(member)
+    fetchers = [ways_to_others() for _ in range(settings.num_replica_fetchers)]
+    replication = broker.replication = Replication(broker, fetchers, member.ask_controller)
+    replication.start()
+    broker.dynamic.tell(
+        ["num.replica.fetchers"],
+        lambda _, new: replication.share_out([ways_to_others() for _ in range(new.num_replica_fetchers)]),
+    )
+    return member
+
+
+def controller_rules(broker: Broker, listener: str) -> ControllerRules:
+    """What the controller must know of the settings that hold now."""
+
+    def settings_of(image: ClusterImage, topic: str) -> tuple[bool, int]:
+        found = broker.topics_in_effect.of(image, topic)
+        return found.unclean_leader_election_enable, found.min_insync_replicas
+
+    return ControllerRules(
+        inter_broker_listener=listener,
+        deletion_enabled=broker.settings.delete_topic_enable,
+        imbalance_percentage=broker.settings.leader_imbalance_per_broker_percentage,
+        unclean_allowed=lambda image, topic: settings_of(image, topic)[0],
+        min_insync_replicas=lambda image, topic: settings_of(image, topic)[1],
+        started_uncleanly=lambda each: each.lost_memory,
+    )
+
+
+def _check_interval_s(settings: BrokerSettings) -> float | None:
+    return float(settings.leader_imbalance_check_interval_seconds) if settings.auto_leader_rebalance_enable else None

@@ -1,0 +1,434 @@
+"""This broker as a member of a cluster: registered, with a view of the others, under orders of a controller.
+
+    what it knows     brokers and partitions from UpdateMetadata (metadata_view.py), settings from the store
+    what it has       only LeaderAndIsr and StopReplica say (replication/)
+    what it changes   as controller everything, through its role; otherwise settings, quotas and credentials. For the
+                      rest it asks the controller (topics that a client needs, producer ids) or says NotController.
+
+1. The view is one image, as in a broker on its own; only where its parts come from differs.
+2. A registration has an epoch. Orders for an earlier one are refused, and after a lost session a new one is made before
+   anything else.
+3. The end is in order: the controller is asked, a few times if need be, to give our leaderships to others; then we
+   leave.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from ottla.broker.cluster.inter_broker import InterBroker
+from ottla.broker.cluster.metadata_view import changes_of, check_order
+from ottla.broker.requests.answers import Later
+from ottla.cluster.changes import (
+    AlterConfig,
+    Change,
+    CreateTopic,
+    RegisterBroker,
+    SetController,
+    SetFeature,
+    SetQuota,
+    SetScramCredential,
+    SetStoredValue,
+    apply_all,
+)
+from ottla.cluster.controller.events import ProducerIdsAsked
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.model import NO_LEADER
+from ottla.cluster.model import Broker as BrokerEntry
+from ottla.cluster.store.events import ConfigChanged, ControllerChanged, SessionBack, SessionLost
+from ottla.cluster.store.interface import SharedStore
+from ottla.errors import BrokerError, NotController, OttlaError, UnknownServerError, broker_error
+from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from ottla.protocol.messages.controlled_shutdown import ControlledShutdownRequest
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from ottla.protocol.schema import Message
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.cluster.controller_role import ControllerRole
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+ANYBODYS: Final = (AlterConfig, SetQuota, SetScramCredential, SetStoredValue)
+"""What every member may change."""
+KEPT_IN_THE_STORE: Final = (*ANYBODYS, SetFeature)
+REGISTER_AGAIN_MS: Final = 500.0
+VIEW_LIMIT_S: Final = 5.0
+ANNOUNCE_AFTER_MS: Final = 100.0
+SEEN_STEP_MS: Final = 5.0
+SEEN_STEPS: Final = 400
+CONTROLLER_STEP_MS: Final = 50.0
+CONTROLLER_STEPS: Final = 200
+
+
+class MemberSettings(Protocol):
+    """The part of the broker's settings that a member needs."""
+
+    @property
+    def controller_socket_timeout_ms(self) -> int: ...
+    @property
+    def controlled_shutdown_enable(self) -> bool: ...
+    @property
+    def controlled_shutdown_max_retries(self) -> int: ...
+    @property
+    def controlled_shutdown_retry_backoff_ms(self) -> int: ...
+    @property
+    def request_timeout_ms(self) -> int: ...
+
+
+class ClusterMember:
+    """See the module. Belongs to the broker's loop."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        store: SharedStore,
+        inter_broker: InterBroker,
+        role: ControllerRole,
+        *,
+        settings: MemberSettings,
+        pool: Executor | None,
+    ) -> None:
+        self.epoch = -1
+        self.inter_broker = inter_broker
+        self.role = role
+        self._broker = broker
+        self._store = store
+        self._settings = settings
+        self._pool = pool
+        self._me: BrokerEntry | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._is_leaving = False
+        self._is_announcing = False
+        self._has_view = asyncio.Event()
+        self._unread: set[str] = set()  # new topics whose settings could not be read yet
+
+    # --- coming and going ---
+
+    async def start(self, me: BrokerEntry) -> None:
+        """Register, listen to the store, stand for election."""
+        self._loop = asyncio.get_running_loop()
+        self._me = me
+        self._take_kept(())
+        await self._register()
+        self._store.wake_with(self._wake)
+        self.role.start()
+        self._take_events()
+        # Ready means that clients are told the truth: wait for the controller's first word, but not for ever.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._has_view.wait(), VIEW_LIMIT_S)
+
+    def _wake(self) -> None:
+        """Events wait; called by any thread."""
+        assert self._loop is not None, "start gives the store our ear"
+        self._loop.call_soon_threadsafe(self._take_events)
+
+    async def _register(self) -> None:
+        assert self._me is not None, "start names us"
+        # A controller has heard of what we lost before we began; it need not hear of it again after every session.
+        me = replace(self._me, lost_memory=self._me.lost_memory and not self._has_view.is_set())
+        registered = await self._in_store(self._store.membership.register, me)
+        self.epoch = registered.epoch
+        self._see([RegisterBroker(registered)])
+
+    async def stop(self) -> None:
+        """Hand our leaderships over, resign, leave."""
+        if self._is_leaving:
+            return
+        self._is_leaving = True
+        if self._settings.controlled_shutdown_enable:
+            await self._shut_down_in_order()
+        await self._end()
+        try:
+            await self._in_store(self._store.membership.leave, self._broker.id)
+        except OttlaError as error:
+            log.warning("the cluster could not be told that broker %d leaves: %s", self._broker.id, error)
+
+    async def vanish(self) -> None:
+        """For tests: end without a word to anybody."""
+        self._is_leaving = True
+        await self._end()
+
+    async def _end(self) -> None:
+        if self._broker.replication is not None:
+            await self._broker.replication.stop()
+        await self.role.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.inter_broker.close()
+
+    async def _shut_down_in_order(self) -> None:
+        for attempt in range(self._settings.controlled_shutdown_max_retries + 1):
+            if attempt:
+                await self._broker.clock.sleep(self._settings.controlled_shutdown_retry_backoff_ms)
+            try:
+                request = ControlledShutdownRequest(broker_id=self._broker.id, broker_epoch=self.epoch)
+                response = await self.ask_controller(request)
+            except OttlaError as error:
+                log.info("the controller could not be asked to take over our partitions: %s", error)
+                continue
+            if not response.error_code and not response.remaining_partitions:
+                return
+            log.info("%d partitions are still led by broker %d", len(response.remaining_partitions), self._broker.id)
+        log.warning("broker %d stops although it may still lead partitions", self._broker.id)
+
+    # --- what it is told ---
+
+    def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+        """Take the controller's word about brokers and partitions."""
+        try:
+            check_order(
+                self._broker.image,
+                controller_epoch=request.controller_epoch,
+                broker_epoch=request.broker_epoch,
+                own_epoch=self.epoch,
+            )
+        except BrokerError as error:
+            return UpdateMetadataResponse(error_code=error.code)
+        before = set(self._broker.image.brokers)
+        changes = changes_of(self._broker.image, request)
+        self._see(changes)
+        new = {each.topic.name for each in changes if isinstance(each, CreateTopic)}
+        if new and self._has_view.is_set():
+            self._start(self.learn_settings(new))
+        self._has_view.set()
+        for gone in before - set(self._broker.image.brokers):
+            self.inter_broker.forget(gone)
+        self._start(self.inter_broker.sweep())
+        return UpdateMetadataResponse(error_code=0)
+
+    def _see(self, changes: Sequence[Change]) -> None:
+        """These things are true now."""
+        if changes:
+            self._broker.adopt(apply_all(self._broker.image, changes), changes)
+
+    def _take_kept(self, changes: Sequence[Change]) -> None:
+        """Settings, quotas, credentials and features are in the store's image already: take them over."""
+        kept = self._store.load()
+        image = replace(
+            self._broker.image,
+            cluster_id=kept.cluster_id,
+            change_number=self._broker.image.change_number + 1,
+            configs=kept.configs,
+            quotas=kept.quotas,
+            features=kept.features,
+            scram_credentials=kept.scram_credentials,
+            stored_values=kept.stored_values,
+        )
+        self._broker.adopt(image, tuple(changes))
+
+    async def learn_settings(self, topics: Collection[str]) -> None:
+        """Have the settings of topics that are new: they are told by nobody."""
+        try:
+            changes = await self._in_store(self._store.read_topic_settings, sorted(topics))
+        except OttlaError as error:
+            log.warning("the settings of new topics could not be read, they begin with the defaults: %s", error)
+            self._unread |= set(topics)
+            return
+        if changes:
+            self._take_kept(changes)
+
+    def _take_events(self) -> None:
+        for event in self._store.take_events():
+            match event:
+                case ConfigChanged():
+                    self._take_kept(event.changes)
+                    self.role.tell(event)
+                case SessionLost():
+                    self.epoch = -1
+                    self.role.tell(event)
+                case SessionBack():
+                    self._start(self._register_again(event))
+                case ControllerChanged():
+                    self._controller_changed(event)
+                case _:
+                    self.role.tell(event)
+
+    def _controller_changed(self, event: ControllerChanged) -> None:
+        found = event.controller
+        if found is not None and found.epoch >= self._broker.image.controller_epoch:
+            self._see([SetController(found.broker_id, found.epoch)])
+        self.role.tell(event)
+
+    async def _register_again(self, event: SessionBack) -> None:
+        while not self._is_leaving:
+            try:
+                await self._register()
+                break
+            except OttlaError as error:
+                log.warning("broker %d could not register again: %s", self._broker.id, error)
+                await self._broker.clock.sleep(REGISTER_AGAIN_MS)
+        unread, self._unread = self._unread, set()
+        if unread:
+            await self.learn_settings(unread)
+        self.role.tell(event)
+
+    # --- what it changes ---
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._tasks
+
+    def submit(self, make_plan: Callable[[ClusterImage], Any]) -> Later[Any]:
+        """As ChangeQueue.submit: gives the plan when its changes are true, or the BrokerError that stopped it."""
+        later: Later[Any] = Later()
+        if self.role.is_active:
+            self.role.submit(make_plan).when_given(partial(self._changed, later))
+            return later
+        try:
+            plan = make_plan(self._broker.image)
+        except BrokerError as error:
+            later.give(error)
+            return later
+        if not plan.changes:
+            later.give(plan)
+        elif all(isinstance(each, ANYBODYS) for each in plan.changes):
+            self._start(self._commit(plan, later))
+        else:
+            later.give(NotController(f"broker {self._broker.image.controller_id} is the controller"))
+        return later
+
+    def _changed(self, later: Later[Any], given: Any) -> None:
+        """The controller's own settings come back to nobody else's view as an event; take them over here."""
+        changes: Sequence[Change] = getattr(given, "changes", ())
+        if kept := [each for each in changes if isinstance(each, KEPT_IN_THE_STORE)]:
+            self._take_kept(kept)
+        if any(isinstance(each, CreateTopic) for each in changes):
+            self._start(self._give_when_seen(later, given, changes))
+        else:
+            later.give(given)
+
+    async def _give_when_seen(self, later: Later[Any], given: Any, changes: Sequence[Change]) -> None:
+        """Who made a topic asks for it next, and should not hear that it is unknown: wait until our view has it."""
+        new = [each.topic.id for each in changes if isinstance(each, CreateTopic)]
+        for _ in range(SEEN_STEPS):
+            if all(self._broker.image.topic_by_id(topic_id) is not None for topic_id in new):
+                break
+            await self._broker.clock.sleep(SEEN_STEP_MS)
+        later.give(given)
+
+    async def _commit(self, plan: Any, later: Later[Any]) -> None:
+        try:
+            await self._in_store(self._store.commit, plan.changes)
+            self._take_kept(plan.changes)
+            later.give(plan)
+        except BrokerError as error:
+            later.give(error)
+        except Exception as error:
+            log.exception("a change could not be written")
+            later.give(UnknownServerError(str(error)))
+
+    def directory_failed(self) -> None:
+        """Have the controller find other leaders for what was in a log directory of ours; told once for many partitions
+        that fail together."""
+        if not self._is_announcing:
+            self._is_announcing = True
+            self._start(self._announce_failed_directory())
+
+    async def _announce_failed_directory(self) -> None:
+        await self._broker.clock.sleep(ANNOUNCE_AFTER_MS)
+        self._is_announcing = False
+        try:
+            await self._in_store(self._store.announce_failed_directory, self._broker.id)
+        except OttlaError as error:
+            log.warning("the controller could not be told of a failed log directory: %s", error)
+
+    # --- what it asks the controller for ---
+
+    async def ask_controller(self, request: Message) -> Any:
+        """The controller's answer; this broker may be the controller, and then asks itself through the network too."""
+        controller_id = await self._controller_id()
+        timeout_ms = self._settings.controller_socket_timeout_ms
+        return await self.inter_broker.send(controller_id, request, timeout_ms=timeout_ms)
+
+    async def _controller_id(self) -> int:
+        """Who is controller; a broker that has just come waits a little until somebody is."""
+        for _ in range(CONTROLLER_STEPS):
+            if self._broker.image.controller_id >= 0 or self._is_leaving:
+                break
+            await self._broker.clock.sleep(CONTROLLER_STEP_MS)
+        return self._broker.image.controller_id
+
+    def ask(self, broker_id: int, request: Message, answered: Callable[[Any], None]) -> None:
+        """Ask another broker; `answered` gets its answer, or the error that stopped it."""
+        self._start(self._ask(broker_id, request, answered))
+
+    def ask_leader(self, topic: str, partition: int, request: Message, answered: Callable[[Any], None]) -> bool:
+        """Ask whoever leads a partition; False, and nothing is asked, when that is this broker or nobody."""
+        state = self._broker.image.partition(topic, partition)
+        if state is None or state.leader in (NO_LEADER, self._broker.id):
+            return False
+        self.ask(state.leader, request, answered)
+        return True
+
+    async def _ask(self, broker_id: int, request: Message, answered: Callable[[Any], None]) -> None:
+        try:
+            given = await self.inter_broker.send(broker_id, request, timeout_ms=self._settings.request_timeout_ms)
+        except OttlaError as error:
+            given = error
+        answered(given)
+
+    def create_topic(self, topic: CreatableTopic, told: Callable[[BrokerError | None], None]) -> None:
+        """Have a topic made that a client, or a coordinator, needs."""
+        self._start(self._create_topic(topic, told))
+
+    async def _create_topic(self, topic: CreatableTopic, told: Callable[[BrokerError | None], None]) -> None:
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=self._settings.request_timeout_ms)
+        try:
+            response = await self.ask_controller(request)
+            (answer,) = response.topics
+            told(broker_error(answer.error_code, answer.error_message) if answer.error_code else None)
+        except BrokerError as error:
+            told(error)
+        except OttlaError as error:
+            told(UnknownServerError(str(error)))
+
+    def allocate_producer_ids(self, told: Callable[[int, int], None], failed: Callable[[OttlaError], None]) -> None:
+        """A block of producer ids: its first and its size."""
+        self._start(self._allocate_producer_ids(told, failed))
+
+    async def _allocate_producer_ids(
+        self, told: Callable[[int, int], None], failed: Callable[[OttlaError], None]
+    ) -> None:
+        request = AllocateProducerIdsRequest(broker_id=self._broker.id, broker_epoch=self.epoch)
+        try:
+            response = await self._producer_ids(request)
+            if response.error_code:
+                raise broker_error(response.error_code)
+            told(response.producer_id_start, response.producer_id_len)
+        except OttlaError as error:
+            failed(error)
+
+    async def _producer_ids(self, request: AllocateProducerIdsRequest) -> Any:
+        if not self.role.is_active:
+            return await self.ask_controller(request)
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.role.ask(ProducerIdsAsked(request)).when_given(answer.set_result)
+        given = await answer
+        if isinstance(given, OttlaError):
+            raise given
+        return given
+
+    # --- small parts ---
+
+    async def _in_store(self, call: Callable[..., T], *arguments: Any) -> T:
+        if not self._store.blocks or self._pool is None:
+            return call(*arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, call, *arguments)
+
+    def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

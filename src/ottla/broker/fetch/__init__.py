@@ -1,0 +1,1 @@
+"""Fetch behind its handler: sessions, what may be read by whom, and which replica a consumer should ask."""

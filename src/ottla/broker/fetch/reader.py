@@ -1,0 +1,95 @@
+"""Who sent a fetch, and what that means: a consumer, or a follower that says by it how far it is.
+
+1. A follower reads to the end of the log, from the leader only, and only if it is one of the partition's replicas.
+2. A consumer reads what is committed. From version 11 on it may be sent to a replica near it (KIP-392), and followers
+   serve it, too.
+3. A follower asks for all its partitions at every fetch. Where it has all there is and was told all there is to tell,
+   that costs a few comparisons (`is_idle`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ottla.broker.fetch.sessions import Told, Wanted
+from ottla.broker.replication.partition import Partition
+from ottla.protocol.messages.fetch import FetchRequest
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+PREFERRED_REPLICA_SINCE: Final = 11
+REPLICA_STATE_SINCE: Final = 15
+NOBODY: Final = -1
+
+
+def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
+    """The follower that asks, and its registration; -1 for what is not known."""
+    if version < REPLICA_STATE_SINCE:
+        return request.replica_id, -1
+    return request.replica_state.replica_id, request.replica_state.replica_epoch
+
+
+class Reader:
+    def __init__(self, broker: Broker, request: FetchRequest, version: int) -> None:
+        self._replication = broker.replication
+        self._version = version
+        self._rack = request.rack_id
+        known = replica_of(request, version) if broker.replication is not None else (NOBODY, -1)
+        self.replica_id, self._replica_epoch = known
+        self.is_follower = self.replica_id >= 0
+
+    def check(self, partition: Partition, current_leader_epoch: int) -> None:
+        """Raise unless it may be served from here."""
+        if not self.is_follower and self._version >= PREFERRED_REPLICA_SINCE:
+            partition.check_replica(current_leader_epoch)
+            return
+        partition.check_leader(current_leader_epoch)
+        if self.is_follower and self._replication is not None:
+            knows_epoch = current_leader_epoch >= 0
+            self._replication.check_follower(partition, self.replica_id, knows_epoch=knows_epoch)
+
+    def preferred(self, partition: Partition, offset: int) -> int | None:
+        """The replica it should read from instead, if there is a better one."""
+        if self.is_follower or self._replication is None or not self._rack or not partition.is_leader:
+            return None
+        return self._replication.preferred_replica(partition, self._rack, offset)
+
+    def note(self, partition: Partition, wanted: Wanted) -> None:
+        """A follower has all before the offset it asks for, if that is an offset of ours."""
+        log = partition.log
+        if self._replication is not None and log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset:
+            self._replication.follower_fetched(
+                partition,
+                self.replica_id,
+                wanted.fetch_offset,
+                log_start_offset=wanted.log_start_offset,
+                broker_epoch=self._replica_epoch,
+            )
+
+    def is_throttled(self, partition: Partition) -> bool:
+        """Whether a follower gets nothing now, because it only catches up."""
+        return self._replication is not None and self._replication.is_leader_throttled(partition, self.replica_id)
+
+    def gave(self, partition: Partition | None, size_bytes: int) -> None:
+        """So much goes to a follower."""
+        if partition is None or self._replication is None:
+            return
+        if self._replication.is_slow_leader(partition, self.replica_id):
+            self._replication.gave(size_bytes)
+
+    def is_idle(self, partition: Partition | None, wanted: Wanted, told: Told | None, now_ms: float | None) -> bool:
+        """Whether there is nothing new for a follower that is in sync; with `now_ms` that is noted as heard from it."""
+        if partition is None or partition.in_sync is None or partition.offline is not None:
+            return False
+        log, in_sync = partition.log, partition.in_sync
+        if told is None or told.had_error or partition.leader_epoch != wanted.current_leader_epoch:
+            return False
+        if told.high_watermark != log.high_watermark or told.log_start_offset != log.log_start_offset:
+            return False
+        progress = in_sync.followers.get(self.replica_id)
+        if progress is None or not progress.log_end_offset == wanted.fetch_offset == log.log_end_offset:
+            return False
+        if now_ms is not None:
+            progress.caught_up_ms = progress.fetched_ms = now_ms
+        return self.replica_id in in_sync.isr

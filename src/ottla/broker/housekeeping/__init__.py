@@ -1,0 +1,1 @@
+"""What a broker does by itself: retention, checkpoints, compaction, and the shared sync of group commit."""

@@ -1,0 +1,1 @@
+"""Regular expressions in RE2's syntax, matched in bounded time."""

@@ -1,0 +1,152 @@
+"""Patterns of clients, matched in time that grows with the text and not with the pattern's malice.
+
+A pattern is a list of steps. Matching follows all ways through it at once, character by character, and remembers for
+every set of ways and character which set comes next (a deterministic automaton, made as far as it is needed). So the
+second and all later characters of a kind cost one look into a dictionary, and no pattern can make a match explode, as
+it can with a matcher that goes back.
+
+1. The whole text must match.
+2. STEPS_LIMIT steps at most, REPEATED_LIMIT of them in repeats (these can all be alive at every character, and so say
+   what a character may cost), made in WORK_LIMIT turns.
+3. The remembered moves are dropped when they hold MEMORY_LIMIT ways, because a pattern can be made whose every move
+   has thousands of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from ottla.broker.patterns.syntax import WORD, Chars, Choice, Matches, Node, Place, Repeat, Sequence, parse
+from ottla.errors import InvalidRegularExpression
+
+STEPS_LIMIT: Final = 10_001  # a pattern of literals alone may be as long as the syntax allows
+REPEATED_LIMIT: Final = 2_000
+WORK_LIMIT: Final = 20_000  # repeats of nothing add no steps, but take time
+MEMORY_LIMIT: Final = 100_000
+
+
+class Step(NamedTuple):
+    """Eat a character that matches, hold a place, or (neither) go on in every way of `ways`."""
+
+    ways: tuple[int, ...]
+    matches: Matches | None = None
+    place: str | None = None
+
+
+def compile_pattern(pattern: str) -> Callable[[str], bool]:
+    """Says of a text whether all of it matches; InvalidRegularExpression when the pattern cannot be read."""
+    return Automaton(parse(pattern)).matches
+
+
+class Automaton:
+    def __init__(self, node: Node) -> None:
+        self._steps: list[Step] = []
+        self._work = 0
+        self._repeats = 0  # around the node that is being compiled
+        self._repeated = 0  # steps in repeats
+        self._end = self._add(Step(()))
+        self._begin = self._compile(node, self._end)
+        self._moves: dict[tuple[frozenset[int], str, str], frozenset[int]] = {}
+        self._remembered = 0  # ways in all moves, and one for every move itself
+
+    def matches(self, text: str) -> bool:
+        ways, before = frozenset((self._begin,)), ""
+        for char in text:
+            key = (ways, _kind(before), char)
+            found = self._moves.get(key)
+            if found is None:
+                found = self._move(ways, before, char)
+                self._remember(key, found)
+            if not found:
+                return False
+            ways, before = found, char
+        return self._end in self._reach(ways, before, "")
+
+    def _remember(self, key: tuple[frozenset[int], str, str], found: frozenset[int]) -> None:
+        if self._remembered >= MEMORY_LIMIT:
+            self._moves.clear()
+            self._remembered = 0
+        self._moves[key] = found
+        self._remembered += len(found) + 1
+
+    # -- walking -----------------------------------------------------------------------------------------------------
+
+    def _move(self, ways: frozenset[int], before: str, char: str) -> frozenset[int]:
+        reached = (self._steps[at] for at in self._reach(ways, before, char))
+        return frozenset(step.ways[0] for step in reached if step.matches is not None and step.matches(char))
+
+    def _reach(self, ways: frozenset[int], before: str, after: str) -> set[int]:
+        """All steps that can be reached without eating a character, between these two ("" is outside of the text)."""
+        reached: set[int] = set()
+        waiting = list(ways)
+        while waiting:
+            at = waiting.pop()
+            if at in reached:
+                continue
+            reached.add(at)
+            step = self._steps[at]
+            if step.matches is None and (step.place is None or _holds(step.place, before, after)):
+                waiting.extend(step.ways)
+        return reached
+
+    # -- making ------------------------------------------------------------------------------------------------------
+
+    def _add(self, step: Step) -> int:
+        self._repeated += self._repeats > 0
+        if len(self._steps) >= STEPS_LIMIT or self._repeated > REPEATED_LIMIT:
+            raise InvalidRegularExpression(
+                f"expression is too large: over {STEPS_LIMIT} steps or {REPEATED_LIMIT} in repeats, make these smaller"
+            )
+        self._steps.append(step)
+        return len(self._steps) - 1
+
+    def _compile(self, node: Node, after: int) -> int:
+        """Add the steps of a node that goes on at `after`; gives where it begins."""
+        self._work += 1
+        if self._work > WORK_LIMIT:
+            raise InvalidRegularExpression("expression is too large: make its repeats smaller")
+        if isinstance(node, Chars):
+            return self._add(Step((after,), matches=node.matches))
+        if isinstance(node, Place):
+            return self._add(Step((after,), place=node.kind))
+        if isinstance(node, Sequence):
+            for part in reversed(node.parts):
+                after = self._compile(part, after)
+            return after
+        if isinstance(node, Choice):
+            return self._add(Step(tuple(self._compile(part, after) for part in node.parts)))
+        return self._compile_repeat(node, after)
+
+    def _compile_repeat(self, node: Repeat, after: int) -> int:
+        begin = after
+        self._repeats += 1
+        if node.most is None:
+            begin = self._add(Step(()))
+            self._steps[begin] = Step((self._compile(node.part, begin), after))
+        for _ in range((node.most or node.least) - node.least):
+            begin = self._add(Step((self._compile(node.part, begin), after)))
+        for _ in range(node.least):
+            begin = self._compile(node.part, begin)
+        self._repeats -= 1
+        return begin
+
+
+def _kind(before: str) -> str:
+    """As much of the character before as a place may ask about."""
+    if before in ("", "\n"):
+        return before
+    return "w" if before in WORD else " "
+
+
+def _holds(place: str, before: str, after: str) -> bool:
+    if place == "start":
+        return not before
+    if place == "end":
+        return not after
+    if place == "line_start":
+        return before in ("", "\n")
+    if place == "line_end":
+        return after in ("", "\n")
+    is_edge = (before in WORD) != (after in WORD)
+    return is_edge if place == "word_edge" else not is_edge

@@ -1,0 +1,193 @@
+"""Records of produce requests on their way into the logs.
+
+    appending = Appending(broker, acks, api_version)
+    answers, pending = appending.take(request)      # for each request; nothing is written yet
+    appending.append()                              # now the answers say what became of the records
+
+1. Requests that came together may be taken in together. Records for the same partition are then appended in their
+   order, by one write where they are simple (storage/log/append_run.py), else one by one.
+2. What goes wrong with one partition is said in its outcome and concerns no other.
+3. `pending` is what a request that wants its records committed must still wait for.
+4. Where it may take long (`takes_long`), `steps` does the same as `append` and leaves others their turn: a few
+   kilobytes of compressed records may be a hundred megabytes to look at, and a request may have thousands of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from ottla.broker.produce.committed import Pending
+from ottla.broker.produce.frames import Answers, Outcome, Produce, Topic
+from ottla.broker.replication.partition import ACKS_ALL, Partition
+from ottla.broker.requests.long_work import Steps
+from ottla.errors import BrokerError, InvalidTopicException, UnknownTopicId, UnknownTopicOrPartition
+from ottla.records.checks import RecordsCheck
+from ottla.records.compression import Compression
+from ottla.records.layout import ATTRIBUTES_AT, COMPRESSION_MASK, HEADER_BYTES
+from ottla.storage.log.append import AppendResult
+from ottla.storage.producers.check import VerificationGuard
+from ottla.values import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+ZSTD_SINCE = 7
+MANY_PARTITIONS = 256
+SLOW_BYTES = 16 * 1024  # 16 MiB at most when decompressed, which takes 50 ms
+CODEC_AT = ATTRIBUTES_AT + 1
+NO_RECORDS = memoryview(b"")
+
+Guards: TypeAlias = Mapping[TopicPartition, VerificationGuard]
+Refused: TypeAlias = Mapping[TopicPartition, BrokerError]
+Part: TypeAlias = tuple[memoryview, Outcome, list[Pending]]
+
+
+def topic_name(broker: Broker, topic: Topic) -> str | None:
+    """The name of a topic that a request names or gives the id of; None for an id that nobody has."""
+    return topic if isinstance(topic, str) else broker.image.topic_name(topic)
+
+
+def takes_long(request: Produce) -> bool:
+    """Whether nobody can say, before he has done it, how long the append will take."""
+    count = 0
+    for _, partitions in request.topics:
+        count += len(partitions)
+        for _, records in partitions:
+            if records is not None and len(records) >= HEADER_BYTES and records[CODEC_AT] & COMPRESSION_MASK:
+                return True
+    return count > MANY_PARTITIONS
+
+
+def is_slow(records: memoryview) -> bool:
+    """Whether one batch alone may take longer than others should wait; the other codecs are ten times as fast."""
+    return len(records) > SLOW_BYTES and records[CODEC_AT] & COMPRESSION_MASK == Compression.GZIP
+
+
+class Appending:
+    """One or more requests with the same acks. Partitions that are `refused` are not written to."""
+
+    __slots__ = ("_acks", "_broker", "_guards", "_parts", "_refused", "_zstd_allowed")
+
+    def __init__(
+        self, broker: Broker, acks: int, api_version: int, refused: Refused | None = None, guards: Guards | None = None
+    ) -> None:
+        self._broker = broker
+        self._acks = acks
+        self._zstd_allowed = api_version >= ZSTD_SINCE
+        self._refused = refused
+        self._guards = guards
+        self._parts: dict[Partition, list[Part]] = {}
+
+    def take(self, request: Produce) -> tuple[Answers, list[Pending]]:
+        """Take in a request; its answers are true and its list is complete after `append`."""
+        pending: list[Pending] = []
+        answers: Answers = []
+        for topic, partitions in request.topics:
+            name = topic if isinstance(topic, str) else topic_name(self._broker, topic)
+            outcomes = []
+            for index, records in partitions:
+                outcome = Outcome(index)
+                outcomes.append(outcome)
+                try:
+                    partition = self._partition(name, index)
+                except BrokerError as error:
+                    outcome.refuse(error)
+                    continue
+                part = NO_RECORDS if records is None else records, outcome, pending
+                known = self._parts.get(partition)
+                if known is None:
+                    self._parts[partition] = [part]
+                else:
+                    known.append(part)
+            answers.append((topic, outcomes))
+        return answers, pending
+
+    def append(self) -> None:
+        """Append all that was taken in."""
+        for _ in self.steps():
+            pass
+
+    def steps(self) -> Steps[None]:
+        now_ms = self._broker.clock.now_ms()
+        for partition, parts in self._parts.items():
+            if len(parts) > 1 and not self._guards and self._append_run(partition, parts, now_ms):
+                yield
+                continue
+            for part in parts:
+                if is_slow(part[0]):
+                    yield from self._append_slowly(partition, part, now_ms)
+                else:
+                    self._append_one(partition, part, now_ms)
+                yield
+
+    def _append_slowly(self, partition: Partition, part: Part, now_ms: int) -> Steps[None]:
+        """Look into the batch piece by piece first, so that nobody waits until all of it was seen."""
+        try:
+            checked = yield from partition.log.inspect_batch(part[0], now_ms=now_ms, zstd_allowed=self._zstd_allowed)
+        except BrokerError as error:
+            part[1].refuse(error)
+            return
+        self._append_one(partition, part, now_ms, checked)
+
+    def _partition(self, topic: str | None, index: int) -> Partition:
+        broker = self._broker
+        if topic is None:
+            raise UnknownTopicId()
+        if topic in broker.internal_topics:
+            raise InvalidTopicException(f"{topic} is written by the broker only")
+        partition = broker.replicas.get((topic, index))
+        if partition is None:
+            raise UnknownTopicOrPartition(f"{topic}-{index}")
+        if self._refused and partition.name in self._refused:
+            raise self._refused[partition.name]
+        return partition
+
+    def _append_run(self, partition: Partition, parts: list[Part], now_ms: int) -> bool:
+        """All by one write; False when they must go one by one."""
+        try:
+            results = partition.append_run([part[0] for part in parts], acks=self._acks, now_ms=now_ms)
+        except BrokerError as error:
+            for _, outcome, _ in parts:
+                outcome.refuse(error)
+            return True
+        if results is None:
+            return False
+        self._appended(partition, parts, results)
+        return True
+
+    def _append_one(self, partition: Partition, part: Part, now_ms: int, checked: RecordsCheck | None = None) -> None:
+        guards = self._guards
+        try:
+            result = partition.append(
+                part[0],
+                acks=self._acks,
+                now_ms=now_ms,
+                zstd_allowed=self._zstd_allowed,
+                guard=guards.get(partition.name) if guards else None,
+                checked=checked,
+            )
+        except BrokerError as error:
+            part[1].refuse(error)
+            return
+        self._appended(partition, (part,), (result,))
+
+    def _appended(
+        self, partition: Partition, parts: list[Part] | tuple[Part], results: list[AppendResult] | tuple[AppendResult]
+    ) -> None:
+        broker = self._broker
+        size_bytes = record_count = 0
+        broker.appended(partition)
+        waits_from = partition.log.high_watermark if self._acks == ACKS_ALL else None
+        for (records, outcome, pending), result in zip(parts, results, strict=True):
+            first_offset, last_offset = result[0], result[1]
+            outcome.base_offset, outcome.log_append_time_ms, outcome.log_start_offset = (
+                first_offset,
+                result[2],
+                result[3],
+            )
+            size_bytes += len(records)
+            record_count += last_offset - first_offset + 1
+            if waits_from is not None and last_offset >= waits_from:
+                pending.append(Pending(partition, last_offset + 1, outcome))
+        broker.topic_metrics.produced(partition.name.topic, size_bytes, record_count, len(parts))

@@ -1,0 +1,12 @@
+"""Types of the native twin: those of the Python twins, name by name."""
+
+from ottla.client.producer.batches.arrow_rows import RowWriter as RowWriter
+from ottla.client.producer.batches.delivery import Delivery as Delivery
+from ottla.client.producer.batches.delivery import SendFuture as SendFuture
+from ottla.client.producer.batches.producer_batch import ProducerBatch as ProducerBatch
+from ottla.client.producer.batches.topic_state import TopicState as TopicState
+from ottla.client.producer.batches.topic_state import check_many as check_many
+from ottla.client.producer.batches.topic_state import has_text as has_text
+from ottla.client.producer.hot_path import AsyncHotPath as AsyncHotPath
+from ottla.client.producer.hot_path import HotPath as HotPath
+from ottla.client.producer.hot_path import Ready as Ready

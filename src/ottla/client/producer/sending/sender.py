@@ -1,0 +1,354 @@
+"""What to send now: the plan of one turn, made from queues, metadata, connections and the clock's number.
+
+One turn, in this order:
+1. The producer's identity first: what its transaction manager wants failed, and the one request it wants sent.
+2. Batches whose delivery time is over fail, waiting or in flight.
+3. Every queue is looked at: its first batch is ready, lingers, backs off, or has no leader (then metadata is asked).
+4. Ready batches are drained per node, one batch of each partition into a request, beginning with another partition
+   each time, up to max.request.size; as many requests as the node has room for.
+5. What must happen later gives the time of the next turn; everything else wakes the sender by itself.
+
+Promises: a partition's batches leave in order, the first one of an identity alone until the broker has taken it; with
+one request in flight the partition is muted until it is answered; a batch in a request is in `in_flight` until the
+request ended, and nobody uses its memory before. The plan changes queues and stamps, which belong to the loop, and
+touches neither socket nor clock.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeAlias
+
+from ottla.client.metadata import Metadata
+from ottla.client.producer.batches.accumulator import PartitionQueue, RecordAccumulator
+from ottla.client.producer.batches.append_choice import ProducerBatch
+from ottla.client.producer.partitioner import Shares
+from ottla.client.producer.transactions.manager import TransactionManager
+from ottla.client.producer.transactions.states import PlannedRequest
+from ottla.client.producer.values import DeliveryTimedOut
+from ottla.client.retries import Backoff
+from ottla.errors import OttlaError
+from ottla.values import Node
+
+NO_LEADER_WAIT_MS: Final = 100.0
+NO_STAMP: Final = (-1, -1, -1)
+
+
+class Network(Protocol):
+    """The part of NetworkClient that a plan looks at."""
+
+    metadata: Metadata
+
+    def can_send_now(self, node: Node) -> bool: ...
+    def in_flight(self, node: Node) -> int: ...
+    def is_unreachable(self, node: Node) -> bool: ...
+    def throttled_for_ms(self, node: Node) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """One produce request: these batches, each of another partition, to this node."""
+
+    node: Node
+    batches: tuple[ProducerBatch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """There is something to send to this node, and no connection."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request of the transaction manager."""
+
+    planned: PlannedRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """This batch is given up; `is_unknown` when a broker may have it all the same."""
+
+    batch: ProducerBatch
+    error: OttlaError
+    is_unknown: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshMetadata:
+    """A leader is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAt:
+    """Plan again at this time at the latest."""
+
+    ms: float
+
+
+Decision: TypeAlias = Send | Connect | Ask | Fail | RefreshMetadata | WakeAt
+
+
+class Sender:
+    """Plans turns; the loop in sender_loop.py carries them out."""
+
+    def __init__(
+        self,
+        accumulator: RecordAccumulator,
+        network: Network,
+        transactions: TransactionManager | None,
+        *,
+        backoff: Backoff,
+        linger_ms: float,
+        delivery_limit_ms: float,
+        request_limit_bytes: int,
+        in_flight_limit: int,
+        adaptive: bool = True,
+        availability_limit_ms: float = 0,
+    ) -> None:
+        self.accumulator = accumulator
+        self.network = network
+        self.transactions = transactions
+        self.in_flight: dict[ProducerBatch, None] = {}
+        self.is_saturated = False
+        self._backoff = backoff
+        self._linger_ms = linger_ms
+        self._delivery_limit_ms = delivery_limit_ms
+        self._request_limit_bytes = request_limit_bytes
+        self._in_flight_limit = in_flight_limit
+        self._adaptive = adaptive
+        self._availability_limit_ms = availability_limit_ms
+        self._now_ms = 0.0
+        self._starts: dict[int, int] = {}  # by node: where draining begins, so that nobody is always last
+        self._stuck_since_ms: dict[int, float] = {}  # by node: since when it takes nothing although there is something
+
+    @property
+    def keeps_order_by_muting(self) -> bool:
+        return self._in_flight_limit == 1
+
+    def plan(self, now_ms: float) -> list[Decision]:
+        """Everything to do now, and when to look again."""
+        out: list[Decision] = []
+        self._now_ms = now_ms
+        wake_ms = self._plan_identity(out, now_ms)
+        wake_ms = min(wake_ms, self._expire(out, now_ms))
+        ready, look_ms = self._ready(out, now_ms)
+        wake_ms = min(wake_ms, look_ms)
+        self.is_saturated = bool(ready)
+        for node, queues in ready.items():
+            wake_ms = min(wake_ms, self._plan_node(out, node, queues, now_ms))
+        if self._adaptive and ready:
+            self._update_shares(ready)
+        if wake_ms < math.inf:
+            out.append(WakeAt(wake_ms))
+        return out
+
+    # --- 1. identity ---
+
+    def _plan_identity(self, out: list[Decision], now_ms: float) -> float:
+        manager = self.transactions
+        if manager is None:
+            return math.inf
+        if (abort := manager.settle(now_ms)) is not None:
+            only_unsent = abort.only_unsent
+            taken = self.accumulator.take_all(lambda batch: not only_unsent or batch.stamp is None)
+            out.extend(Fail(batch, abort.error) for batch in taken)
+        # Only the end of a transaction waits for batches, so they are counted only then; also those that are failed in
+        # this turn, because they belong to the transaction and not to what comes after it.
+        has_incomplete = not manager.is_completing or self.accumulator.incomplete_count > 0
+        planned = manager.next_request(has_incomplete_batches=has_incomplete, now_ms=now_ms)
+        if planned is not None:
+            out.append(Ask(planned))
+        return manager.due_ms(now_ms)
+
+    # --- 2. expiry ---
+
+    def _expire(self, out: list[Decision], now_ms: float) -> float:
+        """Fail what is too old; the time of the next one."""
+        limit_ms = now_ms - self._delivery_limit_ms
+        oldest_ms = math.inf
+        for batch in self.in_flight:
+            if batch.created_ms <= limit_ms and not batch.delivery.is_done:
+                out.append(Fail(batch, self._too_late(batch), is_unknown=True))
+            elif not batch.delivery.is_done:
+                oldest_ms = min(oldest_ms, batch.created_ms)
+        for queue in list(self.accumulator.busy):
+            while queue.batches and queue.batches[0].created_ms <= limit_ms and queue.batches[0].record_count:
+                with self.accumulator.lock:
+                    batch = self.accumulator.take_first(queue)
+                out.append(Fail(batch, self._too_late(batch), is_unknown=batch.attempts > 0))
+            if queue.batches and queue.batches[0].record_count:
+                oldest_ms = min(oldest_ms, queue.batches[0].created_ms)
+        return oldest_ms + self._delivery_limit_ms
+
+    def _too_late(self, batch: ProducerBatch) -> DeliveryTimedOut:
+        where = f"{batch.delivery.record_count} records for {batch.queue.name}"
+        how = "without a leader to send them to" if batch.queue.leader is None else f"after {batch.attempts} retries"
+        return DeliveryTimedOut(f"{where} waited for {self._delivery_limit_ms:.0f} ms, {how}")
+
+    # --- 3. who is ready ---
+
+    def _ready(self, out: list[Decision], now_ms: float) -> tuple[dict[Node, list[PartitionQueue]], float]:
+        """The queues with something to send now, by their leaders, and when to look at the others."""
+        ready: dict[Node, list[PartitionQueue]] = {}
+        wake_ms = math.inf
+        is_hurried = self._is_hurried
+        for queue in list(self.accumulator.busy):
+            leader = self._leader_of(queue)
+            if queue.is_muted or not queue.batches:
+                continue
+            ready_ms = self._ready_ms(queue, now_ms, is_hurried)
+            if queue.batches[0].record_count == 0:
+                # Somebody opened it and did not write into it, yet or at all. It is not sent, and not kept for ever.
+                if ready_ms <= now_ms:
+                    self.accumulator.drop_empty(queue)
+                else:
+                    wake_ms = min(wake_ms, ready_ms)
+            elif ready_ms > now_ms:
+                wake_ms = min(wake_ms, ready_ms)
+            elif leader is None:
+                out.append(RefreshMetadata())
+                wake_ms = min(wake_ms, now_ms + NO_LEADER_WAIT_MS)
+            else:
+                ready.setdefault(leader, []).append(queue)
+        return ready, wake_ms
+
+    @property
+    def _is_hurried(self) -> bool:
+        return self.accumulator.is_hurried or (self.transactions is not None and self.transactions.is_completing)
+
+    def _ready_ms(self, queue: PartitionQueue, now_ms: float, is_hurried: bool) -> float:
+        """When the first batch of a queue may go: now or earlier when it may."""
+        batch = queue.batches[0]
+        if batch.attempts > 0 and batch.leader_epoch >= queue.leader_epoch:
+            return batch.last_attempt_ms + batch.backoff_ms
+        if is_hurried or batch.attempts > 0 or len(queue.batches) > 1 or batch.is_full:
+            return now_ms
+        return batch.created_ms + self._linger_ms
+
+    def _leader_of(self, queue: PartitionQueue) -> Node | None:
+        metadata = self.network.metadata
+        if queue.leader_version != metadata.version:
+            info = metadata.partition(queue.name)
+            queue.leader = None if info is None else info.leader
+            epoch = None if info is None else info.leader_epoch
+            queue.leader_epoch = -1 if epoch is None else epoch
+            queue.leader_version = metadata.version
+        return queue.leader
+
+    # --- 4. drain ---
+
+    def _plan_node(self, out: list[Decision], node: Node, queues: list[PartitionQueue], now_ms: float) -> float:
+        """Requests for one node as far as it has room; when to look again if only time can help."""
+        if not self.network.can_send_now(node):
+            self._stuck_since_ms.setdefault(node.id, now_ms)
+            return self._why_not_now(out, node, now_ms)
+        self._stuck_since_ms.pop(node.id, None)
+        room = self._in_flight_limit - self.network.in_flight(node)
+        with self.accumulator.lock:  # once for all requests: callers write beside us
+            while room > 0 and (batches := self._drain(node, queues, now_ms)):
+                out.append(Send(node, tuple(batches)))
+                room -= 1
+        self.is_saturated = self.is_saturated and room <= 0
+        return self._next_ready_ms(queues, now_ms)
+
+    def _next_ready_ms(self, queues: list[PartitionQueue], now_ms: float) -> float:
+        """When what was left behind may go, if only time holds it back; for all else an answer makes a turn."""
+        is_hurried = self._is_hurried
+        left = [self._ready_ms(queue, now_ms, is_hurried) for queue in queues if queue.batches and not queue.is_muted]
+        return min((ready_ms for ready_ms in left if ready_ms > now_ms), default=math.inf)
+
+    def _why_not_now(self, out: list[Decision], node: Node, now_ms: float) -> float:
+        if self.network.in_flight(node) > 0:
+            return math.inf  # an answer will come, or the connection ends
+        self.is_saturated = False
+        if (wait_ms := self.network.throttled_for_ms(node)) > 0:
+            return now_ms + wait_ms
+        out.append(Connect(node))
+        return math.inf
+
+    def _drain(self, node: Node, queues: list[PartitionQueue], now_ms: float) -> list[ProducerBatch]:
+        """The first batch of each queue that may go, from a rotating start, as much as one request may hold."""
+        batches: list[ProducerBatch] = []
+        size_bytes = 0
+        count = len(queues)
+        start = self._starts.get(node.id, 0) % count
+        is_hurried = self._is_hurried
+        for step in range(count):
+            queue = queues[(start + step) % count]
+            if not self._may_leave(queue, now_ms, is_hurried):
+                continue
+            first_bytes = queue.batches[0].size_bytes
+            if batches and size_bytes + first_bytes > self._request_limit_bytes:
+                self._starts[node.id] = start + step
+                return batches
+            size_bytes += first_bytes
+            batches.append(self._take(queue, now_ms))
+        self._starts[node.id] = start + 1
+        return batches
+
+    def _may_leave(self, queue: PartitionQueue, now_ms: float, is_hurried: bool) -> bool:
+        if not queue.batches or queue.is_muted or queue.batches[0].record_count == 0:
+            return False
+        # The queue was ready when the turn began; what follows its first batch must be ready by itself.
+        if self._ready_ms(queue, now_ms, is_hurried) > now_ms:
+            return False
+        if self.transactions is None:
+            return True
+        stamp = queue.batches[0].stamp
+        if stamp is None and queue.in_flight_count and queue.proven != self.transactions.identity:
+            # A broker that knows nothing of a producer takes any first number. If our first batch is refused for a
+            # while and the second is not, the order is broken for good: so the first one goes alone.
+            return False
+        return self.transactions.may_drain(queue.name, stamp)
+
+    def _take(self, queue: PartitionQueue, now_ms: float) -> ProducerBatch:
+        batch = self.accumulator.take_first(queue)
+        if self.transactions is not None and batch.stamp is None:
+            batch.stamp = self.transactions.stamp(queue.name, batch.record_count)
+        batch.drained_ms = now_ms
+        batch.leader_epoch = queue.leader_epoch
+        if self.keeps_order_by_muting:
+            queue.is_muted = True
+        self.in_flight[batch] = None
+        queue.in_flight_count += 1
+        return batch
+
+    # --- 5. shares of records without a key ---
+
+    def _update_shares(self, ready: dict[Node, list[PartitionQueue]]) -> None:
+        """How long the queues of each topic with something to send are, for the partitioner."""
+        for topic in {queue.name.topic for queues in ready.values() for queue in queues}:
+            self.accumulator.shares[topic] = Shares.of_queues(self._queue_sizes(topic))
+
+    def _queue_sizes(self, topic: str) -> dict[int, int]:
+        sizes: dict[int, int] = {}
+        for info in self.network.metadata.partitions_of(topic) or ():
+            if info.leader is not None and not self._is_stuck(info.leader):
+                queue = self.accumulator.queues.get(info.name)
+                sizes[info.partition] = 0 if queue is None else len(queue.batches)
+        return sizes
+
+    def _is_stuck(self, node: Node) -> bool:
+        if self._availability_limit_ms <= 0 or node.id not in self._stuck_since_ms:
+            return False
+        return self._now_ms - self._stuck_since_ms[node.id] >= self._availability_limit_ms
+
+    # --- after an answer ---
+
+    def ended(self, batch: ProducerBatch) -> bool:
+        """The request that carried this batch is over, one way or the other; False when that was told before."""
+        if batch not in self.in_flight:
+            return False
+        del self.in_flight[batch]
+        batch.queue.in_flight_count -= 1
+        if self.keeps_order_by_muting:
+            batch.queue.is_muted = False
+        return True
+
+    def backoff_ms(self, attempts: int) -> float:
+        """How long a batch waits before its next try."""
+        return self._backoff.delay_ms(max(0, attempts - 1))

@@ -1,0 +1,278 @@
+"""Sequence numbers: why a broker can tell a retry from a new batch, and a gap from an order.
+
+1. Records of one producer id and epoch are numbered per partition from 0, without gaps; after 2^31 - 1 comes 0 again,
+   so "later" is decided modulo 2^31.
+2. A batch on its way has a Stamp, and its partition keeps the stamps in sequence order until the batch is
+   acknowledged or given up. The sender writes the stamp into the batch header each time it sends: a stamp can
+   change between two attempts (`was_reset`), when the epoch was bumped or an earlier batch was given up.
+3. A partition moves to a new identity only when nothing of the old one is on its way, or when its stamps are
+   rewritten as a whole.
+4. A gap is a place where records will never come: the broker takes nothing after it in this epoch. What is before it
+   is brought to its end with the old numbers; what is after it rests, and when nothing of it is on the wire any more it
+   is numbered again under the next epoch. To number a batch again that may be in the log would write it twice.
+5. A batch that was sent and then expired leaves its partition unresolved: nobody knows whether the broker has it. No
+   new stamps are given until later acknowledgements prove that it arrived, or the epoch is bumped.
+6. A broker remembers the last REMEMBERED_BATCHES batches. No batch is stamped that would push one out whose answer is
+   not there: while a silent old leader is waited for, a new one could take many, and the retry would be a stranger.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from ottla.client.producer.transactions.states import ProducerIdentity
+from ottla.values import TopicPartition
+
+SEQUENCE_COUNT: Final = 2**31
+_HALF: Final = SEQUENCE_COUNT // 2
+NO_SEQUENCE: Final = -1
+REMEMBERED_BATCHES: Final = 5
+NO_OFFSET: Final = -1
+
+
+def sequence_after(sequence: int, count: int) -> int:
+    """The number `count` places after (before, when negative), around the end."""
+    return (sequence + count) % SEQUENCE_COUNT
+
+
+def is_later(sequence: int, other: int) -> bool:
+    """Whether `sequence` comes after `other`; right while they are less than 2^30 apart."""
+    return 0 < (sequence - other) % SEQUENCE_COUNT < _HALF
+
+
+class Stamp:
+    """What a batch header says of its producer; owned by the sequences, read by the sender at each attempt."""
+
+    __slots__ = (
+        "at_rest",
+        "base_sequence",
+        "identity",
+        "may_be_written",
+        "number",
+        "record_count",
+        "was_reset",
+    )
+
+    def __init__(self, identity: ProducerIdentity, base_sequence: int, record_count: int, number: int = 0) -> None:
+        self.identity = identity
+        self.base_sequence = base_sequence
+        self.record_count = record_count
+        self.number = number  # how many batches of the partition were stamped before it
+        self.was_reset = False
+        self.at_rest = False  # answered with an error and not sent again yet
+        self.may_be_written = False  # an attempt with these numbers ended without a certain answer
+
+    @property
+    def last_sequence(self) -> int:
+        return sequence_after(self.base_sequence, self.record_count - 1)
+
+    @property
+    def producer_id(self) -> int:
+        return self.identity.producer_id
+
+    @property
+    def epoch(self) -> int:
+        return self.identity.epoch
+
+    def rewrite(self, identity: ProducerIdentity, base_sequence: int) -> None:
+        self.identity = identity
+        self.base_sequence = base_sequence
+        self.was_reset = True
+        self.may_be_written = False
+
+    def __repr__(self) -> str:
+        return f"<Stamp {self.producer_id}/{self.epoch} {self.base_sequence}+{self.record_count}>"
+
+
+class PartitionSequences:
+    """The numbers of one partition."""
+
+    __slots__ = (
+        "gap_at",
+        "identity",
+        "in_flight",
+        "last_acked",
+        "last_acked_offset",
+        "next_sequence",
+        "stamped_count",
+        "unresolved_until",
+    )
+
+    def __init__(self) -> None:
+        self.identity: ProducerIdentity | None = None
+        self.next_sequence = 0
+        self.last_acked = NO_SEQUENCE
+        self.last_acked_offset = NO_OFFSET
+        self.in_flight: list[Stamp] = []
+        self.stamped_count = 0
+        self.unresolved_until: int | None = None
+        self.gap_at: int | None = None
+
+    def stamp(self, identity: ProducerIdentity, record_count: int) -> Stamp:
+        """The next batch; a partition with nothing on its way moves to `identity` first."""
+        if self.identity != identity and not self.in_flight:
+            self.start_over(identity)
+        stamp = Stamp(self.identity or identity, self.next_sequence, record_count, self.stamped_count)
+        self.stamped_count += 1
+        self.next_sequence = sequence_after(self.next_sequence, record_count)
+        self.in_flight.append(stamp)
+        return stamp
+
+    def start_over(self, identity: ProducerIdentity) -> None:
+        """Number from 0 under `identity`, beginning with what is on its way."""
+        sequence = 0
+        for stamp in self.in_flight:
+            stamp.rewrite(identity, sequence)
+            sequence = sequence_after(sequence, stamp.record_count)
+        self.identity = identity
+        self.next_sequence = sequence
+        self.last_acked = NO_SEQUENCE
+        self.unresolved_until = self.gap_at = None
+
+    def acknowledged(self, stamp: Stamp, base_offset: int) -> None:
+        if stamp.identity == self.identity:
+            last = stamp.last_sequence
+            if self.last_acked == NO_SEQUENCE or is_later(last, self.last_acked):
+                self.last_acked = last
+        if base_offset != NO_OFFSET:
+            self.last_acked_offset = max(self.last_acked_offset, base_offset + stamp.record_count - 1)
+        self.forget(stamp)
+
+    def forget(self, stamp: Stamp) -> None:
+        """This batch is no longer on its way."""
+        self.in_flight = [other for other in self.in_flight if other is not stamp]
+
+    def close_gap(self, failed: Stamp) -> None:
+        """The broker refused `failed` for good: what follows moves into its place."""
+        for stamp in self.in_flight:
+            if is_later(stamp.base_sequence, failed.base_sequence):
+                stamp.rewrite(stamp.identity, sequence_after(stamp.base_sequence, -failed.record_count))
+        self.next_sequence = sequence_after(self.next_sequence, -failed.record_count)
+
+    def split(self, stamp: Stamp, record_counts: list[int]) -> list[Stamp]:
+        """Stamps of the parts of a batch that was too large, in its place and with its numbers."""
+        parts, sequence = [], stamp.base_sequence
+        for count in record_counts:
+            parts.append(Stamp(stamp.identity, sequence, count, stamp.number))
+            parts[-1].may_be_written, parts[-1].at_rest = stamp.may_be_written, True
+            sequence = sequence_after(sequence, count)
+        place = next((place for place, other in enumerate(self.in_flight) if other is stamp), None)
+        if place is not None:
+            self.in_flight[place : place + 1] = parts
+        return parts
+
+    def is_next(self, sequence: int) -> bool:
+        """Whether `sequence` directly follows the last one the broker acknowledged."""
+        return sequence == (0 if self.last_acked == NO_SEQUENCE else sequence_after(self.last_acked, 1))
+
+    def found_gap(self, sequence: int) -> None:
+        """Nothing from `sequence` on is in the log, or will be with the numbers it has."""
+        if self.gap_at is None or is_later(self.gap_at, sequence):
+            self.gap_at = sequence
+
+    def is_behind_gap(self, stamp: Stamp) -> bool:
+        return self.gap_at is not None and not is_later(self.gap_at, stamp.base_sequence)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the broker would still know the oldest batch on its way after one more."""
+        return not self.in_flight or self.stamped_count - self.in_flight[0].number < REMEMBERED_BATCHES
+
+    @property
+    def is_calm(self) -> bool:
+        """Everything on its way can be numbered again: it is behind the gap, and none of it on the wire."""
+        return all(stamp.at_rest and self.is_behind_gap(stamp) for stamp in self.in_flight)
+
+    def mark_unresolved(self, expired: Stamp) -> None:
+        following = sequence_after(expired.last_sequence, 1)
+        if self.unresolved_until is None or is_later(following, self.unresolved_until):
+            self.unresolved_until = following
+
+
+class Retry(Enum):
+    """What to do with a batch that the broker would not take because of its numbers."""
+
+    NO = "no"
+    YES = "as it is"
+    AFTER_BUMP = "with a new epoch"
+
+
+class Sequences:
+    """All partitions of one producer, and the rules about what may follow what."""
+
+    def __init__(self) -> None:
+        self._partitions: dict[TopicPartition, PartitionSequences] = {}
+        self._unresolved: set[TopicPartition] = set()
+
+    def of(self, partition: TopicPartition) -> PartitionSequences:
+        found = self._partitions.get(partition)
+        if found is None:
+            found = self._partitions[partition] = PartitionSequences()
+        return found
+
+    def reset(self, partition: TopicPartition) -> None:
+        self._partitions.pop(partition, None)
+
+    def reset_all(self) -> None:
+        self._partitions.clear()
+        self._unresolved.clear()
+
+    def may_drain(self, partition: TopicPartition, stamp: Stamp | None, identity: ProducerIdentity) -> bool:
+        """Whether the first batch of the partition's queue may go; `stamp` is the one it has from an earlier try."""
+        numbers = self.of(partition)
+        if stamp is not None:
+            # Retries go in order, one at a time: the broker takes nothing after a gap.
+            may_go = not numbers.in_flight or numbers.in_flight[0] is stamp
+            if may_go and stamp.at_rest and numbers.is_behind_gap(stamp):
+                return False  # it gets new numbers first
+            stamp.at_rest = stamp.at_rest and not may_go
+            return may_go
+        if numbers.unresolved_until is not None or numbers.gap_at is not None:
+            return False
+        return not numbers.in_flight or (numbers.identity == identity and numbers.has_room)
+
+    def mark_unresolved(self, partition: TopicPartition, expired: Stamp) -> None:
+        self._unresolved.add(partition)
+        self.of(partition).mark_unresolved(expired)
+
+    def take_lost(self) -> list[TopicPartition]:
+        """Settle unresolved partitions with nothing on its way; gives those where records are missing for good."""
+        lost = []
+        for partition in sorted(self._unresolved):
+            numbers = self.of(partition)
+            if numbers.unresolved_until is not None and numbers.in_flight:
+                continue
+            self._unresolved.discard(partition)
+            if numbers.unresolved_until is not None and not numbers.is_next(numbers.next_sequence):
+                lost.append(partition)
+            numbers.unresolved_until = None
+        return lost
+
+    def after_unknown_producer(
+        self, partition: TopicPartition, stamp: Stamp, log_start_offset: int, transactional: ProducerIdentity | None
+    ) -> Retry:
+        """UNKNOWN_PRODUCER_ID: the broker remembers nothing of us. `transactional`: the identity if in transactions."""
+        numbers = self.of(partition)
+        if log_start_offset == NO_OFFSET or stamp.was_reset:
+            # The leader is moving and does not know yet, or the whole row was numbered again already.
+            return Retry.YES
+        if transactional is None:
+            return Retry.AFTER_BUMP
+        if numbers.last_acked_offset >= log_start_offset:
+            return Retry.NO
+        # Retention removed all this producer wrote, and with it the broker's memory: starting over loses nothing.
+        numbers.start_over(transactional)
+        return Retry.YES
+
+    def after_out_of_order(self, partition: TopicPartition, stamp: Stamp, *, transactional: bool) -> Retry:
+        """OUT_OF_ORDER_SEQUENCE_NUMBER: something before this batch is missing."""
+        numbers = self.of(partition)
+        unresolved = numbers.unresolved_until
+        if unresolved is None and not numbers.is_next(stamp.base_sequence):
+            return Retry.YES  # what is missing is still being tried; this one fits in after it
+        if transactional:
+            # The answer may be to the numbers it had before.
+            return Retry.YES if unresolved is None and stamp.was_reset else Retry.NO
+        is_gap = unresolved is None or unresolved == stamp.base_sequence
+        return Retry.AFTER_BUMP if is_gap else Retry.YES

@@ -1,0 +1,1 @@
+"""The producer's identity and its transactions, as one state machine in parts."""

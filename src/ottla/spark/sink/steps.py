@@ -1,0 +1,194 @@
+"""Carries out the steps that sink_transactions.py decides on, with the clients of this process.
+
+1. An answer that refuses for good is given back as a value, because the steps know what it means; everything else that
+   goes wrong (no connection, no right, time is over) is raised and fails the task or the commit. Spark then repeats.
+2. Steps that may be taken together are, so a commit takes as long with a hundred tasks as with one.
+3. The marker topic is made when the first marker needs it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, Final, TypeVar
+
+from ottla.client.admin.topics import NewTopic
+from ottla.client.producer.transactions.prepared import PreparedTransaction
+from ottla.errors import (
+    InvalidProducerEpoch,
+    InvalidProducerIdMapping,
+    InvalidTransactionTimeout,
+    InvalidTxnState,
+    OttlaError,
+    ProducerFenced,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+)
+from ottla.spark.sink.clients import SinkClients
+from ottla.spark.sink.markers import MARKERS_PER_GROUP, Marker, SinkNames
+from ottla.spark.sink.options import TRANSACTION_TIMEOUT, SinkOptions
+from ottla.spark.sink.rows import TaskRows
+from ottla.spark.sink.transactions import AddMarker, End, Look, Step, TakeOver, Together, Write
+
+R = TypeVar("R")
+
+REFUSALS: Final = (ProducerFenced, InvalidProducerEpoch, InvalidTxnState, InvalidProducerIdMapping)
+MARKER_TOPIC_SETTINGS: Final = {"cleanup.policy": "compact"}
+
+
+class TransactionTimeoutRefused(OttlaError):
+    """The brokers do not allow transactions to stay open as long as this sink asks for.
+    Raise transaction.max.timeout.ms on the brokers; or set the option kafka.transaction.timeout.ms to what they allow,
+    and driverRecovery to less than that if the driver is really restarted so quickly."""
+
+    invalid_configuration = True
+
+
+class TaskFenced(OttlaError):
+    """Another attempt of this task has taken over its transaction, or the transaction timed out while rows were
+    written. If there is no other attempt (speculation, a second driver with the same checkpoint), raise
+    kafka.transaction.timeout.ms or make batches smaller."""
+
+
+class MarkerTopicUnfit(OttlaError):
+    """The marker topic has too few partitions. Delete it if nobody else uses it, or name another by markerTopic."""
+
+    invalid_configuration = True
+
+
+def carry_out(steps: Generator[Step, Any, R], act: Callable[[Step], Any]) -> R:
+    """Go through all steps; gives what they come to."""
+    answer = None
+    while True:
+        try:
+            step = steps.send(answer)
+        except StopIteration as end:
+            result: R = end.value
+            return result
+        answer = act(step)
+
+
+class SinkActions:
+    """What can be asked of the cluster for one query, by a task (with rows) or by the driver (without)."""
+
+    def __init__(
+        self,
+        clients: SinkClients,
+        options: SinkOptions,
+        names: SinkNames,
+        *,
+        passing: Callable[[Step, bool], None],
+        rows: TaskRows | None = None,
+    ) -> None:
+        self._clients, self._options, self._names = clients, options, names
+        self._passing, self._rows = passing, rows
+
+    def act(self, step: Step) -> Any:
+        match step:
+            case Together(steps):
+                if any(isinstance(each, AddMarker) for each in steps):
+                    self._clients.run(self._ensure_marker_topic())
+                return self._clients.run_all([self._send(each) for each in steps])
+            case AddMarker() | End():
+                return self._clients.run(self._send(step))
+        self._passing(step, False)
+        answer = self._act_alone(step)
+        self._passing(step, True)
+        return answer
+
+    def _act_alone(self, step: Look | TakeOver | Write) -> Any:
+        match step:
+            case Look(tasks, is_final):
+                return self._clients.run(self._look(tasks, is_final))
+            case TakeOver(task):
+                return self._take_over(task)
+            case Write(task):
+                return self._write(task)
+
+    # --- asked of the coordinators ------------------------------------------------------------------------------------
+
+    async def _look(self, tasks: tuple[int, ...], is_final: bool) -> Mapping[int, Marker]:
+        found: dict[int, Marker] = {}
+        for group_id in dict.fromkeys(map(self._names.group_id, tasks)):
+            places = {self._names.place(task): task for task in tasks if self._names.group_id(task) == group_id}
+            offsets = await self._clients.admin.list_consumer_group_offsets(
+                group_id, list(places), require_stable=is_final
+            )
+            found.update({task: Marker.of(task, offsets.get(place)) for place, task in places.items()})
+        return found
+
+    async def _send(self, step: AddMarker | End) -> PreparedTransaction | OttlaError | None:
+        self._passing(step, False)
+        answer = await self._answer(step)
+        self._passing(step, True)
+        return answer
+
+    async def _answer(self, step: AddMarker | End) -> PreparedTransaction | OttlaError | None:
+        admin = self._clients.admin
+        try:
+            if isinstance(step, AddMarker):
+                offsets = {self._names.place(step.task): step.marker.as_offset()}
+                return await admin.send_offsets_to_transaction(step.prepared, offsets, self._names.group_id(step.task))
+            await admin.end_transaction(step.prepared, commit=step.commit)
+        except REFUSALS as refusal:
+            return refusal
+        except UnknownTopicOrPartition:
+            self._clients.marker_topics.clear()  # somebody deleted it; the next attempt makes it anew
+            raise
+        return None
+
+    async def _ensure_marker_topic(self) -> None:
+        name, admin = self._options.marker_topic, self._clients.admin
+        if name in self._clients.marker_topics:
+            return
+        try:
+            count = len((await admin.describe_topics([name]))[name].partitions)
+        except UnknownTopicOrPartition:
+            count = MARKERS_PER_GROUP
+            with contextlib.suppress(TopicAlreadyExists):  # another query was faster
+                await admin.create_topics([NewTopic(name, MARKERS_PER_GROUP, configs=MARKER_TOPIC_SETTINGS)])
+        if count < MARKERS_PER_GROUP:
+            raise MarkerTopicUnfit(f"{name} has {count} partitions, {MARKERS_PER_GROUP} are needed")
+        self._clients.marker_topics.add(name)
+
+    # --- the task's own transaction -----------------------------------------------------------------------------------
+
+    def _take_over(self, task: int) -> None:
+        transactional_id = self._names.transactional_id(task)
+        take_over(self._clients, self._options, transactional_id)
+
+    def _write(self, task: int) -> tuple[PreparedTransaction, int]:
+        assert self._rows is not None, "only a task writes"
+        prepared = write_rows(self._clients, self._options, self._names.transactional_id(task), self._rows)
+        return prepared, self._rows.row_count
+
+
+def take_over(clients: SinkClients, options: SinkOptions, transactional_id: str) -> None:
+    """Make the id ours, with a higher epoch than anybody had before."""
+    try:
+        clients.producer_to_initialize(transactional_id).init_transactions()
+    except InvalidTransactionTimeout as error:
+        clients.drop(transactional_id)
+        asked = f"{TRANSACTION_TIMEOUT}={options.transaction_timeout_ms}"
+        raise TransactionTimeoutRefused(asked) from error
+    except OttlaError:
+        clients.drop(transactional_id)
+        raise
+
+
+def write_rows(
+    clients: SinkClients, options: SinkOptions, transactional_id: str, rows: TaskRows
+) -> PreparedTransaction:
+    """All rows in one transaction, acknowledged, and the transaction left open."""
+    producer = clients.producer(transactional_id)
+    try:
+        producer.begin_transaction()
+        rows.send(producer, options.topic)
+        prepared = producer.prepare_transaction(options.transaction_timeout_ms / 1000)
+    except BaseException as error:
+        clients.drop(transactional_id)
+        if isinstance(error, REFUSALS):
+            raise TaskFenced(f"{transactional_id}: {error}") from error
+        raise
+    clients.has_prepared(transactional_id)
+    return prepared

@@ -1,0 +1,1 @@
+"""The cleaner: keeps the last value of every key, segment by segment. Start with cleaner.py."""

@@ -1,0 +1,215 @@
+"""One log directory (of log.dirs): who may use it, whose it is, what is written down in it, and whether it works.
+
+    .lock                               held while the broker runs
+    meta.properties                     cluster id, broker id, and the directory's own id
+    .kafka_cleanshutdown                there only after a stop in order; taken away at the start
+    recovery-point-offset-checkpoint    \\
+    log-start-offset-checkpoint          | one offset per partition, see checkpoints.py
+    replication-offset-checkpoint        | (the high watermarks)
+    cleaner-offset-checkpoint           /
+    <topic>-<partition>                 a log
+    <topic>-<partition>.<id>-delete     a log that waits for its removal
+    <topic>-<partition>.<id>-future     a copy that is to take the place of a log in another directory
+    <topic>-<partition>.<id>-stray      a log that belongs to nobody; kept until somebody looks at it
+
+1. All access goes through a door that closes at the first failure (offline.py); `failure` says why.
+2. Tables that were written are not written again while nothing has changed.
+3. A damaged table of recovery points costs a full recovery. The other tables cannot be guessed without showing deleted
+   or hiding committed records, so a damaged one keeps the directory offline until somebody has looked.
+4. Names that are no log's are passed over with a warning, as are those of the topic __cluster_metadata without one.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ottla.errors import KafkaStorageError
+from ottla.storage.directory.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    CleanShutdown,
+    MalformedCheckpoint,
+    MetaProperties,
+    lock_directory,
+    read_meta_properties,
+    read_offsets,
+    take_clean_shutdown,
+    write_clean_shutdown,
+    write_meta_properties,
+    write_offsets,
+)
+from ottla.storage.directory.offline import FailStopFiles
+from ottla.storage.files import Files, Lock
+from ottla.values import TopicPartition, random_uuid
+
+TABLES: Final = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANER_OFFSETS)
+METADATA_TOPIC: Final = "__cluster_metadata"
+DELETE: Final = "delete"
+FUTURE: Final = "future"
+STRAY: Final = "stray"
+
+_LOG_NAME: Final = re.compile(r"([a-zA-Z0-9._-]{1,249})-([0-9]{1,10})(?:\.([0-9a-zA-Z]+)-(delete|future|stray))?")
+
+Offsets = Mapping[TopicPartition, int]
+logger = logging.getLogger(__name__)
+
+
+class LogName(NamedTuple):
+    """What the name of a log's directory says; `role` is empty for a log in use."""
+
+    topic_partition: TopicPartition
+    unique_id: str = ""
+    role: str = ""
+
+
+def parse_log_name(name: str) -> LogName | None:
+    """None when it is not the name of a log."""
+    found = _LOG_NAME.fullmatch(name)
+    if found is None or str(int(found[2])) != found[2]:
+        return None
+    return LogName(TopicPartition(found[1], int(found[2])), found[3] or "", found[4] or "")
+
+
+class FoundLog(NamedTuple):
+    """A log's directory that was found at the start."""
+
+    directory: LogDirectory
+    path: Path
+    name: LogName
+
+
+class CheckpointJob(NamedTuple):
+    """A table to be written. Any thread may run it; jobs of one directory are run one after another."""
+
+    directory: LogDirectory
+    table: str
+    offsets: Offsets
+
+    def run(self) -> None:
+        """Return when the table is on the disk."""
+        self.directory.write(self.table, self.offsets)
+
+
+class LogDirectory:
+    """One log directory; `open` it before anything else. `meta_version` is that of a new meta.properties: brokers of
+    ZooKeeper clusters have 0, and Apache Kafka's refuse to take over a directory with 1."""
+
+    def __init__(self, path: Path, files: Files, meta_version: int = 1) -> None:
+        self.path = path
+        self._meta_version = meta_version
+        self.files = FailStopFiles(files, path)
+        self.directory_id: bytes | None = None
+        self.last_stop: CleanShutdown | None = None
+        self._lock: Lock | None = None
+        self._written: dict[str, Offsets] = {}
+
+    @property
+    def failure(self) -> KafkaStorageError | None:
+        return self.files.failure
+
+    @property
+    def is_online(self) -> bool:
+        return self.files.failure is None
+
+    @property
+    def was_clean(self) -> bool:
+        """Whether the last stop was in order, so that logs can be opened without a look at their records."""
+        return self.last_stop is not None
+
+    # --- start --------------------------------------------------------------------------------------------------------
+
+    def lock(self) -> None:
+        """Make the directory if it is missing, and keep other brokers out of it."""
+        if not self.files.exists(self.path):
+            self.files.make_directory(self.path)
+            self.files.sync_directory(self.path.parent)
+        self._lock = lock_directory(self.files, self.path)
+
+    def identify(self, *, cluster_id: str, broker_id: int, random_bytes: Callable[[int], bytes]) -> None:
+        """Check that the directory is ours, or make it so if it is nobody's."""
+        known = read_meta_properties(self.files, self.path)
+        wanted = known or MetaProperties(self._meta_version, cluster_id=cluster_id, node_id=broker_id)
+        wanted.expect(self.path, cluster_id=cluster_id, node_id=broker_id)
+        if wanted.directory_id is None:
+            wanted = replace(wanted, directory_id=random_uuid(random_bytes))
+        if wanted.cluster_id is None or wanted.node_id is None:
+            wanted = replace(wanted, cluster_id=cluster_id, node_id=broker_id)
+        if wanted != known:
+            write_meta_properties(self.files, self.path, wanted)
+        self.directory_id = wanted.directory_id
+
+    def load(self) -> list[FoundLog]:
+        """Read the tables, take the mark of the clean stop, and find the logs."""
+        for table in TABLES:
+            self._written[table] = self._read(table)
+        self.last_stop = take_clean_shutdown(self.files, self.path)
+        found = [self._found(name) for name in self.files.list_directory(self.path)]
+        return [each for each in found if each is not None]
+
+    def _read(self, table: str) -> Offsets:
+        try:
+            return read_offsets(self.files, self.path / table)
+        except MalformedCheckpoint as error:
+            if table != RECOVERY_POINTS:
+                raise
+            logger.warning("all logs in %s are recovered from their beginning: %s", self.path, error)
+            return {}
+
+    def _found(self, name: str) -> FoundLog | None:
+        path = self.path / name
+        if not self.files.is_directory(path):
+            return None
+        parsed = parse_log_name(name)
+        if parsed is None:
+            logger.warning("%s is not a log's directory and is left alone", path)
+            return None
+        return None if parsed.topic_partition.topic == METADATA_TOPIC else FoundLog(self, path, parsed)
+
+    # --- tables -------------------------------------------------------------------------------------------------------
+
+    def offset(self, table: str, name: TopicPartition) -> int | None:
+        """What is written down for a partition."""
+        return self._written.get(table, {}).get(name)
+
+    def offsets(self, table: str) -> dict[TopicPartition, int]:
+        """All that is written down in a table."""
+        return dict(self._written.get(table, {}))
+
+    def checkpoint_jobs(self, tables: Mapping[str, Offsets]) -> list[CheckpointJob]:
+        """What must be written so that these are the tables."""
+        return [
+            CheckpointJob(self, table, offsets)
+            for table, offsets in tables.items()
+            if offsets != self._written.get(table, {})
+        ]
+
+    def write(self, table: str, offsets: Offsets) -> None:
+        """Replace a table."""
+        write_offsets(self.files, self.path / table, offsets)
+        self._written[table] = dict(offsets)
+
+    def lower(self, name: TopicPartition, offset: int) -> None:
+        """Let nothing that is written down for a partition be beyond `offset`."""
+        for table in TABLES:
+            offsets = self.offsets(table)
+            if offsets.get(name, 0) > offset:
+                self.write(table, {**offsets, name: offset})
+
+    # --- stop ---------------------------------------------------------------------------------------------------------
+
+    def mark_clean(self, broker_epoch: int = -1) -> None:
+        """Say that everything in here is closed and on the disk."""
+        write_clean_shutdown(self.files, self.path, broker_epoch)
+
+    def release(self) -> None:
+        """Let other brokers in."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()

@@ -1,0 +1,401 @@
+"""All logs of a broker: where they are, opened at the start, looked after while it runs, closed at the end.
+
+    manager = LogManager([Path("/var/lib/ottla")], files=DiskFiles(), default_settings=TopicSettings(),
+                         cluster_id=cluster_id, broker_id=1)
+    manager.open(now_ms)                                  # clean: reads no records; else recovers
+    log = manager.create(TopicPartition("orders", 0), topic_id, settings, now_ms)
+    manager.clean_up(now_ms), manager.flush_due(now_ms), manager.checkpoint(now_ms), manager.delete_due(now_ms)
+    manager.close()
+
+1. One owner makes all calls. Jobs (`FlushJob`, `CheckpointJob`, `Removal`) are values whose `run` any thread may call.
+2. The chores are called by whoever has a clock and answer with what they did. With a limit they do a piece, and the
+   next call goes on where the last one stopped.
+3. A new log goes to the directory that has the fewest. While a directory is offline only logs that are new for sure
+   (`is_new`) are made: the records of the others may be there.
+4. A directory that fails is told once by `failures`, with the partitions that are gone with it; if it was the last one
+   the broker must stop. Its logs raise from then on, here and in the hands of those who have them.
+5. A full disk is no failure: chores that need room say so in their answer and are done the next time.
+6. A truncation, and a log that takes the name of a deleted one, are written down before they happen: else a recovery
+   would trust records that took the place of synced ones, or take a young log for one that lost its records.
+7. `close` ends with the mark of a clean stop in every directory where everything went well, and in no other.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ottla.errors import KafkaStorageError, OttlaError, UnknownTopicOrPartition
+from ottla.storage.directory.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from ottla.storage.directory.chores import Checkpointed, CleanedUp, Deleted, DueFlush, Turn, error_of
+from ottla.storage.directory.directories import DELETE, FUTURE, STRAY, CheckpointJob, FoundLog, LogDirectory
+from ottla.storage.directory.loading import DEFAULT_PRODUCER_LIMITS, LoadedLog, ProducerLimits, load_all, prepare
+from ottla.storage.directory.removals import Removal, Removals
+from ottla.storage.directory.stopping import close_cleanly
+from ottla.storage.files import Files
+from ottla.storage.log import retention
+from ottla.storage.log.partition_log import PartitionLog, deleted_directory_name, open_log
+from ottla.storage.log.truncate import Removed, end_after_cut
+from ottla.storage.settings import TopicSettings
+from ottla.values import TopicPartition
+
+REMOVALS_PER_CALL: Final = 10
+
+logger = logging.getLogger(__name__)
+
+
+class NoLogDirectory(OttlaError):
+    """Not one of the log directories can be used, so the broker stops.
+    Look at the disks and at what was logged about each directory before you start it again."""
+
+
+class DirectoryFailure(NamedTuple):
+    """A directory is offline, and these partitions with it; `is_last` when no other is left."""
+
+    directory: Path
+    directory_id: bytes | None
+    error: KafkaStorageError
+    partitions: tuple[TopicPartition, ...]
+    is_last: bool
+
+
+class LogManager:
+    """The logs of a broker, by partition."""
+
+    def __init__(
+        self,
+        directories: Sequence[Path],
+        *,
+        files: Files,
+        default_settings: TopicSettings,
+        settings_of: Callable[[str], TopicSettings] | None = None,
+        cluster_id: str,
+        broker_id: int,
+        producer_limits: ProducerLimits = DEFAULT_PRODUCER_LIMITS,
+        cordoned: Iterable[Path] = (),
+        random_bytes: Callable[[int], bytes] = secrets.token_bytes,
+        meta_version: int = 1,
+    ) -> None:
+        if not directories:
+            raise NoLogDirectory("log.dirs is empty")
+        self.directories = [LogDirectory(path, files, meta_version) for path in directories]
+        self.cordoned = set(cordoned)
+        self._settings_of = settings_of or (lambda _: default_settings)
+        self._cluster_id = cluster_id
+        self._broker_id = broker_id
+        self._producer_limits = producer_limits
+        self._random_bytes = random_bytes
+        self._logs: dict[TopicPartition, PartitionLog] = {}
+        self._futures: dict[TopicPartition, PartitionLog] = {}
+        self._homes: dict[TopicPartition, LogDirectory] = {}
+        self._failed: dict[TopicPartition, LogDirectory] = {}
+        self._abandoned: list[PartitionLog] = []
+        self._told: set[Path] = set()
+        self._removals = Removals()
+        self._clean_up_turn = Turn()
+        self._flush_turn = Turn()
+
+    # --- start --------------------------------------------------------------------------------------------------------
+
+    def open(self, now_ms: int, *, pool: Executor | None = None) -> list[LoadedLog]:
+        """Open everything; see `opening`."""
+        return list(self.opening(now_ms, pool=pool))
+
+    def opening(self, now_ms: int, *, pool: Executor | None = None) -> Iterator[LoadedLog]:
+        """Open everything, telling each log when it is open. An error means that nothing is open."""
+        try:
+            yield from self._opening(now_ms, pool)
+        except BaseException:
+            self.close(is_clean=False)
+            raise
+
+    def _opening(self, now_ms: int, pool: Executor | None) -> Iterator[LoadedLog]:
+        found = prepare(
+            self.directories,
+            cluster_id=self._cluster_id,
+            broker_id=self._broker_id,
+            random_bytes=self._random_bytes,
+        )
+        for each in found:
+            self._note_role(each, now_ms)
+        wanted = [each for each in found if each.name.role in ("", FUTURE)]
+        loading = load_all(
+            wanted, settings_of=self._settings_of, limits=self._producer_limits, now_ms=now_ms, pool=pool
+        )
+        for loaded in loading:
+            self._take(loaded)
+            yield loaded
+        if not any(directory.is_online for directory in self.directories):
+            raise NoLogDirectory("; ".join(str(each.failure) for each in self.directories))
+
+    def _note_role(self, found: FoundLog, now_ms: int) -> None:
+        if found.name.role == DELETE:
+            name = found.name.topic_partition
+            due_ms = now_ms + self._settings_of(name.topic).file_delete_delay_ms
+            self._removals.add(Removal(name, found.path, found.directory.files, is_directory=True), due_ms)
+        elif found.name.role == STRAY:
+            logger.warning("%s belongs to no partition of this broker; look into it and remove it", found.path)
+
+    def _take(self, loaded: LoadedLog) -> None:
+        name = loaded.found.name.topic_partition
+        if loaded.log is None:
+            self._failed[name] = loaded.found.directory
+        elif loaded.found.name.role == FUTURE:
+            self._futures[name] = loaded.log
+        else:
+            self._logs[name] = loaded.log
+            self._homes[name] = loaded.found.directory
+
+    # --- logs ---------------------------------------------------------------------------------------------------------
+
+    def log(self, name: TopicPartition) -> PartitionLog | None:
+        """The log of a partition, if there is one; KafkaStorageError if its directory is offline."""
+        self._see_failures()
+        failed = self._failed.get(name)
+        if failed is not None:
+            failed.files.check()
+        return self._logs.get(name)
+
+    def future_log(self, name: TopicPartition) -> PartitionLog | None:
+        """The copy that is to take a log's place in another directory, if there is one."""
+        return self._futures.get(name)
+
+    def logs(self) -> list[PartitionLog]:
+        """All logs whose directories work."""
+        self._see_failures()
+        return list(self._logs.values())
+
+    def directory_of(self, name: TopicPartition) -> LogDirectory | None:
+        """Where a partition's log is."""
+        return self._homes.get(name) or self._failed.get(name)
+
+    def create(
+        self,
+        name: TopicPartition,
+        topic_id: bytes,
+        settings: TopicSettings,
+        now_ms: int,
+        *,
+        is_new: bool = False,
+    ) -> PartitionLog:
+        """Make the log of a partition; one that is there already is given if it is of the same topic."""
+        found = self.log(name)
+        if found is not None:
+            found.assign_topic_id(topic_id)
+            return found
+        directory = self._directory_for(name, is_new)
+        path = directory.path / str(name)
+        directory.lower(name, 0)  # a log of this name that was deleted may still be in the tables
+        limits = self._producer_limits
+        log = open_log(
+            path,
+            name,
+            settings,
+            files=directory.files,
+            now_ms=now_ms,
+            is_clean=False,
+            producer_id_expiration_ms=limits.id_expiration_ms,
+            max_producer_ids=limits.id_limit,
+            verification_required=limits.verification_required,
+        )
+        try:
+            log.assign_topic_id(topic_id)
+        except KafkaStorageError:
+            log.close(is_clean=False)
+            if directory.is_online:
+                directory.files.remove_directory(path)
+            raise
+        self._logs[name], self._homes[name] = log, directory
+        return log
+
+    def _directory_for(self, name: TopicPartition, is_new: bool) -> LogDirectory:
+        online = [each for each in self.directories if each.is_online]
+        if not is_new and len(online) < len(self.directories):
+            offline = next(each for each in self.directories if not each.is_online)
+            raise KafkaStorageError(f"{name} is not made anew, because it may be in {offline.path}, which is offline")
+        usable = [each for each in online if each.path not in self.cordoned] or online
+        if not usable:
+            raise KafkaStorageError(f"{name} cannot be made: all log directories are offline")
+        homes = list(self._homes.values())
+        return min(usable, key=homes.count)
+
+    def delete(self, name: TopicPartition, now_ms: int) -> None:
+        """Take a partition's log out of use; it leaves the disk after file.delete.delay.ms."""
+        log = self._expect(name)
+        self._set_aside(log, deleted_directory_name(name, self._random_bytes(16).hex()))
+        segments = self._removals.take_segments(name)
+        removal = Removal(name, log.directory, log.files, segments=segments, log=log)
+        self._removals.add(removal, now_ms + log.settings.file_delete_delay_ms)
+
+    def make_stray(self, name: TopicPartition) -> Path:
+        """Put a log that the cluster knows nothing of aside; nobody but a person removes it."""
+        log = self._expect(name)
+        self._set_aside(log, deleted_directory_name(name, self._random_bytes(16).hex()).removesuffix(DELETE) + STRAY)
+        log.close(is_clean=False)
+        return log.directory
+
+    def _set_aside(self, log: PartitionLog, directory_name: str) -> None:
+        log.rename_directory(directory_name)
+        del self._logs[log.topic_partition]
+        del self._homes[log.topic_partition]
+
+    def _expect(self, name: TopicPartition) -> PartitionLog:
+        log = self.log(name)
+        if log is None:
+            raise UnknownTopicOrPartition(f"this broker has no log of {name}")
+        return log
+
+    # --- cutting ------------------------------------------------------------------------------------------------------
+
+    def truncate_to(self, name: TopicPartition, offset: int, now_ms: int) -> None:
+        """Let a log end at `offset`, or before the batch that holds it; on the disk when it returns."""
+        log = self._expect(name)
+        self._homes[name].lower(name, end_after_cut(log, offset))
+        self.remove_later(log, log.truncate_to(offset, now_ms), now_ms)
+
+    def truncate_fully(self, name: TopicPartition, offset: int, now_ms: int) -> None:
+        """Let a log start and end at `offset`."""
+        log = self._expect(name)
+        self._homes[name].lower(name, 0)
+        self.remove_later(log, log.truncate_fully(offset, now_ms), now_ms)
+
+    def remove_later(self, log: PartitionLog, removed: Removed, now_ms: int) -> None:
+        """Remove files that are out of a log when file.delete.delay.ms is over."""
+        if removed.segments or removed.snapshots:
+            removal = Removal(log.topic_partition, log.directory, log.files, segments=(removed,))
+            self._removals.add(removal, now_ms + log.settings.file_delete_delay_ms)
+
+    # --- chores -------------------------------------------------------------------------------------------------------
+
+    def clean_up(self, now_ms: int, *, log_limit: int | None = None) -> list[CleanedUp]:
+        """Retention, for the next `log_limit` logs of a round, or for the rest of it."""
+        done: list[CleanedUp] = []
+        for log in self._next(self._clean_up_turn, log_limit):
+            try:
+                for each in retention.clean_up(log, now_ms):
+                    self.remove_later(log, each.removed, now_ms)
+                    count = len(each.removed.segments)
+                    done.append(CleanedUp(log.topic_partition, each.reason, count, each.size_bytes))
+            except KafkaStorageError as error:
+                done.append(CleanedUp(log.topic_partition, str(error), error=error))
+        return done
+
+    @property
+    def is_cleaning_up(self) -> bool:
+        """Whether a round of retention that was begun with a limit is still under way."""
+        return self._clean_up_turn.is_under_way
+
+    def flush_due(self, now_ms: int, *, log_limit: int | None = None) -> list[DueFlush]:
+        """What flush.messages and flush.ms ask for, of the next `log_limit` logs of a round, or of the rest of it."""
+        due = [log for log in self._next(self._flush_turn, log_limit) if log.flush_is_due(now_ms)]
+        return [DueFlush(log, log.flush_job()) for log in due]
+
+    def _next(self, turn: Turn, limit: int | None) -> Iterator[PartitionLog]:
+        """The next logs in turn."""
+        self._see_failures()
+        for name in turn.take(self._logs, limit):
+            log = self._logs.get(name)
+            if log is not None and self._homes[name].is_online:
+                yield log
+
+    def checkpoint_jobs(self) -> list[CheckpointJob]:
+        """The tables that are not what they should be: recovery points, log starts, high watermarks."""
+        self._see_failures()
+        jobs: list[CheckpointJob] = []
+        for directory in self.directories:
+            if directory.is_online:
+                jobs += directory.checkpoint_jobs(self._tables(directory))
+        return jobs
+
+    def _tables(self, directory: LogDirectory) -> dict[str, dict[TopicPartition, int]]:
+        logs = [log for name, log in self._logs.items() if self._homes[name] is directory]
+        return {
+            RECOVERY_POINTS: {log.topic_partition: log.recovery_point for log in logs},
+            LOG_STARTS: {log.topic_partition: log.log_start_offset for log in logs if _starts_within_segment(log)},
+            HIGH_WATERMARKS: {log.topic_partition: log.high_watermark for log in logs},
+        }
+
+    def checkpoint(self, now_ms: int) -> list[Checkpointed]:
+        """Write those tables now."""
+        return [Checkpointed(job, error_of(job.run)) for job in self.checkpoint_jobs()]
+
+    def removals_due(self, now_ms: int, *, limit: int = REMOVALS_PER_CALL) -> list[Removal]:
+        """What may leave the disk now; each is given once, and must be run."""
+        return self._removals.take_due(now_ms, limit)
+
+    def delete_due(self, now_ms: int, *, limit: int = REMOVALS_PER_CALL) -> list[Deleted]:
+        """Remove what may leave the disk now."""
+        return [Deleted(removal, error_of(removal.run)) for removal in self.removals_due(now_ms, limit=limit)]
+
+    def cleaner_offset(self, name: TopicPartition) -> int | None:
+        """Up to where compaction has come, as it is written down."""
+        directory = self.directory_of(name)
+        return None if directory is None else directory.offset(CLEANER_OFFSETS, name)
+
+    def write_cleaner_offset(self, name: TopicPartition, offset: int) -> None:
+        """Write down up to where compaction has come; partitions that are gone are forgotten with it."""
+        directory = self._homes[name]
+        known = {each: at for each, at in directory.offsets(CLEANER_OFFSETS).items() if each in self._logs}
+        directory.write(CLEANER_OFFSETS, {**known, name: offset})
+
+    # --- failures -----------------------------------------------------------------------------------------------------
+
+    def failures(self) -> list[DirectoryFailure]:
+        """The directories that have failed since this was asked last."""
+        self._see_failures()
+        is_last = not any(directory.is_online for directory in self.directories)
+        news = [each for each in self.directories if not each.is_online and each.path not in self._told]
+        self._told.update(each.path for each in news)
+        return [self._failure(each, is_last) for each in news]
+
+    def _failure(self, directory: LogDirectory, is_last: bool) -> DirectoryFailure:
+        assert directory.failure is not None, "only failed directories are told"
+        gone = tuple(sorted(name for name, home in self._failed.items() if home is directory))
+        return DirectoryFailure(directory.path, directory.directory_id, directory.failure, gone, is_last)
+
+    def take_offline(self, directory: Path, error: KafkaStorageError) -> None:
+        """Use a directory no more, for a reason that its own calls did not show."""
+        for each in self.directories:
+            if each.path == directory:
+                each.files.fail(error)
+
+    def _see_failures(self) -> None:
+        if all(directory.is_online for directory in self.directories):
+            return
+        for name, home in list(self._homes.items()):
+            if not home.is_online:
+                self._failed[name] = self._homes.pop(name)
+                # Its files stay open: a thread may be in the middle of a sync.
+                self._abandoned.append(self._logs.pop(name))
+
+    # --- stop ---------------------------------------------------------------------------------------------------------
+
+    def close(self, is_clean: bool = True, *, pool: Executor | None = None, broker_epoch: int = -1) -> None:
+        """Close everything, syncing in the pool's threads if one is given. No job of a log may be running."""
+        self._see_failures()
+        for removal in self._removals.clear():
+            removal.abandon()
+        for log in [*self._abandoned, *self._futures.values()]:
+            log.close(is_clean=False)
+        for directory in self.directories:
+            logs = [log for name, log in self._logs.items() if self._homes[name] is directory]
+            try:
+                if is_clean and directory.is_online:
+                    close_cleanly(directory, logs, self._tables(directory), pool=pool, broker_epoch=broker_epoch)
+            finally:
+                for log in logs:
+                    log.close(is_clean=False)
+                directory.release()
+        self._abandoned.clear()
+        self._logs.clear()
+        self._homes.clear()
+        self._futures.clear()
+
+
+def _starts_within_segment(log: PartitionLog) -> bool:
+    first = log.segments.first
+    return first is not None and log.log_start_offset > first.base_offset
