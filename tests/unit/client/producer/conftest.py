@@ -8,7 +8,7 @@ import pytest
 
 def _python_twin():
     names = {}
-    for module in ("delivery", "producer_batch", "topic_state", "hot_path", "arrow_rows"):
+    for module in ("batches.delivery", "batches.producer_batch", "batches.topic_state", "hot_path", "batches.arrow_rows"):
         names.update(vars(importlib.import_module(f"ottla.client.producer.{module}")))
     return types.SimpleNamespace(**{name: each for name, each in names.items() if not name.startswith("__")})
 

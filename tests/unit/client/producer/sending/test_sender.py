@@ -12,7 +12,7 @@ from ottla.client.producer.values import DeliveryTimedOut
 from ottla.errors import MessageTooLarge, OttlaError, TopicAuthorizationFailed
 from ottla.values import TopicPartition
 
-_spec = importlib.util.spec_from_file_location("producing", Path(__file__).with_name("producing.py"))
+_spec = importlib.util.spec_from_file_location("producing", Path(__file__).parents[1] / "producing.py")
 producing = importlib.util.module_from_spec(_spec)
 sys.modules["producing"] = producing
 _spec.loader.exec_module(producing)
