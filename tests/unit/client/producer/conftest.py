@@ -8,7 +8,8 @@ import pytest
 
 def _python_twin():
     names = {}
-    for module in ("batches.delivery", "batches.producer_batch", "batches.topic_state", "hot_path", "batches.arrow_rows"):
+    modules = ("batches.delivery", "batches.producer_batch", "batches.topic_state", "hot_path", "batches.arrow_rows")
+    for module in modules:
         names.update(vars(importlib.import_module(f"ottla.client.producer.{module}")))
     return types.SimpleNamespace(**{name: each for name, each in names.items() if not name.startswith("__")})
 
