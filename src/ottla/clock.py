@@ -6,7 +6,9 @@
    millisecond matter to us; deadlines and periods are computed with it.
 3. `sleep` waits on the same time that `monotonic_ms` shows, so that a clock in tests moves both. Zero or less gives
    other tasks one turn.
-4. Deciding code takes a number of milliseconds, not a clock; clocks are for the thin loops that act.
+4. `call_later` and `timeout` run on the same time. Nobody asks the event loop for time: so a clock of a test, or of a
+   simulation, moves everything.
+5. Deciding code takes a number of milliseconds, not a clock; clocks are for the thin loops that act.
 
 `ottla.testing.clock.ManualClock` is the twin that moves when told.
 """
@@ -14,7 +16,15 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol, runtime_checkable
+
+
+class Timer(Protocol):
+    """A call that will be made, unless it is cancelled before."""
+
+    def cancel(self) -> None: ...
 
 
 @runtime_checkable
@@ -30,6 +40,12 @@ class Clock(Protocol):
     async def sleep(self, duration_ms: float) -> None:
         """Wait that long; cancelling the waiting task is safe."""
 
+    def call_later(self, delay_ms: float, callback: Callable[[], object]) -> Timer:
+        """Call it on the running loop after that time."""
+
+    def timeout(self, limit_ms: float | None) -> AbstractAsyncContextManager[Any]:
+        """`async with clock.timeout(100):` raises TimeoutError when the block takes longer; None is no limit."""
+
 
 class SystemClock:
     """The machine's time."""
@@ -44,3 +60,13 @@ class SystemClock:
         import asyncio  # only who waits needs it, and a command line that looks at the time does not
 
         await asyncio.sleep(max(0.0, duration_ms) / 1000)
+
+    def call_later(self, delay_ms: float, callback: Callable[[], object]) -> Timer:
+        import asyncio
+
+        return asyncio.get_running_loop().call_later(max(0.0, delay_ms) / 1000, callback)
+
+    def timeout(self, limit_ms: float | None) -> AbstractAsyncContextManager[Any]:
+        import asyncio
+
+        return asyncio.timeout(None if limit_ms is None else limit_ms / 1000)

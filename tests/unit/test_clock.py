@@ -155,3 +155,25 @@ def test_tasks_that_sleep_for_almost_no_time_are_noticed(monkeypatch):
         task.cancel()
 
     asyncio.run(story())
+
+
+def test_timers_and_time_outs_run_on_the_clock_of_a_test() -> None:
+    async def run() -> list[object]:
+        clock, seen = ManualClock(), list[object]()
+        clock.call_later(30, lambda: seen.append(("late", clock.monotonic_ms())))
+        clock.call_later(10, lambda: seen.append(("early", clock.monotonic_ms())))
+        clock.call_later(20, lambda: seen.append("never")).cancel()
+
+        async def limited() -> None:
+            try:
+                async with clock.timeout(25):
+                    await clock.sleep(1_000)
+            except TimeoutError:
+                seen.append(("over", clock.monotonic_ms()))
+
+        task = asyncio.create_task(limited())
+        await clock.advance(100)
+        await task
+        return seen
+
+    assert asyncio.run(run()) == [("early", 10.0), ("over", 25.0), ("late", 30.0)]

@@ -14,12 +14,26 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Final
 
 # A woken task may wake others (a queue, a future), each link of that chain costing one turn of the loop.
 # Chains longer than this go on after time has moved; nothing is lost, only their reading of the clock is later.
 TURNS_PER_WAKE: Final = 20
 WAKES_PER_ADVANCE: Final = 1_000_000
+
+
+class ManualTimer:
+    """A call that `advance` makes when its time has come."""
+
+    def __init__(self, callback: Callable[[], object]) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.callback = callback
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
 
 
 class ManualClock:
@@ -29,6 +43,7 @@ class ManualClock:
         self._wall_offset_ms = now_ms - monotonic_ms
         self._monotonic_ms = monotonic_ms
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._timers: list[tuple[float, int, ManualTimer]] = []
         self._slept = 0
 
     def now_ms(self) -> int:
@@ -45,6 +60,36 @@ class ManualClock:
         self._slept += 1
         heapq.heappush(self._sleepers, (self._monotonic_ms + duration_ms, self._slept, woken))
         await woken
+
+    def call_later(self, delay_ms: float, callback: Callable[[], object]) -> ManualTimer:
+        """`advance` calls it; `move` does not, because it has no loop."""
+        timer = ManualTimer(callback)
+        self._slept += 1
+        heapq.heappush(self._timers, (self._monotonic_ms + max(0.0, delay_ms), self._slept, timer))
+        return timer
+
+    @asynccontextmanager
+    async def timeout(self, limit_ms: float | None) -> AsyncIterator[None]:
+        task = asyncio.current_task()
+        assert task is not None, "only a task can be interrupted"
+        if limit_ms is None:
+            yield
+            return
+        is_over = False
+
+        def interrupt() -> None:
+            nonlocal is_over
+            is_over = task.cancel()
+
+        timer = self.call_later(limit_ms, interrupt)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if is_over and not task.uncancel():
+                raise TimeoutError(f"not done within {limit_ms} ms") from None
+            raise
+        finally:
+            timer.cancel()
 
     @property
     def sleeper_count(self) -> int:
@@ -86,6 +131,13 @@ class ManualClock:
 
     def _wake_next(self, target_ms: float) -> bool:
         wake_ms = self.next_wake_ms
+        while self._timers and self._timers[0][2].is_cancelled:
+            heapq.heappop(self._timers)
+        if self._timers and self._timers[0][0] <= min(target_ms, target_ms if wake_ms is None else wake_ms):
+            due_ms, _, timer = heapq.heappop(self._timers)
+            self._monotonic_ms = max(self._monotonic_ms, due_ms)
+            timer.loop.call_soon(timer.callback)
+            return True
         if wake_ms is None or wake_ms > target_ms:
             return False
         _, _, woken = heapq.heappop(self._sleepers)
