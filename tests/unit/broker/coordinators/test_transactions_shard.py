@@ -342,12 +342,40 @@ def test_who_may_add(coordinator):
     assert coordinator.known().partitions == {A}
 
 
-def test_nothing_is_added_while_markers_are_being_written(coordinator):
+# Kafka 4.3.1 looks at the pending transition before it looks at who asks: conformance/test_transaction_answers.py.
+WHOEVER = [(0, 1), (0, 0), (0, 2), (7, 1)]  # (offset of the producer id, epoch - the epoch before the end)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize(("id_offset", "epoch_offset"), WHOEVER)
+def test_nothing_is_added_while_markers_are_being_written(coordinator, commit, id_offset, epoch_offset):
     producer_id, epoch = coordinator.begun(A)
-    coordinator.end(producer_id, epoch, commit=True)
-    assert coordinator.add(producer_id, epoch + 1, B) == {ConcurrentTransactions.code}
+    coordinator.end(producer_id, epoch, commit=commit)
+    who = producer_id + id_offset, epoch + epoch_offset
+    for version in (3, 5):
+        assert coordinator.add(*who, B, version=version) == {ConcurrentTransactions.code}
+    assert coordinator.add_offsets(*who) == ConcurrentTransactions.code
     coordinator.write_markers()
     assert coordinator.add(producer_id, epoch + 1, B) == {0}
+
+
+def test_verifying_while_markers_are_being_written_looks_at_the_producer_first(coordinator):
+    producer_id, epoch = coordinator.begun(A)
+    coordinator.end(producer_id, epoch, commit=True)
+    assert coordinator.add(producer_id, epoch + 1, A, version=5, verify_only=True) == {ConcurrentTransactions.code}
+    assert coordinator.add(producer_id, epoch, A, version=5, verify_only=True) == {ProducerFenced.code}
+    assert coordinator.add(producer_id + 7, epoch + 1, A, version=5, verify_only=True) == {
+        InvalidProducerIdMapping.code
+    }
+
+
+@pytest.mark.parametrize(("id_offset", "epoch_offset"), WHOEVER)
+def test_no_producer_is_initialised_while_markers_are_being_written(coordinator, id_offset, epoch_offset):
+    producer_id, epoch = coordinator.begun(A)
+    coordinator.end(producer_id, epoch, commit=True)
+    assert coordinator.init()[0] == ConcurrentTransactions.code
+    again = coordinator.init(producer_id=producer_id + id_offset, epoch=epoch + epoch_offset)
+    assert again == (ConcurrentTransactions.code, -1, -1)
 
 
 def test_verifying_tells_what_was_added_and_changes_nothing(coordinator):
@@ -415,12 +443,26 @@ def test_version_1_keeps_the_epoch(coordinator, commit):
     assert coordinator.end(producer_id, epoch, commit=not commit, version=4)[0] == InvalidTxnState.code
 
 
-def test_an_end_is_told_to_wait_while_the_same_is_being_done_and_refused_for_the_other(coordinator):
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("again", [True, False])
+@pytest.mark.parametrize(("id_offset", "epoch_offset"), WHOEVER)
+def test_every_end_of_version_2_is_told_to_wait_while_markers_are_being_written(
+    coordinator, commit, again, id_offset, epoch_offset
+):
     producer_id, epoch = coordinator.begun(A)
-    coordinator.end(producer_id, epoch, commit=True)
-    assert coordinator.end(producer_id, epoch, commit=True)[0] == ConcurrentTransactions.code
-    assert coordinator.end(producer_id, epoch, commit=False)[0] == InvalidTxnState.code
-    assert coordinator.end(producer_id, epoch + 1, commit=True)[0] == ProducerFenced.code
+    coordinator.end(producer_id, epoch, commit=commit)
+    answer = coordinator.end(producer_id + id_offset, epoch + epoch_offset, commit=again)
+    assert answer == (ConcurrentTransactions.code, -1, -1)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("again", [True, False])
+def test_an_end_of_version_1_looks_at_the_producer_before_it_is_told_to_wait(coordinator, commit, again):
+    producer_id, epoch = coordinator.begun(A, version=1)
+    coordinator.end(producer_id, epoch, commit=commit, version=4)
+    assert coordinator.end(producer_id, epoch, commit=again, version=4)[0] == ConcurrentTransactions.code
+    assert coordinator.end(producer_id, epoch + 1, commit=again, version=4)[0] == ProducerFenced.code
+    assert coordinator.end(producer_id + 7, epoch, commit=again, version=4)[0] == InvalidProducerIdMapping.code
 
 
 def test_the_table_of_ends_without_an_open_transaction_is_that_of_kafka():

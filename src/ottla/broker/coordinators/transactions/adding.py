@@ -1,6 +1,8 @@
 """AddPartitionsToTxn and AddOffsetsToTxn: partitions become part of a transaction, or are asked about.
 
 1. The first partitions begin the transaction. Only the producer with the current id and epoch may add.
+   While markers are being written, everybody who wants to add is answered CONCURRENT_TRANSACTIONS, before producer
+   id and epoch are compared; who wants to verify has them compared first. Both are as in Kafka 4.3.1.
 2. To verify changes nothing: a partition that was not added is answered TRANSACTION_ABORTABLE, so that a leader does
    not take records of a transaction that would never end there.
 3. Clients add in versions 0-3, brokers in 4-5 on behalf of clients of the second version of transactions. A broker's
@@ -17,7 +19,6 @@ from ottla.broker.coordinators.transactions.state import EPOCH_BUMP_SINCE, ONGOI
 from ottla.errors import (
     NONE,
     BrokerError,
-    ConcurrentTransactions,
     InvalidProducerIdMapping,
     InvalidRequest,
     InvalidTxnState,
@@ -48,8 +49,12 @@ class Adding:
         name = transaction.transactional_id
         metadata = staged.get(name) or self._transactions.get(name)
         try:
-            known = _checked(metadata, name, transaction.producer_id, transaction.producer_epoch)
+            known = _known(metadata, name)
+            if not transaction.verify_only:
+                known.check_no_pending_markers()
+            _check_producer(known, transaction.producer_id, transaction.producer_epoch)
             if transaction.verify_only:
+                known.check_no_pending_markers()
                 missing = TransactionAbortable.code
                 return {each: NONE if each in known.partitions else missing for each in partitions}
             client_version = EPOCH_BUMP_SINCE if version >= answers.BATCHED_ADD_SINCE else 0
@@ -65,7 +70,9 @@ class Adding:
     ) -> TransactionMetadata | None:
         """With the partition that has the group's offsets; None when it takes part already."""
         name = request.transactional_id
-        metadata = _checked(self._transactions.get(name), name, request.producer_id, request.producer_epoch)
+        metadata = _known(self._transactions.get(name), name)
+        metadata.check_no_pending_markers()
+        _check_producer(metadata, request.producer_id, request.producer_epoch)
         knows_abortable = version >= ADD_OFFSETS_KNOWS_ABORTABLE
         return self._added(metadata, frozenset({partition}), 0, knows_abortable=knows_abortable)
 
@@ -86,16 +93,18 @@ class Adding:
         return added
 
 
-def _checked(
-    metadata: TransactionMetadata | None, name: str, producer_id: int, producer_epoch: int
-) -> TransactionMetadata:
-    """The transaction, when this producer may go on with it."""
+def _known(metadata: TransactionMetadata | None, name: str) -> TransactionMetadata:
     if not name:
         raise InvalidRequest("the transactional id is empty")
-    if metadata is None or metadata.producer_id != producer_id:
+    if metadata is None:
+        raise InvalidProducerIdMapping(f"the coordinator does not know {name!r}")
+    return metadata
+
+
+def _check_producer(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> None:
+    """Raise unless this producer has the current id and epoch."""
+    name = metadata.transactional_id
+    if metadata.producer_id != producer_id:
         raise InvalidProducerIdMapping(f"{name!r} does not belong to producer {producer_id}")
     if metadata.producer_epoch != producer_epoch:
         raise ProducerFenced(f"{name!r} is at epoch {metadata.producer_epoch}, not {producer_epoch}")
-    if metadata.is_prepared:
-        raise ConcurrentTransactions(f"the markers of {name!r} are being written")
-    return metadata

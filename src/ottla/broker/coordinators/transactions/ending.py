@@ -1,4 +1,4 @@
-"""EndTxn: is this the end of the transaction that is open, a repetition, or the word of a fenced producer?
+"""EndTxn: does it end the open transaction, repeat an earlier end, or come from a fenced producer?
 
 Version 1 of transactions (EndTxn 0-4) knows a producer by its epoch alone, which is the same in the next transaction;
 so an EndTxn that was held back can end the wrong one. Version 2 (EndTxn 5, KIP-890) raises the epoch with every
@@ -6,13 +6,17 @@ decision; then the epoch says which transaction is meant:
 
     state            its epoch is current     its epoch is one behind (it has not heard of the raise)
     Ongoing          decide                   PRODUCER_FENCED
-    PrepareX         PRODUCER_FENCED          same decision: CONCURRENT_TRANSACTIONS, else INVALID_TXN_STATE
+    PrepareX         CONCURRENT_TRANSACTIONS  CONCURRENT_TRANSACTIONS
     CompleteX        abort: decide, commit:   same decision: the raised epoch once more, else INVALID_TXN_STATE
                      INVALID_TXN_STATE
     Empty            as CompleteX             PRODUCER_FENCED
 
-An abort without a transaction is decided like any other, because the producer cannot know whether the broker has seen
-any of its records; the epoch is raised, and what is still on its way to a partition is fenced there.
+1. While markers are being written (PrepareX), the answer is CONCURRENT_TRANSACTIONS. In version 2 this comes before
+   the producer id and the epoch are compared, because a producer may already send the end of its next transaction
+   with the epoch it was just given, and PRODUCER_FENCED would be fatal for it. In version 1 the producer is checked
+   first. Both are as in Kafka 4.3.1 (tests/conformance/test_transaction_answers.py).
+2. An abort without a transaction is decided like any other, because the producer cannot know whether the broker has
+   seen any of its records; the epoch is raised, and what is still on its way to a partition is fenced there.
 """
 
 from __future__ import annotations
@@ -23,16 +27,13 @@ from typing import NamedTuple, NoReturn
 from ottla.broker.coordinators.transactions.state import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
-    EMPTY,
     EPOCH_BUMP_SINCE,
     LAST_CLIENT_EPOCH,
     NO_PRODUCER_ID,
     ONGOING,
-    PREPARE_ABORT,
-    PREPARE_COMMIT,
     TransactionMetadata,
 )
-from ottla.errors import ConcurrentTransactions, InvalidProducerIdMapping, InvalidTxnState, ProducerFenced
+from ottla.errors import InvalidProducerIdMapping, InvalidTxnState, ProducerFenced
 
 
 class Ending(NamedTuple):
@@ -81,6 +82,7 @@ def _end_by_same_epoch(metadata: TransactionMetadata, ending: Ending) -> Decided
     _check_producer_id(metadata, ending.producer_id)
     if ending.producer_epoch != metadata.producer_epoch:
         _refuse_epoch(metadata, ending)
+    metadata.check_no_pending_markers()
     if metadata.state is ONGOING:
         return Decided(
             metadata.prepared(
@@ -91,20 +93,13 @@ def _end_by_same_epoch(metadata: TransactionMetadata, ending: Ending) -> Decided
 
 
 def _end_by_raised_epoch(metadata: TransactionMetadata, ending: Ending) -> Decided | AlreadyEnded:
-    # The retry of an end that used up the epochs names the producer id that was replaced.
-    was_rotated = (
-        ending.producer_id == metadata.previous_producer_id != metadata.producer_id
-        and ending.producer_epoch == LAST_CLIENT_EPOCH
-        and metadata.producer_epoch == 0
-    )
+    metadata.check_no_pending_markers()
+    was_rotated = _names_replaced_producer_id(metadata, ending)
     if not was_rotated:
         _check_producer_id(metadata, ending.producer_id)
-    is_retry = metadata.state not in (ONGOING, EMPTY) and (
-        was_rotated or metadata.producer_epoch == ending.producer_epoch + 1
-    )
-    if is_retry:
+    if _is_complete(metadata) and (was_rotated or metadata.producer_epoch == ending.producer_epoch + 1):
         return _repeated(metadata, ending)
-    if was_rotated or metadata.is_prepared or ending.producer_epoch != metadata.producer_epoch:
+    if was_rotated or ending.producer_epoch != metadata.producer_epoch:
         _refuse_epoch(metadata, ending)
     if metadata.state is not ONGOING and ending.commit:
         _refuse_state(metadata, ending)
@@ -118,13 +113,24 @@ def _end_by_raised_epoch(metadata: TransactionMetadata, ending: Ending) -> Decid
     )
 
 
+def _names_replaced_producer_id(metadata: TransactionMetadata, ending: Ending) -> bool:
+    """Whether this is the retry of an end that used up the epochs: it names the producer id that was replaced."""
+    return (
+        ending.producer_id == metadata.previous_producer_id != metadata.producer_id
+        and ending.producer_epoch == LAST_CLIENT_EPOCH
+        and metadata.producer_epoch == 0
+    )
+
+
 def _repeated(metadata: TransactionMetadata, ending: Ending) -> AlreadyEnded:
-    """No transaction is open: this is the same end again, or nothing that could be."""
-    if metadata.state is (PREPARE_COMMIT if ending.commit else PREPARE_ABORT):
-        raise ConcurrentTransactions(f"the markers of {metadata.transactional_id!r} are being written")
+    """No transaction is open: this must be the end that was decided before."""
     if metadata.state is not (COMPLETE_COMMIT if ending.commit else COMPLETE_ABORT):
         _refuse_state(metadata, ending)
     return AlreadyEnded()
+
+
+def _is_complete(metadata: TransactionMetadata) -> bool:
+    return metadata.state in (COMPLETE_COMMIT, COMPLETE_ABORT)
 
 
 def _check_producer_id(metadata: TransactionMetadata, producer_id: int) -> None:

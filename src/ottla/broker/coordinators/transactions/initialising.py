@@ -6,7 +6,7 @@
                                                          its epoch is the last one: the current epoch, this is a retry
                                                          otherwise: PRODUCER_FENCED
     ongoing     abort it first, CONCURRENT_TRANSACTIONS  the same
-    decided     CONCURRENT_TRANSACTIONS                  the same
+    decided     CONCURRENT_TRANSACTIONS                  the same, whoever it was
 
 1. Whoever gets an epoch is the only one who has it: every predecessor has a smaller one.
 2. After LAST_CLIENT_EPOCH comes a new producer id with epoch 0.
@@ -30,7 +30,6 @@ from ottla.broker.coordinators.transactions.state import (
     TransactionMetadata,
 )
 from ottla.errors import (
-    ConcurrentTransactions,
     InvalidRequest,
     InvalidTransactionTimeout,
     ProducerFenced,
@@ -98,10 +97,9 @@ def initialise(
 ) -> Initialised | FenceFirst:
     """What becomes of an id that the coordinator knows."""
     goes_on = names_producer(request)
+    metadata.check_no_pending_markers()
     if goes_on and not _may_be(metadata, request):
         raise ProducerFenced(f"{metadata.transactional_id!r} has another producer id than {request.producer_id}")
-    if metadata.is_prepared:
-        raise ConcurrentTransactions(f"the markers of {metadata.transactional_id!r} are being written")
     if metadata.state is ONGOING:
         return FenceFirst()
     epoch = metadata.producer_epoch

@@ -27,7 +27,7 @@ from enum import IntEnum
 from typing import Final, Self
 
 from ottla.broker.coordinators.effects import StoredRecord
-from ottla.errors import MalformedMessage
+from ottla.errors import ConcurrentTransactions, MalformedMessage
 from ottla.protocol.stored.transactions import PartitionsSchema, TransactionLogKey, TransactionLogValue
 from ottla.values import TopicPartition
 
@@ -114,6 +114,11 @@ class TransactionMetadata:
     @property
     def is_epoch_exhausted(self) -> bool:
         return self.producer_epoch >= LAST_CLIENT_EPOCH
+
+    def check_no_pending_markers(self) -> None:
+        """Raise CONCURRENT_TRANSACTIONS while the markers of a decided transaction are being written."""
+        if self.is_prepared:
+            raise ConcurrentTransactions(f"the markers of {self.transactional_id!r} are being written")
 
     def is_timed_out(self, now_ms: int) -> bool:
         return self.state is ONGOING and self.timeout_ms != NEVER_MS and self.start_ms + self.timeout_ms < now_ms
