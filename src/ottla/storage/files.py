@@ -11,7 +11,8 @@
    FileNotFoundError, all else is KafkaStorageError. A failed sync is never DiskFull, because the kernel may have
    dropped what it could not write: trying again would report success for bytes that are lost.
 5. `replace_bytes` leaves the old or the new content, never neither: write <path>.tmp, sync it, rename, sync the
-   directory.
+   directory. Whoever replaces a file while another thread does has a copy of its own (<path>.1.tmp); the last rename
+   wins.
 6. `lock` uses the kind of lock Java uses (POSIX record locks), so that Ottla and Apache Kafka keep each other out of a
    directory. Such a lock belongs to the process and dies with it; it is not inherited by a child. Because a process
    never refuses itself, and closing any handle of the file would drop the lock, locks held by this process are
@@ -27,7 +28,9 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, TypeAlias
@@ -356,20 +359,38 @@ def replace_unsynced(files: Files, path: Path, content: bytes) -> None:
 
 
 def _replace(files: Files, path: Path, content: bytes, *, is_synced: bool) -> None:
-    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
-    try:
-        file = files.open(temporary, create=True)
+    with _temporary_name(path) as temporary:
         try:
-            file.truncate(0)
-            file.write_at(0, [content])
-            if is_synced:
-                file.sync(metadata=True)
-        finally:
-            file.close()
-        files.rename(temporary, path)
-    except DiskFull:
-        files.remove(temporary, missing_ok=True)  # half of it is of no use and takes room
-        raise
+            file = files.open(temporary, create=True)
+            try:
+                file.truncate(0)
+                file.write_at(0, [content])
+                if is_synced:
+                    file.sync(metadata=True)
+            finally:
+                file.close()
+            files.rename(temporary, path)
+        except DiskFull:
+            files.remove(temporary, missing_ok=True)  # half of it is of no use and takes room
+            raise
+
+
+_temporary_names: Final[set[Path]] = set()
+_temporary_guard: Final = threading.Lock()
+
+
+@contextmanager
+def _temporary_name(path: Path) -> Iterator[Path]:
+    """A name beside `path` that no other thread writes to. The first one is always the same, so that what a crash
+    leaves behind is written over and does not pile up."""
+    names = (path.with_name(f"{path.name}{f'.{n}' if n else ''}{TEMPORARY_SUFFIX}") for n in count())
+    with _temporary_guard:
+        temporary = next(name for name in names if name not in _temporary_names)
+        _temporary_names.add(temporary)
+    try:
+        yield temporary
+    finally:
+        _temporary_names.discard(temporary)
 
 
 def storage_error(error: OSError, doing: str, path: Path, *, may_be_full: bool = True) -> Exception:

@@ -282,6 +282,23 @@ def test_what_an_earlier_crash_left_beside_a_file_does_not_get_into_it(files, ro
     assert files.read_bytes(root / "a") == b"new"
 
 
+def test_two_who_replace_a_file_at_once_do_not_write_into_each_others_copy():
+    files = MemoryFiles()
+    files.make_directory(Path("/data"))
+    path, attempt = Path("/data/a"), files.attempt
+
+    def interrupted(operation, **how):
+        if operation.kind == "sync":  # the first copy is written and not renamed yet: the second one comes and goes
+            files.attempt = attempt
+            files.replace_bytes(path, b"second")
+        attempt(operation, **how)
+
+    files.attempt = interrupted
+    files.replace_bytes(path, b"first, and longer")
+    assert files.read_bytes(path) == b"first, and longer"
+    assert files.list_directory(Path("/data")) == ["a"]
+
+
 # --- locks -----------------------------------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from ottla.broker.housekeeping.compaction import keep_compact
 from ottla.clock import Clock
 from ottla.errors import KafkaStorageError
+from ottla.storage.directory.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from ottla.tasks import Schedule, TaskRunner
 
 if TYPE_CHECKING:
@@ -42,9 +43,12 @@ def start_jobs(
     async def clean_up() -> None:
         logs.clean_up(clock.now_ms())
 
-    async def checkpoint() -> None:
-        for job in logs.checkpoint_jobs():
-            await off_loop(pool, job.run)
+    def checkpoint(table: str) -> Callable[[], Awaitable[None]]:
+        async def write() -> None:
+            for job in logs.checkpoint_jobs([table]):
+                await off_loop(pool, job.run)
+
+        return write
 
     async def delete_due() -> None:
         for removal in logs.removals_due(clock.now_ms()):
@@ -65,15 +69,17 @@ def start_jobs(
 
     periods_ms = [
         ("retention", clean_up, settings.log_retention_check_interval_ms),
-        ("checkpoints", checkpoint, settings.log_flush_offset_checkpoint_interval_ms),
-        ("high watermarks", checkpoint, settings.replica_high_watermark_checkpoint_interval_ms),
+        ("recovery points", checkpoint(RECOVERY_POINTS), settings.log_flush_offset_checkpoint_interval_ms),
+        ("log starts", checkpoint(LOG_STARTS), settings.log_flush_start_offset_checkpoint_interval_ms),
+        ("high watermarks", checkpoint(HIGH_WATERMARKS), settings.replica_high_watermark_checkpoint_interval_ms),
         ("deletion", delete_due, DELETE_LOOK_MS),
         ("flush", flush_due, FLUSH_LOOK_MS),
         ("disks", look_at_disks, DISK_LOOK_MS),
         ("producers", forget_producers, settings.producer_id_expiration_check_interval_ms),
     ]
     for name, action, period_ms in periods_ms:
-        runner.every(name, action, period_ms=period_ms, delay_ms=period_ms)
+        pause_ms = max(1, period_ms)  # some settings may be 0: as often as can be
+        runner.every(name, action, period_ms=pause_ms, delay_ms=pause_ms)
     tasks = [asyncio.get_running_loop().create_task(runner.run())]
     if settings.log_cleaner_enable:
         tasks.append(asyncio.get_running_loop().create_task(keep_compact(broker, logs, clock, pool)))

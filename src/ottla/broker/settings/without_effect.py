@@ -52,8 +52,6 @@ _OTHERS: Final = {
     *("connection.failed.authentication.delay.ms", "metrics.num.samples", "metrics.sample.window.ms"),
     *("metrics.recording.level", "telemetry.max.bytes", "log.cleaner.threads"),
     *("unstable.api.versions.enable", "num.recovery.threads.per.data.dir"),
-    # Checkpoints are written together, at log.flush.offset.checkpoint.interval.ms.
-    "log.flush.start.offset.checkpoint.interval.ms",
     *("log.initial.task.delay.ms", "offsets.commit.timeout.ms", "offsets.load.buffer.size"),
     *("offsets.topic.compression.codec", "transaction.state.log.load.buffer.size"),
 }

@@ -4,8 +4,8 @@
 2. What Kafka 3.9 or 4.x wrote is read, and what is written here Kafka reads. Where Kafka's bytes are fixed, so are
    ours; the order of lines in a table is free, ours are sorted.
 3. A table that is missing or empty has no entries: a new directory has none, and Kafka makes them empty at first.
-4. A file that makes no sense is MalformedCheckpoint with its path and line. It is never guessed at, and never treated
-   as empty, because a high watermark of 0 would be believed.
+4. A file that makes no sense is MalformedCheckpoint with its path and line. What is done about it is decided by the
+   directory (directories.py); here it is never guessed at, and never treated as empty.
 5. Unknown keys of meta.properties are kept when it is written again.
 
 Tables (offset checkpoints and, in leader_epochs.py, epochs), lines ended by a line feed:

@@ -13,9 +13,10 @@
     <topic>-<partition>.<id>-stray      a log that belongs to nobody; kept until somebody looks at it
 
 1. All access goes through a door that closes at the first failure (offline.py); `failure` says why.
-2. Tables that were written are not written again while nothing has changed.
-3. A damaged table of recovery points costs a full recovery. The other tables cannot be guessed without showing deleted
-   or hiding committed records, so a damaged one keeps the directory offline until somebody has looked.
+2. Tables that were written are not written again while nothing has changed. A table has one writer at a time, and a job
+   that was made before a newer write or a truncation does nothing: the next checkpoint has what it missed.
+3. A table that is cut, or empty beside logs, is noticed, said in the log and written anew. What it said is then found
+   out elsewhere, on the safe side: see FALLBACKS.
 4. Names that are no log's are passed over with a warning, as are those of the topic __cluster_metadata without one.
 """
 
@@ -23,8 +24,10 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -46,10 +49,16 @@ from ottla.storage.directory.checkpoints import (
     write_offsets,
 )
 from ottla.storage.directory.offline import FailStopFiles
-from ottla.storage.files import Files, Lock
+from ottla.storage.files import TEMPORARY_SUFFIX, Files, Lock
 from ottla.values import TopicPartition, random_uuid
 
 TABLES: Final = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANER_OFFSETS)
+FALLBACKS: Final = {
+    RECOVERY_POINTS: "all logs of the directory are recovered from their beginning",
+    LOG_STARTS: "logs start where their leader epochs say, or with their first segment",
+    HIGH_WATERMARKS: "high watermarks begin at the log starts and move on as soon as the in-sync replicas are heard",
+    CLEANER_OFFSETS: "compaction begins anew, and gaps between offsets are taken for its work",
+}
 METADATA_TOPIC: Final = "__cluster_metadata"
 DELETE: Final = "delete"
 FUTURE: Final = "future"
@@ -86,15 +95,16 @@ class FoundLog(NamedTuple):
 
 
 class CheckpointJob(NamedTuple):
-    """A table to be written. Any thread may run it; jobs of one directory are run one after another."""
+    """A table to be written. Any thread may run it; one that is older than what was written since does nothing."""
 
     directory: LogDirectory
     table: str
     offsets: Offsets
+    number: int
 
     def run(self) -> None:
         """Return when the table is on the disk."""
-        self.directory.write(self.table, self.offsets)
+        self.directory.write(self.table, self.offsets, self.number)
 
 
 class LogDirectory:
@@ -109,6 +119,10 @@ class LogDirectory:
         self.last_stop: CleanShutdown | None = None
         self._lock: Lock | None = None
         self._written: dict[str, Offsets] = {}
+        self._damaged: set[str] = set()
+        self._guard = threading.Lock()  # of everything below, and of the tables on the disk
+        self._numbers = count(1)
+        self._newest: dict[str, int] = {}  # the number of the newest write or truncation, by table
 
     @property
     def failure(self) -> KafkaStorageError | None:
@@ -147,20 +161,31 @@ class LogDirectory:
 
     def load(self) -> list[FoundLog]:
         """Read the tables, take the mark of the clean stop, and find the logs."""
+        names = self.files.list_directory(self.path)
+        found = [each for each in map(self._found, names) if each is not None]
+        for name in names:
+            if name.endswith(TEMPORARY_SUFFIX) and name.startswith(TABLES):
+                self.files.remove(self.path / name)  # left by a crash
         for table in TABLES:
-            self._written[table] = self._read(table)
+            self._written[table] = self._read(table, has_logs=bool(found))
         self.last_stop = take_clean_shutdown(self.files, self.path)
-        found = [self._found(name) for name in self.files.list_directory(self.path)]
-        return [each for each in found if each is not None]
+        return found
 
-    def _read(self, table: str) -> Offsets:
+    def _read(self, table: str, *, has_logs: bool) -> Offsets:
+        path = self.path / table
         try:
-            return read_offsets(self.files, self.path / table)
+            offsets = read_offsets(self.files, path)
+            # Kafka makes its tables empty, and the cleaner's stays so where nothing is compacted.
+            if not offsets and has_logs and table != CLEANER_OFFSETS and self._is_empty_file(path):
+                raise MalformedCheckpoint(f"{path} is empty")
+            return offsets
         except MalformedCheckpoint as error:
-            if table != RECOVERY_POINTS:
-                raise
-            logger.warning("all logs in %s are recovered from their beginning: %s", self.path, error)
+            logger.warning("%s: %s", error, FALLBACKS[table])
+            self._damaged.add(table)
             return {}
+
+    def _is_empty_file(self, path: Path) -> bool:
+        return self.files.exists(path) and not self.files.size(path)
 
     def _found(self, name: str) -> FoundLog | None:
         path = self.path / name
@@ -182,25 +207,39 @@ class LogDirectory:
         """All that is written down in a table."""
         return dict(self._written.get(table, {}))
 
+    def is_damaged(self, table: str) -> bool:
+        """Whether a table made no sense at the start and was not written since."""
+        return table in self._damaged
+
     def checkpoint_jobs(self, tables: Mapping[str, Offsets]) -> list[CheckpointJob]:
         """What must be written so that these are the tables."""
         return [
-            CheckpointJob(self, table, offsets)
+            CheckpointJob(self, table, offsets, next(self._numbers))
             for table, offsets in tables.items()
-            if offsets != self._written.get(table, {})
+            if offsets != self._written.get(table, {}) or table in self._damaged
         ]
 
-    def write(self, table: str, offsets: Offsets) -> None:
-        """Replace a table."""
+    def write(self, table: str, offsets: Offsets, number: int | None = None) -> None:
+        """Replace a table, unless what was written or cut since is newer than `number`; None is newer than all."""
+        with self._guard:
+            number = next(self._numbers) if number is None else number
+            if number > self._newest.get(table, 0):
+                self._replace(table, offsets, number)
+
+    def _replace(self, table: str, offsets: Offsets, number: int) -> None:
         write_offsets(self.files, self.path / table, offsets)
         self._written[table] = dict(offsets)
+        self._newest[table] = number
+        self._damaged.discard(table)
 
     def lower(self, name: TopicPartition, offset: int) -> None:
-        """Let nothing that is written down for a partition be beyond `offset`."""
-        for table in TABLES:
-            offsets = self.offsets(table)
-            if offsets.get(name, 0) > offset:
-                self.write(table, {**offsets, name: offset})
+        """Let nothing that is written down for a partition be beyond `offset`; jobs made before are void."""
+        with self._guard:
+            for table in TABLES:
+                self._newest[table] = number = next(self._numbers)
+                offsets = self.offsets(table)
+                if offsets.get(name, 0) > offset:
+                    self._replace(table, {**offsets, name: offset}, number)
 
     # --- stop ---------------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from ottla.errors import KafkaStorageError, OttlaError
 from ottla.storage.directory.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from ottla.storage.directory.directories import FoundLog, LogDirectory
 from ottla.storage.log.partition_log import PartitionLog, opened
-from ottla.storage.log.recovery import LogLoader
+from ottla.storage.log.recovery import END_OF_OFFSETS, LogLoader
 from ottla.storage.producers.replay import run
 from ottla.storage.producers.state import ID_EXPIRATION_MS, ID_LIMIT, ProducerState
 from ottla.storage.settings import TopicSettings
@@ -174,7 +174,10 @@ def _loader(found: FoundLog, settings: TopicSettings, limits: ProducerLimits, no
         # The tables are about logs in use; a copy that is still being made is read from its beginning.
         recovery_point=(0 if found.name.role else directory.offset(RECOVERY_POINTS, name)) or 0,
         log_start_offset=(0 if found.name.role else directory.offset(LOG_STARTS, name)) or 0,
-        compacted_up_to=directory.offset(CLEANER_OFFSETS, name) or 0,
+        log_start_is_known=not directory.is_damaged(LOG_STARTS),
+        compacted_up_to=END_OF_OFFSETS
+        if directory.is_damaged(CLEANER_OFFSETS)
+        else directory.offset(CLEANER_OFFSETS, name) or 0,
     )
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -44,6 +44,7 @@ from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition
 
 REMOVALS_PER_CALL: Final = 10
+CHECKPOINTED: Final = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)
 
 logger = logging.getLogger(__name__)
 
@@ -302,13 +303,14 @@ class LogManager:
             if log is not None and self._homes[name].is_online:
                 yield log
 
-    def checkpoint_jobs(self) -> list[CheckpointJob]:
-        """The tables that are not what they should be: recovery points, log starts, high watermarks."""
+    def checkpoint_jobs(self, tables: Collection[str] = CHECKPOINTED) -> list[CheckpointJob]:
+        """Which of these tables are not what they should be."""
         self._see_failures()
         jobs: list[CheckpointJob] = []
         for directory in self.directories:
             if directory.is_online:
-                jobs += directory.checkpoint_jobs(self._tables(directory))
+                wanted = {table: offsets for table, offsets in self._tables(directory).items() if table in tables}
+                jobs += directory.checkpoint_jobs(wanted)
         return jobs
 
     def _tables(self, directory: LogDirectory) -> dict[str, dict[TopicPartition, int]]:

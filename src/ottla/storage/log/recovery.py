@@ -10,8 +10,8 @@
    transactions of what was read are told anew from it. Nothing before the recovery point is touched.
 3. Offsets follow each other without a gap, unless the topic is compacted, or was up to `compacted_up_to`. A gap that
    compaction did not make is where a crash lost the end of a segment but kept the next: the row ends there.
-4. A missing index, a missing or damaged snapshot, a damaged epoch file cost time, never records. Old formats and a
-   damaged partition.metadata are refused, because they are not ours to guess.
+4. A missing index, a missing or damaged snapshot, a damaged epoch file cost time, never records. A lost log start is
+   told by the first leader epoch. Old formats and a damaged partition.metadata are refused: not ours to guess.
 5. Doing it again, at once or after a crash in the middle, changes nothing more.
 6. It goes in steps (`LogLoader.steps`); each is bounded by a chunk of records or STEP_BATCHES headers.
 """
@@ -64,6 +64,7 @@ class LogLoader:
         recovery_point: int,
         log_start_offset: int,
         compacted_up_to: int,
+        log_start_is_known: bool = True,
     ) -> None:
         self.directory = directory
         self.topic_partition = topic_partition
@@ -83,6 +84,7 @@ class LogLoader:
         self._files = files
         self._now_ms = now_ms
         self._is_clean = is_clean
+        self._log_start_is_known = log_start_is_known
         self._compacted_up_to = END_OF_OFFSETS if settings.is_compacted else compacted_up_to
         self._expected_offset = 0
         self._epochs_on_disk: tuple[EpochEntry, ...] | None = ()
@@ -94,8 +96,12 @@ class LogLoader:
         self.topic_id = self._read_topic_id()
         self._open_segments(names)
         yield from self._load_epochs()
+        earliest = self.epochs.earliest
         yield from self._reindex_missing(names)
         self.log_end_offset = yield from self._find_end(names)
+        if not self._log_start_is_known and earliest is not None:
+            # The epochs move with the log start, and before it: deleted records must not come back.
+            self.log_start_offset = min(max(self.log_start_offset, earliest.start_offset), self.log_end_offset)
         self._settle_bounds()
         self._settle_epochs()
         yield from self._load_producers(names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from pathlib import Path
 from random import Random
 
@@ -11,22 +12,24 @@ import pytest
 from ottla.errors import DiskFull, KafkaStorageError
 from ottla.storage.directory.checkpoints import (
     CLEAN_SHUTDOWN,
+    CLEANER_OFFSETS,
     HIGH_WATERMARKS,
+    LOG_STARTS,
     META_PROPERTIES,
     RECOVERY_POINTS,
     ForeignDirectory,
-    MalformedCheckpoint,
     read_meta_properties,
     write_clean_shutdown,
 )
 from ottla.storage.directory.directories import LogDirectory, LogName, parse_log_name
 from ottla.storage.directory.offline import FailStopFiles
 from ottla.storage.files import DirectoryInUse
-from ottla.testing.files import MemoryFiles
+from ottla.testing.files import MemoryFiles, Operation
 from ottla.values import TopicPartition
 
 PATH = Path("/data/a")
 NAME = TopicPartition("orders", 3)
+WAIT_S = 30
 
 
 @pytest.fixture
@@ -153,14 +156,87 @@ def test_a_table_is_written_only_when_it_changed(directory: LogDirectory, files:
     assert again.offset(RECOVERY_POINTS, NAME) == 3
 
 
-def test_damaged_recovery_points_cost_time_and_other_tables_the_directory(files: MemoryFiles) -> None:
-    files.replace_bytes(PATH / RECOVERY_POINTS, b"nonsense")
+def test_a_job_that_was_made_before_a_truncation_does_not_undo_it(directory: LogDirectory) -> None:
+    directory.load()
+    (job,) = directory.checkpoint_jobs({RECOVERY_POINTS: {NAME: 5}})
+    directory.lower(NAME, 3)
+    job.run()
+    assert (directory.offset(RECOVERY_POINTS, NAME) or 0) <= 3
+    (job,) = directory.checkpoint_jobs({RECOVERY_POINTS: {NAME: 4}})
+    job.run()
+    assert directory.offset(RECOVERY_POINTS, NAME) == 4
+
+
+def test_an_older_job_does_not_undo_a_newer_one(directory: LogDirectory) -> None:
+    directory.load()
+    (older,) = directory.checkpoint_jobs({RECOVERY_POINTS: {NAME: 5}})
+    (newer,) = directory.checkpoint_jobs({RECOVERY_POINTS: {NAME: 6}})
+    newer.run()
+    older.run()
+    assert directory.offset(RECOVERY_POINTS, NAME) == 6
+
+
+def test_a_table_has_one_writer_at_a_time(directory: LogDirectory, files: MemoryFiles) -> None:
+    directory.load()
+    (first,) = directory.checkpoint_jobs({RECOVERY_POINTS: {NAME: 5}})
+    (second,) = directory.checkpoint_jobs({RECOVERY_POINTS: {NAME: 6}})
+    attempt, came_in = files.attempt, threading.Event()
+    other = threading.Thread(target=second.run)
+
+    def interrupted(operation: Operation, *, may_be_full: bool = True) -> None:
+        if threading.current_thread() is other:
+            came_in.set()
+        elif operation.kind == "sync":
+            other.start()
+            assert not came_in.wait(0.2), "a second writer came while the first one was at work"
+        attempt(operation, may_be_full=may_be_full)
+
+    files.attempt = interrupted  # type: ignore[method-assign]
+    first.run()
+    other.join(WAIT_S)
+    assert came_in.is_set()
+    again = LogDirectory(PATH, files)
+    again.load()
+    assert again.offset(RECOVERY_POINTS, NAME) == 6
+
+
+@pytest.mark.parametrize("table", [RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANER_OFFSETS])
+def test_a_cut_table_is_noticed_and_written_anew(
+    table: str, files: MemoryFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    files.replace_bytes(PATH / table, b"0\n2\norders 3 7\n")
     directory = LogDirectory(PATH, files)
     directory.load()
-    assert directory.offset(RECOVERY_POINTS, NAME) is None
-    files.replace_bytes(PATH / HIGH_WATERMARKS, b"nonsense")
-    with pytest.raises(MalformedCheckpoint):
-        LogDirectory(PATH, files).load()
+    assert directory.offset(table, NAME) is None
+    assert directory.is_damaged(table)
+    assert str(PATH / table) in caplog.text
+    (job,) = directory.checkpoint_jobs({table: {}})
+    job.run()
+    again = LogDirectory(PATH, files)
+    again.load()
+    assert not again.is_damaged(table)
+
+
+def test_an_empty_table_is_noticed_where_there_are_logs(files: MemoryFiles, caplog: pytest.LogCaptureFixture) -> None:
+    files.replace_bytes(PATH / LOG_STARTS, b"")
+    new = LogDirectory(PATH, files)
+    new.load()
+    assert not new.is_damaged(LOG_STARTS)
+    assert caplog.text == "", "Kafka makes its tables empty at first"
+    files.make_directory(PATH / str(NAME))
+    files.replace_bytes(PATH / CLEANER_OFFSETS, b"")
+    used = LogDirectory(PATH, files)
+    used.load()
+    assert used.is_damaged(LOG_STARTS)
+    assert str(PATH / LOG_STARTS) in caplog.text
+    assert not used.is_damaged(CLEANER_OFFSETS), "it stays empty where nothing was ever compacted"
+
+
+def test_copies_that_a_crash_left_beside_a_table_are_removed(files: MemoryFiles) -> None:
+    for name in (f"{RECOVERY_POINTS}.tmp", f"{RECOVERY_POINTS}.1.tmp", "mine.tmp"):
+        files.replace_bytes(PATH / name, b"half of it")
+    LogDirectory(PATH, files).load()
+    assert files.list_directory(PATH) == ["mine.tmp"]
 
 
 # --- the door --------------------------------------------------------------------------------------------------------

@@ -16,7 +16,14 @@ import pytest
 
 from ottla.errors import InconsistentTopicId, KafkaStorageError, UnknownTopicOrPartition
 from ottla.records import BatchBuilder, RecordStream
-from ottla.storage.directory.checkpoints import CLEAN_SHUTDOWN, HIGH_WATERMARKS, RECOVERY_POINTS, ForeignDirectory
+from ottla.storage.directory.checkpoints import (
+    CLEAN_SHUTDOWN,
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    ForeignDirectory,
+)
 from ottla.storage.directory.loading import DuplicateDirectory, DuplicateLog, ProducerLimits, recovery_summary
 from ottla.storage.directory.manager import LogManager, NoLogDirectory
 from ottla.storage.files import DirectoryInUse, DiskFile, DiskFiles, Files
@@ -184,6 +191,57 @@ def test_a_second_recovery_changes_nothing(files: MemoryFiles) -> None:
     before = contents(files, A)
     started(files).close(is_clean=False)
     assert contents(files, A) == before
+
+
+@pytest.mark.parametrize("damage", [b"", b"0\n2\nt 0 "])
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_records_that_were_deleted_stay_deleted_when_the_table_of_starts_is_damaged(
+    is_clean: bool, damage: bytes, files: MemoryFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    logs = started(files, A)
+    log = create(logs)
+    append(log, 3)
+    log.advance_log_start(2)
+    flush(log)
+    for job in logs.checkpoint_jobs():
+        job.run()
+    logs.close(is_clean=is_clean)
+    files.replace_bytes(A / LOG_STARTS, damage)
+    again = started(files, A).log(name(0))
+    assert again is not None
+    assert (again.log_start_offset, again.log_end_offset) == (2, 3)
+    assert f"{A / LOG_STARTS}" in caplog.text
+
+
+def test_a_damaged_table_of_high_watermarks_hides_and_loses_nothing(
+    files: MemoryFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    logs = started(files, A)
+    append(create(logs), 3)
+    logs.close()
+    files.replace_bytes(A / HIGH_WATERMARKS, b"0\n7\n")
+    again = started(files, A).log(name(0))
+    assert again is not None
+    assert (again.log_end_offset, len(records(again))) == (3, 3)
+    assert again.update_high_watermark(3) == 3, "who knows better says so"
+    assert f"{A / HIGH_WATERMARKS}" in caplog.text
+
+
+def test_gaps_that_compaction_left_are_no_damage_when_its_table_is_lost(files: MemoryFiles) -> None:
+    logs = started(files, A)
+    log = create(logs)
+    append(log, 2)
+    builder = BatchBuilder()
+    builder.append(NOW_MS, b"k", b"v")
+    batch = bytearray(builder.close())
+    batch[:8] = (9).to_bytes(8, "big")  # compaction took what was between
+    log.append_as_follower(batch, leader_epoch=0, now_ms=NOW_MS)
+    flush(log)
+    logs.close(is_clean=False)
+    files.replace_bytes(A / CLEANER_OFFSETS, b"0\n1\nt 0 ")
+    again = started(files, A).log(name(0))
+    assert again is not None
+    assert again.log_end_offset == 10
 
 
 def test_the_mark_of_a_clean_stop_comes_last_and_only_when_all_went_well(files: MemoryFiles) -> None:
