@@ -87,6 +87,41 @@ def test_a_replay_brings_every_record_back_once_as_it_was(
             replay(spark, ReplayPlan(ArchiveSlice(str(tmp_path)), settings, to="wide"), admin)
 
 
+def test_a_replay_waits_for_the_rest_of_a_batch_whose_writing_was_cut_short(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ottla.spark.jobs import archive as job
+    from ottla.spark.jobs.archive_layout import ArchiveLayout
+    from ottla.spark.jobs.archive_source import ArchiveSlice
+    from ottla.spark.jobs.following import JobFailed
+    from ottla.spark.jobs.reading import ReadPlan
+    from ottla.spark.jobs.replay import ReplayPlan, replay
+
+    settings = {"bootstrap.servers": broker.bootstrap_servers}
+    layout, reading = ArchiveLayout(str(tmp_path)), ReadPlan(settings, ("cut",))
+    plan = ReplayPlan(ArchiveSlice(str(tmp_path)), settings, to="cut-again")
+    whole = job.write_batch
+
+    def write_some_directories(batch: Any, batch_id: int, *, layout: ArchiveLayout) -> None:
+        whole(batch.where("offset <> 4"), batch_id, layout=layout)
+        raise RuntimeError("cut short")
+
+    with ottla.Admin(settings) as admin:
+        admin.create_topics([ottla.NewTopic("cut", 3)])
+        fill(broker, "cut", range(9))
+        job.archive(spark, reading, layout)
+        fill(broker, "cut", range(9, 18))
+        with monkeypatch.context() as patched:
+            patched.setattr(job, "write_batch", write_some_directories)
+            with pytest.raises(JobFailed, match="cut short"):
+                job.archive(spark, reading, layout)
+        assert list(tmp_path.glob("topic=cut/partition=0/*/batch=1"))
+        assert replay(spark, plan, admin).rows == 9
+        job.archive(spark, reading, layout)
+        assert replay(spark, plan, admin).rows == 9
+    assert records(broker, "cut-again", 18) == records(broker, "cut", 18)
+
+
 def test_a_mirror_keeps_records_and_groups_go_on_where_they_were(
     spark: SparkSession, broker: KafkaBroker, other: KafkaBroker, tmp_path: Path
 ) -> None:

@@ -80,16 +80,31 @@ def finish(spark: SparkSession, broker: KafkaBroker, topic: str, path: Path) -> 
     return archive(spark, reading, ArchiveLayout(str(path))).rows
 
 
-def test_an_archive_that_was_killed_has_every_record_once_when_it_is_finished(
+def replayed(spark: SparkSession, broker: KafkaBroker, path: Path) -> Counter[Any]:
+    """Replay what is whole; everything that the target has after it."""
+    from ottla.spark.jobs.archive_source import ArchiveSlice
+    from ottla.spark.jobs.replay import ReplayPlan, replay
+
+    settings = {"bootstrap.servers": broker.bootstrap_servers}
+    with ottla.Admin(settings) as admin:
+        replay(spark, ReplayPlan(ArchiveSlice(str(path)), settings, to="replayed"), admin)
+    values = read(broker, "replayed", dict.fromkeys(range(PARTITIONS), 0))
+    return Counter((partition, value) for partition in values for value in values[partition])
+
+
+def test_an_archive_that_was_killed_has_every_record_once_when_it_is_finished_and_a_replay_too(
     spark: SparkSession, broker: KafkaBroker, tmp_path: Path
 ) -> None:
     make(broker, "killed")
     process = start(broker, "killed", tmp_path)
     assert kill_after(process, tmp_path, batch=2, wait_s=0.0)
+    early = replayed(spark, broker, tmp_path)
+    assert 0 < len(early) < RECORDS
     left = finish(spark, broker, "killed", tmp_path)
     assert 0 < left < RECORDS
     assert archived(tmp_path) == EVERYTHING
     assert list(tmp_path.glob(".spark-staging-*")) == []
+    assert replayed(spark, broker, tmp_path) == Counter((partition, value) for partition, _, value in EVERYTHING)
 
 
 def start_mirror(broker: KafkaBroker, other: KafkaBroker, topic: str, path: Path) -> subprocess.Popen[bytes]:

@@ -6,6 +6,8 @@
    and records need not come in the order of their time; row groups of different batches never do.
 3. How far a batch of the replay goes follows from the row groups: about as many records as the limit says, never less
    than one, so a replay always moves.
+4. Only batches that the archive has committed count (archive_commits.py): of any other a part may be missing, and a
+   replay that has passed an offset never comes back to it.
 """
 
 from __future__ import annotations
@@ -16,16 +18,12 @@ from datetime import date
 from typing import Any, Final
 from urllib.parse import unquote
 
-from ottla.errors import OttlaError
+from ottla.spark.jobs.archive_commits import NotAnArchive, last_committed_batch
 from ottla.spark.source.ranges import OffsetRange
 from ottla.values import TopicPartition
 
 NEEDED: Final = ("value", "offset", "timestamp")
 FILES_LIMIT: Final = 1_000_000
-
-
-class NotAnArchive(OttlaError):
-    """There are no files here that `ottla job archive` wrote. Name the directory that was given to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +45,7 @@ class Place:
 
     partition: TopicPartition
     day: date | None
+    batch: int
 
 
 def place_of(path: str) -> Place | None:
@@ -54,17 +53,21 @@ def place_of(path: str) -> Place | None:
     *directories, name = path.strip("/").split("/")
     if not name.endswith(".parquet") or any(each.startswith(("_", ".")) for each in (*directories, name)):
         return None
-    said = dict(each.split("=", 1) for each in directories if "=" in each)
-    if "topic" not in said or not said.get("partition", "").isdecimal():
+    columns = dict(each.split("=", 1) for each in directories if "=" in each)
+    if "topic" not in columns or not columns.get("partition", "").isdecimal():
         return None
-    day = date.fromisoformat(said["date"]) if "date" in said else None
-    return Place(TopicPartition(unquote(said["topic"]), int(said["partition"])), day)
+    if not columns.get("batch", "").isdecimal():
+        raise NotAnArchive(f"{path} is in no directory batch=…")
+    day = date.fromisoformat(columns["date"]) if "date" in columns else None
+    return Place(TopicPartition(unquote(columns["topic"]), int(columns["partition"])), day, int(columns["batch"]))
 
 
 class ArchiveIndex:
     """The row groups of an archive, of the topics that are asked for."""
 
-    def __init__(self, groups: Iterable[RowGroup]) -> None:
+    def __init__(self, groups: Iterable[RowGroup], *, unfinished: int | None = None) -> None:
+        self.unfinished = unfinished
+        """The number of a batch that is there in part, or was not committed yet; its records are not in the index."""
         self._groups: dict[TopicPartition, list[RowGroup]] = {}
         for group in sorted(groups, key=lambda each: (each.partition, each.first, each.last, each.path, each.number)):
             self._groups.setdefault(group.partition, []).append(group)
@@ -130,13 +133,17 @@ def open_archive(path: str) -> tuple[Any, str]:
 def read_index(path: str, *, topics: Sequence[str] = (), days: tuple[date | None, date | None]) -> ArchiveIndex:
     """The index of an archive: of these topics (all when there are none), between two days, both included."""
     files, root = open_archive(path)
-    found = [
-        group
-        for file, place in _files(files, root)
-        if (not topics or place.partition.topic in topics) and _is_between(place.day, days)
-        for group in _row_groups(files, file, place)
-    ]
-    return ArchiveIndex(found)
+    committed = last_committed_batch(files, root)
+    found: list[RowGroup] = []
+    unfinished: int | None = None
+    for file, place in _files(files, root):
+        if (topics and place.partition.topic not in topics) or not _is_between(place.day, days):
+            continue
+        if place.batch > committed:
+            unfinished = place.batch
+        else:
+            found += _row_groups(files, file, place)
+    return ArchiveIndex(found, unfinished=unfinished)
 
 
 def _files(files: Any, root: str) -> Iterator[tuple[str, Place]]:

@@ -9,19 +9,22 @@
    archive unless the plan names another place.
 3. Within a partition records are in their old order. They keep the number of their partition when source and target
    have as many, or when it is asked for (target_topics.py).
-4. A topic that stamps records itself (message.timestamp.type=LogAppendTime) gives them new times; nobody can help it.
+4. Only batches that the archive has committed are read (archive_commits.py): one that is being written, or was cut
+   short by a kill, waits for the next replay, and a warning says so.
+5. A topic that stamps records itself (message.timestamp.type=LogAppendTime) gives them new times; nobody can help it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ottla.errors import OttlaError
-from ottla.spark.jobs.archive_index import NotAnArchive
+from ottla.spark.jobs.archive_commits import ArchiveUnfinished, NotAnArchive
 from ottla.spark.jobs.archive_layout import ArchiveLayout, read_topics
 from ottla.spark.jobs.archive_source import NAME, ArchiveSlice, ArchiveSource
 from ottla.spark.jobs.following import Watch, observed, run_stream, unwatched
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from ottla.client.admin.admin import Admin
+
+log = logging.getLogger(__name__)
 
 
 class TopicNotArchived(OttlaError):
@@ -79,7 +84,12 @@ def replay(spark: SparkSession, plan: ReplayPlan, admin: Admin, *, watch: Watch 
 
 def counts_of(spark: SparkSession, wanted: ArchiveSlice) -> dict[str, int]:
     """How many partitions the topics of the archive had: as the archive noted it, else as far as there are records."""
-    seen = wanted.index().partition_counts
+    index = wanted.index()
+    seen = index.partition_counts
+    if index.unfinished is not None:
+        if not seen:
+            raise ArchiveUnfinished(f"batch {index.unfinished} in {wanted.path}")
+        log.warning("batch %d of the archive is not finished: replay again when it is", index.unfinished)
     if missing := sorted(set(wanted.topics) - seen.keys()):
         raise TopicNotArchived(f"topic {missing[0]!r} in {wanted.path}, or nothing of it in these times")
     if not seen:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark")
 
-from ottla.spark.jobs.archive_index import ArchiveIndex, NotAnArchive, RowGroup, place_of, read_index
+from ottla.spark.jobs.archive_commits import NotAnArchive
+from ottla.spark.jobs.archive_index import ArchiveIndex, RowGroup, place_of, read_index
 from ottla.spark.jobs.archive_reading import ArchiveDamaged, overlapping, read_piece
 from ottla.spark.jobs.archive_source import ArchiveReader, ArchiveSlice
 from ottla.values import TopicPartition
@@ -28,7 +29,7 @@ def group(first: int, last: int, *, partition: TopicPartition = CLICKS, path: st
 def test_the_place_of_a_file_is_in_its_directories() -> None:
     found = place_of("/topic=a%20b/partition=7/date=2026-11-01/hour=3/batch=1/part-0.snappy.parquet")
     assert found is not None
-    assert (found.partition, found.day) == (TopicPartition("a b", 7), date(2026, 11, 1))
+    assert (found.partition, found.day, found.batch) == (TopicPartition("a b", 7), date(2026, 11, 1), 1)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,14 @@ def test_row_groups_that_overlap_are_read_together() -> None:
 # --- with files ---
 
 
-def write(root: Path, place: str, offsets: list[int], *, name: str = "part-0.parquet", **columns: Any) -> None:
+def commit(root: Path, batch: int) -> None:
+    """As Spark does when all directories of a batch are written."""
+    log = root / "_ottla" / "checkpoint" / "commits"
+    log.mkdir(parents=True, exist_ok=True)
+    (log / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+
+def write(root: Path, place: str, offsets: list[int], *, committed: bool = True) -> None:
     import pyarrow
     from pyarrow import parquet
 
@@ -94,7 +102,6 @@ def write(root: Path, place: str, offsets: list[int], *, name: str = "part-0.par
         "offset": offsets,
         "timestamp": [datetime.fromtimestamp(each, UTC) for each in offsets],
     }
-    made = {**table, **columns}
     types = {
         "key": pyarrow.binary(),
         "value": pyarrow.binary(),
@@ -102,8 +109,10 @@ def write(root: Path, place: str, offsets: list[int], *, name: str = "part-0.par
         "offset": pyarrow.int64(),
         "timestamp": pyarrow.timestamp("us", "UTC"),
     }
-    schema = pyarrow.schema([(column, types[column]) for column in made])
-    parquet.write_table(pyarrow.table(made, schema=schema), directory / name, row_group_size=3)
+    made = pyarrow.table(table, schema=pyarrow.schema(list(types.items())))
+    parquet.write_table(made, directory / "part-0.parquet", row_group_size=3)
+    if committed:
+        commit(root, int(place.rpartition("batch=")[2]))
 
 
 def replayed(root: Path, **options: Any) -> dict[TopicPartition, list[int]]:
@@ -181,8 +190,14 @@ def test_a_directory_that_is_no_archive_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(NotAnArchive):
         read_index(str(tmp_path / "missing"), days=ALL_DAYS)
-    (tmp_path / "topic=a" / "partition=0").mkdir(parents=True)
-    parquet.write_table(pyarrow.table({"value": [b"x"]}), tmp_path / "topic=a" / "partition=0" / "x.parquet")
+    directory = tmp_path / "topic=a" / "partition=0"
+    directory.mkdir(parents=True)
+    commit(tmp_path, 0)
+    parquet.write_table(pyarrow.table({"value": [b"x"]}), directory / "x.parquet")
+    with pytest.raises(NotAnArchive, match="is in no directory batch="):
+        read_index(str(tmp_path), days=ALL_DAYS)
+    (directory / "batch=0").mkdir()
+    (directory / "x.parquet").rename(directory / "batch=0" / "x.parquet")
     with pytest.raises(NotAnArchive, match="no column 'offset'"):
         read_index(str(tmp_path), days=ALL_DAYS)
 
@@ -206,3 +221,55 @@ def test_an_archive_that_grew_gives_the_same_batch_again(tmp_path: Path) -> None
         for row in batch.to_pylist()
     ]
     assert sorted(offsets) == [0, 3, 4]
+
+
+# --- batches that are not whole ---
+
+
+def test_a_batch_that_is_there_in_part_is_not_replayed_until_it_is_committed(tmp_path: Path) -> None:
+    write(tmp_path, "topic=clicks/partition=0/date=2026-11-01/batch=0", [0, 1, 2])
+    # Offsets 3 and 5 are of another day, and their directory is still to come.
+    write(tmp_path, "topic=clicks/partition=0/date=2026-11-02/batch=1", [4, 6], committed=False)
+    assert replayed(tmp_path) == {CLICKS: [0, 1, 2]}
+    assert read_index(str(tmp_path), days=ALL_DAYS).unfinished == 1
+    write(tmp_path, "topic=clicks/partition=0/date=2026-11-01/batch=1", [3, 5])
+    assert replayed(tmp_path) == {CLICKS: [0, 1, 2, 3, 4, 5, 6]}
+    assert read_index(str(tmp_path), days=ALL_DAYS).unfinished is None
+
+
+def test_a_replay_that_was_done_goes_on_with_the_batch_that_was_there_in_part(tmp_path: Path) -> None:
+    from pyspark.sql.streaming.datasource import ReadMaxRows
+
+    write(tmp_path, "topic=clicks/partition=0/date=2026-11-01/batch=0", [0, 1, 2])
+    write(tmp_path, "topic=clicks/partition=0/date=2026-11-02/batch=1", [4, 6], committed=False)
+    before = ArchiveReader(ArchiveSlice(str(tmp_path)))
+    done = before.latestOffset(before.initialOffset(), ReadMaxRows(100))
+    write(tmp_path, "topic=clicks/partition=0/date=2026-11-01/batch=1", [3, 5])
+    reader = ArchiveReader(ArchiveSlice(str(tmp_path)))
+    tasks = reader.partitions(done, reader.latestOffset(done, ReadMaxRows(100)))
+    assert [row["offset"] for task in tasks for batch in reader.read(task) for row in batch.to_pylist()] == [3, 4, 5, 6]
+
+
+def test_commits_that_spark_has_removed_count_by_the_later_ones(tmp_path: Path) -> None:
+    for batch in range(3):
+        write(tmp_path, f"topic=clicks/partition=0/date=2026-11-01/batch={batch}", [batch], committed=False)
+    commit(tmp_path, 1)
+    (tmp_path / "_ottla" / "checkpoint" / "commits" / ".2.4711.tmp").write_text("half")
+    assert replayed(tmp_path) == {CLICKS: [0, 1]}
+
+
+def test_an_archive_without_its_checkpoint_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "topic=clicks/partition=0/date=2026-11-01/batch=0", [0], committed=False)
+    with pytest.raises(NotAnArchive, match="has no _ottla/checkpoint"):
+        read_index(str(tmp_path), days=ALL_DAYS)
+
+
+def test_an_archive_whose_first_batch_is_being_written_has_nothing_to_replay(tmp_path: Path) -> None:
+    from ottla.spark.jobs.archive_commits import ArchiveUnfinished
+    from ottla.spark.jobs.replay import counts_of
+
+    write(tmp_path, "topic=clicks/partition=0/date=2026-11-01/batch=0", [0], committed=False)
+    (tmp_path / "_ottla" / "checkpoint").mkdir(parents=True)
+    no_spark: Any = None
+    with pytest.raises(ArchiveUnfinished, match="batch 0"):
+        counts_of(no_spark, ArchiveSlice(str(tmp_path)))
