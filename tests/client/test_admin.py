@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import Producer as ConfluentProducer
+from tests.patience import HANG_S
 
 from ottla.client.admin.access import AclBinding, AclOperation, ResourceType
 from ottla.client.admin.admin import Admin
@@ -54,7 +55,7 @@ def produce(broker, topic, count, partition=0):
     producer = ConfluentProducer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(count):
         producer.produce(topic, b"%d" % number, partition=partition, timestamp=1_000 + number)
-    assert producer.flush(20) == 0
+    assert producer.flush(HANG_S) == 0
 
 
 # --- topics ----------------------------------------------------------------------------------------------------------
@@ -93,13 +94,13 @@ def test_of_several_the_failed_and_the_others_are_told(admin, clicks, unique_top
 
 def test_unknown_topics_are_said_to_be_unknown_at_once(admin):
     with pytest.raises(UnknownTopicOrPartition):
-        admin.describe_topics(["nothing"], timeout=5)
+        admin.describe_topics(["nothing"], timeout=HANG_S)
     with pytest.raises(UnknownTopicId):
-        admin.delete_topics_by_id([b"0123456789abcdef"], timeout=5)
+        admin.delete_topics_by_id([b"0123456789abcdef"], timeout=HANG_S)
     with pytest.raises(UnknownTopicOrPartition):
-        admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, "nothing")], timeout=5)
+        admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, "nothing")], timeout=HANG_S)
     with pytest.raises(UnknownTopicOrPartition):
-        admin.delete_topics(["nothing"], timeout=5)
+        admin.delete_topics(["nothing"], timeout=HANG_S)
 
 
 def test_topics_are_deleted_by_name_and_by_id(admin, clicks, unique_topic):
@@ -198,7 +199,7 @@ def test_elections_and_reassignments_are_answered(admin, clicks):
 
 def test_what_the_broker_does_not_serve_is_said(admin):
     with pytest.raises(UnsupportedVersion):
-        admin.describe_metadata_quorum(timeout=5)
+        admin.describe_metadata_quorum(timeout=HANG_S)
 
 
 # --- groups ----------------------------------------------------------------------------------------------------------
@@ -265,7 +266,7 @@ def test_transactions_are_seen_and_hanging_ones_aborted(admin, clicks, kafka_bro
     producer.init_transactions(20)
     producer.begin_transaction()
     producer.produce(clicks, b"open", partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(HANG_S) == 0
     first = TopicPartition(clicks, 0)
     (listing,) = [each for each in admin.list_transactions() if each.transactional_id == unique_group]
     described = admin.describe_transactions([unique_group])[unique_group]
@@ -310,7 +311,7 @@ def test_scram_credentials_are_kept_and_passwords_not_shown(admin):
 def test_access_rules_need_a_broker_that_has_them(admin):
     rule = AclBinding(ResourceType.TOPIC, "clicks", "User:alice", AclOperation.READ)
     with pytest.raises(SecurityDisabled, match=r"^The cluster has no authorizer[^:]*: no authorizer"):
-        admin.create_acls([rule], timeout=5)
+        admin.create_acls([rule], timeout=HANG_S)
     with pytest.raises(SecurityDisabled):
         admin.describe_acls()
 

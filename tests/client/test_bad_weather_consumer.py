@@ -8,6 +8,7 @@ import time
 
 import pytest
 from tests.client.weather import NONSENSE, SEEDS, Storm
+from tests.patience import FAR_MS, HANG_S, bounded, wait_until
 
 from ottla.client.consumer.async_consumer import AsyncConsumer
 from ottla.client.consumer.consumer import Consumer
@@ -89,7 +90,7 @@ def test_every_record_comes_once_and_in_order_through_a_storm(fake, seed):
     limits = {"max_partition_fetch_bytes": 2_000, "max_poll_records": 100, "request_timeout_ms": 300}
     with Consumer(**settings(fake, **limits)) as consumer:
         consumer.assign(PLACES)
-        found = read(consumer, 6_000, every=storm.blow, limit_s=50)
+        found = read(consumer, 6_000, every=storm.blow, limit_s=HANG_S)
     assert by_partition(found) == expected(2_000)
 
 
@@ -136,7 +137,7 @@ def test_a_group_reads_everything_through_a_storm_of_rebalances(fake, protocol):
 
     seen: dict[tuple[int, int], bytes] = {}
     with Consumer(TOPIC, **in_group(fake, protocol, max_poll_records=50)) as consumer:
-        deadline = time.monotonic() + 50
+        deadline = time.monotonic() + HANG_S
         while len(seen) < 3_000:
             assert time.monotonic() < deadline, f"{len(seen)} of 3000 records came"
             for record in consumer.poll(0.1):
@@ -280,7 +281,7 @@ def test_spoiled_records_are_told_with_their_place_and_not_given_out(fake):
     told = 0
     with Consumer(**settings(fake)) as consumer:
         consumer.assign(PLACES)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + HANG_S
         while len(found) < 150 and time.monotonic() < deadline:
             try:
                 found += consumer.poll(0.2)
@@ -356,8 +357,7 @@ def test_a_handler_that_takes_long_keeps_its_membership(fake, protocol):
         generation = fake.cluster.group("g").generation
         beat = "Heartbeat" if protocol == "classic" else "ConsumerGroupHeartbeat"
         before = fake.asked(beat)
-        time.sleep(0.5)
-        assert fake.asked(beat) > before, "heartbeats go on without polls"
+        wait_until(lambda: fake.asked(beat) > before + 2, "heartbeats without polls")
         fill(fake, 10, start=10)
         read(consumer, 30)
         assert fake.cluster.group("g").generation == generation
@@ -366,13 +366,12 @@ def test_a_handler_that_takes_long_keeps_its_membership(fake, protocol):
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_closing_is_bounded_when_nobody_answers(fake, protocol):
     fill(fake, 10)
-    consumer = Consumer(TOPIC, **in_group(fake, protocol, request_timeout_ms=20_000, default_api_timeout_ms=20_000))
+    consumer = Consumer(TOPIC, **in_group(fake, protocol, request_timeout_ms=FAR_MS, default_api_timeout_ms=FAR_MS))
     read(consumer, 30)
     for api in ("Fetch", "OffsetCommit", "LeaveGroup", "ConsumerGroupHeartbeat", "Heartbeat", "Metadata"):
         fake.mute(api, times=None)
-    began = time.monotonic()
-    consumer.close(timeout=0.5)
-    assert time.monotonic() - began < 4
+    with bounded():
+        consumer.close(timeout=0.5)
 
 
 def test_a_throttled_consumer_waits_and_goes_on(fake):

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.patience import HANG_S
 
 PROGRAMS = Path(__file__).parent / "programs"
 CASES = [("for_confluent_kafka.py", "confluent_kafka"), ("for_kafka_python.py", "kafka")]
@@ -15,7 +16,7 @@ def run(source, broker, name):
         [sys.executable, "-W", "ignore", "-c", source, broker.bootstrap_servers, name],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG_S,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
@@ -48,7 +49,7 @@ def test_what_is_not_there_is_refused_and_not_passed_over(kafka_broker, unique_t
         consumer.poll(update_offsets=False)
     consumer.close()
     with KafkaProducer(bootstrap_servers=servers) as producer:
-        producer.send(unique_topic, b"x").get(timeout=20)
+        producer.send(unique_topic, b"x").get(timeout=HANG_S)
         assert producer.bootstrap_connected()
     unreachable = KafkaProducer(bootstrap_servers="127.0.0.1:1")
     assert not unreachable.bootstrap_connected()

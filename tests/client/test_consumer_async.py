@@ -8,6 +8,7 @@ import inspect
 import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.patience import HANG_S
 
 from ottla.client.consumer.async_consumer import AsyncConsumer
 from ottla.client.consumer.consumer import ConcurrentUse, Consumer, WokenUp
@@ -20,11 +21,11 @@ WHILE_MS = 1_000  # without records; long enough that the first ones come in tim
 @pytest.fixture
 def topic(kafka_broker, unique_topic):
     admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
-    admin.create_topics([NewTopic(unique_topic, 2, 1)])[unique_topic].result(10)
+    admin.create_topics([NewTopic(unique_topic, 2, 1)])[unique_topic].result(HANG_S)
     producer = confluent_kafka.Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
     for number in range(100):
         producer.produce(unique_topic, b"%d" % number, partition=number % 2)
-    assert producer.flush(10) == 0
+    assert producer.flush(HANG_S) == 0
     return unique_topic
 
 
@@ -36,7 +37,7 @@ def consumer_of(broker, *topics, **settings):
 
 async def read(consumer, count):
     found = []
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(HANG_S):
         while len(found) < count:
             found += await consumer.poll(1)
     return found
@@ -117,10 +118,10 @@ def test_other_tasks_have_their_turns_while_records_are_there(kafka_broker, topi
 
         async with consumer_of(kafka_broker, max_poll_records=1) as consumer:
             await consumer.assign([TopicPartition(topic, 0)])
-            await consumer.poll(5)
+            await consumer.poll(HANG_S)
             counting = asyncio.ensure_future(count())
             for _ in range(20):
-                assert await consumer.poll(5)
+                assert await consumer.poll(HANG_S)
             counting.cancel()
             assert turns >= 20
 
@@ -166,7 +167,7 @@ def test_topics_can_be_given_at_once_and_members_share(kafka_broker, topic, uniq
             consumer_of(kafka_broker, topic, **settings) as one,
             consumer_of(kafka_broker, topic, **settings) as two,
         ):
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(HANG_S):
                 while not len(one.assignment()) == len(two.assignment()) == 1:
                     await asyncio.gather(one.poll(0.05), two.poll(0.05))
 
@@ -187,7 +188,7 @@ def test_a_poll_is_for_one_task_and_can_be_woken_up(kafka_broker, topic):
     async def scenario():
         async with consumer_of(kafka_broker, auto_offset_reset="latest") as consumer:
             await consumer.assign([TopicPartition(topic, 0)])
-            waiting = asyncio.ensure_future(consumer.poll(10))
+            waiting = asyncio.ensure_future(consumer.poll(HANG_S))
             await asyncio.sleep(0.05)
             with pytest.raises(ConcurrentUse):
                 await consumer.poll(0)

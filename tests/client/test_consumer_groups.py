@@ -9,6 +9,7 @@ import time
 import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.patience import HANG_S, bounded
 
 from ottla.client.consumer.consumer import Consumer
 from ottla.client.consumer.offsets import CommitFailed
@@ -34,7 +35,7 @@ def broker():
 @pytest.fixture
 def topic(broker, unique_topic):
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic(unique_topic, PARTITIONS, 1)])[unique_topic].result(10)
+    admin.create_topics([NewTopic(unique_topic, PARTITIONS, 1)])[unique_topic].result(HANG_S)
     return unique_topic
 
 
@@ -42,7 +43,7 @@ def produce(broker, topic, count, first=0):
     producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(first, first + count):
         producer.produce(topic, b"%d" % number, partition=number % PARTITIONS)
-    assert producer.flush(10) == 0
+    assert producer.flush(HANG_S) == 0
 
 
 def member(broker, group, *topics, strategy="range", **settings):
@@ -54,7 +55,7 @@ def member(broker, group, *topics, strategy="range", **settings):
     return Consumer(*topics, bootstrap_servers=broker.bootstrap_servers, group_id=group, **settings)
 
 
-def poll_until(consumers, condition, limit_s=15.0):
+def poll_until(consumers, condition, limit_s=HANG_S):
     """Poll all in turn until the condition holds; gives the values that came."""
     found = []
     deadline = time.monotonic() + limit_s
@@ -118,14 +119,14 @@ def test_with_members_coming_and_going_every_record_is_read(broker, topic, uniqu
         except Exception as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=work, args=(lifetime_s,)) for lifetime_s in (30, 0.6, 0.9, 1.2)]
+    threads = [threading.Thread(target=work, args=(lifetime_s,)) for lifetime_s in (HANG_S, 0.6, 0.9, 1.2)]
     for index, thread in enumerate(threads):
         thread.start()
         produce(broker, topic, total // 4, index * total // 4)
-    done.wait(30)
+    done.wait(HANG_S)
     done.set()
     for thread in threads:
-        thread.join(30)
+        thread.join(HANG_S)
     assert failures == []
     assert set(read) == set(range(total))
 
@@ -133,11 +134,11 @@ def test_with_members_coming_and_going_every_record_is_read(broker, topic, uniqu
 def test_a_pattern_takes_in_topics_that_come_later(broker, unique_topic, unique_group):
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     names = [f"{unique_topic}-{letter}" for letter in "ab"]
-    admin.create_topics([NewTopic(names[0], 1, 1)])[names[0]].result(10)
+    admin.create_topics([NewTopic(names[0], 1, 1)])[names[0]].result(HANG_S)
     with member(broker, unique_group, metadata_max_age_ms=200) as consumer:
         consumer.subscribe(pattern=re.compile(f"^{unique_topic}-.$"))
         poll_until([consumer], lambda _: consumer.assignment() == {TopicPartition(names[0], 0)})
-        admin.create_topics([NewTopic(names[1], 1, 1)])[names[1]].result(10)
+        admin.create_topics([NewTopic(names[1], 1, 1)])[names[1]].result(HANG_S)
         poll_until([consumer], lambda _: len(consumer.assignment()) == 2)
         assert consumer.subscription() == set(names)
 
@@ -281,7 +282,7 @@ def test_a_static_member_comes_back_to_its_partitions(broker, topic, unique_grou
 
 def test_a_member_that_works_too_long_is_told_why_it_lost_its_partitions(broker, topic, unique_group, caplog):
     seen = Seen()
-    with member(broker, unique_group, max_poll_interval_ms=300, enable_auto_commit=False) as slow:
+    with member(broker, unique_group, max_poll_interval_ms=1_500, enable_auto_commit=False) as slow:
         slow.subscribe(topic, listener=seen)
         poll_until([slow], lambda _: len(slow.assignment()) == PARTITIONS)
         with member(broker, unique_group, topic) as other:
@@ -296,36 +297,34 @@ def test_a_member_that_works_too_long_is_told_why_it_lost_its_partitions(broker,
 
 @pytest.mark.parametrize("strategy", ["range", "consumer"])
 def test_a_long_handler_keeps_its_membership(broker, topic, unique_group, strategy):
-    settings = {} if strategy == "consumer" else {"session_timeout_ms": 400}
+    settings = {} if strategy == "consumer" else {"session_timeout_ms": 3_000}
     with member(broker, unique_group, topic, strategy=strategy, **settings) as consumer:
         poll_until([consumer], lambda _: len(consumer.assignment()) == PARTITIONS)
         before = consumer.group_metadata()
-        time.sleep(0.8)  # the application works; only real time shows that heartbeats go on without polls
+        time.sleep(4)  # the application works; only real time shows that heartbeats go on without polls
         consumer.commit({TopicPartition(topic, 0): 0})
         assert consumer.group_metadata() == before
 
 
 def test_a_poll_that_waits_keeps_pace_and_commits(broker, topic, unique_group):
     produce(broker, topic, 6)
-    settings = {"max_poll_interval_ms": 500, "auto_commit_interval_ms": 300}
+    settings = {"max_poll_interval_ms": 2_000, "auto_commit_interval_ms": 300}
     with member(broker, unique_group, topic, **settings) as consumer:
         poll_until([consumer], lambda values: len(values) == 6)
         before = consumer.group_metadata()
-        assert consumer.poll(1.2) == []
+        assert consumer.poll(4) == []
         assert consumer.group_metadata() == before
         assert {each.offset for each in consumer.committed().values()} == {1}
 
 
 def test_a_member_that_never_polled_and_one_without_a_broker_close_in_time(broker, topic, unique_group):
-    begun = time.monotonic()
-    member(broker, unique_group, topic).close()
-    assert time.monotonic() - begun < 2
+    with bounded():
+        member(broker, unique_group, topic).close()
     with KafkaBroker() as passing:
         consumer = member(passing, unique_group, "t")
         consumer.poll(0.1)
-    begun = time.monotonic()
-    consumer.close(timeout=1)
-    assert time.monotonic() - begun < 4
+    with bounded():
+        consumer.close(timeout=1)
 
 
 def test_a_listener_with_coroutines_is_for_the_other_face(broker, topic, unique_group):
@@ -351,7 +350,7 @@ def test_a_group_can_be_used_without_membership(broker, topic, unique_group):
 def test_the_subscription_can_change(broker, topic, unique_group):
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     other = f"{topic}-other"
-    admin.create_topics([NewTopic(other, 1, 1)])[other].result(10)
+    admin.create_topics([NewTopic(other, 1, 1)])[other].result(HANG_S)
     with member(broker, unique_group, topic) as consumer:
         poll_until([consumer], lambda _: len(consumer.assignment()) == PARTITIONS)
         consumer.subscribe([other])

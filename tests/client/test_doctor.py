@@ -9,6 +9,7 @@ import socket
 import ssl
 
 import pytest
+from tests.patience import HANG_S
 from tests.unit.net.papers import Papers, make_papers
 
 from ottla.cli.main import main
@@ -193,7 +194,7 @@ def test_an_open_transaction_that_holds_readers_up_is_named(kafka_broker, unique
     with Producer(**where, transactional_id=f"{unique_topic}-x") as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        producer.send(unique_topic, b"held").result(10)
+        producer.send(unique_topic, b"held").result(HANG_S)
         found = visit(kafka_broker.bootstrap_servers, topic=unique_topic)
         finding = found[f"transactions in {unique_topic}-0"]
         assert finding.result == "warning"
@@ -204,7 +205,7 @@ def test_an_open_transaction_that_holds_readers_up_is_named(kafka_broker, unique
 def test_a_group_is_looked_at(kafka_broker, unique_topic, unique_group):
     where = {"bootstrap_servers": kafka_broker.bootstrap_servers}
     with Producer(**where) as producer:
-        producer.send_many(unique_topic, [b"x"] * 10).result(10)
+        producer.send_many(unique_topic, [b"x"] * 10).result(HANG_S)
     with Consumer(unique_topic, **where, group_id=unique_group, auto_offset_reset="earliest") as consumer:
         while not consumer.poll(1, max_records=4):
             pass

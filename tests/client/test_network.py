@@ -7,6 +7,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
+from tests.patience import HANG_S
 
 from ottla.client.loop import BackgroundLoop
 from ottla.client.network import NetworkClient
@@ -30,7 +31,7 @@ def visit(bootstrap: str, story: Visit, **settings: object) -> None:
     async def whole() -> None:
         network = NetworkClient.from_settings(ClientSettings(bootstrap_servers=bootstrap, **settings))
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(HANG_S):
                 await story(network)
         finally:
             await network.close()

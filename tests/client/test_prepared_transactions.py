@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.patience import HANG_S
 
 from ottla import aio
 from ottla.client.admin.admin import Admin
@@ -22,7 +23,6 @@ from ottla.errors import InvalidTxnState, OttlaError, ProducerFenced
 from ottla.testing import FakeBroker, KafkaBroker
 from ottla.values import OffsetAndMetadata, TopicPartition
 
-GIVE_UP_S = 20
 QUICK = {"linger_ms": 0, "retry_backoff_ms": 10}
 
 
@@ -68,7 +68,7 @@ def committed(cluster: Any, topic: str, count: int) -> list[bytes]:
     found: list[bytes] = []
     with Consumer(bootstrap_servers=cluster.bootstrap_servers, **settings) as consumer:
         consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 1)])
-        deadline = time.monotonic() + GIVE_UP_S
+        deadline = time.monotonic() + HANG_S
         while len(found) < count and time.monotonic() < deadline:
             found += [record.value for record in consumer.poll(0.2)]
         found += [record.value for record in consumer.poll(0.1)]
@@ -132,7 +132,7 @@ def test_an_end_of_long_ago_cannot_end_a_later_transaction(cluster, admin, topic
 
 def test_a_prepared_transaction_that_timed_out_is_refused_and_lost_loudly(cluster, admin, topic):
     left = prepared(cluster, topic, b"late", transaction_timeout_ms=200)
-    deadline = time.monotonic() + GIVE_UP_S
+    deadline = time.monotonic() + HANG_S
     while admin.describe_transactions([topic])[topic].state != "CompleteAbort" and time.monotonic() < deadline:
         time.sleep(0.05)
     with pytest.raises((ProducerFenced, InvalidTxnState)):

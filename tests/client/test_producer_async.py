@@ -6,6 +6,7 @@ import asyncio
 
 import pyarrow as pa
 import pytest
+from tests.patience import HANG_S
 
 from ottla.client.producer.async_producer import AsyncProducer
 from ottla.client.producer.transactions.states import TransactionMisuse
@@ -15,7 +16,7 @@ from ottla.errors import RequestTimedOut
 
 def run(scenario):
     async def limited():
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_S):
             await scenario()
 
     asyncio.run(limited())

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from tests.patience import HANG_S
 
 from ottla.client.producer.producer import Producer
 from ottla.client.producer.values import SendFailed
@@ -88,7 +89,7 @@ def test_a_million_records_while_the_broker_goes_and_comes_back(tmp_path: Path, 
     for thread in writers:
         thread.join()
     with pytest.raises(SendFailed):
-        producer.flush(120)
+        producer.flush(HANG_S)
     logs = read_all(f"127.0.0.1:{port}")
     check_logs(logs)
     for topic, partition, value, future in (each for those in sent for each in those):

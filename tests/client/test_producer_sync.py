@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.patience import HANG_S
 
 from ottla.client.loop import ForkedClient
 from ottla.client.producer.producer import Producer
@@ -31,8 +32,6 @@ from ottla.client.serializers import SerializationFailed
 from ottla.errors import InvalidTopicException, OttlaError, ProducerFenced, RequestTimedOut
 from ottla.testing.broker import KafkaBroker
 
-GIVE_UP_S = 20
-
 
 def read(bootstrap: str, topic: str, count: int, isolation: str = "read_committed") -> list[Any]:
     """The first `count` records of all partitions, each partition in its order."""
@@ -46,10 +45,10 @@ def read(bootstrap: str, topic: str, count: int, isolation: str = "read_committe
         }
     )
     try:
-        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        partitions = consumer.list_topics(topic, timeout=HANG_S).topics[topic].partitions
         consumer.assign([TopicPartition(topic, index, 0) for index in partitions])
         found: list[Any] = []
-        until = time.monotonic() + GIVE_UP_S
+        until = time.monotonic() + HANG_S
         while len(found) < count and time.monotonic() < until:
             found += [message for message in consumer.consume(1000, 0.2) if message.error() is None]
         found += [message for message in consumer.consume(10, 0.1) if message.error() is None]
@@ -61,7 +60,7 @@ def read(bootstrap: str, topic: str, count: int, isolation: str = "read_committe
 def create(bootstrap: str, topic: str, partitions: int, **config: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for made in admin.create_topics([NewTopic(topic, partitions, config=config)]).values():
-        made.result(GIVE_UP_S)
+        made.result(HANG_S)
 
 
 @pytest.fixture
@@ -74,7 +73,7 @@ def test_a_record_comes_back_as_it_was_sent(kafka_broker, producer, unique_topic
     future = producer.send(
         unique_topic, b"value", key=b"key", headers=[("a", b"1"), ("b", None)], timestamp_ms=1_700_000_000_000
     )
-    metadata = future.result(GIVE_UP_S)
+    metadata = future.result(HANG_S)
     assert (metadata.topic, metadata.offset, metadata.timestamp_ms) == (unique_topic, 0, 1_700_000_000_000)
     assert (metadata.serialized_key_size, metadata.serialized_value_size) == (3, 5)
     (message,) = read(kafka_broker.bootstrap_servers, unique_topic, 1)
@@ -92,7 +91,7 @@ def test_many_records_arrive_in_order_with_every_codec_and_acks(kafka_broker, un
         settings["max.in.flight.requests.per.connection"] = 1
     with Producer(settings) as producer:
         futures = [producer.send(unique_topic, b"%05d" % number + b"x" * 50) for number in range(count)]
-        producer.flush(GIVE_UP_S)
+        producer.flush(HANG_S)
         offsets = [future.result(0).offset for future in futures]
     assert offsets == ([-1] * count if acks == "0" else list(range(count)))
     values = [message.value()[:5] for message in read(kafka_broker.bootstrap_servers, unique_topic, count)]
@@ -106,9 +105,9 @@ def test_lists_keys_and_partitions(kafka_broker, unique_topic):
         pairs = [(b"%d" % (number % 7), b"%04d" % number) for number in range(1000)]
         many = producer.send_many(unique_topic, pairs)
         plain = producer.send_many(unique_topic, [b"p%04d" % number for number in range(500)], partition=2)
-        metadata = many.result(GIVE_UP_S)
+        metadata = many.result(HANG_S)
         assert len(metadata) == 1000
-        assert [each.partition for each in plain.result(GIVE_UP_S)] == [2] * 500
+        assert [each.partition for each in plain.result(HANG_S)] == [2] * 500
     by_place = {
         (message.partition(), message.offset()): message
         for message in read(kafka_broker.bootstrap_servers, unique_topic, 1500)
@@ -136,7 +135,7 @@ def test_callbacks_serializers_interceptors_and_a_partitioner(kafka_broker, uniq
         interceptor_classes=[Stamp],
         partitioner_class=lambda key, everything, available: everything[0],
     ) as producer:
-        producer.send(unique_topic, {"a": 1}, key="k", on_delivery=lambda *told: heard.append(told)).result(GIVE_UP_S)
+        producer.send(unique_topic, {"a": 1}, key="k", on_delivery=lambda *told: heard.append(told)).result(HANG_S)
         with pytest.raises(SerializationFailed):
             producer.send(unique_topic, object(), key="k")
     assert heard[0] == ("interceptor", 0, None)
@@ -157,10 +156,10 @@ def test_a_batch_that_the_topic_does_not_take_is_split(kafka_broker, unique_topi
     create(kafka_broker.bootstrap_servers, unique_topic, 1, **{"max.message.bytes": "2000"})
     with Producer(bootstrap_servers=kafka_broker.bootstrap_servers, linger_ms=50) as producer:
         futures = [producer.send(unique_topic, b"%04d" % number + b"x" * 100) for number in range(300)]
-        producer.flush(GIVE_UP_S)
+        producer.flush(HANG_S)
         assert [future.result(0).offset for future in futures] == list(range(300))
         with pytest.raises(OttlaError, match="max"):
-            producer.send(unique_topic, b"x" * 5000).result(GIVE_UP_S)
+            producer.send(unique_topic, b"x" * 5000).result(HANG_S)
     values = [message.value()[:4] for message in read(kafka_broker.bootstrap_servers, unique_topic, 300)]
     assert values == [b"%04d" % number for number in range(300)]
 
@@ -171,13 +170,13 @@ def test_failures_are_raised_by_flush_when_nobody_was_told(kafka_broker, unique_
     producer.produce(unique_topic, b"x" * 1000)
     producer.produce(unique_topic, b"fine")
     with pytest.raises(SendFailed) as failed:
-        producer.flush(GIVE_UP_S)
+        producer.flush(HANG_S)
     assert failed.value.count == 1
     assert failed.value.records[0].value == b"x" * 1000
-    producer.flush(GIVE_UP_S)
+    producer.flush(HANG_S)
     told = []
     producer.produce(unique_topic, b"x" * 1000, on_delivery=lambda metadata, error: told.append(error))
-    producer.flush(GIVE_UP_S)
+    producer.flush(HANG_S)
     assert len(told) == 1
     producer.produce(unique_topic, b"x" * 1000)
     with pytest.raises(SendFailed):
@@ -223,7 +222,7 @@ def test_memory_that_never_comes_back_is_waited_for_no_longer_than_max_block(kaf
         delivery_timeout_ms=600,
         default_api_timeout_ms=500,
     )
-    producer.send("t", b"v").result(GIVE_UP_S)
+    producer.send("t", b"v").result(HANG_S)
     kafka_broker_fresh.stop()
     with pytest.raises(BufferExhausted, match=r"buffer\.memory is 40000"):
         send_times(producer, 100)
@@ -248,14 +247,14 @@ def test_a_broker_that_restarts_gets_every_record_once_and_in_order(tmp_path):
             if number % 100 == 0:
                 time.sleep(0.002)
 
-    producer.send("t", b"first").result(GIVE_UP_S)
+    producer.send("t", b"first").result(HANG_S)
     sending = threading.Thread(target=send)
     sending.start()
     time.sleep(0.1)
     broker.stop()
     broker = KafkaBroker(settings, directory=tmp_path).start()
     sending.join()
-    producer.flush(GIVE_UP_S)
+    producer.flush(HANG_S)
     assert [future.result(0).offset for future in futures] == list(range(1, 20_001))
     producer.close()
     values = [message.value() for message in read(f"127.0.0.1:{port}", "t", 20_001)]
@@ -273,7 +272,7 @@ def test_several_threads_may_send(kafka_broker, producer, unique_topic):
         thread.start()
     for thread in threads:
         thread.join()
-    producer.flush(GIVE_UP_S)
+    producer.flush(HANG_S)
     values = [message.value() for message in read(kafka_broker.bootstrap_servers, unique_topic, 8000)]
     assert len(values) == 8000
     for who in range(4):
@@ -314,7 +313,7 @@ def test_offsets_are_committed_with_the_transaction(kafka_broker, unique_topic):
             producer.send(unique_topic, b"one")
             producer.send_offsets_to_transaction({Name(unique_topic, 0): 7}, f"{unique_topic}-group")
     consumer = Consumer({"bootstrap.servers": kafka_broker.bootstrap_servers, "group.id": f"{unique_topic}-group"})
-    (committed,) = consumer.committed([TopicPartition(unique_topic, 0)], timeout=10)
+    (committed,) = consumer.committed([TopicPartition(unique_topic, 0)], timeout=HANG_S)
     consumer.close()
     assert committed.offset == 7
 
@@ -324,7 +323,7 @@ def test_a_newer_producer_fences_the_older(kafka_broker, unique_topic):
     older, newer = Producer(settings), Producer(settings)
     older.init_transactions()
     older.begin_transaction()
-    older.send(unique_topic, b"old").result(GIVE_UP_S)
+    older.send(unique_topic, b"old").result(HANG_S)
     newer.init_transactions()
     with pytest.raises(ProducerFenced):
         older.commit_transaction()
@@ -373,7 +372,7 @@ def test_a_program_that_forgets_to_close_still_sends_and_is_told(kafka_broker, u
             producer.produce("{unique_topic}", b"forgotten")
     """
     ended = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=HANG_S, check=False
     )
     assert ended.returncode == 0, ended.stderr
     assert "5 records" in ended.stderr
@@ -384,7 +383,8 @@ def test_a_program_that_forgets_to_close_still_sends_and_is_told(kafka_broker, u
 def test_ctrl_c_interrupts_a_wait(kafka_broker_fresh):
     """A caller who waits for memory that does not come can be interrupted, and close() still ends."""
     program = f"""
-        import sys, ottla
+        import signal, sys, ottla
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
         producer = ottla.Producer(
             bootstrap_servers="{kafka_broker_fresh.bootstrap_servers}", buffer_memory=20_000, linger_ms=60_000
         )
@@ -392,6 +392,7 @@ def test_ctrl_c_interrupts_a_wait(kafka_broker_fresh):
         print("ready", flush=True)
         sys.stdin.readline()
         try:
+            print("producing", flush=True)
             while True:
                 producer.produce("t", b"x" * 5000)
         except KeyboardInterrupt:
@@ -401,23 +402,20 @@ def test_ctrl_c_interrupts_a_wait(kafka_broker_fresh):
         except ottla.errors.OttlaError as error:
             print(type(error).__name__, flush=True)
     """
-    child = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert child.stdout is not None
-    assert child.stdout.readline() == "ready\n"
-    kafka_broker_fresh.stop()
-    assert child.stdin is not None
-    child.stdin.write("\n")
-    child.stdin.flush()
-    time.sleep(0.3)
-    child.send_signal(signal.SIGINT)
-    told, complained = child.communicate(timeout=20)
-    assert told.split() == ["interrupted", "SendFailed"], complained
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], text=True, **pipes) as child:
+        try:
+            assert child.stdout.readline() == "ready\n"
+            kafka_broker_fresh.stop()
+            child.stdin.write("\n")
+            child.stdin.flush()
+            assert child.stdout.readline() == "producing\n"
+            time.sleep(0.3)  # so that the buffer is full; the test passes without it, too
+            child.send_signal(signal.SIGINT)
+            out, complained = child.communicate(timeout=HANG_S)
+        finally:
+            child.kill()
+    assert out.split() == ["interrupted", "SendFailed"], complained
 
 
 # --- tables ---
@@ -435,7 +433,7 @@ def test_the_rows_of_a_table_come_back_as_they_were_sent(kafka_broker, producer,
         }
     )
     future = producer.send_arrow(unique_topic, table, wants_future=True)
-    sent = future.result(GIVE_UP_S)
+    sent = future.result(HANG_S)
     assert (len(sent), sent[7].timestamp_ms) == (count, 1_700_000_000_007)
     found = read(kafka_broker.bootstrap_servers, unique_topic, count)
     numbers = [int(message.headers()[0][1]) for message in found]
@@ -453,7 +451,7 @@ def test_a_table_larger_than_all_memory_waits_for_room_and_nothing_is_dropped(ka
     table = pa.table({"value": pa.array([b"%050d" % n for n in range(count)])})
     with Producer(settings, bootstrap_servers=kafka_broker.bootstrap_servers) as producer:
         assert producer.send_arrow(unique_topic, table) is None
-        producer.flush(GIVE_UP_S)
+        producer.flush(HANG_S)
     found = read(kafka_broker.bootstrap_servers, unique_topic, count)
     assert sorted(int(message.value()) for message in found) == list(range(count))
 
@@ -478,7 +476,7 @@ def test_a_table_that_finds_no_memory_in_time_says_how_many_rows_were_taken(uniq
     settings = {"buffer.memory": 50_000, "batch.size": 16_000, "max.block.ms": 300, "linger.ms": 1}
     with KafkaBroker() as broker:
         producer = Producer(settings, bootstrap_servers=broker.bootstrap_servers)
-        producer.send(unique_topic, b"first").result(GIVE_UP_S)
+        producer.send(unique_topic, b"first").result(HANG_S)
         broker.stop()
         with pytest.raises(BufferExhausted, match=r"the first \d+ rows were taken"):
             producer.send_arrow(unique_topic, pa.table({"value": [b"x" * 1000] * 500}))

@@ -31,6 +31,7 @@ from typing import Any, Final
 
 from tests.cluster.java_loads import CopierLoad, VerifiableLoad, java_missing
 from tests.cluster.namespace_lab import NamespaceLab, namespaces_missing
+from tests.patience import HANG_S
 
 import ottla
 from ottla.cli.lab_cluster import LabCluster
@@ -148,7 +149,7 @@ class ConfluentLoad(threading.Thread):
 
     def end(self) -> None:
         self._ending.set()
-        self.join(10)
+        self.join(HANG_S)
         assert self._producer.flush(HEAL_LIMIT_S) == 0, "confluent-kafka still has records that it could not send"
 
     def check(self, servers: str) -> str:
@@ -268,7 +269,7 @@ class Campaign:
 
 def _partitions(lab: LabCluster, topics: Sequence[str]) -> dict[str, Sequence[PartitionDescription]]:
     with ottla.Admin(bootstrap_servers=lab.bootstrap_servers) as admin:
-        return {name: each.partitions for name, each in admin.describe_topics(list(topics), timeout=30).items()}
+        return {name: each.partitions for name, each in admin.describe_topics(list(topics), timeout=HANG_S).items()}
 
 
 def wait_for_copies(lab: LabCluster, topics: Sequence[str]) -> None:

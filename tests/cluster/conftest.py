@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.patience import HANG_S
 
 import ottla
 from ottla.testing import KafkaCluster
@@ -14,5 +15,5 @@ from ottla.testing import KafkaCluster
 def cluster() -> Iterator[KafkaCluster]:
     with KafkaCluster(3) as cluster:
         with ottla.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
-            admin.create_topics([ottla.NewTopic("clicks", 3, 3)], timeout=10)
+            admin.create_topics([ottla.NewTopic("clicks", 3, 3)], timeout=HANG_S)
         yield cluster

@@ -24,6 +24,7 @@ from typing import Final
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 from tests.conformance.kafka_broker import run_java
+from tests.patience import HANG_S
 
 import ottla
 from ottla.cli.lab_cluster import LOOK_EVERY_S, LabCluster, LabFailed
@@ -33,7 +34,6 @@ from ottla.errors import OttlaError
 
 OTTLA: Final = "ottla"
 KAFKA: Final = "kafka"
-LIMIT_S: Final = 60.0
 STARTED: Final = re.compile(rb"KafkaServer.* started")
 SMALL_JVM: Final = ("-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 KAFKAS_OWN: Final = {
@@ -122,7 +122,7 @@ class MixedCluster(LabCluster):
         if self.sides[number] == OTTLA:
             super().wait_for(number)
             return
-        broker, end = self.brokers[number], time.monotonic() + LIMIT_S
+        broker, end = self.brokers[number], time.monotonic() + HANG_S
         while not STARTED.search(broker.log.read_bytes()):
             if not broker.is_running or time.monotonic() > end:
                 raise LabFailed(f"broker {number} of Apache Kafka did not start:\n{tail(broker.log)}")
@@ -144,14 +144,14 @@ class MixedCluster(LabCluster):
     @property
     def controller(self) -> int | None:
         with ottla.Admin(bootstrap_servers=self.bootstrap_servers) as admin:
-            return admin.describe_cluster(timeout=LIMIT_S).controller
+            return admin.describe_cluster(timeout=HANG_S).controller
 
     def elect_controller(self, side: str) -> int:
         """End the controller's term, as often as it takes until one of `side` wins."""
         client = KazooClient(self.zookeeper.connect)
-        client.start(timeout=LIMIT_S)
+        client.start(timeout=HANG_S)
         try:
-            end = time.monotonic() + LIMIT_S
+            end = time.monotonic() + HANG_S
             while time.monotonic() < end:
                 found = _controller_in(client)
                 if found is not None and self.sides[found] == side:
@@ -167,10 +167,10 @@ class MixedCluster(LabCluster):
     # --- topics ---
 
     def partitions(self, topic: str) -> Sequence[PartitionDescription]:
-        end = time.monotonic() + LIMIT_S
+        end = time.monotonic() + HANG_S
         while time.monotonic() < end:
             with contextlib.suppress(OttlaError), ottla.Admin(bootstrap_servers=self.bootstrap_servers) as admin:
-                return admin.describe_topics([topic], timeout=LIMIT_S)[topic].partitions
+                return admin.describe_topics([topic], timeout=HANG_S)[topic].partitions
             time.sleep(LOOK_EVERY_S)
         raise AssertionError(f"nobody knows {topic}")
 
@@ -178,14 +178,14 @@ class MixedCluster(LabCluster):
         return [each.leader for each in self.partitions(topic)]
 
     def wait_for_leaders(self, topic: str, wanted: Sequence[int | None]) -> None:
-        end = time.monotonic() + LIMIT_S
+        end = time.monotonic() + HANG_S
         while (found := self.leaders(topic)) != list(wanted):
             assert time.monotonic() < end, f"the leaders of {topic} are {found}, not {list(wanted)}"
             time.sleep(0.1)
 
     def wait_for_copies(self, topic: str, count: int | None = None) -> None:
         """Until all replicas, or so many, are in sync."""
-        end = time.monotonic() + LIMIT_S
+        end = time.monotonic() + HANG_S
         while True:
             found = self.partitions(topic)
             if all(len(each.in_sync) == (count or len(each.replicas)) for each in found):
@@ -196,7 +196,7 @@ class MixedCluster(LabCluster):
     def check_copies(self, topic: str) -> None:
         """All copies become alike, byte for byte."""
         for each in self.partitions(topic):
-            end = time.monotonic() + LIMIT_S
+            end = time.monotonic() + HANG_S
             while len(set(found := [self._bytes(number, topic, each.partition) for number in each.replicas])) > 1:
                 sizes = dict(zip(each.replicas, map(len, found), strict=True))
                 assert time.monotonic() < end, f"copies of {topic}-{each.partition} differ: {sizes}"

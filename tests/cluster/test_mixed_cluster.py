@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.patience import HANG_S
 
 import ottla
 from ottla.broker.coordinators.placement import partition_for_name
@@ -25,7 +26,7 @@ from ottla.testing.zookeeper import missing
 if (REASON := missing()) is not None:
     pytest.skip(REASON, allow_module_level=True)
 
-from tests.cluster.mixed_cluster import KAFKA, LIMIT_S, OTTLA, MixedCluster
+from tests.cluster.mixed_cluster import KAFKA, OTTLA, MixedCluster
 from tests.conformance.dump_log_segments import complaints, dump
 from tests.conformance.java_programs import jars_or_skip
 
@@ -84,15 +85,15 @@ def make_topic(mixed: MixedCluster, name: str, assignment: Mapping[int, Sequence
     named = {key.replace("_", "."): value for key, value in configs.items()}
     with ottla.Admin(bootstrap_servers=mixed.bootstrap_servers) as admin:
         new = ottla.NewTopic(name, replica_assignments=assignment, configs=named)
-        admin.create_topics([new], timeout=LIMIT_S)
+        admin.create_topics([new], timeout=HANG_S)
     mixed.wait_for_leaders(name, [replicas[0] for replicas in assignment.values()])
     return name
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + LIMIT_S
+    end = time.monotonic() + HANG_S
     while not condition():
-        assert time.monotonic() < end, f"{what} did not happen within {LIMIT_S:g} s"
+        assert time.monotonic() < end, f"{what} did not happen within {HANG_S:g} s"
         time.sleep(0.1)
 
 
@@ -136,7 +137,7 @@ def verified(mixed: MixedCluster, topic: str) -> str:
     with subprocess.Popen(
         [*command, "--time", "-2"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as tool:
-        watchdog = threading.Timer(2 * LIMIT_S, tool.kill)
+        watchdog = threading.Timer(2 * HANG_S, tool.kill)
         watchdog.start()
         assert tool.stdout is not None
         for line in tool.stdout:
@@ -261,7 +262,7 @@ def test_settings_reach_the_copies_on_both_sides(mixed: MixedCluster, topic: str
 
 def is_too_large(producer: ottla.Producer, topic: str, partition: int) -> bool:
     try:
-        producer.send(topic, bytes(5_000), partition=partition).result(LIMIT_S)
+        producer.send(topic, bytes(5_000), partition=partition).result(HANG_S)
     except ottla.errors.MessageTooLarge:
         return True
     return False
@@ -321,7 +322,7 @@ class Transfers(threading.Thread):
             with ottla.Producer(
                 bootstrap_servers=self._servers, transactional_id=self._topic, request_timeout_ms=5_000
             ) as producer:
-                producer.init_transactions(LIMIT_S)
+                producer.init_transactions(HANG_S)
                 number = 0
                 while not self.ending.is_set():
                     self._transfer(producer, number)
@@ -334,9 +335,9 @@ class Transfers(threading.Thread):
         for partition in range(3):
             producer.send(self._topic, b"%d" % number, partition=partition)
         if number % 3 == 2:
-            producer.abort_transaction(LIMIT_S)
+            producer.abort_transaction(HANG_S)
         else:
-            producer.commit_transaction(LIMIT_S)
+            producer.commit_transaction(HANG_S)
             self.committed.append(number)
 
     def wait_for(self, more: int) -> None:
@@ -356,7 +357,7 @@ def test_transactions_are_whole_whichever_side_coordinates_and_leads(mixed: Mixe
         mixed.wait_for_copies(topic)
     transfers.wait_for(30)
     transfers.ending.set()
-    transfers.join(LIMIT_S)
+    transfers.join(HANG_S)
     assert transfers.failure is None, transfers.failure
     found = read_numbers(mixed.bootstrap_servers, topic, 3, isolation_level="read_committed")
     for partition in range(3):

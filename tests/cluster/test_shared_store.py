@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 import pytest
 from kazoo.client import KazooClient
+from tests.patience import HANG_S
 
 from ottla.cluster.changes import (
     AddPartitions,
@@ -186,7 +187,7 @@ def wait_for(member: SharedStore, kind: type[E], fits: Callable[[E], bool] = lam
             event = kept.popleft()
             if isinstance(event, kind) and fits(event):
                 return event
-        assert something.wait(20), f"no {kind.__name__} came"
+        assert something.wait(HANG_S), f"no {kind.__name__} came"
 
 
 def broker(number: int, **more: Any) -> Broker:

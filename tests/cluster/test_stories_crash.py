@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.patience import HANG_S
 
 from ottla.broker.coordinators.placement import partition_for_name
 from ottla.testing import KafkaCluster
@@ -29,7 +30,7 @@ def test_the_crash_of_the_controller_is_survived(cluster: KafkaCluster) -> None:
         load.wait_for(50)
         victim = cluster.controller()
         cluster.crash(victim)
-        cluster.wait_until(lambda: cluster.controller() not in (-1, victim), 10)
+        cluster.wait_until(lambda: cluster.controller() not in (-1, victim), HANG_S)
         load.wait_for(100)
         cluster.start_broker(victim)
         cluster.wait_for_copies("clicks", PARTITIONS)
@@ -87,14 +88,14 @@ def test_who_lost_its_memory_does_not_lead_while_another_may_have_more(cluster: 
     last = cluster.leader_of("clicks", 0)
     first, second = (each for each in range(3) if each != last)
     cluster.crash(first)
-    cluster.wait_until(lambda: first not in cluster.in_sync("clicks", 0), 10)
+    cluster.wait_until(lambda: first not in cluster.in_sync("clicks", 0), HANG_S)
     cluster.crash(second)
-    cluster.wait_until(lambda: cluster.in_sync("clicks", 0) == (last,), 10)
+    cluster.wait_until(lambda: cluster.in_sync("clicks", 0) == (last,), HANG_S)
     cluster.crash(last, machine=True)
     cluster.start_broker(last)
-    cluster.wait_until(lambda: cluster.controller() == last, 10)
-    cluster.wait_until(lambda: nobody_leads(cluster, last), 10)
+    cluster.wait_until(lambda: cluster.controller() == last, HANG_S)
+    cluster.wait_until(lambda: nobody_leads(cluster, last), HANG_S)
     cluster.start_broker(second)
-    cluster.wait_until(lambda: cluster.leader_of("clicks", 0) == second, 10)
+    cluster.wait_until(lambda: cluster.leader_of("clicks", 0) == second, HANG_S)
     cluster.start_broker(first)
     load.check_cluster(cluster)

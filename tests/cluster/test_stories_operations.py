@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.patience import HANG_S
 
 import ottla
 from ottla import TopicPartition
@@ -46,7 +47,7 @@ def test_below_min_insync_replicas_a_write_is_refused_and_comes_through_when_a_c
         ) as impatient:
             future = impatient.send("clicks", b"-1", partition=0)
             with pytest.raises(OttlaError):
-                future.result(10)
+                future.result(HANG_S)
         assert load.count - before < 50, "only what was on its way when the second copy went"
         cluster.start_broker(0)
         load.wait_for(100)
@@ -60,12 +61,12 @@ def test_a_topic_that_is_deleted_while_a_broker_is_away_is_gone_when_it_comes_ba
         load.wait_for(50)
     with ottla.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
         cluster.crash(2)
-        admin.delete_topics(["clicks"], timeout=10)
-        cluster.wait_until(lambda: "clicks" not in admin.list_topics(timeout=10), 10)
+        admin.delete_topics(["clicks"], timeout=HANG_S)
+        cluster.wait_until(lambda: "clicks" not in admin.list_topics(timeout=HANG_S), HANG_S)
         with pytest.raises(TopicAlreadyExists):  # the name is free when the last copy is gone, as in Kafka
-            admin.create_topics([ottla.NewTopic("clicks", PARTITIONS, 3)], timeout=10)
+            admin.create_topics([ottla.NewTopic("clicks", PARTITIONS, 3)], timeout=HANG_S)
         cluster.start_broker(2)
-        cluster.wait_until(lambda: can_be_made(admin, "clicks"), 10)
+        cluster.wait_until(lambda: can_be_made(admin, "clicks"), HANG_S)
     with NumberedLoad(cluster.bootstrap_servers, "clicks", PARTITIONS) as anew:
         anew.wait_for(50)
     anew.check_cluster(cluster)
@@ -73,7 +74,7 @@ def test_a_topic_that_is_deleted_while_a_broker_is_away_is_gone_when_it_comes_ba
 
 def can_be_made(admin: ottla.Admin, topic: str) -> bool:
     try:
-        admin.create_topics([ottla.NewTopic(topic, PARTITIONS, 3)], timeout=10)
+        admin.create_topics([ottla.NewTopic(topic, PARTITIONS, 3)], timeout=HANG_S)
     except TopicAlreadyExists:
         return False
     return True
@@ -81,7 +82,7 @@ def can_be_made(admin: ottla.Admin, topic: str) -> bool:
 
 def test_new_partitions_are_replicated_and_used(cluster: KafkaCluster) -> None:
     with ottla.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
-        admin.create_partitions({"clicks": 9}, timeout=10)
+        admin.create_partitions({"clicks": 9}, timeout=HANG_S)
     cluster.wait_for_copies("clicks", 9)
     with NumberedLoad(cluster.bootstrap_servers, "clicks", 9) as load:
         load.wait_for(90)
@@ -90,15 +91,15 @@ def test_new_partitions_are_replicated_and_used(cluster: KafkaCluster) -> None:
 
 def test_a_partition_moves_to_other_brokers_under_load() -> None:
     with KafkaCluster(4) as cluster, ottla.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
-        admin.create_topics([ottla.NewTopic("clicks", replica_assignments={0: [0, 1, 2]})], timeout=10)
+        admin.create_topics([ottla.NewTopic("clicks", replica_assignments={0: [0, 1, 2]})], timeout=HANG_S)
         with NumberedLoad(cluster.bootstrap_servers, "clicks", 1) as load:
             load.wait_for(50)
-            admin.alter_partition_reassignments({TopicPartition("clicks", 0): [3, 2, 1]}, timeout=10)
-            cluster.wait_until(lambda: not admin.list_partition_reassignments(timeout=10), 20)
+            admin.alter_partition_reassignments({TopicPartition("clicks", 0): [3, 2, 1]}, timeout=HANG_S)
+            cluster.wait_until(lambda: not admin.list_partition_reassignments(timeout=HANG_S), HANG_S)
             load.wait_for(50)
-            cluster.wait_until(lambda: cluster.leader_of("clicks", 0) != 0, 10)
+            cluster.wait_until(lambda: cluster.leader_of("clicks", 0) != 0, HANG_S)
             load.wait_for(50)
-        (found,) = admin.describe_topics(["clicks"], timeout=10)["clicks"].partitions
+        (found,) = admin.describe_topics(["clicks"], timeout=HANG_S)["clicks"].partitions
         assert found.replicas == (3, 2, 1)
         load.check_cluster(cluster)
         cluster.wait_until(
@@ -111,16 +112,20 @@ def test_preferred_leaders_lead_again_after_an_election(cluster: KafkaCluster) -
         ottla.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin,
         NumberedLoad(cluster.bootstrap_servers, "clicks", PARTITIONS) as load,
     ):
-        preferred = [each.replicas[0] for each in admin.describe_topics(["clicks"], timeout=10)["clicks"].partitions]
+        preferred = [
+            each.replicas[0] for each in admin.describe_topics(["clicks"], timeout=HANG_S)["clicks"].partitions
+        ]
         load.wait_for(20)
         cluster.stop_broker(preferred[0])
         load.wait_for(20)
         cluster.start_broker(preferred[0])
         cluster.wait_for_copies("clicks", PARTITIONS)
         assert cluster.leader_of("clicks", 0) != preferred[0]
-        given = admin.elect_leaders([TopicPartition("clicks", each) for each in range(PARTITIONS)], timeout=10)
+        given = admin.elect_leaders([TopicPartition("clicks", each) for each in range(PARTITIONS)], timeout=HANG_S)
         assert given[TopicPartition("clicks", 0)] is None
-        cluster.wait_until(lambda: [cluster.leader_of("clicks", each) for each in range(PARTITIONS)] == preferred, 10)
+        cluster.wait_until(
+            lambda: [cluster.leader_of("clicks", each) for each in range(PARTITIONS)] == preferred, HANG_S
+        )
         load.wait_for(50)
     load.check_cluster(cluster)
 
@@ -140,13 +145,13 @@ def test_more_fetchers_share_the_partitions_out_while_records_come(cluster: Kafk
         ottla.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin,
         NumberedLoad(cluster.bootstrap_servers, "clicks", PARTITIONS) as load,
     ):
-        admin.create_topics([ottla.NewTopic("many", 12, 3)], timeout=10)
+        admin.create_topics([ottla.NewTopic("many", 12, 3)], timeout=HANG_S)
         load.wait_for(50)
         for count in (4, 2):
             admin.incremental_alter_configs(
-                {every_broker: [AlterConfig("num.replica.fetchers", str(count))]}, timeout=10
+                {every_broker: [AlterConfig("num.replica.fetchers", str(count))]}, timeout=HANG_S
             )
-            cluster.wait_until(lambda count=count: are_shared_out(count), 30)
+            cluster.wait_until(lambda count=count: are_shared_out(count), HANG_S)
             load.wait_for(50)
     load.check_cluster(cluster)
     cluster.check_replicas("many", 12)

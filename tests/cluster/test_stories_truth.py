@@ -6,6 +6,8 @@ import threading
 import time
 from typing import Any
 
+from tests.patience import HANG_S
+
 import ottla
 from ottla.broker.coordinators.placement import partition_for_name
 from ottla.testing import KafkaCluster
@@ -24,9 +26,9 @@ def test_a_leader_that_comes_back_with_more_than_the_others_gives_it_up(cluster:
     for follower in followers:
         cluster.stop_following(follower, "clicks", 0)
     with ottla.Producer(bootstrap_servers=cluster.bootstrap_servers, acks=1, enable_idempotence=False) as careless:
-        careless.send("clicks", b"-7", partition=0).result(10)
+        careless.send("clicks", b"-7", partition=0).result(HANG_S)
         cluster.crash(leader)
-    cluster.wait_until(lambda: cluster.leader_of("clicks", 0) in followers, 10)
+    cluster.wait_until(lambda: cluster.leader_of("clicks", 0) in followers, HANG_S)
     with NumberedLoad(cluster.bootstrap_servers, "clicks", PARTITIONS) as more:
         more.wait_for(50)
     cluster.start_broker(leader)
@@ -64,14 +66,14 @@ class Transfers(threading.Thread):
         for partition in range(PARTITIONS):
             producer.send("clicks", b"%d" % number, partition=partition)
         if number % 3 == 2:
-            producer.flush(30)
+            producer.flush(HANG_S)
             producer.abort_transaction(30)
         else:
             producer.commit_transaction(30)
             self.committed.append(number)
 
     def wait_for(self, more: int) -> None:
-        wanted, end = len(self.committed) + more, time.monotonic() + 30
+        wanted, end = len(self.committed) + more, time.monotonic() + HANG_S
         while len(self.committed) < wanted:
             if self.failure is not None:
                 raise self.failure
@@ -80,7 +82,7 @@ class Transfers(threading.Thread):
 
     def end(self) -> None:
         self.ending.set()
-        self.join(40)
+        self.join(HANG_S)
         assert not self.is_alive(), "the last transaction ends"
         if self.failure is not None:
             raise self.failure
@@ -126,7 +128,7 @@ def test_a_consumer_reads_from_the_copy_in_its_own_rack() -> None:
     with KafkaCluster(3, selector, racks=("a", "b", "c")) as cluster:
         servers = cluster.bootstrap_servers
         with ottla.Admin(bootstrap_servers=servers) as admin:
-            admin.create_topics([ottla.NewTopic("clicks", replica_assignments={0: [0, 1, 2]})], timeout=10)
+            admin.create_topics([ottla.NewTopic("clicks", replica_assignments={0: [0, 1, 2]})], timeout=HANG_S)
         with NumberedLoad(servers, "clicks", 1) as load:
             load.wait_for(50)
         load.check(read_numbers(servers, "clicks", 1, client_rack="c"))
@@ -139,8 +141,8 @@ def test_every_copy_has_the_settings_that_its_topic_was_made_with(cluster: Kafka
     """Nobody tells them: the others read them when they are told to have a copy, and when they hear of the topic."""
     settings = {"cleanup.policy": "compact", "min.insync.replicas": "3"}
     with ottla.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
-        admin.create_topics([ottla.NewTopic("kept", 3, 3, configs=settings)], timeout=10)
-        admin.create_topics([ottla.NewTopic("alone", 1, 1, configs=settings)], timeout=10)
+        admin.create_topics([ottla.NewTopic("kept", 3, 3, configs=settings)], timeout=HANG_S)
+        admin.create_topics([ottla.NewTopic("alone", 1, 1, configs=settings)], timeout=HANG_S)
 
     def in_effect(number: int, topic: str) -> tuple[Any, int]:
         broker = cluster.server(number).broker
@@ -154,4 +156,4 @@ def test_every_copy_has_the_settings_that_its_topic_was_made_with(cluster: Kafka
     for number in range(3):
         assert cluster.call(lambda number=number: of_copies(number)) == [(("compact",), 3)] * 3
     for number in range(3):
-        cluster.wait_until(lambda number=number: in_effect(number, "alone") == (("compact",), 3), 10)
+        cluster.wait_until(lambda number=number: in_effect(number, "alone") == (("compact",), 3), HANG_S)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.patience import HANG_S
 
 from ottla.cluster.changes import AlterConfig, ChangePartition, CreateTopic, RemoveTopic
 from ottla.cluster.model import ALL_BROKERS, Broker, Endpoint, Partition, Topic
@@ -84,7 +85,7 @@ def event_of(store: ZooKeeperStore, kind: type[Any]) -> Any:
         for event in store.take_events():
             if isinstance(event, kind):
                 return event
-        assert something.wait(30), f"no {kind.__name__} came"
+        assert something.wait(HANG_S), f"no {kind.__name__} came"
 
 
 # --- nodes that die ---------------------------------------------------------------------------------------------------
@@ -150,7 +151,7 @@ class LostAnswers:
         if not self.left:
             return answer
         self.left -= 1
-        answer.wait(10)
+        answer.wait(HANG_S)
         lost = self._session._client.handler.async_result()
         lost.set_exception(ConnectionLoss())
         return lost
@@ -241,7 +242,7 @@ def test_members_of_one_process_may_commit_at_the_same_time(open_store: Open) ->
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(HANG_S)
     image = store.load()
     assert len(image.config(ALL_BROKERS)) == 8
     assert len(list(image.topics())) == 8

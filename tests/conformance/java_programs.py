@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 from tests.conformance.kafka_jars import HEAP_MB, JarsMissing, find_jars
+from tests.patience import HANG_S
 
 TOOLS = "org.apache.kafka.tools."
 CAPTURE = Path(__file__).parent.parent / "golden" / "capture"
-LIMIT_S = 90
 TAIL_CHARACTERS = 3000
 # Programs live for seconds here: the first compiler only, one collector thread, no chatter below a warning.
 JVM = [f"-Xmx{HEAP_MB}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
@@ -34,12 +34,12 @@ class JavaPrograms:
         self.servers = bootstrap_servers
         self._classes = scratch / f"classes-{jars.name}"
 
-    def tool(self, name: str, *arguments: str, limit_s: float = LIMIT_S, fails: bool = False) -> str:
+    def tool(self, name: str, *arguments: str, limit_s: float = HANG_S, fails: bool = False) -> str:
         """A tool of Apache Kafka by its class name; a short name means one of org.apache.kafka.tools."""
         full = name if name.startswith(("kafka.", "org.")) else TOOLS + name
         return self.run(full, "--bootstrap-server", self.servers, *arguments, limit_s=limit_s, fails=fails)
 
-    def driver(self, name: str, *arguments: str, limit_s: float = LIMIT_S) -> str:
+    def driver(self, name: str, *arguments: str, limit_s: float = HANG_S) -> str:
         """One of the drivers that also made the golden frames."""
         if not self._classes.is_dir():
             self._compile()
@@ -49,7 +49,7 @@ class JavaPrograms:
         """How a program is started, for who does that alone."""
         return ["java", *JVM, QUIET, "-cp", f"{self._classes}:{self.jars}/*", main_class, *arguments]
 
-    def run(self, main_class: str, *arguments: str, limit_s: float = LIMIT_S, fails: bool = False) -> str:
+    def run(self, main_class: str, *arguments: str, limit_s: float = HANG_S, fails: bool = False) -> str:
         """What a program printed; it must end within `limit_s` and without a fault, or with one if `fails`."""
         try:
             done = subprocess.run(self.command(main_class, *arguments), capture_output=True, text=True, timeout=limit_s)
@@ -65,7 +65,7 @@ class JavaPrograms:
         names = ["Clients"] if self.jars.name.startswith("3.") else ["Clients", "Groups", "Administration"]
         sources = [str(CAPTURE / f"{name}.java") for name in names]
         command = ["javac", "-nowarn", "-d", str(self._classes), "-cp", f"{self.jars}/*", *sources]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S)
         assert done.returncode == 0, done.stderr
 
 

@@ -22,8 +22,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-START_LIMIT_S = 30
-STOP_LIMIT_S = 30
+from tests.patience import HANG_S
+
+START_LIMIT_S = 300
+STOP_LIMIT_S = 300
 LOG_TAIL_BYTES = 4000
 READY = "is ready at"
 # Few partitions of the internal topics and no wait for more members: what a test has no time for.
@@ -92,7 +94,7 @@ class BrokerProcess:
 
     def requests(self) -> dict[tuple[str, int], int]:
         """How often each API was asked at each version since the start."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._admin_port}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._admin_port}/metrics", timeout=HANG_S) as answer:
             text = answer.read().decode()
         return {(api, int(version)): int(count) for api, version, count in COUNTED.findall(text)}
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.conformance.kafka_broker import CLUSTER_ID, KafkaBroker
+from tests.patience import HANG_S
 from tests.unit.net.papers import Papers, make_papers
 
 MODULE = "org.apache.kafka.common.security"
@@ -69,7 +70,7 @@ def secure_broker(jars: Path, scratch: Path, more: str = "") -> Iterator[Doors]:
     broker.run("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(broker.properties), *scram)
     with broker:
         for port in ports.values():
-            socket.create_connection(("127.0.0.1", port), timeout=30).close()
+            socket.create_connection(("127.0.0.1", port), timeout=HANG_S).close()
         yield Doors(broker, ports, papers)
 
 

@@ -18,6 +18,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from tests.conformance.kafka_jars import RELEASES, JarsMissing, find_jars
 from tests.conformance.secure_broker import MODULE, Doors, secure_broker
+from tests.patience import HANG_S
 
 from ottla.client.admin.access import AclBinding, AclFilter, PatternType, ResourceType
 from ottla.client.admin.admin import Admin
@@ -119,7 +120,7 @@ def produce(place: Place, topic: str, count: int) -> None:
     producer = Producer({"bootstrap.servers": place.bootstrap})
     for number in range(count):
         producer.produce(topic, b"%d" % number, partition=0, timestamp=1_000 + number)
-    assert producer.flush(20) == 0
+    assert producer.flush(HANG_S) == 0
 
 
 # --- topics and settings ---------------------------------------------------------------------------------------------
@@ -224,7 +225,7 @@ def test_transactions_are_seen_fenced_and_aborted(place: Place, topic: str) -> N
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce(topic, b"open", partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(HANG_S) == 0
     described = place.admin.describe_transactions([transactional_id])[transactional_id]
     assert (described.state, set(described.partitions)) == ("Ongoing", {first})
     assert transactional_id in {each.transactional_id for each in place.admin.list_transactions(states=["Ongoing"])}
@@ -244,7 +245,7 @@ async def beat(place: Place, group: str, heartbeat: Message) -> Any:
     """Be a member of a group: what a client of that kind would say."""
     network = NetworkClient.from_settings(ClientSettings(bootstrap_servers=place.bootstrap))
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + HANG_S
         while True:
             node = await network.coordinator("group", group, timeout_ms=20_000)
             answer = await network.send(node, heartbeat)
@@ -339,7 +340,7 @@ def test_access_rules_are_made_seen_obeyed_and_deleted(place: Place, topic: str)
     )
     with place.alice() as alice:
         with pytest.raises((TopicAuthorizationFailed, UnknownTopicOrPartition)):
-            alice.describe_topics([topic], timeout=5)
+            alice.describe_topics([topic], timeout=HANG_S)
         place.admin.create_acls([rule, prefixed])
         of_topic = AclFilter(ResourceType.TOPIC, topic, pattern_type=PatternType.ANY)
         eventually(lambda: place.admin.describe_acls(of_topic), lambda found: found == [rule])

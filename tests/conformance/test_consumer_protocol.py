@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
-
-WAIT_S = 20
+from tests.patience import HANG_S
 
 
 def member(servers: str, group: str, topics: list[str]) -> confluent_kafka.Consumer:
@@ -24,7 +23,7 @@ def member(servers: str, group: str, topics: list[str]) -> confluent_kafka.Consu
 
 
 def poll_until(members: list[confluent_kafka.Consumer], condition: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + WAIT_S
+    end_s = time.monotonic() + HANG_S
     while not condition() and time.monotonic() < end_s:
         for each in members:
             each.poll(0.05)
@@ -39,13 +38,13 @@ def test_members_of_the_new_protocol_share_leave_and_take_new_partitions(
     kafka_bootstrap: str, unique_topic: str, unique_group: str
 ) -> None:
     admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
-    admin.create_topics([NewTopic(unique_topic, 4, 1)])[unique_topic].result(WAIT_S)
+    admin.create_topics([NewTopic(unique_topic, 4, 1)])[unique_topic].result(HANG_S)
     first, second = (member(kafka_bootstrap, unique_group, [unique_topic]) for _ in range(2))
     poll_until([first, second], lambda: len(owned(first)) == 2 and len(owned(second)) == 2)
     assert not owned(first) & owned(second)
     second.close()
     poll_until([first], lambda: len(owned(first)) == 4)
-    admin.create_partitions([NewPartitions(unique_topic, 6)])[unique_topic].result(WAIT_S)
+    admin.create_partitions([NewPartitions(unique_topic, 6)])[unique_topic].result(HANG_S)
     poll_until([first], lambda: len(owned(first)) == 6)
     first.close()
 
@@ -54,10 +53,10 @@ def test_a_subscription_by_pattern_takes_topics_as_they_come(
     kafka_bootstrap: str, unique_topic: str, unique_group: str
 ) -> None:
     admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
-    admin.create_topics([NewTopic(f"{unique_topic}.a", 1, 1)])[f"{unique_topic}.a"].result(WAIT_S)
+    admin.create_topics([NewTopic(f"{unique_topic}.a", 1, 1)])[f"{unique_topic}.a"].result(HANG_S)
     consumer = member(kafka_bootstrap, unique_group, [f"^{unique_topic}\\..*"])
     poll_until([consumer], lambda: len(owned(consumer)) == 1)
-    admin.create_topics([NewTopic(f"{unique_topic}.b", 1, 1)])[f"{unique_topic}.b"].result(WAIT_S)
+    admin.create_topics([NewTopic(f"{unique_topic}.b", 1, 1)])[f"{unique_topic}.b"].result(HANG_S)
     poll_until([consumer], lambda: len(owned(consumer)) == 2)
     consumer.close()
 
@@ -66,11 +65,11 @@ def test_offsets_of_the_new_protocol_are_kept(kafka_bootstrap: str, unique_topic
     producer = confluent_kafka.Producer({"bootstrap.servers": kafka_bootstrap})
     for number in range(10):
         producer.produce(unique_topic, b"%d" % number)
-    producer.flush(WAIT_S)
+    producer.flush(HANG_S)
     consumer = member(kafka_bootstrap, unique_group, [unique_topic])
     found: list[object] = []
     poll_until([], lambda: len(found) >= 10 or bool(found.extend(consumer.consume(10, 0.2))))
     consumer.commit(asynchronous=False)
-    [kept] = consumer.committed([confluent_kafka.TopicPartition(unique_topic, 0)], WAIT_S)
+    [kept] = consumer.committed([confluent_kafka.TopicPartition(unique_topic, 0)], HANG_S)
     assert kept.offset == 10
     consumer.close()

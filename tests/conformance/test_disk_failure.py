@@ -4,12 +4,11 @@ import time
 from typing import Any
 
 import confluent_kafka
+from tests.patience import HANG_S
 
 from ottla.broker.server import Server
 from ottla.testing.broker import KafkaBroker
 from ottla.testing.files import MemoryFiles
-
-WAIT_S = 15
 
 
 def break_syncs(server: Server) -> None:
@@ -23,13 +22,13 @@ def test_a_failed_sync_is_never_acknowledged_and_stops_a_broker_without_another_
         producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers, "message.timeout.ms": 3000})
         outcomes: list[Any] = []
         producer.produce("t", b"kept", on_delivery=lambda error, _: outcomes.append(error))
-        producer.flush(WAIT_S)
+        producer.flush(HANG_S)
         broker.call(break_syncs)
         producer.produce("t", b"lost", on_delivery=lambda error, _: outcomes.append(error))
-        producer.flush(WAIT_S)
+        producer.flush(HANG_S)
         assert outcomes[0] is None
         assert outcomes[1] is not None
-        end_s = time.monotonic() + WAIT_S
+        end_s = time.monotonic() + HANG_S
         while not broker.call(lambda server: server.failed.is_set()) and time.monotonic() < end_s:
             time.sleep(0.05)
         assert broker.call(lambda server: server.failure) is not None

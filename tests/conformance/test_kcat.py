@@ -8,9 +8,9 @@ import shutil
 import subprocess
 
 import pytest
+from tests.patience import HANG_S
 
 KCAT = shutil.which("kcat") or shutil.which("kafkacat")
-LIMIT_S = 30
 LINES = [f"line {number}" for number in range(100)]
 
 pytestmark = pytest.mark.skipif(KCAT is None, reason="needs kcat, and it is not installed")
@@ -22,7 +22,7 @@ def kcat(kafka_bootstrap):
 
     def run(*arguments: str, said: str = "") -> str:
         command = [str(KCAT), "-b", kafka_bootstrap, *arguments]
-        done = subprocess.run(command, input=said, capture_output=True, text=True, timeout=LIMIT_S)
+        done = subprocess.run(command, input=said, capture_output=True, text=True, timeout=HANG_S)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -30,10 +30,10 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from tests.conformance.our_broker import BrokerProcess
 from tests.conformance.whole_topics import create_topic, read_all
+from tests.patience import HANG_S
 
 ROUNDS = int(os.environ.get("OTTLA_KILL_ROUNDS", "2"))
 LONG_ROUNDS = 15
-WAIT_S = 30
 PARTITIONS = 2
 BURST_S = (0.0, 0.5)  # how long the load runs before a kill, counted from when it is seen to work
 STEP_S = 0.005
@@ -81,7 +81,7 @@ class IdempotentLoad(Load):
         self.sent = 0
         self.acknowledged: list[int] = []
         self.refused: list[str] = []
-        settings = {"enable.idempotence": True, "linger.ms": 1, "delivery.timeout.ms": WAIT_S * 1000}
+        settings = {"enable.idempotence": True, "linger.ms": 1, "delivery.timeout.ms": HANG_S * 1000}
         self.producer = Producer(self.settings(**settings))
 
     def work(self) -> None:
@@ -105,7 +105,7 @@ class IdempotentLoad(Load):
             self.refused.append(str(error))
 
     def finish(self) -> None:
-        assert self.producer.flush(WAIT_S) == 0, "records are still waiting for a broker that is back"
+        assert self.producer.flush(HANG_S) == 0, "records are still waiting for a broker that is back"
 
 
 class TransactionalLoad(Load):
@@ -123,7 +123,7 @@ class TransactionalLoad(Load):
     def _new_producer(self) -> Producer:
         settings = {"transactional.id": f"{self.topic}-writer", "linger.ms": 0, "transaction.timeout.ms": 20_000}
         producer = Producer(self.settings(**settings))
-        end_s = time.monotonic() + WAIT_S
+        end_s = time.monotonic() + HANG_S
         while True:
             try:
                 producer.init_transactions(5)
@@ -220,7 +220,7 @@ class AdministratingLoad(Load):
 
     def _answered(self, future: Any) -> bool:
         try:
-            future.result(WAIT_S)
+            future.result(HANG_S)
         except KafkaException:
             return False
         return True
@@ -228,7 +228,7 @@ class AdministratingLoad(Load):
 
 def retried(call: Callable[[], object]) -> None:
     """Again for as long as librdkafka says that again is right."""
-    end_s = time.monotonic() + WAIT_S
+    end_s = time.monotonic() + HANG_S
     while True:
         try:
             call()
@@ -246,7 +246,7 @@ def working(load: Load):
         yield
     finally:
         load.over.set()
-        thread.join(2 * WAIT_S)
+        thread.join(2 * HANG_S)
     assert not thread.is_alive(), "the load did not come to an end"
     if load.problem is not None:
         raise load.problem
@@ -280,7 +280,7 @@ def kill_and_restart(
 
 def wait_for_work(load: Load) -> None:
     """Until the load was told of new successes: a kill while nothing is on its way would show nothing."""
-    begun, end_s = load.successes, time.monotonic() + WAIT_S
+    begun, end_s = load.successes, time.monotonic() + HANG_S
     while load.successes == begun:
         assert time.monotonic() < end_s, "the clients did not find the broker again"
         time.sleep(STEP_S)
@@ -352,7 +352,7 @@ def end_offsets(broker: BrokerProcess, topic: str, isolation: str) -> list[int]:
     settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "ends", "isolation.level": isolation}
     consumer = Consumer({**settings, **QUIET})
     partitions = [TopicPartition(topic, index) for index in range(PARTITIONS)]
-    ends = [consumer.get_watermark_offsets(each, WAIT_S)[1] for each in partitions]
+    ends = [consumer.get_watermark_offsets(each, HANG_S)[1] for each in partitions]
     consumer.close()
     return ends
 
@@ -364,7 +364,7 @@ def test_committed_offsets_do_not_go_back(broker, rounds):
 
     def look() -> None:
         promised = load.confirmed
-        found = reader.committed([TopicPartition("bookmarks", 0)], WAIT_S)[0].offset
+        found = reader.committed([TopicPartition("bookmarks", 0)], HANG_S)[0].offset
         found = max(found, 0)  # below 0: nothing is committed yet
         assert promised <= found <= load.tried
         read_back.append(found)
@@ -381,14 +381,14 @@ def test_topics_are_made_and_deleted_whole_or_not_at_all(broker, rounds):
     load = AdministratingLoad(broker.bootstrap_servers)
     with working(load):
         kill_and_restart(broker, load, Random(4), rounds)
-    listed = load.admin.list_topics(timeout=WAIT_S).topics
+    listed = load.admin.list_topics(timeout=HANG_S).topics
     assert load.there.keys() - listed.keys() == set(), "made and lost"
     assert load.gone & listed.keys() == set(), "deleted and back"
     assert listed.keys() - load.there.keys() <= load.unknown
     assert {len(topic.partitions) for topic in listed.values()} == {PARTITIONS}
     resources = [ConfigResource("topic", name) for name in load.there]
     kept_ms = {
-        resource.name: future.result(WAIT_S)["retention.ms"].value
+        resource.name: future.result(HANG_S)["retention.ms"].value
         for resource, future in load.admin.describe_configs(resources).items()
     }
     assert kept_ms == load.there

@@ -12,7 +12,8 @@ from typing import Any
 import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
-from tests.conformance.python_clients import CLIENTS, WAIT_S, Confluent
+from tests.conformance.python_clients import CLIENTS, Confluent
+from tests.patience import HANG_S
 
 MEBIBYTE = 1 << 20
 LIMIT_BYTES = 12 * MEBIBYTE
@@ -34,7 +35,7 @@ def client(request: pytest.FixtureRequest) -> Any:
 def roomy_topic(kafka_bootstrap: str, unique_topic: str) -> str:
     admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
     made = NewTopic(unique_topic, 1, 1, config={"max.message.bytes": str(LIMIT_BYTES)})
-    admin.create_topics([made])[unique_topic].result(WAIT_S)
+    admin.create_topics([made])[unique_topic].result(HANG_S)
     return unique_topic
 
 
@@ -62,14 +63,14 @@ def test_a_limit_that_is_raised_counts_for_the_next_record(kafka_bootstrap, uniq
 
     def send() -> None:
         producer.produce(unique_topic, VALUES[0], on_delivery=lambda error, _: told.append(error and error.name()))
-        producer.flush(WAIT_S)
+        producer.flush(HANG_S)
 
     send()
     entry = ConfigEntry("max.message.bytes", str(LIMIT_BYTES), incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource("topic", unique_topic, incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
     for changed in admin.incremental_alter_configs([resource]).values():
-        changed.result(WAIT_S)
+        changed.result(HANG_S)
     send()
     assert told == ["MSG_SIZE_TOO_LARGE", None]
     assert Confluent().consume(kafka_bootstrap, unique_topic, unique_group, 1) == VALUES[:1]

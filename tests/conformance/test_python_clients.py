@@ -10,7 +10,8 @@ from typing import Any
 import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
-from tests.conformance.python_clients import CLIENTS, WAIT_S, Confluent
+from tests.conformance.python_clients import CLIENTS, Confluent
+from tests.patience import HANG_S
 
 from ottla.testing.broker import KafkaBroker
 
@@ -65,13 +66,13 @@ def test_aborted_records_are_not_read_by_readers_of_committed_ones(
 def test_a_second_producer_with_the_same_id_fences_the_first(kafka_bootstrap: str, unique_topic: str) -> None:
     settings = {"bootstrap.servers": kafka_bootstrap, "transactional.id": f"id-{unique_topic}"}
     first, second = confluent_kafka.Producer(settings), confluent_kafka.Producer(settings)
-    first.init_transactions(WAIT_S)
+    first.init_transactions(HANG_S)
     first.begin_transaction()
     first.produce(unique_topic, b"lost")
-    first.flush(WAIT_S)
-    second.init_transactions(WAIT_S)
+    first.flush(HANG_S)
+    second.init_transactions(HANG_S)
     with pytest.raises(confluent_kafka.KafkaException) as refused:
-        first.commit_transaction(WAIT_S)
+        first.commit_transaction(HANG_S)
     assert refused.value.args[0].fatal()
 
 
@@ -85,15 +86,15 @@ def test_offsets_and_records_of_one_transaction_are_kept_together(
     consumer.subscribe([unique_topic])
     assert len(_until(lambda: consumer.consume(10, 0.2), 10)) == 10
     producer = confluent_kafka.Producer({"bootstrap.servers": kafka_bootstrap, "transactional.id": unique_topic})
-    producer.init_transactions(WAIT_S)
+    producer.init_transactions(HANG_S)
     for commits, expected in ((False, -1001), (True, 10)):
         producer.begin_transaction()
         producer.produce(unique_topic + "-out", b"done")
         producer.send_offsets_to_transaction(
-            consumer.position(consumer.assignment()), consumer.consumer_group_metadata(), WAIT_S
+            consumer.position(consumer.assignment()), consumer.consumer_group_metadata(), HANG_S
         )
-        (producer.commit_transaction if commits else producer.abort_transaction)(WAIT_S)
-        [kept] = consumer.committed([confluent_kafka.TopicPartition(unique_topic, 0)], WAIT_S)
+        (producer.commit_transaction if commits else producer.abort_transaction)(HANG_S)
+        [kept] = consumer.committed([confluent_kafka.TopicPartition(unique_topic, 0)], HANG_S)
         assert kept.offset == expected
     consumer.close()
 
@@ -102,12 +103,12 @@ def test_two_members_share_the_partitions_of_a_group(
     kafka_bootstrap: str, unique_topic: str, unique_group: str
 ) -> None:
     admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
-    admin.create_topics([NewTopic(unique_topic, 4, 1)])[unique_topic].result(WAIT_S)
+    admin.create_topics([NewTopic(unique_topic, 4, 1)])[unique_topic].result(HANG_S)
     settings = {"bootstrap.servers": kafka_bootstrap, "group.id": unique_group, "session.timeout.ms": 6000}
     members = [confluent_kafka.Consumer(settings) for _ in range(2)]
     for member in members:
         member.subscribe([unique_topic])
-    end_s = time.monotonic() + WAIT_S
+    end_s = time.monotonic() + HANG_S
     while time.monotonic() < end_s:
         for member in members:
             member.poll(0.05)
@@ -127,29 +128,29 @@ def test_records_are_found_by_time(kafka_bootstrap: str, unique_topic: str) -> N
     now_ms = int(time.time() * 1000)
     for number in range(10):
         producer.produce(unique_topic, b"v", timestamp=now_ms + number * 1000)
-    producer.flush(WAIT_S)
+    producer.flush(HANG_S)
     consumer = confluent_kafka.Consumer({"bootstrap.servers": kafka_bootstrap, "group.id": "none"})
     asked = confluent_kafka.TopicPartition(unique_topic, 0, now_ms + 3500)
-    [found] = consumer.offsets_for_times([asked], WAIT_S)
+    [found] = consumer.offsets_for_times([asked], HANG_S)
     assert found.offset == 4
-    assert consumer.get_watermark_offsets(asked, WAIT_S) == (0, 10)
+    assert consumer.get_watermark_offsets(asked, HANG_S) == (0, 10)
     consumer.close()
 
 
 def test_topics_are_made_described_changed_and_removed(kafka_bootstrap: str, unique_topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
     made = NewTopic(unique_topic, 2, 1, config={"retention.ms": "1234"})
-    admin.create_topics([made])[unique_topic].result(WAIT_S)
+    admin.create_topics([made])[unique_topic].result(HANG_S)
     with pytest.raises(confluent_kafka.KafkaException, match="TOPIC_ALREADY_EXISTS"):
-        admin.create_topics([made])[unique_topic].result(WAIT_S)
-    admin.create_partitions([NewPartitions(unique_topic, 5)])[unique_topic].result(WAIT_S)
-    assert len(admin.list_topics(unique_topic, WAIT_S).topics[unique_topic].partitions) == 5
+        admin.create_topics([made])[unique_topic].result(HANG_S)
+    admin.create_partitions([NewPartitions(unique_topic, 5)])[unique_topic].result(HANG_S)
+    assert len(admin.list_topics(unique_topic, HANG_S).topics[unique_topic].partitions) == 5
     resource = confluent_kafka.admin.ConfigResource("topic", unique_topic)
-    [described] = [future.result(WAIT_S) for future in admin.describe_configs([resource]).values()]
+    [described] = [future.result(HANG_S) for future in admin.describe_configs([resource]).values()]
     assert described["retention.ms"].value == "1234"
     assert described["cleanup.policy"].value == "delete"
-    admin.delete_topics([unique_topic])[unique_topic].result(WAIT_S)
-    assert unique_topic not in admin.list_topics(timeout=WAIT_S).topics
+    admin.delete_topics([unique_topic])[unique_topic].result(HANG_S)
+    assert unique_topic not in admin.list_topics(timeout=HANG_S).topics
 
 
 def test_a_large_record_goes_through_and_a_larger_one_is_refused(
@@ -159,9 +160,9 @@ def test_a_large_record_goes_through_and_a_larger_one_is_refused(
     producer = confluent_kafka.Producer(settings)
     errors: list[Any] = []
     producer.produce(unique_topic, b"x" * 1_000_000, on_delivery=lambda error, _: errors.append(error))
-    producer.flush(WAIT_S)
+    producer.flush(HANG_S)
     producer.produce(unique_topic, b"x" * 1_100_000, on_delivery=lambda error, _: errors.append(error))
-    producer.flush(WAIT_S)
+    producer.flush(HANG_S)
     assert errors[0] is None
     assert errors[1].name() == "MSG_SIZE_TOO_LARGE"
     [value] = Confluent().consume(kafka_bootstrap, unique_topic, unique_group, 1)
@@ -175,15 +176,15 @@ def test_what_a_test_wrote_is_gone_after_it(kafka_broker: KafkaBroker, unique_to
     Confluent().produce(kafka_broker.bootstrap_servers, unique_topic + "-new", VALUES[:3])
     kafka_broker.rollback(snapshot)
     admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
-    assert unique_topic + "-new" not in admin.list_topics(timeout=WAIT_S).topics
+    assert unique_topic + "-new" not in admin.list_topics(timeout=HANG_S).topics
     consumer = confluent_kafka.Consumer({"bootstrap.servers": kafka_broker.bootstrap_servers, "group.id": "x"})
-    assert consumer.get_watermark_offsets(confluent_kafka.TopicPartition(unique_topic, 0), WAIT_S) == (0, 5)
+    assert consumer.get_watermark_offsets(confluent_kafka.TopicPartition(unique_topic, 0), HANG_S) == (0, 5)
     consumer.close()
 
 
 def _until(read: Callable[[], list[Any]], count: int) -> list[Any]:
     found: list[Any] = []
-    end_s = time.monotonic() + WAIT_S
+    end_s = time.monotonic() + HANG_S
     while len(found) < count and time.monotonic() < end_s:
         found += read()
     return found

@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.conformance.java_programs import JVM, QUIET, JavaPrograms
 from tests.conformance.kafka_jars import JarsMissing, find_jars
 from tests.conformance.our_broker import BrokerProcess
+from tests.patience import HANG_S
 
 pytestmark = pytest.mark.long
 
@@ -53,7 +54,7 @@ def broker(jars: Path, tmp_path: Path) -> Iterator[BrokerProcess]:
     with BrokerProcess(tmp_path) as process:
         admin = AdminClient({"bootstrap.servers": process.bootstrap_servers})
         for made in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in TOPICS]).values():
-            made.result(30)
+            made.result(HANG_S)
         yield process
         assert process.faults() == []
 

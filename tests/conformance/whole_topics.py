@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.patience import HANG_S
 
-WAIT_S = 60
 MARKERS_S = 10
 STEP_S = 0.05
 QUIET = {"log_level": 0, "error_cb": lambda _: None}
@@ -28,7 +28,7 @@ class Read(NamedTuple):
 
 def create_topic(servers: str, topic: str, partitions: int) -> str:
     admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(WAIT_S)
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(HANG_S)
     return topic
 
 
@@ -36,13 +36,13 @@ def read_all(servers: str, topic: str, isolation: str) -> list[list[Read]]:
     """Everything in a topic, by partition."""
     settings = {"group.id": "reader", "isolation.level": isolation, "enable.partition.eof": True}
     consumer = Consumer({"bootstrap.servers": servers, "enable.auto.commit": False, **settings})
-    partitions = sorted(consumer.list_topics(topic, WAIT_S).topics[topic].partitions)
+    partitions = sorted(consumer.list_topics(topic, HANG_S).topics[topic].partitions)
     if isolation == "read_committed":
         wait_for_markers(servers, [TopicPartition(topic, index) for index in partitions])
     found: list[list[Read]] = [[] for _ in partitions]
     consumer.assign([TopicPartition(topic, index, 0) for index in partitions])
     unread = set(partitions)
-    end_s = time.monotonic() + WAIT_S
+    end_s = time.monotonic() + HANG_S
     while unread:
         assert time.monotonic() < end_s, f"partitions {unread} of {topic} have no end"
         message = consumer.poll(0.2)
@@ -72,4 +72,4 @@ def wait_for_markers(servers: str, partitions: list[TopicPartition]) -> None:
 
 
 def _ends(consumer: Consumer, partitions: list[TopicPartition]) -> list[int]:
-    return [consumer.get_watermark_offsets(each, WAIT_S)[1] for each in partitions]
+    return [consumer.get_watermark_offsets(each, HANG_S)[1] for each in partitions]

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.patience import HANG_S
 
 from ottla import Admin, Consumer, NewTopic, TopicPartition
 from ottla.client.admin.cluster import FeatureUpdate, UpgradeType
@@ -29,7 +30,6 @@ pytest.importorskip("pyspark")
 PROGRAMS = Path(__file__).parent / "programs"
 Kill = tuple[str, int, str]
 ROWS, PARTITIONS = 12, 3
-GIVE_UP_S = 60
 
 # Where a worker or the driver is killed; the number is the task whose step it is.
 IN_A_TASK = [("look", 1), ("takeover", 0), ("takeover:done", 1), ("write", 1), ("write:done", 0)]
@@ -100,7 +100,7 @@ def committed(broker: Any, topic: str, count: int) -> Counter[str]:
     found: Counter[str] = Counter()
     with Consumer(bootstrap_servers=broker.bootstrap_servers, **settings) as consumer:
         consumer.assign([TopicPartition(topic, index) for index in range(PARTITIONS)])
-        deadline = time.monotonic() + GIVE_UP_S
+        deadline = time.monotonic() + HANG_S
         while found.total() < count and time.monotonic() < deadline:
             found.update(record.value.decode() for record in consumer.poll(0.2))
         found.update(record.value.decode() for record in consumer.poll(0.3))

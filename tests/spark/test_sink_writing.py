@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.patience import HANG_S
 
 from ottla import Admin, Consumer, NewTopic, TopicPartition
 from ottla.testing import KafkaBroker
 
 pytest.importorskip("pyspark")
-
-GIVE_UP_S = 30
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def read(broker: KafkaBroker, topic: str, count: int, isolation: str = "read_com
         partitions = len(admin.describe_topics([topic])[topic].partitions)
     with Consumer(bootstrap_servers=broker.bootstrap_servers, **settings) as consumer:
         consumer.assign([TopicPartition(topic, index) for index in range(partitions)])
-        deadline = time.monotonic() + GIVE_UP_S
+        deadline = time.monotonic() + HANG_S
         while len(found) < count and time.monotonic() < deadline:
             found += consumer.poll(0.2)
         found += consumer.poll(0.2)
@@ -171,7 +170,7 @@ def stream(frame: Any, broker: KafkaBroker, topic: str, checkpoint: Any, **optio
     for name, value in options.items():
         writer = writer.option(name, value)
     query = writer.start()
-    query.awaitTermination(GIVE_UP_S * 4)
+    query.awaitTermination(HANG_S * 4)
     assert query.exception() is None
     return query
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.patience import HANG_S, bounded
 
 pytest.importorskip("pyspark")
 
@@ -43,7 +44,7 @@ class Topic:
 
     def remove(self) -> None:
         self.admin.delete_topics([self.name])
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + HANG_S
         while time.monotonic() < deadline:
             try:
                 self.admin.describe_topics([self.name])
@@ -170,10 +171,8 @@ def test_brokers_that_are_away_are_told_in_time(topic: Topic) -> None:
         kafka__request__timeout__ms="500",
     )
     reader = StreamReader(SourceOptions.parse(options, streaming=True), StructType())
-    began = time.monotonic()
-    with pytest.raises(OttlaError):
+    with bounded(), pytest.raises(OttlaError):
         reader.initialOffset()
-    assert time.monotonic() - began < 10
     reader.stop()
 
 

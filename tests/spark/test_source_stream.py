@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.patience import HANG_S
 
 from ottla import Admin, NewTopic, Producer
 from ottla.errors import UnknownTopicOrPartition
@@ -21,8 +22,6 @@ from pyspark.errors import StreamingQueryException
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-WAIT_S = 60
 
 
 class Stream:
@@ -43,7 +42,7 @@ class Stream:
     def run(self) -> list[int]:
         """Read what there is; the rows of each batch."""
         query = self.start(availableNow=True)
-        assert query.awaitTermination(WAIT_S), "the run did not end"
+        assert query.awaitTermination(HANG_S), "the run did not end"
         return [each.numInputRows for each in query.recentProgress if each.numInputRows]
 
     def values(self) -> list[str]:
@@ -59,7 +58,7 @@ def make(broker: KafkaBroker, name: str, partitions: int = 2) -> None:
 def remove(broker: KafkaBroker, name: str) -> None:
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         admin.delete_topics([name])
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + HANG_S
         while time.monotonic() < deadline:
             try:
                 admin.describe_topics([name])
@@ -77,7 +76,7 @@ def send(broker: KafkaBroker, name: str, numbers: range, partitions: int = 2) ->
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
+    deadline = time.monotonic() + HANG_S
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.05)

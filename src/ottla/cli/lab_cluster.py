@@ -25,7 +25,7 @@ from typing import Final, Self
 
 from ottla.cluster.store.zookeeper.server import ZooKeeperServer, tail
 
-START_LIMIT_S: Final = 30.0
+START_LIMIT_S: Final = 120.0
 STOP_LIMIT_S: Final = 20.0
 LOOK_EVERY_S: Final = 0.05
 READY: Final = b" is ready at "

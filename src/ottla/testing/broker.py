@@ -33,8 +33,8 @@ from ottla.values import TopicPartition
 
 T = TypeVar("T")
 
-START_LIMIT_S: Final = 30
-STOP_LIMIT_S: Final = 30
+START_LIMIT_S: Final = 120
+STOP_LIMIT_S: Final = 120
 
 # What a test wants: nothing to wait for, nothing outside the process.
 TEST_SETTINGS: Final[Mapping[str, object]] = {

@@ -40,9 +40,9 @@ from ottla.values import TopicPartition, random_uuid, uuid_to_text
 
 T = TypeVar("T")
 
-WAIT_LIMIT_S: Final = 60.0
+WAIT_LIMIT_S: Final = 300.0
 LOOK_EVERY_S: Final = 0.02
-QUIET_LIMIT_S: Final = 10.0
+QUIET_LIMIT_S: Final = 120.0
 READ_BYTES: Final = 1 << 20
 COPIED: Final = {
     "offsets.topic.replication.factor": 3,

@@ -24,8 +24,8 @@ from ottla.client.producer.producer import Producer
 from ottla.testing.cluster import KafkaCluster
 from ottla.values import TopicPartition
 
-JOIN_LIMIT_S: Final = 60.0
-READ_LIMIT_S: Final = 30.0
+JOIN_LIMIT_S: Final = 300.0
+READ_LIMIT_S: Final = 300.0
 PAUSE_S: Final = 0.002
 
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.patience import HANG_S
 
 from ottla import __version__
 from ottla.cli import main as main_module
@@ -68,7 +69,7 @@ def test_failures_are_a_sentence_and_ctrl_c_is_quiet(raised, code, said, monkeyp
 
 
 def run_python(code, **options):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, **options)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S, **options)
 
 
 def test_a_closed_pipe_is_quiet():
@@ -111,7 +112,7 @@ print(sorted({"asyncio", "ottla.broker"} & set(sys.modules)), file=sys.stderr)
 
 
 def test_python_m_ottla_is_the_command():
-    done = subprocess.run([sys.executable, "-m", "ottla", "--version"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-m", "ottla", "--version"], capture_output=True, text=True, timeout=HANG_S)
     assert (done.returncode, done.stdout) == (0, f"ottla {__version__}\n")
 
 

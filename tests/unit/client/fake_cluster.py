@@ -15,6 +15,8 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+from tests.patience import HANG_S
+
 from ottla.client.network import NetworkClient
 from ottla.client.settings import ClientSettings
 from ottla.errors import OttlaError
@@ -195,7 +197,7 @@ def run(scenario: Callable[[FakeCluster], Awaitable[None]]) -> None:
     async def whole() -> None:
         cluster = FakeCluster()
         await cluster.add(1, 2)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_S):
             await scenario(cluster)
         await cluster.network.close()
         leftovers = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from tests.patience import HANG_S
 
 from ottla.client.loop import BackgroundLoop, ClientClosed, ForkedClient
 
@@ -49,7 +50,7 @@ def test_a_time_out_cancels_the_coroutine(loop: BackgroundLoop) -> None:
     cancelled = threading.Event()
     with pytest.raises(TimeoutError, match="test-client"):
         loop.run(wait_for_ever(cancelled), 0.01)
-    assert cancelled.wait(5)
+    assert cancelled.wait(HANG_S)
 
 
 def test_a_time_out_of_the_coroutine_itself_is_its_own(loop: BackgroundLoop) -> None:
@@ -74,7 +75,7 @@ def test_ctrl_c_ends_the_wait_and_the_coroutine(loop: BackgroundLoop) -> None:
             loop.run(interrupted(), 10)
     finally:
         signal.signal(signal.SIGINT, before)
-    assert cancelled.wait(5)
+    assert cancelled.wait(HANG_S)
     assert loop.run(give(1), 5) == 1
 
 
@@ -89,7 +90,7 @@ def test_the_loop_refuses_to_wait_for_itself(loop: BackgroundLoop) -> None:
 def test_call_soon_runs_on_the_loop(loop: BackgroundLoop) -> None:
     called = threading.Event()
     loop.call_soon(called.set)
-    assert called.wait(5)
+    assert called.wait(HANG_S)
 
 
 def test_close_cancels_what_runs_and_later_calls_are_refused(loop: BackgroundLoop) -> None:

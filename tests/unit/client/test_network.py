@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.patience import HANG_S
 from tests.unit.client.fake_cluster import Answer, FakeCluster, run
 
 from ottla.client.closed import ClientClosed
@@ -535,7 +536,7 @@ def test_who_tries_again_stops_when_the_client_is_closed() -> None:
         readying = asyncio.ensure_future(client.ready(-1, timeout_ms=60_000))
         await cluster.clock.advance(500)
         await client.close()
-        await asyncio.wait((asking, looking, readying), timeout=5)
+        await asyncio.wait((asking, looking, readying), timeout=HANG_S)
         for each in (asking, looking, readying):
             assert isinstance(each.exception(), ClientClosed)
 

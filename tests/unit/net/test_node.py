@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import uvloop
+from tests.patience import HANG_S
 
 from ottla.clock import SystemClock
 from ottla.errors import AuthenticationFailed, ConnectionClosed, NotConnected, OttlaError, RequestTimedOut
@@ -490,14 +491,14 @@ class ServedInThread:
 
     def __enter__(self) -> int:
         self._thread.start()
-        assert self._started.wait(10)
+        assert self._started.wait(HANG_S)
         return self.port
 
     def __exit__(self, *_: object) -> None:
         assert self._loop is not None
         assert self._stop is not None
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
+        self._thread.join(HANG_S)
         assert not self._thread.is_alive()
 
     async def _serve(self) -> None:
@@ -533,7 +534,7 @@ def test_librdkafka_lists_topics_from_our_side_of_the_wire() -> None:
     admin_module = pytest.importorskip("confluent_kafka.admin")
     with ServedInThread() as port:
         admin = admin_module.AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"})
-        listed = admin.list_topics(timeout=10)
+        listed = admin.list_topics(timeout=HANG_S)
         assert set(listed.topics) == TOPICS
         assert listed.cluster_id == "prague"
         del admin
@@ -552,7 +553,7 @@ def test_aiokafka_lists_topics_from_our_side_of_the_wire() -> None:
 
     async def list_topics(port: int) -> set[str]:
         admin = admin_module.AIOKafkaAdminClient(bootstrap_servers=f"127.0.0.1:{port}", request_timeout_ms=10_000)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG_S):
             await admin.start()
             try:
                 return set(await admin.list_topics())

@@ -8,6 +8,7 @@ import ssl
 from pathlib import Path
 
 import pytest
+from tests.patience import HANG_S
 from tests.unit.net.papers import Papers, make_papers
 
 from ottla.errors import InvalidSetting, NotConnected, OttlaError, TlsHandshakeFailed
@@ -51,7 +52,7 @@ def shake_hands(
         transport = TcpTransport()
         listener = await transport.serve("127.0.0.1", 0, Quiet, tls=None if plain else server_context)
         try:
-            link = await asyncio.wait_for(transport.connect(host, listener.port, Quiet(), tls=context), 10)
+            link = await asyncio.wait_for(transport.connect(host, listener.port, Quiet(), tls=context), HANG_S)
             link.close()
         finally:
             listener.close()

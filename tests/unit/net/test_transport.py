@@ -19,6 +19,7 @@ import pytest
 import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.patience import HANG_S
 
 from ottla.clock import SystemClock
 from ottla.errors import ConnectionClosed, FrameTooLarge, NotConnected, OttlaError, TlsHandshakeFailed
@@ -36,8 +37,6 @@ from ottla.net.transport import (
 )
 from ottla.testing.clock import ManualClock
 from ottla.testing.network import MemoryNetwork, Weather
-
-PATIENCE_S = 10
 
 
 class Recorder:
@@ -69,7 +68,7 @@ class Recorder:
         self._something.set()
 
     async def until(self, happened: Callable[[], object]) -> None:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(HANG_S):
             while not happened():
                 self._something.clear()
                 await self._something.wait()

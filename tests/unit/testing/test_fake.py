@@ -11,6 +11,7 @@ import time
 
 import confluent_kafka
 import pytest
+from tests.patience import HANG_S
 
 from ottla.client.network import NetworkClient
 from ottla.client.settings import ClientSettings
@@ -79,7 +80,7 @@ def fake():
 def call(fake):
     with contextlib.ExitStack() as stack:
 
-        def connect(node=1, limit_s=5.0):
+        def connect(node=1, limit_s=HANG_S):
             caller = Caller(fake, node, limit_s)
             stack.callback(caller.socket.close)
             return caller
@@ -336,17 +337,17 @@ def test_it_serves_a_network_in_memory():
             await client.close()
         await network.close()
 
-    asyncio.run(asyncio.wait_for(scenario(), 10))
+    asyncio.run(asyncio.wait_for(scenario(), HANG_S))
 
 
 def test_other_clients_can_talk_to_it(fake):
     producer = confluent_kafka.Producer({"bootstrap.servers": fake.bootstrap_servers, "enable.idempotence": True})
     producer.produce("t", b"a", partition=0)
-    assert producer.flush(10) == 0
+    assert producer.flush(HANG_S) == 0
     settings = {"bootstrap.servers": fake.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
     consumer = confluent_kafka.Consumer(settings)
     consumer.subscribe(["t"])
-    message = consumer.poll(10)
+    message = consumer.poll(HANG_S)
     assert message.value() == b"a"
     consumer.commit(message, asynchronous=False)
     consumer.close()

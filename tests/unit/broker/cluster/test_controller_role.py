@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.patience import HANG_S
 
 from ottla.broker.cluster.ask_controller import asked
 from ottla.broker.cluster.controller_role import ControllerRole
@@ -131,7 +132,7 @@ def creation(name: str, replicas: tuple[int, ...]) -> Callable[[ClusterImage], P
 async def reply(later: Later[Any]) -> Any:
     given: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     later.when_given(given.set_result)
-    return await asyncio.wait_for(given, 5)
+    return await asyncio.wait_for(given, HANG_S)
 
 
 def play(story: Callable[[Cluster], Awaitable[None]], *broker_ids: int, pool: Executor | None = None) -> None:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.patience import HANG_S
 
 from ottla.broker.observe.admin_http import CONNECTIONS_LIMIT, HEAD_LIMIT_BYTES, AdminServer, Watch, answer
 from ottla.metrics import CONTENT_TYPE
@@ -86,7 +87,7 @@ def run(scenario, watch=READY, **options):
         server = AdminServer(watch, **options)
         host, port = await server.start("127.0.0.1", 0)
         try:
-            await asyncio.wait_for(scenario(host, port, server), 10)
+            await asyncio.wait_for(scenario(host, port, server), HANG_S)
         finally:
             await server.stop()
             await turns()

@@ -7,6 +7,7 @@ import threading
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.patience import HANG_S
 
 from ottla.client.producer.values import RecordMetadata
 from ottla.errors import CorruptMessage, MessageTooLarge
@@ -305,7 +306,7 @@ def test_a_thread_waits_until_another_tells(twin):
     batch, future = future_of(twin)
     teller = threading.Thread(target=lambda: batch.delivery.succeed(4))
     teller.start()
-    assert future.result(10).offset == 4
+    assert future.result(HANG_S).offset == 4
     teller.join()
 
 

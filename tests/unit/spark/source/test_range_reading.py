@@ -6,6 +6,7 @@ import sys
 
 import pyarrow as pa
 import pytest
+from tests.patience import HANG_S
 
 from ottla.spark.source import range_reading
 from ottla.spark.source.options import SourceOptions
@@ -159,7 +160,7 @@ def test_a_forked_worker_has_connections_of_its_own(fake):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=HANG_S,
     )
     assert found.stdout.split() == ["100", "100", "100"], found.stderr
 
