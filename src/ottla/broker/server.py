@@ -1,6 +1,6 @@
 """Start-up and shut-down order of a broker; the one place where the parts meet the machine.
 
-    directories → cluster id → metadata store → logs (recovery) → broker → listeners → registration → ready
+    directories → cluster id → metadata store → logs (recovery) → broker → listeners → registration → view → ready
 
 and back: stop listening, answer who waits, flush, mark the directories as closed cleanly. A start that fails undoes
 what it had begun, so that the next one finds no lock. With zookeeper.connect, or a store that is given, the broker is a
@@ -19,7 +19,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random, SystemRandom
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.broker import Broker
 from ottla.broker.cluster.memory_loss import lost_memory, note_boot, read_boot_id
@@ -49,6 +49,9 @@ from ottla.storage.directory.manager import LogManager
 from ottla.storage.files import DiskFiles, Files
 from ottla.storage.settings import TopicSettings
 from ottla.values import random_uuid, uuid_to_text
+
+if TYPE_CHECKING:
+    from ottla.broker.cluster.client_gate import ClientGate
 
 log = logging.getLogger(__name__)
 
@@ -169,7 +172,8 @@ class Server:
             served_apis=self._served,
         )
         self._stack.push_async_callback(self._quieten)
-        acceptor = self._acceptor = self._make_acceptor()
+        gate = None if shared is None else await self._wait_until_free(shared, broker_id, pool)
+        acceptor = self._acceptor = self._make_acceptor(gate)
         self._stack.push_async_callback(acceptor.drain, DRAIN_LIMIT_MS)
         self._stack.callback(acceptor.close)
         endpoints = await self._listen(acceptor)
@@ -189,6 +193,8 @@ class Server:
         self._stack.push_async_callback(start_jobs(self.broker, logs, world.clock, pool, self._last_disk_failed))
         await self._start_admin(acceptor)
         acceptor.release()
+        if gate is not None:
+            gate.open()
         self._is_ready = True
         return ServerInfo(
             broker_id=broker_id,
@@ -277,7 +283,7 @@ class Server:
             log.info("%s", told)
         return logs
 
-    def _make_acceptor(self) -> Acceptor:
+    def _make_acceptor(self, gate: ClientGate | None) -> Acceptor:
         settings = self.settings
         limits = ConnectionLimits(**_limits(self.broker.settings))
         self.broker.dynamic.tell(CONNECTION_LIMITS, lambda _, new: limits.change(**_limits(new)))
@@ -289,7 +295,7 @@ class Server:
         )
         return Acceptor(
             self._world.transport,
-            Dispatch(self.broker, self._served),
+            gate or Dispatch(self.broker, self._served),
             clock=self._world.clock,
             limits=limits,
             link_settings=link_settings,
@@ -366,10 +372,20 @@ class Server:
 
         return await joining.next_broker_id(shared, self.settings, pool)
 
+    async def _wait_until_free(self, store: SharedStore, broker_id: int, pool: ThreadPoolExecutor | None) -> ClientGate:
+        """Wait until this broker's id is free, before any listener is open; gives the gate for those that then are."""
+        from ottla.broker.cluster import joining
+        from ottla.broker.cluster.client_gate import ClientGate
+
+        await joining.wait_until_free(store, broker_id, self._world.clock, pool)
+        gate = ClientGate(Dispatch(self.broker, self._served), self._world.clock)
+        self._stack.callback(gate.close)
+        return gate
+
     async def _join(
         self, store: SharedStore, me: model.Broker, pool: ThreadPoolExecutor | None, acceptor: Acceptor
     ) -> None:
-        """Become a member. The listeners answer from here on: the controller's first orders come at once."""
+        """Become a member. The controller's first orders are answered from here on, clients when the gate opens."""
         from ottla.broker.cluster import joining
 
         member = joining.make_member(self.broker, store, self.settings, self._world, pool)
@@ -408,7 +424,9 @@ async def serve(
 ) -> None:
     """Run a broker until `stop` is set; raises when its last log directory failed."""
     server = Server(settings, world)
-    ready(await server.start())
+    if (info := await _started(server, stop)) is None:
+        return
+    ready(info)
     waits = [asyncio.ensure_future(event.wait()) for event in (stop, server.failed)]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -418,6 +436,20 @@ async def serve(
         await server.stop()
     if server.failure is not None:
         raise server.failure
+
+
+async def _started(server: Server, stop: asyncio.Event) -> ServerInfo | None:
+    """Start it; None when it was to stop before it had: a member may wait long for its cluster."""
+    starting, stopping = asyncio.ensure_future(server.start()), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            await asyncio.wait([starting])
+        return None if starting.cancelled() else starting.result()
+    finally:
+        starting.cancel()
+        stopping.cancel()
 
 
 @contextlib.asynccontextmanager

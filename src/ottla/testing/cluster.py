@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -216,12 +217,14 @@ class KafkaCluster:
         server, place.server = self.server(broker_id), None
         self._wait(server.stop())
 
-    def crash(self, broker_id: int, *, machine: bool = False) -> None:
-        """Take a broker away without a word, or its whole machine."""
+    def crash(self, broker_id: int, *, machine: bool = False, session_stays: bool = False) -> None:
+        """Take a broker away without a word, or its whole machine. `session_stays`: the others do not notice before
+        `end_session`, as until the time-out of a session."""
         place = self._places[broker_id]
         server, place.server = self.server(broker_id), None
         assert place.member is not None, "a broker that runs has a session"
         member = place.member
+        member.outlives_close = session_stays
         self._wait(self._crash(server, member))
         if machine:
             place.boots += 1
@@ -252,8 +255,14 @@ class KafkaCluster:
         place.settings = place.settings.replaced({"listeners": where})
         place.server = server
 
+    def end_session(self, broker_id: int) -> None:
+        """The session of a broker that crashed ends; see `crash`."""
+        for member in self.call(lambda: [each for each in self._shared.members if each.outlives_close]):
+            self.call(partial(self._shared.end_outlived, member, broker_id))
+
     async def _crash(self, server: Server, member: MemoryMember) -> None:
-        self._shared.end_session(member, told=False)
+        if not member.outlives_close:
+            self._shared.end_session(member, told=False)
         await server.crash()
 
     # --- the thread ---

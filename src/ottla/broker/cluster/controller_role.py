@@ -269,6 +269,8 @@ class ControllerRole:
         self._channels.close()
 
     async def _resign(self) -> None:
+        if not self._store.is_connected:
+            return  # the office ends with the session
         try:
             await self._call(self._store.election.resign, self._broker_id)
         except (NoSession, StoreClosed):

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.broker import Broker
 from ottla.broker.cluster.controller_role import ControllerRole
+from ottla.broker.cluster.earlier_session import wait_for_earlier_session
 from ottla.broker.cluster.inter_broker import InterBroker
 from ottla.broker.cluster.membership import ClusterMember
 from ottla.broker.replication.replication import Replication
 from ottla.broker.settings import BrokerSettings
+from ottla.clock import Clock
 from ottla.cluster import model
 from ottla.cluster.controller.state import ControllerRules
 from ottla.cluster.image import ClusterImage
@@ -37,6 +39,17 @@ async def next_broker_id(store: SharedStore, settings: BrokerSettings, pool: Exe
     if not store.blocks or pool is None:
         return store.next_broker_id(settings.reserved_broker_max_id)
     return await asyncio.get_running_loop().run_in_executor(pool, store.next_broker_id, settings.reserved_broker_max_id)
+
+
+async def wait_until_free(store: SharedStore, broker_id: int, clock: Clock, pool: Executor | None) -> None:
+    """Wait until no earlier session has the id of this broker."""
+
+    async def holder_of(broker_id: int) -> str | None:
+        if not store.blocks or pool is None:
+            return store.holder_of(broker_id)
+        return await asyncio.get_running_loop().run_in_executor(pool, store.holder_of, broker_id)
+
+    await wait_for_earlier_session(broker_id, holder_of, store.session_timeout_ms, clock)
 
 
 def make_member(

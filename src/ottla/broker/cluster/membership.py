@@ -15,7 +15,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import Executor
@@ -23,7 +22,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from ottla.broker.cluster.broker_addresses import BrokerAddresses
+from ottla.broker.cluster.first_view import wait_for_first_view
 from ottla.broker.cluster.inter_broker import InterBroker
+from ottla.broker.cluster.leaving import while_reachable
 from ottla.broker.cluster.metadata_view import changes_of, check_order
 from ottla.broker.requests.answers import Later
 from ottla.cluster.changes import (
@@ -36,6 +38,7 @@ from ottla.cluster.changes import (
     SetQuota,
     SetScramCredential,
     SetStoredValue,
+    UnregisterBroker,
     apply_all,
 )
 from ottla.cluster.controller.events import ProducerIdsAsked
@@ -63,7 +66,6 @@ ANYBODYS: Final = (AlterConfig, SetQuota, SetScramCredential, SetStoredValue)
 """What every member may change."""
 KEPT_IN_THE_STORE: Final = (*ANYBODYS, SetFeature)
 REGISTER_AGAIN_MS: Final = 500.0
-VIEW_LIMIT_S: Final = 5.0
 ANNOUNCE_AFTER_MS: Final = 100.0
 SEEN_STEP_MS: Final = 5.0
 SEEN_STEPS: Final = 400
@@ -111,7 +113,9 @@ class ClusterMember:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._is_leaving = False
         self._is_announcing = False
-        self._has_view = asyncio.Event()
+        self._has_view = False  # whether the controller has told us of the cluster
+        self._view_changed = asyncio.Event()
+        self.addresses = BrokerAddresses(self._registered_brokers, clock=broker.clock)
         self._unread: set[str] = set()  # new topics whose settings could not be read yet
 
     # --- coming and going ---
@@ -122,12 +126,24 @@ class ClusterMember:
         self._me = me
         self._take_kept(())
         await self._register()
+        await self.addresses.refresh()
         self._store.wake_with(self._wake)
         self.role.start()
         self._take_events()
-        # Ready means that clients are told the truth: wait for the controller's first word, but not for ever.
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._has_view.wait(), VIEW_LIMIT_S)
+        await self._wait_for_first_view()
+
+    async def _wait_for_first_view(self) -> None:
+        """Ready means that clients are told the truth."""
+        await wait_for_first_view(
+            lambda: self._broker.image if self._has_view else None,
+            self._view_changed,
+            broker_id=self._broker.id,
+            topics=await self._in_store(self._store.topic_names),
+            clock=self._broker.clock,
+        )
+
+    async def _registered_brokers(self) -> tuple[BrokerEntry, ...]:
+        return await self._in_store(self._store.registered_brokers)
 
     def _wake(self) -> None:
         """Events wait; called by any thread."""
@@ -137,23 +153,23 @@ class ClusterMember:
     async def _register(self) -> None:
         assert self._me is not None, "start names us"
         # A controller has heard of what we lost before we began; it need not hear of it again after every session.
-        me = replace(self._me, lost_memory=self._me.lost_memory and not self._has_view.is_set())
+        me = replace(self._me, lost_memory=self._me.lost_memory and not self._has_view)
         registered = await self._in_store(self._store.membership.register, me)
         self.epoch = registered.epoch
         self._see([RegisterBroker(registered)])
 
     async def stop(self) -> None:
-        """Hand our leaderships over, resign, leave."""
+        """Hand our leaderships over, resign, leave. Nothing waits for a store that is out of reach: the session ends by
+        itself then, and the others elect new leaders."""
         if self._is_leaving:
             return
         self._is_leaving = True
-        if self._settings.controlled_shutdown_enable:
-            await self._shut_down_in_order()
+        if self._settings.controlled_shutdown_enable and self.epoch >= 0:
+            await self._while_reachable(self._hand_over(), "our leaderships were not handed over")
         await self._end()
-        try:
-            await self._in_store(self._store.membership.leave, self._broker.id)
-        except OttlaError as error:
-            log.warning("the cluster could not be told that broker %d leaves: %s", self._broker.id, error)
+        if self.epoch >= 0 and self._store.is_connected:
+            await self._while_reachable(self._leave(), "the cluster was not told that we leave")
+        await self._close_store()
 
     async def vanish(self) -> None:
         """For tests: end without a word to anybody."""
@@ -164,12 +180,17 @@ class ClusterMember:
         if self._broker.replication is not None:
             await self._broker.replication.stop()
         await self.role.close()
+        await self.addresses.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.inter_broker.close()
 
-    async def _shut_down_in_order(self) -> None:
+    async def _while_reachable(self, work: Coroutine[Any, Any, None], otherwise: str) -> None:
+        if not await while_reachable(work, lambda: self._store.is_connected, self._broker.clock):
+            log.warning("broker %d stops while its metadata store is out of reach: %s", self._broker.id, otherwise)
+
+    async def _hand_over(self) -> None:
         for attempt in range(self._settings.controlled_shutdown_max_retries + 1):
             if attempt:
                 await self._broker.clock.sleep(self._settings.controlled_shutdown_retry_backoff_ms)
@@ -183,6 +204,19 @@ class ClusterMember:
                 return
             log.info("%d partitions are still led by broker %d", len(response.remaining_partitions), self._broker.id)
         log.warning("broker %d stops although it may still lead partitions", self._broker.id)
+
+    async def _leave(self) -> None:
+        try:
+            await self._in_store(self._store.membership.leave, self._broker.id)
+        except OttlaError as error:
+            log.warning("the cluster could not be told that broker %d leaves: %s", self._broker.id, error)
+
+    async def _close_store(self) -> None:
+        """Ends the session, and with it what still waits for the store on the pool's threads; others need those."""
+        if self._store.blocks:
+            await asyncio.to_thread(self._store.close)
+        else:
+            self._store.close()
 
     # --- what it is told ---
 
@@ -201,9 +235,12 @@ class ClusterMember:
         changes = changes_of(self._broker.image, request)
         self._see(changes)
         new = {each.topic.name for each in changes if isinstance(each, CreateTopic)}
-        if new and self._has_view.is_set():
+        if new and self._has_view:
             self._start(self.learn_settings(new))
-        self._has_view.set()
+        self._has_view = True
+        self._view_changed.set()
+        if any(isinstance(each, RegisterBroker | UnregisterBroker) for each in changes):
+            self._start(self.addresses.update(self._broker.image.brokers.values()))
         for gone in before - set(self._broker.image.brokers):
             self.inter_broker.forget(gone)
         self._start(self.inter_broker.sweep())

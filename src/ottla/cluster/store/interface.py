@@ -177,6 +177,23 @@ class SharedStore(MetadataStore, Protocol):
     def announce_failed_directory(self, broker_id: int) -> None:
         """Tell the controller that a log directory of the broker failed."""
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether the truth can be reached now; False while calls would wait for a connection. Never waits."""
+
+    @property
+    def session_timeout_ms(self) -> float:
+        """How long the registration of a member that is gone may stay."""
+
+    def holder_of(self, broker_id: int) -> str | None:
+        """Which other session this broker id is registered by, in words; None when it is free or registered by us."""
+
+    def registered_brokers(self) -> tuple[Broker, ...]:
+        """Who is registered, asked now."""
+
+    def topic_names(self) -> frozenset[str]:
+        """The topics there are and that nobody is deleting, asked now."""
+
     def wake_with(self, wake: Callable[[], None]) -> None:
         """Call this, from any thread, whenever events wait."""
 

@@ -42,6 +42,7 @@ from ottla.cluster.store.events import (
     SessionBack,
     SessionLost,
     StoreEvent,
+    deletion_asked,
 )
 from ottla.cluster.store.history import History
 from ottla.cluster.store.interface import (
@@ -68,6 +69,8 @@ from ottla.values import TopicPartition
 class SharedMemory:
     """The ensemble; see above. `first` are the changes a new cluster begins with."""
 
+    session_timeout_ms = 18_000.0
+
     def __init__(self, cluster_id: str, first: Sequence[Change] = ()) -> None:
         self.truth = apply_all(ClusterImage(cluster_id), first)
         self.members: list[MemoryMember] = []
@@ -92,6 +95,13 @@ class SharedMemory:
             self.unregister(broker_id, member)
         if self._in_office is member:
             self.depose()
+
+    def end_outlived(self, member: MemoryMember, broker_id: int) -> None:
+        """The session of a member that is closed ends, if it is this broker's."""
+        if self._owners.get(broker_id) is member:
+            member.outlives_close = False
+            self.end_session(member, told=False)
+            self.members.remove(member)
 
     def begin_session(self, member: MemoryMember) -> None:
         if member.elected is not None:
@@ -122,6 +132,10 @@ class SharedMemory:
         self.truth = apply_all(self.truth, [RegisterBroker(registered)])
         self._tell_brokers()
         return registered
+
+    def holder_of(self, broker_id: int, asking: MemoryMember) -> str | None:
+        owner = self._owners.get(broker_id, asking)
+        return None if owner is asking else f"session {self.members.index(owner) if owner in self.members else '?'}"
 
     def unregister(self, broker_id: int, owner: MemoryMember) -> None:
         if self._owners.get(broker_id) is owner:
@@ -173,6 +187,7 @@ class MemoryMember:
         self._closed = False
         self.queue: EventQueue[StoreEvent] = EventQueue()
         self.has_session = True
+        self.outlives_close = False  # the ensemble does not notice that the member is gone
         self.elected: Controller | None = None
         self.watches_everything = False
         self.membership = self
@@ -279,6 +294,27 @@ class MemoryMember:
         self.observe(changes)
         return tuple(changes)
 
+    @property
+    def is_connected(self) -> bool:
+        return self.has_session and not self._closed
+
+    @property
+    def session_timeout_ms(self) -> float:
+        return self._shared.session_timeout_ms
+
+    def holder_of(self, broker_id: int) -> str | None:
+        self._refuse_without_session()
+        return self._shared.holder_of(broker_id, self)
+
+    def registered_brokers(self) -> tuple[Broker, ...]:
+        self._refuse_without_session()
+        return tuple(self._shared.truth.brokers.values())
+
+    def topic_names(self) -> frozenset[str]:
+        self._refuse_without_session()
+        truth = self._shared.truth
+        return frozenset(name for name in truth.topics() if deletion_asked(name) not in truth.stored_values)
+
     def next_broker_id(self, reserved_max_id: int = 1_000) -> int:
         self._refuse_without_session()
         return reserved_max_id + self._shared.next_broker_number()
@@ -313,8 +349,9 @@ class MemoryMember:
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            self._shared.end_session(self, told=False)
-            self._shared.members.remove(self)
+            if not self.outlives_close:
+                self._shared.end_session(self, told=False)
+                self._shared.members.remove(self)
 
     def _refuse_without_session(self) -> None:
         if self._closed:

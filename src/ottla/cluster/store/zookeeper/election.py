@@ -19,6 +19,7 @@ from ottla.cluster.model import Broker
 from ottla.cluster.store.events import Controller
 from ottla.cluster.store.interface import BrokerIdTaken, ControllerMoved, NoSession
 from ottla.cluster.store.zookeeper import paths, znodes
+from ottla.cluster.store.zookeeper.reading import brokers_in
 from ottla.cluster.store.zookeeper.session import Refused, Session
 from ottla.cluster.store.zookeeper.writes import Check, Create, Delete, Ensure, SetData
 
@@ -66,6 +67,16 @@ class Office:
             raise BrokerIdTaken(f"{path} belongs to session 0x{node.owner:x}, and ours is 0x{self._session.id:x}")
         self._session.make([SetData(path, data)])
         return True
+
+    def holder_of(self, broker_id: int) -> str | None:
+        """Which session the broker's node belongs to, when that is another one."""
+        node = self._session.get(paths.broker(broker_id))
+        return None if node is None or node.owner == self._session.id else f"session 0x{node.owner:x}"
+
+    def registered_brokers(self) -> tuple[Broker, ...]:
+        ids = self._session.children(paths.BROKER_IDS)
+        nodes = self._session.get_many(paths.broker(int(each)) for each in ids)
+        return tuple(each.broker for each in brokers_in(nodes))
 
     def leave(self, broker_id: int) -> None:
         path = paths.broker(broker_id)

@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -54,6 +55,8 @@ from ottla.net.tls import TlsOptions, client_context
 OPERATIONS_LIMIT: Final = 1_000
 BYTES_LIMIT: Final = 400_000
 BULK_LIMIT: Final = 200
+CLOSE_LIMIT_S: Final = 3.0
+ANSWER_STEP_S: Final = 0.25
 _OVERHEAD_BYTES: Final = 120
 
 log = logging.getLogger(__name__)
@@ -129,10 +132,29 @@ class Session:
 
     def close(self) -> None:
         """End the session: what it registered is gone at once."""
+        if self._closed:
+            return
         self._closed = True
         self._connected.set()
-        self._client.stop()
-        self._client.close()
+        # kazoo waits for its connection to end, which takes long while it tries to connect to nobody.
+        closing = threading.Thread(target=self._close_client, name="ottla-zookeeper-close", daemon=True)
+        closing.start()
+        closing.join(CLOSE_LIMIT_S)
+
+    def _close_client(self) -> None:
+        try:
+            self._client.stop()
+            self._client.close()
+        except Exception as error:
+            log.info("the connection to ZooKeeper did not end in order: %s", error)
+
+    @property
+    def is_connected(self) -> bool:
+        return self._connected.is_set() and not self._closed
+
+    @property
+    def timeout_ms(self) -> float:
+        return self._connection.session_timeout_ms
 
     @property
     def id(self) -> int:
@@ -351,7 +373,12 @@ class Session:
         return ask(item)
 
     def _outcome(self, pending: Any) -> Any:
-        pending.wait(self._connection.patience_ms / 1000)
+        for _ in range(math.ceil(self._connection.patience_ms / 1000 / ANSWER_STEP_S)):
+            pending.wait(ANSWER_STEP_S)  # in steps, because nobody answers once the session is closed
+            if pending.ready() or self._closed:
+                break
+        if not pending.ready() and self._closed:
+            raise StoreClosed
         if not pending.ready():
             raise NoSession(f"ZooKeeper did not answer within {self._connection.patience_ms} ms")
         return pending.exception if pending.exception is not None else pending.value

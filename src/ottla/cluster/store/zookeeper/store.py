@@ -297,6 +297,25 @@ class ZooKeeperStore:
     def leave(self, broker_id: int) -> None:
         self._opened.leave(broker_id)
 
+    @property
+    def is_connected(self) -> bool:
+        return self._session.is_connected
+
+    @property
+    def session_timeout_ms(self) -> float:
+        return self._session.timeout_ms
+
+    def holder_of(self, broker_id: int) -> str | None:
+        return self._opened.holder_of(broker_id)
+
+    def registered_brokers(self) -> tuple[Broker, ...]:
+        return self._opened.registered_brokers()
+
+    def topic_names(self) -> frozenset[str]:
+        self.load()
+        below = self._session.children_of([paths.TOPICS, paths.DELETIONS])
+        return frozenset(below[paths.TOPICS]) - frozenset(below[paths.DELETIONS])
+
     def next_broker_id(self, reserved_max_id: int = 1_000) -> int:
         return self._opened.next_broker_id(reserved_max_id)
 

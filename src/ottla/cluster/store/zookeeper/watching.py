@@ -46,6 +46,7 @@ from ottla.values import TopicPartition
 
 NOTE_LIFE_MS: Final = 15 * 60 * 1000
 AGAIN_AFTER_S: Final = 1.0
+STOP_LIMIT_S: Final = 2.0
 _NOTES_FOR_ALL: Final = (
     paths.CONFIG_CHANGES,
     paths.ACL_CHANGES,
@@ -109,7 +110,7 @@ class Watching:
     def stop(self) -> None:
         self._paths.put(None)
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join(timeout=10)
+            self._thread.join(timeout=STOP_LIMIT_S)
 
     def lead(self, leads: bool) -> None:
         """Watch what concerns the controller, or stop."""
