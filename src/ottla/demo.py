@@ -1,24 +1,29 @@
-"""`make demo`: the whole story on one machine, in about a minute.
+"""`make demo`: the whole story on one machine, in about a minute, told while it happens.
 
     clicks ──▶ a broker ──▶ Spark: a window per page ──▶ clicks-per-page    (each click counted exactly once)
                                  └─ what is no click ──▶ clicks-rejected    (a dead-letter topic, with the reason)
 
 1. A real broker with its files in a scratch folder, and a thread that writes click events as they would happen.
-2. Two streaming queries through format("ottla"). In the middle the counting one is stopped and started again from its
-   checkpoint, as after a crash.
+2. Two streaming queries through format("ottla"); their code is shown as it is run. In the middle the counting one is
+   stopped, clicks go on coming in, and it is started again from its checkpoint.
 3. The output is read back and added up: every good click is in exactly one window, every bad one in the dead letters.
+4. No step is silent for long, and nothing is printed that is no part of the story: the test of this file reads all of
+   its output, stderr too.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import shutil
+import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -37,6 +42,9 @@ WINDOW_S = 20
 FIRST_MS = 1_700_000_000_000
 STEP_MS = 2  # of event time between two clicks
 BAD_EVERY = 97
+REPORT_EVERY_S = 10.0
+
+_began_s = time.monotonic()
 
 
 def main() -> None:
@@ -50,19 +58,24 @@ def main() -> None:
 
 
 def run(servers: str, folder: Path) -> None:
-    say(f"a broker is ready at {servers}; any Kafka client could use it")
+    step("1. A broker; any Kafka client can use it. In a shell of yours:")
+    show(f"$ ottla broker start --listen {servers} --data {folder / 'broker'}")
+    step("2. Three topics:")
     with ottla.Admin(bootstrap_servers=servers) as admin:
-        admin.create_topics([ottla.NewTopic(CLICKS, 3), ottla.NewTopic(COUNTS, 2), ottla.NewTopic(REJECTED, 1)])
-    began = time.monotonic()
+        for topic, partitions in ((CLICKS, 3), (COUNTS, 2), (REJECTED, 1)):
+            show(f"$ ottla topic create {topic} -p {partitions}")
+            admin.create_topics([ottla.NewTopic(topic, partitions)])
+    step("3. Spark starts: a Java process, 10 seconds, up to a minute on a busy machine")
     spark = started_spark()
-    say(f"Spark {spark.version} is up after {time.monotonic() - began:.0f} s; no jar was added to it")
+    step(f"   Spark {spark.version} is up; no jar was added to it")
+    clicks = Clicks(servers)
     try:
-        clicks = Clicks(servers)
         clicks.start()
         stream(spark, servers, folder, clicks)
     finally:
+        clicks.resume.set()
         spark.stop()
-    report(servers, clicks, time.monotonic() - began)
+    report(servers, clicks)
 
 
 def started_spark() -> SparkSession:
@@ -75,13 +88,17 @@ def started_spark() -> SparkSession:
 
 
 class Clicks(threading.Thread):
-    """Writes click events round by round; knows afterwards what it wrote."""
+    """Writes click events round by round, with a pause at half time until `resume` is set; counts what it wrote."""
 
     def __init__(self, servers: str) -> None:
         super().__init__(name="clicks", daemon=True)
         self.servers = servers
         self.good = self.bad = 0
-        self.halfway = threading.Event()
+        self.halfway, self.resume = threading.Event(), threading.Event()
+
+    @property
+    def written(self) -> int:
+        return self.good + self.bad
 
     def run(self) -> None:
         random = Random(7)
@@ -90,9 +107,10 @@ class Clicks(threading.Thread):
                 share = range(number * EVENTS // ROUNDS, (number + 1) * EVENTS // ROUNDS)
                 producer.send_many(CLICKS, list(self.events(share, random)))
                 producer.flush()
-                if number == ROUNDS // 2:
+                if number + 1 == ROUNDS // 2:
                     self.halfway.set()
-                time.sleep(0.5)
+                    self.resume.wait()
+                time.sleep(0.3)
 
     def events(self, numbers: range, random: Random) -> Iterator[tuple[bytes, bytes]]:
         """Pairs of key and value."""
@@ -111,20 +129,25 @@ class Clicks(threading.Thread):
 
 
 def stream(spark: SparkSession, servers: str, folder: Path, clicks: Clicks) -> None:
+    from ottla.spark.running.stopping import stop_between_batches
+
+    step("4. Two streaming queries, while clicks come in. This is the code of the one that counts:")
+    show_code(read, counted, write)
     rejecting = write(rejected(read(spark, servers)), servers, REJECTED, folder)
     counting = write(counted(read(spark, servers)), servers, COUNTS, folder)
-    say("two streaming queries are at work while clicks come in")
     clicks.halfway.wait()
-    while counting.isActive and not counting.recentProgress:
-        time.sleep(0.2)
-    counting.stop()
-    say("the counting query was stopped in the middle, and starts again from its checkpoint")
+    follow(counting, clicks.written)
+    stop_between_batches(counting)
+    step("5. The counting query is stopped. Clicks go on coming in; it starts again from its checkpoint")
+    before = clicks.written
+    clicks.resume.set()
     counting = write(counted(read(spark, servers)), servers, COUNTS, folder)
     clicks.join()
     close_windows(servers)
+    follow(counting, clicks.written - before)
     for query in (rejecting, counting):
         query.processAllAvailable()
-        query.stop()
+        stop_between_batches(query)
 
 
 def read(spark: SparkSession, servers: str) -> DataFrame:
@@ -140,9 +163,7 @@ def counted(clicks: DataFrame) -> DataFrame:
     """How often each page was seen in each window, once the window is over."""
     from pyspark.sql.functions import window
 
-    seen = clicks.where("click.page is not null").selectExpr(
-        "click.page", "click.user", "timestamp_millis(click.at_ms) as at"
-    )
+    seen = clicks.where("click.page is not null").selectExpr("click.page", "timestamp_millis(click.at_ms) as at")
     windows = seen.withWatermark("at", "1 second").groupBy(window("at", f"{WINDOW_S} seconds"), "page")
     return windows.count().selectExpr(
         "page as key", "to_json(struct(window.start as since, page, count as clicks)) as value"
@@ -164,6 +185,20 @@ def write(rows: DataFrame, servers: str, topic: str, folder: Path) -> StreamingQ
     return writer.options(**options, checkpointLocation=str(folder / topic)).start()
 
 
+def follow(query: StreamingQuery, expected: int) -> None:
+    """Report how far the query is, until it has read so many rows and is idle. Raises its error."""
+    reported, next_report_s, rows = "", 0.0, 0
+    while rows < expected:
+        rows = sum(each.numInputRows for each in query.recentProgress)
+        line = f"   the counting query has read {rows:,} clicks. Spark: {query.status['message']}"
+        if line != reported or time.monotonic() > next_report_s:
+            step(line)
+            reported, next_report_s = line, time.monotonic() + REPORT_EVERY_S
+        if query.awaitTermination(1):
+            break
+    query.processAllAvailable()
+
+
 def close_windows(servers: str) -> None:
     """A click long after the others moves the watermark over the end of every window."""
     late = {"user": "nobody", "page": "/", "at_ms": FIRST_MS + EVENTS * STEP_MS + 3_600_000}
@@ -175,22 +210,22 @@ def close_windows(servers: str) -> None:
 # -- the result --------------------------------------------------------------------------------------------------------
 
 
-def report(servers: str, clicks: Clicks, took_s: float) -> None:
-    values = read_back(servers, COUNTS)
-    rows = [json.loads(value) for value in values["value"].to_pylist()]
-    rejected_rows = read_back(servers, REJECTED)
-    say("")
-    for line in table(rows):
-        say(line)
+def report(servers: str, clicks: Clicks) -> None:
+    rows = [json.loads(value) for value in read_back(servers, COUNTS)["value"].to_pylist()]
+    rejected_count = read_back(servers, REJECTED).num_rows
+    step(f"6. What is in {COUNTS} now, each window once:")
+    show("\n".join(table(rows)))
+    step(f"7. Two of the dead letters, with the reason and where they came from ({REJECTED}):")
+    run_command(servers, "consume", REJECTED, "-n", "2", "-q", "--read-committed", "-f", r"%s   %h\n")
     total = sum(row["clicks"] for row in rows)
     windows = len({(row["since"], row["page"]) for row in rows})
-    say("")
-    say(f"{clicks.good:,} good clicks were written, {total:,} are counted in {len(rows)} rows for {windows} windows")
-    say(f"{clicks.bad:,} broken ones were written, {rejected_rows.num_rows:,} are in {REJECTED}")
-    if (total, rejected_rows.num_rows, len(rows)) != (clicks.good, clicks.bad, windows):
-        say("this is not exactly once: please tell us")
+    step("8. The proof:")
+    show(f"{clicks.good:,} good clicks were written, {total:,} are counted in {len(rows)} rows for {windows} windows")
+    show(f"{clicks.bad:,} broken ones were written, {rejected_count:,} are in {REJECTED}")
+    if (total, rejected_count, len(rows)) != (clicks.good, clicks.bad, windows):
+        show("this is not exactly once: please report it")
         raise SystemExit(1)
-    say(f"exactly once, across a restart, in {took_s:.0f} s")
+    step("Exactly once, across a restart.")
     say("\nNext: ottla broker start   ottla pipeline init   ottla --help")
 
 
@@ -205,6 +240,33 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     heading = f"{'clicks per page, from':22}" + "".join(f"{since[11:19]:>10}" for since in windows)
     lines = [f"{page:22}" + "".join(f"{clicks.get((since, page), 0):>10,}" for since in windows) for page in PAGES]
     return [heading, "-" * len(heading), *lines]
+
+
+# -- what is printed ---------------------------------------------------------------------------------------------------
+
+
+def step(text: str) -> None:
+    """A line with the seconds since the beginning."""
+    say(f"[{time.monotonic() - _began_s:3.0f} s] {text}")
+
+
+def show(text: str) -> None:
+    say(textwrap.indent(text, " " * 11))
+
+
+def show_code(*functions: Callable[..., Any]) -> None:
+    for function in functions:
+        show(inspect.getsource(function))
+
+
+def run_command(servers: str, *words: str) -> None:
+    """Run `ottla ...` and show the command with what it prints."""
+    quoted = [f"'{word}'" if " " in word else word for word in words]
+    show(f"$ ottla {' '.join(quoted)} -b {servers}")
+    done = subprocess.run(
+        [sys.executable, "-m", "ottla", *words, "-b", servers], check=True, text=True, stdout=subprocess.PIPE
+    )
+    show(done.stdout.rstrip())
 
 
 def say(text: str) -> None:

@@ -9,6 +9,7 @@
 2. A user schema (.schema("value binary")) chooses columns; it is the only way to read fewer of them, because Spark
    tells a Python source nothing about the columns that a query uses.
 3. This file is imported when Spark looks for data sources: it loads nothing but what every query needs.
+4. Every Python process of Spark that works for us imports it, so here they learn to end quietly (worker_exit.py).
 """
 
 from __future__ import annotations
@@ -23,10 +24,14 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
+from ottla.spark.running.worker_exit import exit_quietly_when_closed
+
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from ottla.spark.source.options import SourceOptions
+
+exit_quietly_when_closed()
 
 
 class OttlaSource(DataSource):

@@ -2,8 +2,8 @@
 
 1. Without a period a query reads what there was when it began and ends; with one it goes on, a batch each period.
 2. `watch` is told the totals after every batch and about five times a second. It must be quick.
-3. However the waiting ends, the query is stopped: nothing runs on after the job. Ctrl-C is the way to end a job with a
-   period, so it is no failure of such a job.
+3. However the waiting ends, the query is stopped, after the batch at work: nothing runs on after the job. Ctrl-C is
+   the way to end a job with a period, so it is no failure of such a job; a second one cuts the batch off.
 4. What Spark makes of an error (forty lines of Java around one line of Python) becomes JobFailed with that line.
 """
 
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from ottla.errors import OttlaError
 from ottla.spark.jobs.record_size import size_of_record
 from ottla.spark.jobs.tally import OBSERVED, Tally, Totals
+from ottla.spark.running.stopping import stop_between_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -85,7 +86,7 @@ def _follow(query: StreamingQuery, has_period: bool, watch: Watch, started_s: fl
         except Exception as error:
             raise JobFailed.of(error, tally.totals(time.monotonic() - started_s)) from error
         finally:
-            query.stop()
+            stop_between_batches(query)
     tally.add(query.recentProgress)
     return tally.totals(time.monotonic() - started_s)
 

@@ -21,6 +21,7 @@ from ottla.spark.pipelines.declarative import PipelineFailed, patiently, shorten
 from ottla.spark.pipelines.frames import flow_frame, view_frame
 from ottla.spark.pipelines.operations import Flow, Target
 from ottla.spark.pipelines.plan import Plan
+from ottla.spark.running.stopping import stop_between_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,7 +109,7 @@ class Queries:
         """End all that still run."""
         for query in self.queries.values():
             if query.isActive:
-                query.stop()
+                stop_between_batches(query)
 
     def _begin(self, flow: Flow) -> None:
         """One after the other: Spark gives a Python source ten seconds to start, which is little when many do it."""

@@ -23,6 +23,7 @@ class Query:
         self.error = error
         self.at_look = at_look
         self.is_stopped = False
+        self.status = {"message": "Waiting for next trigger"}
         self.recentProgress: list[Any] = []
 
     def awaitTermination(self, seconds: float) -> bool:  # noqa: N802
@@ -36,6 +37,10 @@ class Query:
         if self.error is not None:
             raise self.error
         return self.looks <= 0
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802
+        return not self.is_stopped and self.looks > 0
 
     def stop(self) -> None:
         self.is_stopped = True

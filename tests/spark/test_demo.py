@@ -1,0 +1,35 @@
+"""`make demo` is the first thing that anybody sees: it tells its story, and nothing else is on the screen."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+from tests.spark.conftest import why_not
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+LIMIT_S = 600
+
+
+def test_the_demo_tells_its_story_and_prints_nothing_else():
+    done = subprocess.run(
+        [sys.executable, "-m", "ottla.demo"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    output = done.stdout
+    assert done.returncode == 0, output
+    for noise in ("Traceback", " ERROR ", "BrokenPipe", "Exception"):
+        assert noise not in output, output
+    steps = [int(number) for number in re.findall(r"^\[ *\d+ s\] (\d)\.", output, re.MULTILINE)]
+    assert steps == list(range(1, 9)), output
+    assert 'writeStream.format("ottla")' in output
+    assert "$ ottla consume clicks-rejected" in output
+    assert "reason=not a click: no page in it" in output
+    assert "Exactly once, across a restart." in output
