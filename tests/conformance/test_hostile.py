@@ -69,6 +69,7 @@ LEAK_FRAMES, LEAK_LIMIT_BYTES = 1500, 2 * MIB
 CODECS = [each for each in Compression if each]
 BOMB_LIMIT_BYTES = 8 * MIB
 WIDE_LIMIT_BYTES = 200 * MIB
+HEADER_LIMIT_MEMORY_BYTES = 60 * MIB  # the frame itself, and what its memory grows by
 IDLE_MS = 300
 ASK_ID = 0x7EADBEEF
 ASK = b"".join(encode_request(ApiVersionsRequest(), version=0, correlation_id=ASK_ID, client_id="asks"))
@@ -603,6 +604,16 @@ def test_a_request_for_very_much_is_answered_or_refused_and_holds_up_nobody(
     servers = process.bootstrap_servers
     with process.within(WIDE_LIMIT_BYTES), connect(servers) as wide, Others(servers) as others:
         assert drained(send(wide, framed(frame)), HANG_S) == ("answered" if is_answered else "closed")
+    print(f"others got {others.answered} answers and waited {others.longest_s * 1000:.0f} ms at most")
+
+
+@pytest.mark.parametrize("key", [0, 18], ids=["Produce", "ApiVersions"])
+def test_a_header_of_millions_of_tags_is_refused_and_holds_up_nobody(process: MeasuredBroker, key: int) -> None:
+    version = APIS[key].versions.max
+    header = struct.pack(">hhih", key, version, ASK_ID, 1) + b"x" + b"\x80\xda\xc4\x09" + b"\x01\x00" * 20_000_000
+    servers = process.bootstrap_servers
+    with process.within(HEADER_LIMIT_MEMORY_BYTES), connect(servers) as hostile, Others(servers) as others:
+        assert drained(send(hostile, framed(header)), HANG_S) == "closed"
     print(f"others got {others.answered} answers and waited {others.longest_s * 1000:.0f} ms at most")
 
 

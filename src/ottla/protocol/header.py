@@ -11,9 +11,14 @@ answers with response header 0, because a client that asks does not know yet wha
 
 A frame here is the bytes after the int32 size; framing is the business of ottla.net. Bytes that follow the body are
 passed over, as Kafka does: librdkafka 2.16 leaves three of them behind a MetadataRequest 13 (librdkafka #5049).
+
+A header is read before anything is known about its sender, so the work for it is bounded: HEADER_LIMIT_BYTES and
+HEADER_TAGS_LIMIT, whatever the size of the frame. The longest client id (an int16) fits; no tag is defined for any
+header yet, and those of the future get some room.
 """
 
 import struct
+from typing import Final, TypeVar
 
 from ottla.errors import MalformedMessage, UnsupportedVersion
 from ottla.protocol import compiled
@@ -22,6 +27,10 @@ from ottla.protocol.schema import Buffer, Int16, Int32, Message, String, since
 
 API_VERSIONS_KEY = 18
 CONTROLLED_SHUTDOWN_KEY = 7
+HEADER_LIMIT_BYTES: Final = 40_960
+HEADER_TAGS_LIMIT: Final = 64
+
+Header = TypeVar("Header", bound=Message)
 
 _CORRELATION_ID = struct.Struct(">i")
 _KEY_AND_VERSION = struct.Struct(">hh")
@@ -61,7 +70,7 @@ def encode_request(request: Message, *, version: int, correlation_id: int, clien
 
 def decode_response(api: Api, version: int, frame: Buffer) -> tuple[int, Message]:
     """Correlation id and answer of a frame that answers a request of this API and version."""
-    header, position = compiled.decode_prefix(ResponseHeader, response_header_version(api.key, version), frame)
+    header, position = _decode_header(ResponseHeader, response_header_version(api.key, version), frame)
     return header.correlation_id, compiled.decode_prefix(api.response, version, frame, position)[0]
 
 
@@ -84,7 +93,7 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         raise UnsupportedVersion(f"API key {key} is not known here")
     if version not in api.versions and key != API_VERSIONS_KEY:
         raise UnsupportedVersion(f"{api} is spoken here in versions {api.versions}, not {version}")
-    return compiled.decode_prefix(RequestHeader, request_header_version(key, version), frame)
+    return _decode_header(RequestHeader, request_header_version(key, version), frame)
 
 
 def read_key_and_version(frame: Buffer) -> tuple[int, int]:
@@ -111,3 +120,13 @@ def encode_response(response: Message, *, version: int, correlation_id: int) -> 
 def _joined(header: list[Buffer], body: list[Buffer]) -> list[Buffer]:
     """Header and the first piece of the body as one buffer: both are small, records come later."""
     return [b"".join((*header, body[0])), *body[1:]]
+
+
+def _decode_header(header_class: type[Header], version: int, frame: Buffer) -> tuple[Header, int]:
+    """The header and where it ends. Neither a frame of megabytes nor a count of millions makes this take long."""
+    within = frame if len(frame) <= HEADER_LIMIT_BYTES else memoryview(frame)[:HEADER_LIMIT_BYTES]
+    try:
+        return compiled.decode_prefix(header_class, version, within, entries_limit=HEADER_TAGS_LIMIT)
+    except MalformedMessage as error:
+        limits = f"{HEADER_LIMIT_BYTES} bytes and {HEADER_TAGS_LIMIT} tagged fields are allowed"
+        raise MalformedMessage(f"the header cannot be read ({limits}): {error}") from None

@@ -1,10 +1,14 @@
 """Headers: which API uses which, and the two things that never changed."""
 
+import struct
+
 import pytest
 
 from ottla.errors import MalformedMessage, UnsupportedVersion
 from ottla.protocol.api import APIS, APIS_BY_NAME, api_of
 from ottla.protocol.header import (
+    HEADER_LIMIT_BYTES,
+    HEADER_TAGS_LIMIT,
     decode_request,
     decode_request_header,
     decode_response,
@@ -18,6 +22,7 @@ from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersions
 from ottla.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.primitives import write_uvarint
 
 
 def test_a_request_of_the_old_kind_has_header_1() -> None:
@@ -103,6 +108,43 @@ def test_a_frame_without_room_for_its_header_is_malformed(frame: bytes) -> None:
 def test_an_answer_without_room_for_its_correlation_id_is_malformed() -> None:
     with pytest.raises(MalformedMessage):
         read_correlation_id(b"\0\0")
+
+
+# -- headers that ask for work -----------------------------------------------------------------------------------------
+
+
+def header_frame(client_id: bytes, tags: list[bytes], *, key: int = 18, version: int = 3) -> bytes:
+    fixed = struct.pack(">hhih", key, version, 7, len(client_id)) + client_id
+    written = [write_uvarint(number) + write_uvarint(len(content)) + content for number, content in enumerate(tags)]
+    return fixed + write_uvarint(len(tags)) + b"".join(written)
+
+
+def test_the_longest_client_id_and_some_tags_of_the_future_are_read() -> None:
+    frame = header_frame(b"x" * 32767, [b"t" * 64] * HEADER_TAGS_LIMIT)
+    header, position = decode_request_header(memoryview(frame + bytes(1_000_000)))
+    assert (len(header.client_id or ""), len(header.unknown_tags or {}), position) == (32767, 64, len(frame))
+
+
+@pytest.mark.parametrize(
+    ("tags", "bytes_behind"),
+    [([b""] * (HEADER_TAGS_LIMIT + 1), 0), ([b"t" * HEADER_LIMIT_BYTES], 0), ([b"t" * HEADER_LIMIT_BYTES], 1_000_000)],
+    ids=["too many tags", "too many bytes", "too many bytes in a large frame"],
+)
+def test_a_header_that_asks_for_much_work_is_refused_with_its_limits(tags: list[bytes], bytes_behind: int) -> None:
+    with pytest.raises(MalformedMessage, match="40960 bytes and 64 tagged fields are allowed"):
+        decode_request_header(memoryview(header_frame(b"x", tags) + bytes(bytes_behind)))
+
+
+def test_a_count_of_millions_of_tags_is_refused_after_the_first_few() -> None:
+    frame = header_frame(b"x", [])[:-1] + b"\x80\xda\xc4\x09" + b"\x01\x00" * 20_000_000
+    with pytest.raises(MalformedMessage, match="1 entries are 1 more than one message may have"):
+        decode_request_header(memoryview(frame))
+
+
+def test_the_header_of_an_answer_has_the_same_limits() -> None:
+    tags = header_frame(b"", [b""] * (HEADER_TAGS_LIMIT + 1))[10:]
+    with pytest.raises(MalformedMessage, match="64 tagged fields are allowed"):
+        decode_response(APIS[3], 13, struct.pack(">i", 7) + tags + bytes(100))
 
 
 def test_every_api_asked_for_is_in_the_table() -> None:

@@ -63,6 +63,8 @@ _KIND: Final = struct.Struct(">hh")
 RUN_LIMIT: Final = 16
 # Larger frames are refused without a word on what is wrong in them: the codec that could tell takes its time.
 _EXPLAINED_BYTES: Final = 16_384
+# A longer header is read anew each time: a connection may use hundreds of APIs and versions, and keeps one for each.
+_KEPT_HEADER_BYTES: Final = 1_024
 # An answer's header, without and with its (always empty) tags.
 _ANSWER_HEADERS: Final = (struct.Struct(">i"), struct.Struct(">ix"))
 
@@ -349,7 +351,8 @@ def _context(lane: Lane, frame: memoryview, connection: Connection) -> tuple[Req
         listener=connection.listener,
         connection=connection,
     )
-    connection.contexts[lane] = context, bytes(frame[_FIXED.size : position])
+    if position <= _KEPT_HEADER_BYTES:
+        connection.contexts[lane] = context, bytes(frame[_FIXED.size : position])
     return context, position
 
 

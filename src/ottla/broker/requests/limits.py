@@ -10,6 +10,9 @@ limit; we serve everybody from one loop and need one.
     WIDE_ENTRIES_LIMIT  for WIDE questions, which a client of a very large cluster asks in one request: 100,000 topics
                         with a partition each are 200,000 entries.
     SIZE_LIMIT_BYTES    of any request but those that carry records: 100,000 topic names of the longest kind, and more.
+    SMALL_LIMIT_BYTES   of a request that has no list, a header and a few strings (ApiVersions, SaslHandshake, Heartbeat
+                        and others), and of what is no request that we know.
+    BLOB_LIMIT_BYTES    of a request without a list that carries bytes: a token of SaslAuthenticate, telemetry.
 
 The handlers of WIDE questions, and of those IN_STINTS, work in stints (long_work.py): they do much for each entry. What
 changes the cluster is among these so that it is read in stints, and planned apart (changes.py).
@@ -22,10 +25,13 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.protocol.api import APIS, Api
+from ottla.protocol.schema import BYTES, ArrayOf
 
 ENTRIES_LIMIT: Final = 20_000
 WIDE_ENTRIES_LIMIT: Final = 250_000
 SIZE_LIMIT_BYTES: Final = 32 * 1024 * 1024
+SMALL_LIMIT_BYTES: Final = 64 * 1024
+BLOB_LIMIT_BYTES: Final = 1024 * 1024
 NO_SIZE_LIMIT: Final = 1 << 31  # but socket.request.max.bytes, which the frame has passed already
 LONG_FRAME_BYTES: Final = 8 * 1024
 """A frame of an API in stints above this size is read and answered in stints: it may have thousands of entries."""
@@ -77,10 +83,15 @@ def entries_limit(api: Api) -> int:
 
 
 def size_limit_bytes(api: Api) -> int:
-    return NO_SIZE_LIMIT if api.name == "Produce" else SIZE_LIMIT_BYTES
+    if api.name == "Produce":
+        return NO_SIZE_LIMIT
+    kinds = [field.type for field in api.request.fields]
+    if any(isinstance(kind, ArrayOf) for kind in kinds):
+        return SIZE_LIMIT_BYTES
+    return BLOB_LIMIT_BYTES if BYTES in kinds else SMALL_LIMIT_BYTES
 
 
 def frame_limit_bytes(api_key: int) -> int:
     """The same for the first bytes of a frame, of which nobody knows yet whether they are a request."""
     api = APIS.get(api_key)
-    return SIZE_LIMIT_BYTES if api is None else size_limit_bytes(api)
+    return SMALL_LIMIT_BYTES if api is None else size_limit_bytes(api)
