@@ -159,18 +159,22 @@ class ControllerRole:
         return self.ask(ChangeAsked(make_plan))
 
     async def close(self) -> None:
-        """Resign, and end everything that runs."""
+        """End everything that runs; the office is ours until `resign`, or until the session ends."""
         if self._check is not None:
             self._check.cancel()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        was_active = self.is_active
         self._deactivate()
         self._refuse_waiting()
-        if was_active:
-            await self._resign()
         await self._channels.closed()
+
+    async def resign(self) -> None:
+        """Let another broker be elected now."""
+        try:
+            await self._call(self._store.election.resign, self._broker_id)
+        except (NoSession, StoreClosed):
+            log.debug("nothing to resign from: the session is over")
 
     # -- the queue ---------------------------------------------------------------------------------------------------
 
@@ -222,7 +226,7 @@ class ControllerRole:
         if later is not None:
             later.give(error)
         if was_active:
-            await self._resign()
+            await self.resign()
 
     async def _take(self, event: ControllerEvent | StoreEvent, later: Later[Any] | None) -> None:
         match event:
@@ -267,14 +271,6 @@ class ControllerRole:
         self._state = None
         self._first = deque(each for each in self._first if each[1] is not None)
         self._channels.close()
-
-    async def _resign(self) -> None:
-        if not self._store.is_connected:
-            return  # the office ends with the session
-        try:
-            await self._call(self._store.election.resign, self._broker_id)
-        except (NoSession, StoreClosed):
-            log.debug("nothing to resign from: the session is over")
 
     def _forget_events(self) -> None:
         """What was told before everything is read says how things were, not how they are."""

@@ -164,10 +164,13 @@ class ClusterMember:
         if self._is_leaving:
             return
         self._is_leaving = True
+        is_reachable = True
         if self._settings.controlled_shutdown_enable and self.epoch >= 0:
-            await self._while_reachable(self._hand_over(), "our leaderships were not handed over")
+            is_reachable = await self._while_reachable(self._hand_over(), "our leaderships were not handed over")
         await self._end()
-        if self.epoch >= 0 and self._store.is_connected:
+        if is_reachable:
+            is_reachable = await self._while_reachable(self.role.resign(), "we did not resign as controller")
+        if is_reachable and self.epoch >= 0:
             await self._while_reachable(self._leave(), "the cluster was not told that we leave")
         await self._close_store()
 
@@ -186,9 +189,11 @@ class ClusterMember:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.inter_broker.close()
 
-    async def _while_reachable(self, work: Coroutine[Any, Any, None], otherwise: str) -> None:
-        if not await while_reachable(work, lambda: self._store.is_connected, self._broker.clock):
+    async def _while_reachable(self, work: Coroutine[Any, Any, None], otherwise: str) -> bool:
+        is_done = await while_reachable(work, partial(self._in_store, self._store.controller), self._broker.clock)
+        if not is_done:
             log.warning("broker %d stops while its metadata store is out of reach: %s", self._broker.id, otherwise)
+        return is_done
 
     async def _hand_over(self) -> None:
         for attempt in range(self._settings.controlled_shutdown_max_retries + 1):

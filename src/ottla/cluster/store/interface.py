@@ -178,10 +178,6 @@ class SharedStore(MetadataStore, Protocol):
         """Tell the controller that a log directory of the broker failed."""
 
     @property
-    def is_connected(self) -> bool:
-        """Whether the truth can be reached now; False while calls would wait for a connection. Never waits."""
-
-    @property
     def session_timeout_ms(self) -> float:
         """How long the registration of a member that is gone may stay."""
 

@@ -295,10 +295,6 @@ class MemoryMember:
         return tuple(changes)
 
     @property
-    def is_connected(self) -> bool:
-        return self.has_session and not self._closed
-
-    @property
     def session_timeout_ms(self) -> float:
         return self._shared.session_timeout_ms
 

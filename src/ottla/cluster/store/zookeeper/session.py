@@ -149,10 +149,6 @@ class Session:
             log.info("the connection to ZooKeeper did not end in order: %s", error)
 
     @property
-    def is_connected(self) -> bool:
-        return self._connected.is_set() and not self._closed
-
-    @property
     def timeout_ms(self) -> float:
         return self._connection.session_timeout_ms
 

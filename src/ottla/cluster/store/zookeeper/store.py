@@ -298,10 +298,6 @@ class ZooKeeperStore:
         self._opened.leave(broker_id)
 
     @property
-    def is_connected(self) -> bool:
-        return self._session.is_connected
-
-    @property
     def session_timeout_ms(self) -> float:
         return self._session.timeout_ms
 
