@@ -26,7 +26,7 @@ from ottla.broker.cluster.broker_addresses import BrokerAddresses
 from ottla.broker.cluster.first_view import wait_for_first_view
 from ottla.broker.cluster.inter_broker import InterBroker
 from ottla.broker.cluster.leaving import while_reachable
-from ottla.broker.cluster.metadata_view import changes_of, check_order
+from ottla.broker.cluster.metadata_view import changes_of
 from ottla.broker.requests.answers import Later
 from ottla.cluster.changes import (
     AlterConfig,
@@ -228,12 +228,7 @@ class ClusterMember:
     def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
         """Take the controller's word about brokers and partitions."""
         try:
-            check_order(
-                self._broker.image,
-                controller_epoch=request.controller_epoch,
-                broker_epoch=request.broker_epoch,
-                own_epoch=self.epoch,
-            )
+            self._broker.replicas.check_order(request.controller_epoch, request.broker_epoch, self._broker.image)
         except BrokerError as error:
             return UpdateMetadataResponse(error_code=error.code)
         before = set(self._broker.image.brokers)

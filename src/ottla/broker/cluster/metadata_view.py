@@ -3,11 +3,12 @@
 1. The list of live brokers is always whole: who is not on it is gone. Topics come as far as they changed.
 2. A partition whose leader is LEADER_DURING_DELETE belongs to a topic that is being deleted; when no partition is left,
    the topic is gone. A topic with another id under a known name is another topic.
-3. An order of an older controller, or for an earlier registration of this broker, is refused, and nothing changes.
-4. Partitions come by number, but maybe not from 0 and not all at once; a gap is filled by a partition without leader
+3. Partitions come by number, but maybe not from 0 and not all at once; a gap is filled by a partition without leader
    and replicas until its state comes.
 
-Plain functions: image + request = changes. Settings, quotas and the like come from the store, not from here.
+Plain functions: image + request = changes. Settings, quotas and the like come from the store, not from here. Whether
+the request may be obeyed is checked before, and for all orders in one place: ReplicaManager.check_order, which knows
+the newest controller that gave an order of any kind.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ from ottla.cluster.changes import (
 )
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import NO_LEADER, Broker, Endpoint, Partition, Topic
-from ottla.errors import StaleBrokerEpoch, StaleControllerEpoch
 from ottla.protocol.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataPartitionState,
@@ -42,14 +42,6 @@ LEADER_DURING_DELETE: Final = -2
 NO_EPOCH: Final = -1
 SECURITY_PROTOCOLS: Final = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 _NOT_TOLD: Final = Partition(replicas=(), isr=(), leader=NO_LEADER, leader_epoch=NO_EPOCH)
-
-
-def check_order(image: ClusterImage, *, controller_epoch: int, broker_epoch: int, own_epoch: int) -> None:
-    """Raise unless the order comes from a controller we may obey, and was meant for us as we are now."""
-    if broker_epoch not in (NO_EPOCH, own_epoch) and broker_epoch < own_epoch:
-        raise StaleBrokerEpoch(f"the order is for broker epoch {broker_epoch}, this is epoch {own_epoch}")
-    if controller_epoch < image.controller_epoch:
-        raise StaleControllerEpoch(f"controller epoch {controller_epoch} has been replaced by {image.controller_epoch}")
 
 
 def changes_of(image: ClusterImage, request: UpdateMetadataRequest) -> list[Change]:

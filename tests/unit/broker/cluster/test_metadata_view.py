@@ -1,14 +1,12 @@
 """A member's view of the cluster: UpdateMetadata as changes of an image."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.cluster.metadata_view import LEADER_DURING_DELETE, changes_of, check_order
+from ottla.broker.cluster.metadata_view import LEADER_DURING_DELETE, changes_of
 from ottla.cluster.changes import apply_all
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import NO_LEADER
-from ottla.errors import StaleBrokerEpoch, StaleControllerEpoch
 from ottla.protocol.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
@@ -113,16 +111,6 @@ def test_old_requests_have_no_topics_to_group_by():
         each.topic_name = "clicks"
         old.ungrouped_partition_states.append(each)
     assert len(told(old).topic("clicks").partitions) == 2
-
-
-def test_orders_of_the_past_are_refused():
-    image = told(request(controller_epoch=5))
-    check_order(image, controller_epoch=5, broker_epoch=7, own_epoch=7)
-    check_order(image, controller_epoch=6, broker_epoch=-1, own_epoch=7)
-    with pytest.raises(StaleControllerEpoch):
-        check_order(image, controller_epoch=4, broker_epoch=7, own_epoch=7)
-    with pytest.raises(StaleBrokerEpoch):
-        check_order(image, controller_epoch=5, broker_epoch=6, own_epoch=7)
 
 
 @given(

@@ -1,0 +1,66 @@
+"""A broker obeys the newest controller only, whatever kind of order it heard of it by."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from ottla.broker.handlers import leader_and_isr, stop_replica
+from ottla.errors import StaleBrokerEpoch, StaleControllerEpoch
+from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from ottla.protocol.messages.stop_replica import StopReplicaRequest
+from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
+from ottla.testing import KafkaCluster
+
+
+class Context:
+    api_version = 4
+
+
+def lead_nothing(epoch: int, broker_epoch: int = -1) -> Any:
+    return LeaderAndIsrRequest(
+        controller_id=2, controller_epoch=epoch, broker_epoch=broker_epoch, live_leaders=[], topic_states=[]
+    )
+
+
+def stop_nothing(epoch: int, broker_epoch: int = -1) -> Any:
+    return StopReplicaRequest(
+        controller_id=2, controller_epoch=epoch, broker_epoch=broker_epoch, delete_partitions=False, topic_states=[]
+    )
+
+
+def nobody_is_there(epoch: int, broker_epoch: int = -1) -> Any:
+    return UpdateMetadataRequest(
+        controller_id=2, controller_epoch=epoch, broker_epoch=broker_epoch, topic_states=[], live_brokers=[]
+    )
+
+
+def give(cluster: KafkaCluster, order: Any) -> int:
+    """The error code that broker 0 answers with."""
+    broker = cluster.server(0).broker
+    assert broker.member is not None
+    if isinstance(order, UpdateMetadataRequest):
+        return cluster.call(partial(broker.member.update_metadata, order)).error_code
+    handler: Any = leader_and_isr if isinstance(order, LeaderAndIsrRequest) else stop_replica
+    answer: Any = cluster.call(lambda: handler.handle(broker, order, Context()))
+    return int(getattr(answer, "error_code", 0))
+
+
+@pytest.mark.parametrize("newer", [lead_nothing, stop_nothing], ids=["LeaderAndIsr", "StopReplica"])
+@pytest.mark.parametrize(
+    "older", [nobody_is_there, lead_nothing, stop_nothing], ids=["UpdateMetadata", "LeaderAndIsr", "StopReplica"]
+)
+def test_orders_of_a_controller_that_was_replaced_are_refused(cluster: KafkaCluster, newer: Any, older: Any) -> None:
+    known = cluster.call(lambda: cluster.server(0).broker.image)
+    assert give(cluster, newer(known.controller_epoch + 2)) == 0
+    assert give(cluster, older(known.controller_epoch + 1)) == StaleControllerEpoch.code
+    assert cluster.call(lambda: cluster.server(0).broker.image.brokers) == known.brokers, "nothing was believed"
+
+
+@pytest.mark.parametrize("order", [nobody_is_there, lead_nothing, stop_nothing])
+def test_orders_for_an_earlier_registration_are_refused(cluster: KafkaCluster, order: Any) -> None:
+    member, image = cluster.call(lambda: (cluster.server(0).broker.member, cluster.server(0).broker.image))
+    assert member is not None
+    assert give(cluster, order(image.controller_epoch, member.epoch - 1)) == StaleBrokerEpoch.code
