@@ -386,7 +386,17 @@ class KafkaStorageError(BrokerError, code=56, retriable=True, refresh_metadata=T
     Another replica takes over; look at the disk before you bring the broker back."""
 
 
-class DiskFull(KafkaStorageError):
+class StorageExhausted(KafkaStorageError):
+    """Something that the disk work needs has run out on the broker; nothing is lost, and its disk is in order.
+    Try again; the broker's log says what it lacks."""
+
+
+class TooManyOpenFiles(StorageExhausted):
+    """The broker has as many files and connections open as the system lets it have.
+    Try again; raise the limit of open files on the broker (ulimit -n, LimitNOFILE) or give it fewer partitions."""
+
+
+class DiskFull(StorageExhausted):
     """There is no room left on the disk, so the broker takes no records there; what it has can still be read.
     Make room on the disk or shorten the topics' retention, and writing goes on by itself."""
 

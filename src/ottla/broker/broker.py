@@ -152,7 +152,7 @@ class Broker:
         self.replication: Replication | None = None  # with other brokers, in a cluster
         self.offline: Callable[[], None] | None = None  # told when a sync failed
         self._syncing: dict[TopicPartition, list[tuple[int, asyncio.Future[None]]]] = {}
-        self._flusher = Flusher(pool, now_ms=clock.now_ms, flushed=self._flushed, failed=self._storage_failed)
+        self._flusher = Flusher(pool, clock=clock, flushed=self._flushed, failed=self._storage_failed)
         self._on_demand = TopicsOnDemand()
         self._producer_ids = ProducerIdBlocks()
         self.groups = self._make_groups()
@@ -370,6 +370,7 @@ class Broker:
             default_partitions=self.settings.num_partitions,
             default_replication_factor=self.settings.default_replication_factor,
             deletion_enabled=self.settings.delete_topic_enable,
+            room=self.replicas.partition_room(self.image),
         )
 
     def _topic_settings(self, image: ClusterImage, name: str) -> TopicSettings:

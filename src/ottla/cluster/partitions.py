@@ -55,8 +55,11 @@ def _added(image: ClusterImage, requested: CreatePartitionsTopic, rules: TopicRu
     if requested.assignments is None:
         replicas = place(image, additional, topic.replication_factor, random)
         refused: BrokerError = InvalidReplicationFactor("all brokers are currently fenced or in controlled shutdown")
-        return AddPartitions(topic.id, tuple(_new(image, each, refused) for each in replicas))
-    return AddPartitions(topic.id, _assigned(image, topic, requested))
+        partitions = tuple(_new(image, each, refused) for each in replicas)
+    else:
+        partitions = _assigned(image, topic, requested)
+    rules.check_room(partitions)
+    return AddPartitions(topic.id, partitions)
 
 
 def _checked_count(topic: Topic, requested: CreatePartitionsTopic) -> int:

@@ -19,6 +19,7 @@ from ottla.cluster.config_layers import ConfigRules, ConfigSource, levels_of_top
 from ottla.cluster.configs import check_topic_values
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import ConfigResource, Partition, ResourceType, Topic
+from ottla.cluster.partition_room import PartitionRoom
 from ottla.cluster.placement import check_assignment, new_partition, place
 from ottla.cluster.plan import FINE, Plan, refusal, repeated
 from ottla.cluster.topic_names import CLUSTER_METADATA, check_name, collision_key
@@ -65,7 +66,7 @@ class TopicRules:
     """What plans about topics must know of this broker.
 
     `policy` raises PolicyViolation for a topic that shall not be. `take_quota` is asked for every number of partitions
-    that comes or goes and raises ThrottlingQuotaExceeded when somebody makes too many.
+    that comes or goes and raises ThrottlingQuotaExceeded when somebody makes too many. `room` is of one request.
     """
 
     configs: ConfigRules
@@ -74,6 +75,11 @@ class TopicRules:
     deletion_enabled: bool = True
     policy: Callable[[NewTopic], None] | None = None
     take_quota: Callable[[int], None] | None = None
+    room: PartitionRoom | None = None
+
+    def check_room(self, partitions: Sequence[Partition]) -> None:
+        if self.room is not None:
+            self.room.take(partitions)
 
     def check_quota(self, partitions: int) -> None:
         if self.take_quota is not None:
@@ -127,6 +133,7 @@ def _create(
         configs = _checked_configs(image, requested, rules)
         partitions = _partitions(image, requested, configs, rules, random)
         rules.check_quota(len(partitions))
+        rules.check_room(partitions)
     except BrokerError as error:
         return [], _refused(requested.name, error)
     topic = Topic(requested.name, random_uuid(random.randbytes), tuple(partitions))

@@ -7,9 +7,10 @@
 3. `write_at` writes everything or raises. When the disk fills up in the middle of a write that reached beyond the end
    of the file, the file is cut back to `position`, which for an append is its old end: what the caller knows of the
    file stays true, and the append can be tried again when there is room. If even that fails, it is not DiskFull.
-4. Errors of the operating system become ours here: a full disk or quota is DiskFull, a missing file stays
-   FileNotFoundError, all else is KafkaStorageError. A failed sync is never DiskFull, because the kernel may have
-   dropped what it could not write: trying again would report success for bytes that are lost.
+4. Errors of the operating system become ours here: a full disk or quota is DiskFull, no number left for one more file
+   is TooManyOpenFiles, a missing file stays FileNotFoundError, all else is KafkaStorageError. A failed sync is never
+   DiskFull, because the kernel may have dropped what it could not write: trying again would report success for bytes
+   that are lost.
 5. `replace_bytes` leaves the old or the new content, never neither: write <path>.tmp, sync it, rename, sync the
    directory. Whoever replaces a file while another thread does has a copy of its own (<path>.1.tmp); the last rename
    wins.
@@ -18,7 +19,8 @@
    never refuses itself, and closing any handle of the file would drop the lock, locks held by this process are
    remembered here and refused before the file is opened.
 7. A `File` may be used from several threads, except that nobody may use it while it is being closed. Once closed it
-   refuses everything, so that a number the kernel gives to another file is never written to.
+   refuses everything, so that a number the kernel gives to another file is never written to. `detach` is for whoever
+   cannot know who else is using it: the file is closed when the last one has let go of the object.
 """
 
 from __future__ import annotations
@@ -29,16 +31,17 @@ import shutil
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, TypeAlias
 
-from ottla.errors import DiskFull, KafkaStorageError, OttlaError
+from ottla.errors import DiskFull, KafkaStorageError, OttlaError, TooManyOpenFiles
 
 if sys.platform != "win32":
     import fcntl
+    import resource
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """Memory of single bytes; a memoryview of wider items must be cast to "B" first."""
@@ -70,6 +73,9 @@ class File(Protocol):
 
     def close(self) -> None:
         """Give the file back, without a sync; closing again does nothing."""
+
+    def detach(self) -> None:
+        """Have the file closed as soon as nobody refers to this object any more."""
 
     def fileno(self) -> int | None:
         """The kernel's number, for sendfile; None where there is no kernel."""
@@ -123,6 +129,9 @@ class Files(Protocol):
 
     def lock(self, path: Path) -> Lock:
         """Lock a file, made if missing, against other brokers; DirectoryInUse when another one holds it."""
+
+    def open_file_limit(self) -> int | None:
+        """How many files and sockets this process may have open at once; None when there is no limit."""
 
 
 class DirectoryInUse(OttlaError):
@@ -205,6 +214,12 @@ class DiskFiles:
         with _doing("lock", path):
             return DiskLock(path)
 
+    def open_file_limit(self) -> int | None:
+        if sys.platform == "win32":
+            return None
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return None if soft == resource.RLIM_INFINITY else soft
+
 
 class DiskFile:
     """An open file of this machine."""
@@ -286,6 +301,15 @@ class DiskFile:
         number, self._number = self._number, CLOSED
         if number != CLOSED:
             with _doing("close", self.path):
+                os.close(number)
+
+    def detach(self) -> None:
+        """See `__del__`."""
+
+    def __del__(self) -> None:
+        number, self._number = self._number, CLOSED
+        if number != CLOSED:
+            with suppress(OSError):  # what a close could report, the next sync of the file does
                 os.close(number)
 
     def fileno(self) -> int:
@@ -397,7 +421,11 @@ def storage_error(error: OSError, doing: str, path: Path, *, may_be_full: bool =
     """Promise 4: our error for the operating system's; errors that are ours already stay as they are."""
     if isinstance(error, FileNotFoundError):
         return error
-    known = DiskFull if may_be_full and _is_full(error) else KafkaStorageError
+    known: type[KafkaStorageError] = KafkaStorageError
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        known = TooManyOpenFiles
+    elif may_be_full and _is_full(error):
+        known = DiskFull
     return known(f"cannot {doing} {path}: {error.strerror or error}")
 
 

@@ -2,6 +2,7 @@
 
     files = MemoryFiles(seed=7)
     files.fill(free_bytes=100)                                    # the write that needs more raises DiskFull
+    files.open_limit = 20                                         # the 21st file gives EMFILE
     files.fail(3)                                                 # the third operation from now gives EIO, once
     files.fail(lambda each: each.kind == "sync", for_ever=True)   # no sync works any more
     files.flip_bit(path, bit=12)
@@ -53,11 +54,17 @@ class MemoryFiles:
     """A whole file system; `/` exists."""
 
     def __init__(
-        self, *, seed: int = 0, capacity_bytes: int = CAPACITY_BYTES, now_ms: Callable[[], int] = lambda: 0
+        self,
+        *,
+        seed: int = 0,
+        capacity_bytes: int = CAPACITY_BYTES,
+        now_ms: Callable[[], int] = lambda: 0,
+        open_limit: int | None = None,
     ) -> None:
         self.trace: deque[Operation] = deque(maxlen=TRACE_LIMIT)
         self.open_files: list[MemoryFile] = []
         self.now_ms = now_ms
+        self.open_limit = open_limit  # with as many files open, EMFILE
         self._random = Random(seed)
         self._capacity_bytes = capacity_bytes
         self._allocated_at_most_bytes = 0
@@ -108,6 +115,8 @@ class MemoryFiles:
 
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> MemoryFile:
         self.attempt(Operation("open", path))
+        if self.open_limit is not None and len(self.open_files) >= self.open_limit:
+            raise _translated(errno.EMFILE, "open", path)
         parent, name = self._place(path)
         node = parent.entries.get(name)
         if node is None and create:
@@ -223,6 +232,9 @@ class MemoryFiles:
         self.open(path, create=True).close()
         return MemoryLock(self._locked, path)
 
+    def open_file_limit(self) -> int | None:
+        return self.open_limit
+
     # --- finding ---
 
     def _find(self, path: Path) -> _Node | None:
@@ -317,10 +329,15 @@ class MemoryFile:
             self.die()
             self._files.attempt(Operation("close", self.path))
 
+    def detach(self) -> None:
+        """Whoever uses it now may go on; it does not count as open any more."""
+        if self in self._files.open_files:
+            self._files.open_files.remove(self)
+
     def die(self) -> None:
         """Stop working without being closed, as in a crash."""
         self._inode = None
-        self._files.open_files.remove(self)
+        self.detach()
 
     def fileno(self) -> None:
         return None

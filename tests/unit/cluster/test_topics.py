@@ -11,6 +11,7 @@ from ottla.cluster.changes import AddPartitions, AlterConfig, CreateTopic, Regis
 from ottla.cluster.config_layers import ConfigRules, ConfigSource
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import Broker, Endpoint, Partition, Topic
+from ottla.cluster.partition_room import PartitionRoom
 from ottla.cluster.partitions import create_partitions
 from ottla.cluster.topics import NewTopic, TopicRules, create_topics, delete_topics
 from ottla.errors import (
@@ -327,3 +328,40 @@ def test_growth_named_twice_or_only_checked_or_too_fast_does_nothing() -> None:
 def test_growth_without_a_living_broker_is_refused() -> None:
     image = apply_all(two_topics(), [RegisterBroker(Broker(1, (), fenced=True))])
     assert error_of(grow(image, to("a", 3)).answers[0])[0] == "INVALID_REPLICATION_FACTOR"
+
+
+# --- room ------------------------------------------------------------------------------------------------------------
+
+
+def with_room(image: ClusterImage, limit: int) -> TopicRules:
+    return rules(room=PartitionRoom(1, image, limit, "the process may have 64 files open"))
+
+
+def test_topics_that_a_broker_cannot_have_open_are_refused_with_the_limit_and_the_others_are_made() -> None:
+    image = brokers(1)
+    request = CreateTopicsRequest(topics=[topic("a", 3, 1), topic("b", 3, 1), topic("c", 2, 1)])
+    plan = create_topics(image, request, with_room(image, 5), Random(1))
+    assert [each.error_code for each in plan.answers] == [0, PolicyViolation.code, 0]
+    refused = plan.answers[1].error_message
+    assert refused is not None
+    assert "3 more partitions are too many for broker 1, which has 3 and can have 5" in refused
+    assert "the process may have 64 files open" in refused
+
+
+def test_partitions_on_other_brokers_take_no_room_here() -> None:
+    image = brokers(1, 2)
+    request = CreateTopicsRequest(topics=[assigned("a", [2], [2], [1])])
+    plan = create_topics(image, request, with_room(image, 1), Random(1))
+    assert [each.error_code for each in plan.answers] == [0]
+
+
+def test_a_topic_does_not_grow_beyond_the_room_of_its_broker() -> None:
+    image = brokers(1)
+    made = create_topics(image, CreateTopicsRequest(topics=[topic("a", 3, 1)]), rules(), Random(1))
+    image = apply_all(image, made.changes)
+    for count, code in ((6, PolicyViolation.code), (5, 0)):
+        wanted = CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name="a", count=count, assignments=None)], timeout_ms=0, validate_only=False
+        )
+        plan = create_partitions(image, wanted, with_room(image, 5), Random(1))
+        assert [each.error_code for each in plan.answers] == [code]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.errors import DiskFull, KafkaStorageError
+from ottla.errors import DiskFull, KafkaStorageError, TooManyOpenFiles
 from ottla.storage import files as files_module
 from ottla.storage.files import DirectoryInUse, DiskFiles, Files, storage_error
 from ottla.testing.files import MemoryFiles
@@ -266,6 +266,12 @@ def test_there_is_room_on_the_disk(files, root):
     assert files.free_bytes(root) > 1 << 20
 
 
+def test_a_detached_file_goes_on_for_those_who_have_it(files, root):
+    file = files.open(written(files, root / "a", b"still here"))
+    file.detach()
+    assert file.read_at(0, 100) == b"still here"
+
+
 # --- replacing -------------------------------------------------------------------------------------------------------
 
 
@@ -487,7 +493,7 @@ def test_errors_of_the_operating_system_become_ours():
         return type(storage_error(OSError(number, os.strerror(number)), "write", Path("/x")))
 
     assert translated(errno.ENOSPC) is translated(errno.EDQUOT) is DiskFull
-    assert translated(errno.EIO) is translated(errno.EROFS) is translated(errno.EMFILE) is KafkaStorageError
+    assert translated(errno.EIO) is translated(errno.EROFS) is KafkaStorageError
     assert translated(errno.ENOENT) is FileNotFoundError
     assert issubclass(DiskFull, KafkaStorageError)
     assert DiskFull.code == 56
@@ -506,3 +512,20 @@ def test_a_disk_that_is_really_full_is_told_apart():
     with pytest.raises(DiskFull):
         file.write_at(0, [b"x"])
     file.close()
+
+
+def test_a_detached_file_is_closed_when_nobody_has_it_any_more(tmp_path):
+    file = DiskFiles().open(written(DiskFiles(), tmp_path / "a", b"x"))
+    number = file.fileno()
+    file.detach()
+    os.fstat(number)
+    del file
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(number)
+
+
+def test_no_number_for_one_more_file_is_an_error_of_its_own():
+    for number in (errno.EMFILE, errno.ENFILE):
+        error = storage_error(OSError(number, os.strerror(number)), "open", Path("/a"))
+        assert type(error) is TooManyOpenFiles
+        assert error.retriable

@@ -35,6 +35,7 @@ from ottla.errors import (
     FencedLeaderEpoch,
     OffsetOutOfRange,
     OttlaError,
+    StorageExhausted,
 )
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from ottla.protocol.messages.list_offsets import (
@@ -260,6 +261,9 @@ class Follower:
                 act(each)
             except CorruptMessage as error:
                 log.error("%s: the leader sent records that are damaged: %s", name, error)
+                self._rest(each, now_ms)
+            except StorageExhausted as error:
+                log.warning("%s waits before it follows its leader on: %s", name, error)
                 self._rest(each, now_ms)
             except OttlaError as error:
                 log.error("%s cannot follow its leader any more: %s", name, error)

@@ -21,6 +21,7 @@ from ottla.broker.replication import orders
 from ottla.broker.replication.partition import NO_EPOCH, Partition
 from ottla.broker.requests.long_work import Steps, at_once
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.partition_room import PartitionRoom
 from ottla.errors import (
     BrokerError,
     FencedLeaderEpoch,
@@ -32,6 +33,7 @@ from ottla.errors import (
 )
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from ottla.storage.directory.open_files import OpenFiles
 from ottla.storage.files import Files
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.settings import TopicSettings
@@ -58,6 +60,8 @@ class Logs(Protocol):
     def directories(self) -> Sequence[Directory]: ...
     @property
     def cordoned(self) -> Collection[Path]: ...
+    @property
+    def open_files(self) -> OpenFiles: ...
     def log(self, name: TopicPartition) -> PartitionLog | None: ...
     def create(
         self, name: TopicPartition, topic_id: bytes, settings: TopicSettings, now_ms: int, *, is_new: bool = False
@@ -111,6 +115,17 @@ class ReplicaManager:
     def cordoned(self) -> Collection[Path]:
         """The directories that get no new logs."""
         return self._logs.cordoned
+
+    def partition_room(self, image: ClusterImage) -> PartitionRoom | None:
+        """How many partitions more this broker can have open; None when there is no limit."""
+        files = self._logs.open_files
+        if files.partition_limit is None:
+            return None
+        reason = (
+            f"the process may have {files.process_limit} files open, of which {files.limit} are for logs. Raise that "
+            "limit (ulimit -n, LimitNOFILE) and start the broker again, or spread the partitions over more brokers"
+        )
+        return PartitionRoom(self._broker_id, image, files.partition_limit, reason)
 
     def follow(self, image: ClusterImage, topics: set[str] | None, now_ms: int) -> Steps[Moves]:
         """Make what we have match the image; `topics` limits the look to those that changed, None is all."""

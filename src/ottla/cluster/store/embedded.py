@@ -37,7 +37,7 @@ from ottla.cluster.store.frames import DamagedLog, frame, read_frames
 from ottla.cluster.store.history import History, OnlyMember
 from ottla.cluster.store.interface import Committed, StoreClosed, StoreFailed, Subscription
 from ottla.cluster.written import changes_for, read_change, rebuilt, write_change
-from ottla.errors import DiskFull, KafkaStorageError
+from ottla.errors import DiskFull, KafkaStorageError, StorageExhausted
 from ottla.storage.directory.checkpoints import ForeignDirectory
 from ottla.storage.files import File, Files
 
@@ -183,7 +183,7 @@ class EmbeddedStore:
     def _snapshot_if_possible(self, image: ClusterImage) -> None:
         try:
             self._write_snapshot(image)
-        except DiskFull as error:
+        except StorageExhausted as error:
             # The commit itself is on the disk, and the old files are as they were.
             log.warning("no room for a snapshot of the metadata, the log goes on growing: %s", error)
         except KafkaStorageError as error:

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ottla.errors import CorruptMessage, DiskFull
+from ottla.errors import CorruptMessage, StorageExhausted
 from ottla.storage.compaction.cleaner_plan import CleanerSettings, LogToClean, dirty_range, log_to_clean, next_log
 from ottla.storage.compaction.compaction import CleanCounts, Compaction, Slice
 from ottla.storage.compaction.io_throttle import IoThrottle
@@ -170,7 +170,7 @@ class Cleaner:
         if isinstance(error, CorruptMessage):
             self._leave_alone(topic_partition, error)
             return 0
-        if isinstance(error, DiskFull):
+        if isinstance(error, StorageExhausted):
             logger.warning("the compaction of %s is put off: %s", topic_partition, error)
             return self.settings.backoff_ms
         raise error

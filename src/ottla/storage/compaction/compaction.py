@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from ottla.errors import CorruptMessage, DiskFull, KafkaStorageError
+from ottla.errors import CorruptMessage, KafkaStorageError, StorageExhausted
 from ottla.records import BatchInfo, scan
 from ottla.records.layout import HEADER_BYTES
 from ottla.storage.compaction.batch_copy import BatchCopier, CopyCounts, keep_rules, last_records
@@ -225,7 +225,7 @@ class Compaction:
     def _swapped(self, cleaned: Segment, old: list[Segment]) -> Removed:
         try:
             return self.log.replace_segments([cleaned], old)
-        except DiskFull as error:
+        except StorageExhausted as error:
             # Half a swap is nothing to go on from; the next start resolves it.
             raise KafkaStorageError(f"{cleaned.path} could not take its place: {error}") from error
 

@@ -49,6 +49,7 @@ from ottla.storage.directory.checkpoints import (
     write_offsets,
 )
 from ottla.storage.directory.offline import FailStopFiles
+from ottla.storage.directory.open_files import OpenFiles
 from ottla.storage.files import TEMPORARY_SUFFIX, Files, Lock
 from ottla.values import TopicPartition, random_uuid
 
@@ -111,10 +112,10 @@ class LogDirectory:
     """One log directory; `open` it before anything else. `meta_version` is that of a new meta.properties: brokers of
     ZooKeeper clusters have 0, and Apache Kafka's refuse to take over a directory with 1."""
 
-    def __init__(self, path: Path, files: Files, meta_version: int = 1) -> None:
+    def __init__(self, path: Path, files: Files, meta_version: int = 1, open_files: OpenFiles | None = None) -> None:
         self.path = path
         self._meta_version = meta_version
-        self.files = FailStopFiles(files, path)
+        self.files = FailStopFiles(files, path, open_files)
         self.directory_id: bytes | None = None
         self.last_stop: CleanShutdown | None = None
         self._lock: Lock | None = None

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ottla.errors import KafkaStorageError, OttlaError
+from ottla.errors import KafkaStorageError, OttlaError, TooManyOpenFiles
 from ottla.storage.directory.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from ottla.storage.directory.directories import FoundLog, LogDirectory
 from ottla.storage.log.partition_log import PartitionLog, opened
@@ -138,6 +138,8 @@ def load_all(
     plans = [(each, _loader(each, settings_of(each.name.topic_partition.topic), limits, now_ms)) for each in found]
     errors = map(_load, plans) if pool is None else pool.map(_load, plans)
     for done, ((each, loader), error) in enumerate(zip(plans, errors, strict=True), 1):
+        if isinstance(error, TooManyOpenFiles):
+            raise error  # nothing is wrong with the disk, and nothing was opened that could be closed instead
         if error is not None:
             each.directory.files.fail(error)
         loaded = _loaded(each, loader, settings_of, now_ms)._replace(done=done, total=len(plans))

@@ -34,6 +34,7 @@ from ottla.storage.directory.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS
 from ottla.storage.directory.chores import Checkpointed, CleanedUp, Deleted, DueFlush, Turn, error_of
 from ottla.storage.directory.directories import DELETE, FUTURE, STRAY, CheckpointJob, FoundLog, LogDirectory
 from ottla.storage.directory.loading import DEFAULT_PRODUCER_LIMITS, LoadedLog, ProducerLimits, load_all, prepare
+from ottla.storage.directory.open_files import OpenFiles
 from ottla.storage.directory.removals import Removal, Removals
 from ottla.storage.directory.stopping import close_cleanly
 from ottla.storage.files import Files
@@ -83,7 +84,8 @@ class LogManager:
     ) -> None:
         if not directories:
             raise NoLogDirectory("log.dirs is empty")
-        self.directories = [LogDirectory(path, files, meta_version) for path in directories]
+        self.open_files = OpenFiles(files.open_file_limit())
+        self.directories = [LogDirectory(path, files, meta_version, self.open_files) for path in directories]
         self.cordoned = set(cordoned)
         self._settings_of = settings_of or (lambda _: default_settings)
         self._cluster_id = cluster_id

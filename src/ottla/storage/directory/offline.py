@@ -3,21 +3,26 @@
 1. The first write, sync, read, rename ... that fails is remembered; from then on nothing gets through: every call
    raises KafkaStorageError with what had happened. Nothing is tried again, because after a failed sync the kernel may
    say yes to bytes that it has lost.
-2. A full disk (DiskFull) is no failure: the call is refused, the door stays open, and the next one may succeed.
+2. What has run out (StorageExhausted: a full disk, no number left for one more file) is no failure: the call is
+   refused, the door stays open, and the next one may succeed.
 3. A missing file and a file that we closed ourselves are mistakes or races of ours, not of the disk.
 4. Closing files is always possible. What was handed to the kernel before (sendfile) goes on as it can.
 5. The failure is one assignment, so that threads which only sync may meet it; whoever owns the directory looks at
    `failure`, nobody is called back.
+6. Open files are counted (open_files.py). One that had to be closed is opened again by its next use, under the name
+   that it has by then: renames come through here too. A number from `fileno` is good until the next call of it.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from ottla.errors import DiskFull, KafkaStorageError
+from ottla.errors import KafkaStorageError, StorageExhausted, TooManyOpenFiles
+from ottla.storage.directory.open_files import OpenFiles
 from ottla.storage.files import Buffer, File, Files, Lock
 
 P = ParamSpec("P")
@@ -28,10 +33,14 @@ logger = logging.getLogger(__name__)
 class FailStopFiles:
     """The files of one log directory, until the first failure."""
 
-    def __init__(self, files: Files, directory: Path) -> None:
+    def __init__(self, files: Files, directory: Path, open_files: OpenFiles | None = None) -> None:
         self.failure: KafkaStorageError | None = None
+        self.open_files = OpenFiles(files.open_file_limit()) if open_files is None else open_files
+        self.lent: File | None = None  # the file whose number somebody uses
         self._files = files
         self._directory = directory
+        self._guard = threading.Lock()  # of names: nobody opens a file again while it is being renamed
+        self._handles: dict[Path, set[FailStopFile]] = {}  # by the directory they are in
 
     def fail(self, error: KafkaStorageError) -> None:
         """Close the door; the first reason stays."""
@@ -46,21 +55,71 @@ class FailStopFiles:
 
     def judge(self, error: KafkaStorageError) -> None:
         """Decide what an error of a call means."""
-        if not isinstance(error, DiskFull):
+        if not isinstance(error, StorageExhausted):
             self.fail(error)
 
     def _do(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         self.check()
         try:
+            try:
+                return call(*args, **kwargs)
+            except TooManyOpenFiles:
+                if not self.open_files.shrink():
+                    raise
             return call(*args, **kwargs)
         except KafkaStorageError as error:
             self.judge(error)
             raise
 
-    # --- Files --------------------------------------------------------------------------------------------------------
+    # --- open files ---------------------------------------------------------------------------------------------------
 
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> FailStopFile:
-        return FailStopFile(self, self._do(self._files.open, path, create=create, read_only=read_only))
+        file = self._do(self._files.open, path, create=create, read_only=read_only)
+        handle = FailStopFile(self, file, read_only)
+        with self._guard:
+            self._handles.setdefault(path.parent, set()).add(handle)
+        self.open_files.add(handle)
+        return handle
+
+    def reopen(self, handle: FailStopFile) -> File:
+        """Open the file of a handle that had to be closed, unless somebody else just did."""
+        with self._guard:
+            if handle.file is not None:
+                return handle.file
+            if handle.is_closed:
+                raise KafkaStorageError(f"cannot use {handle.path}: it was closed")
+            try:
+                file = self._do(self._files.open, handle.path, read_only=handle.read_only)
+            except FileNotFoundError as error:
+                raise KafkaStorageError(f"cannot open {handle.path} again: it was removed meanwhile") from error
+            handle.file = file
+            self.open_files.add(handle)
+            return file
+
+    def release(self, handle: FailStopFile) -> File | None:
+        """Its owner closes it: gives the file that is open for it, if there is one."""
+        with self._guard:
+            handle.is_closed = True
+            handles = self._handles.get(handle.path.parent, set())
+            handles.discard(handle)
+            if not handles:
+                self._handles.pop(handle.path.parent, None)
+        self.open_files.discard(handle)
+        return handle.file
+
+    def rename(self, old: Path, new: Path) -> None:
+        with self._guard:
+            self._do(self._files.rename, old, new)
+            for handle in self._handles.get(old.parent, ()):
+                if handle.path == old:
+                    handle.path = new
+            inside = self._handles.pop(old, None)
+            if inside is not None:
+                self._handles.setdefault(new, set()).update(inside)
+                for handle in inside:
+                    handle.path = new / handle.path.name
+
+    # --- Files --------------------------------------------------------------------------------------------------------
 
     def exists(self, path: Path) -> bool:
         return self._do(self._files.exists, path)
@@ -82,9 +141,6 @@ class FailStopFiles:
 
     def make_directory(self, path: Path) -> None:
         self._do(self._files.make_directory, path)
-
-    def rename(self, old: Path, new: Path) -> None:
-        self._do(self._files.rename, old, new)
 
     def remove(self, path: Path, *, missing_ok: bool = False) -> None:
         self._do(self._files.remove, path, missing_ok=missing_ok)
@@ -111,57 +167,89 @@ class FailStopFiles:
     def lock(self, path: Path) -> Lock:
         return self._do(self._files.lock, path)
 
+    def open_file_limit(self) -> int | None:
+        return self._files.open_file_limit()
+
 
 class FailStopFile:
-    """An open file of the directory."""
+    """An open file of the directory; `file` is None while it had to be closed."""
 
-    __slots__ = ("_door", "_file", "_is_closed", "path")
+    __slots__ = ("_door", "file", "is_closed", "is_recent", "path", "read_only")
 
-    def __init__(self, door: FailStopFiles, file: File) -> None:
+    def __init__(self, door: FailStopFiles, file: File, read_only: bool) -> None:
         self.path = file.path
+        self.file: File | None = file
+        self.read_only = read_only
+        self.is_closed = False
+        self.is_recent = True  # used since OpenFiles looked at it last
         self._door = door
-        self._file = file
-        self._is_closed = False
 
     def size(self) -> int:
-        return self._do(self._file.size)
+        return self._do(self._opened().size)
+
+    # Every fetch and every append come through these two, so they are written out.
 
     def read_at(self, position: int, size_bytes: int) -> bytes:
-        return self._do(self._file.read_at, position, size_bytes)
+        file = self.file
+        if file is None or self._door.failure is not None:
+            file = self._opened()
+        self.is_recent = True
+        try:
+            return file.read_at(position, size_bytes)
+        except KafkaStorageError as error:
+            self._judge(error)
+            raise
 
     def write_at(self, position: int, buffers: Sequence[Buffer]) -> int:
-        # Every append comes through here, so it is written out.
-        if self._door.failure is not None:
-            self._door.check()
+        file = self.file
+        if file is None or self._door.failure is not None:
+            file = self._opened()
+        self.is_recent = True
         try:
-            return self._file.write_at(position, buffers)
+            return file.write_at(position, buffers)
         except KafkaStorageError as error:
             self._judge(error)
             raise
 
     def truncate(self, size_bytes: int) -> None:
-        self._do(self._file.truncate, size_bytes)
+        self._do(self._opened().truncate, size_bytes)
 
     def sync(self, *, metadata: bool = False) -> None:
-        self._do(self._file.sync, metadata=metadata)
+        self._do(self._opened().sync, metadata=metadata)
 
     def close(self) -> None:
-        self._is_closed = True
+        file = self._door.release(self)
+        if file is None:
+            return
         try:
-            self._file.close()
+            file.close()
         except KafkaStorageError as error:
             was_offline = self._door.failure is not None
             self._door.judge(error)
             if not was_offline:
                 raise
 
+    def detach(self) -> None:
+        file, self.file = self.file, None
+        if file is not None:
+            file.detach()
+
     def fileno(self) -> int | None:
+        file = self.file
+        if file is None or self._door.failure is not None:
+            file = self._opened()
+        self.is_recent = True
+        # Kept until the next one is asked for: a file that is detached now must not lose its number in mid-call.
+        self._door.lent = file
+        return file.fileno()
+
+    def _opened(self) -> File:
         self._door.check()
-        return self._file.fileno()
+        self.is_recent = True
+        return self.file or self._door.reopen(self)
 
     def _do(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        if self._door.failure is not None:
-            self._door.check()
+        # The call is a method of the file and so keeps it alive, whoever detaches it meanwhile.
         try:
             return call(*args, **kwargs)
         except KafkaStorageError as error:
@@ -169,5 +257,5 @@ class FailStopFile:
             raise
 
     def _judge(self, error: KafkaStorageError) -> None:
-        if not self._is_closed:
+        if not self.is_closed:
             self._door.judge(error)

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from ottla.errors import DiskFull, OffsetOutOfRange
+from ottla.errors import OffsetOutOfRange, StorageExhausted
 from ottla.storage.files import Files
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.log.log_state import LogState, logger
@@ -154,7 +154,7 @@ def advance_log_start(log: LogState, offset: int) -> bool:
 def _forget_epochs_before(log: LogState, offset: int) -> None:
     try:
         log.change_epochs(lambda epochs: epochs.truncate_from_start(offset))
-    except DiskFull:
+    except StorageExhausted:
         # Deleting is what makes room. The file keeps epochs that have ended, and the next start forgets them again.
         log.epochs = LeaderEpochs(log.epochs.entries)
         log.epochs.truncate_from_start(offset)
