@@ -70,6 +70,7 @@ CODECS = [each for each in Compression if each]
 BOMB_LIMIT_BYTES = 8 * MIB
 WIDE_LIMIT_BYTES = 200 * MIB
 HEADER_LIMIT_MEMORY_BYTES = 60 * MIB  # the frame itself, and what its memory grows by
+UNFINISHED_LIMIT_BYTES = 200 * MIB  # 64 of queued.max.request.bytes, one frame of 100, and what memory grows ahead
 IDLE_MS = 300
 ASK_ID = 0x7EADBEEF
 ASK = b"".join(encode_request(ApiVersionsRequest(), version=0, correlation_id=ASK_ID, client_id="asks"))
@@ -532,6 +533,41 @@ def test_memory_follows_what_was_sent_and_not_what_was_claimed(process: Measured
         for link in links:
             send(link, struct.pack(">i", 100 * MIB) + bytes(1000))
         assert answers(process.bootstrap_servers)
+
+
+def test_unfinished_frames_hold_little_more_than_the_limit_and_others_are_served(process: MeasuredBroker) -> None:
+    """All but the last byte of 100 MB eight times: 800 MB without a single whole request."""
+    servers = process.bootstrap_servers
+    start = framed_size(100 * MIB) + b"".join(
+        encode_request(produce(LEDGER, b""), version=9, correlation_id=1, client_id="")
+    )
+    with process.within(UNFINISHED_LIMIT_BYTES), crowd(servers, 8) as links, connect(servers) as good:
+        for link in links:
+            send(link, start)
+        sent = send_what_is_read(links, 100 * MIB + 4 - 1 - len(start))
+        print(f"{sum(sent) / MIB:.0f} MiB were taken from {len(links)} clients")
+        assert max(sent) > 90 * MIB, "a frame that has begun can be finished"
+        answer = asked(good, produce(LEDGER, made_batch(Compression.NONE, [os.urandom(MIB // 2)])), 9)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+        assert answers(servers)
+
+
+def framed_size(size_bytes: int) -> bytes:
+    return struct.pack(">i", size_bytes)
+
+
+def send_what_is_read(links: list[socket.socket], size_bytes: int) -> list[int]:
+    """Send so many bytes by each link, for as long as the broker reads by any of them; gives what was sent."""
+    sent, content = [0] * len(links), memoryview(bytes(MIB))
+    for link in links:
+        link.setblocking(False)
+    numbers = {link: number for number, link in enumerate(links)}
+    while ready := select.select([], [link for link in links if sent[numbers[link]] < size_bytes], [], 2.0)[1]:
+        for link in ready:
+            number = numbers[link]
+            with contextlib.suppress(BlockingIOError):
+                sent[number] += link.send(content[: size_bytes - sent[number]])
+    return sent
 
 
 def test_clients_that_fetch_and_never_read_pin_little(process: MeasuredBroker) -> None:

@@ -8,9 +8,10 @@
 2. A size that is negative or above the limit is refused before a byte is allocated for it. Frames that stood
    before it are still handed out, and nothing after it is read: there is no way to find the next frame. A big frame may
    have a lower limit by its kind, the int16 it begins with, and is refused when that is known.
-3. Memory follows the bytes that arrived, never the size that was claimed: a reader holds at most its chunk plus
-   twice what it received of the unfinished frame plus GROWTH_BYTES. A chunk is small until a frame was cut by its
-   end, so a connection that has little to say takes little.
+3. Memory follows the bytes that arrived, never the size that was claimed: beside its chunk a reader holds at most
+   twice what it received of the unfinished frame plus GROWTH_BYTES, and never more than GROWTH_LIMIT_BYTES ahead. A
+   chunk is small until a frame was cut by its end, so a connection that has little to say takes little. What an
+   unfinished big frame holds is told by `big_frame_bytes`, so that somebody can keep a budget.
 4. A frame stays valid for as long as somebody holds it. Small frames are slices of a chunk, and a chunk is used
    again only when no slice of it is held; otherwise a new chunk is taken and the old one lives on in its slices.
    A frame that would fill half a chunk gets memory of its own, as large as itself or a spare that is larger, and the
@@ -43,6 +44,7 @@ REQUEST_SIZE_LIMIT_BYTES: Final = 104_857_600
 CHUNK_BYTES: Final = 131_072
 FIRST_CHUNK_BYTES: Final = 4_096
 GROWTH_BYTES: Final = 65_536
+GROWTH_LIMIT_BYTES: Final = 1_048_576
 PEEK_BYTES: Final = 4_096
 SPARES_LIMIT: Final = 8
 SPARES_LIMIT_BYTES: Final = 33_554_432
@@ -129,6 +131,16 @@ class FrameReader:
         """Bytes received that do not make a whole frame yet."""
         return self._big_filled + SIZE.size if self._big is not None else self._end - self._start
 
+    @property
+    def big_frame_bytes(self) -> int:
+        """The memory that an unfinished big frame holds; 0 when there is none."""
+        return 0 if self._big is None else len(self._big)
+
+    @property
+    def big_frame_missing_bytes(self) -> int:
+        """How many bytes of the unfinished big frame have not arrived yet."""
+        return 0 if self._big is None else self._big_size - self._big_filled
+
     def get_buffer(self, sizehint: int = -1) -> memoryview:
         """Memory for the next bytes, never empty; valid until the call of `received` that reports them."""
         if self._broken is not None:
@@ -214,7 +226,8 @@ class FrameReader:
 
     def _big_room(self, big: bytearray) -> memoryview:
         if self._big_filled == len(big):
-            _grow(big, min(self._big_size, self._big_filled * 2 + GROWTH_BYTES))
+            ahead_bytes = min(self._big_filled + GROWTH_BYTES, GROWTH_LIMIT_BYTES)
+            _grow(big, min(self._big_size, self._big_filled + ahead_bytes))
         return memoryview(big)[self._big_filled : self._big_size]
 
     def _check_kind(self, big: bytearray) -> None:

@@ -15,9 +15,11 @@ A link is one open connection. It calls four methods of its LinkEvents, always o
    link that cannot (TLS, memory, something waits to be written); then nothing was sent, the buffers neither.
 4. `close` writes what waits, at most for `close_limit_ms`, and then closes; `abort` closes now.
 5. Nothing leaks into the loop: an exception in one of the four methods is logged and ends this link, no other.
-6. Others get their turn: after TURN_FRAMES frames that came together the rest waits for the next turn of the loop, and
+6. Somebody may keep a budget for the big frames of all links (`LinkSettings.frame_memory`): he is told what they hold,
+   and `wait_for_memory` stops reading in the middle of one, whatever the owner of the link asks for.
+7. Others get their turn: after TURN_FRAMES frames that came together the rest waits for the next turn of the loop, and
    nothing more is read meanwhile. A chunk of tiny requests is thousands of them.
-7. Errors are declared ones: `connect` says in words whether the name, the port, TLS or the network was wrong.
+8. Errors are declared ones: `connect` says in words whether the name, the port, TLS or the network was wrong.
 """
 
 from __future__ import annotations
@@ -51,6 +53,16 @@ SCRATCH_BYTES: Final = 4_096
 ASYNCIO_GATHERS: Final = sys.version_info >= (3, 13, 2)
 
 
+class FrameMemory(Protocol):
+    """Who keeps the budget for big frames that are being received."""
+
+    def receiving(self, link: Any) -> None:
+        """More of a big frame has arrived by this FramedLink."""
+
+    def received(self, link: Any) -> None:
+        """That frame is whole, or will never be."""
+
+
 @dataclass(frozen=True, slots=True)
 class LinkSettings:
     """Limits and options of a link."""
@@ -63,6 +75,7 @@ class LinkSettings:
     handshake_limit_ms: float = 10_000
     send_buffer_bytes: int | None = None  # send.buffer.bytes; None leaves it to the system
     receive_buffer_bytes: int | None = None  # receive.buffer.bytes
+    frame_memory: FrameMemory | None = None
 
 
 class Link(Protocol):
@@ -185,6 +198,9 @@ class FramedLink(abc.ABC):
             size_limit_bytes=settings.frame_limit_bytes, kind_limit_bytes=settings.kind_limit_bytes
         )
         self.following: deque[memoryview] = deque()
+        self._frame_memory = settings.frame_memory
+        self._is_in_budget = False  # the frame memory counts a frame of this link
+        self._waits_for_memory = False
         self._paused = False
         self._delivering = False
         self._yielding = False  # the frames kept back wait for the next turn of the loop
@@ -202,6 +218,29 @@ class FramedLink(abc.ABC):
     @frame_limit_bytes.setter
     def frame_limit_bytes(self, limit: int) -> None:
         self._reader.size_limit_bytes = limit
+
+    @property
+    def big_frame_bytes(self) -> int:
+        return self._reader.big_frame_bytes
+
+    @property
+    def big_frame_missing_bytes(self) -> int:
+        return self._reader.big_frame_missing_bytes
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the owner of this link does not want to read now."""
+        return self._paused
+
+    def wait_for_memory(self, waits: bool) -> None:
+        """Stop reading because there is no memory for more, or go on."""
+        if waits is self._waits_for_memory:
+            return
+        self._waits_for_memory = waits
+        if waits:
+            self._stop_reading()
+        else:
+            self._read_unless_stopped()
 
     def write(self, buffers: Sequence[Buffer]) -> None:
         if self._ending:
@@ -242,7 +281,10 @@ class FramedLink(abc.ABC):
             return
         self._paused = False
         self._deliver()
-        if not self._paused and not self._yielding:
+        self._read_unless_stopped()
+
+    def _read_unless_stopped(self) -> None:
+        if not (self._paused or self._yielding or self._waits_for_memory or self._ending):
             self._go_on_reading()
 
     def abort(self, reason: OttlaError | None = None) -> None:
@@ -279,11 +321,21 @@ class FramedLink(abc.ABC):
         except OttlaError as error:
             self.abort(error)
             return
+        if self._frame_memory is not None:
+            self._count_memory(self._frame_memory)
         if not frames:
             return  # a part of a big one; there will be many
         self.following.extend(frames)
         self._deliver()
         self._end_if_broken()
+
+    def _count_memory(self, frame_memory: FrameMemory) -> None:
+        if self._reader.big_frame_bytes:
+            self._is_in_budget = True
+            frame_memory.receiving(self)
+        elif self._is_in_budget:
+            self._is_in_budget = False
+            frame_memory.received(self)
 
     def _end_if_broken(self) -> None:
         if self._reader.broken is not None and not self._yielding:
@@ -314,8 +366,7 @@ class FramedLink(abc.ABC):
             return
         self._deliver()
         self._end_if_broken()
-        if not self._paused and not self._yielding and not self._ending:
-            self._go_on_reading()
+        self._read_unless_stopped()
 
     def _writable_is(self, writable: bool) -> None:
         if self.writable != writable and not self._ending:
@@ -329,6 +380,9 @@ class FramedLink(abc.ABC):
             error = ConnectionClosed("the other side closed it in the middle of a frame")
         self._finished = self._ending = True
         self.following.clear()
+        if self._frame_memory is not None and self._is_in_budget:
+            self._is_in_budget = False
+            self._frame_memory.received(self)
         self._tell(self._events.closed, self._reason or error)
 
     def _tell(self, event: Callable[..., None], *arguments: Any) -> None:

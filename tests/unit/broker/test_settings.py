@@ -25,7 +25,7 @@ OURS = {each.name: each for each in BrokerSettings.declared()}
 OTHER_DEFAULT = {
     *("listeners", "log.dir", "node.id", "process.roles", "controller.listener.names"),
     *("metric.reporters", "principal.builder.class"),
-    *("socket.send.buffer.bytes", "socket.receive.buffer.bytes"),
+    *("socket.send.buffer.bytes", "socket.receive.buffer.bytes", "queued.max.request.bytes"),
     *("sasl.oauthbearer.jwt.retriever.class", "sasl.oauthbearer.jwt.validator.class"),
 }
 # Kafka takes these as they come and fails later, or has no bound because it reads the text elsewhere.
@@ -413,7 +413,7 @@ def test_a_setting_is_read_or_said_to_have_no_effect():
     assert unread == set()
 
 
-def test_requests_that_wait_must_have_room_for_the_largest_one():
-    with pytest.raises(InvalidSetting, match="has no room for one request"):
-        BrokerSettings({"queued.max.request.bytes": 1000})
-    assert BrokerSettings({"queued.max.request.bytes": 1000, "socket.request.max.bytes": 1000})
+def test_the_memory_for_requests_is_bounded_by_default_and_may_be_less_than_the_largest_request():
+    """The largest one goes on alone (large_frames.py); Kafka refuses such a file, and has no limit by default."""
+    assert BrokerSettings({}).queued_max_request_bytes == 64 * 1024 * 1024
+    assert BrokerSettings({"queued.max.request.bytes": 1000}).queued_max_request_bytes == 1000

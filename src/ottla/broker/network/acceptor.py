@@ -12,15 +12,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
+from ottla.broker.network.large_frames import LargeFrames
 from ottla.broker.network.processor import Connection, Dispatcher
 from ottla.broker.network.waiting_requests import WaitingRequests
-from ottla.clock import Clock
+from ottla.clock import Clock, Timer
 from ottla.errors import ConnectionClosed, OttlaError
 from ottla.net.transport import Link, LinkSettings, Listener, Transport
 
@@ -132,18 +133,19 @@ class Acceptor:
         idle_ms: int,
         waiting_limit_bytes: int = -1,
     ) -> None:
-        """`waiting_limit_bytes`: see waiting_requests.py."""
+        """`waiting_limit_bytes`: see waiting_requests.py and large_frames.py."""
         self.waiting = WaitingRequests(waiting_limit_bytes, self._read_or_rest)
+        self.large_frames = LargeFrames(self.waiting, waiting_limit_bytes, clock)
         self.dispatcher = dispatcher
         self.clock = clock
         self.limits = limits
         self._transport = transport
-        self._link_settings = link_settings
+        self._link_settings = replace(link_settings, frame_memory=self.large_frames)
         self._idle_ms = idle_ms
         self._listeners: list[Listener] = []
         self._connections: dict[int, Connection] = {}
         self._numbers = 0
-        self._idle_timer: asyncio.TimerHandle | None = None
+        self._idle_timer: Timer | None = None
         self.is_holding = True
 
     def release(self) -> None:
@@ -154,6 +156,7 @@ class Acceptor:
     def _read_or_rest(self) -> None:
         for connection in self.connections:
             connection.go_on()
+        self.large_frames.schedule()
 
     @property
     def connections(self) -> list[Connection]:
@@ -180,6 +183,7 @@ class Acceptor:
             listener.close()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
+        self.large_frames.close()
 
     async def drain(self, limit_ms: float) -> None:
         """Wait until every connection is quiet, at most so long, then close them all."""
@@ -205,7 +209,7 @@ class Acceptor:
 
     def _look_for_idle_ones_later(self) -> None:
         wait_ms = min(IDLE_LOOK_MS, self._idle_ms)
-        self._idle_timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._look_for_idle_ones)
+        self._idle_timer = self.clock.call_later(wait_ms, self._look_for_idle_ones)
 
     def _look_for_idle_ones(self) -> None:
         self.close_idle_ones()

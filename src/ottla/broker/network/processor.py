@@ -321,7 +321,9 @@ class Connection:
     def _read_or_rest(self) -> None:
         if self._link is None:
             return
-        is_held_back = self._throttled or self._held or self._waiting.is_full
+        # Who has nothing waiting may always ask: one of those requests may be what the others are waiting for.
+        is_one_at_a_time = self._waiting.is_full and self._order.waiting_count > 0
+        is_held_back = self._throttled or self._held or is_one_at_a_time
         if self._order.wants_reading and self._outbox_bytes < OUTBOX_LIMIT_BYTES and not is_held_back:
             self._link.resume_reading()
         else:

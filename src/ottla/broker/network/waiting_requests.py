@@ -1,11 +1,14 @@
-"""How many bytes of requests wait for their answers, in all connections together: queued.max.request.bytes.
+"""How many bytes of requests are in memory, in all connections together: queued.max.request.bytes.
 
-A request that is answered at once does not count. One that waits (for a disk, for other brokers, for records to come)
-keeps its bytes, and a thousand producers of megabytes could fill the memory with them.
+Two kinds count. A request that waits for its answer (for a disk, for other brokers, for records to come) keeps its
+bytes, and a thousand producers of megabytes could fill the memory with them; one that is answered at once does not
+count. And large frames that are being received (large_frames.py).
 
-1. When the limit is reached, nobody's requests are read any more; when half of it is free again, everybody's are.
+1. When the limit is reached, a connection has one request at a time: it is not read while one of its requests waits.
+   When half of the limit is free again, everybody is read as before. So the fetch of a follower, for which produce
+   requests may be waiting, still comes through.
 2. The limit asks, it does not refuse: what was already read is still worked on.
-3. Every request that waits has a deadline, so it cannot stay full.
+3. Every request that waits has a deadline, and large frames have one too, so it cannot stay full.
 """
 
 from __future__ import annotations

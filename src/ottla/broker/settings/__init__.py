@@ -204,7 +204,6 @@ class BrokerSettings(
         self.topic_defaults()
         self._check_ids()
         self._check_directories()
-        self._check_waiting_requests()
         self._read_endpoints()
         self._inter_broker_listener()
         self._check_listener_keys()
@@ -222,14 +221,6 @@ class BrokerSettings(
             raise InvalidSetting("log.dirs is empty; name a directory for the data")
         if len(set(directories)) < len(directories):
             raise InvalidSetting(f"log.dirs names a directory twice: {', '.join(map(str, directories))}")
-
-    def _check_waiting_requests(self) -> None:
-        limit_bytes = self.queued_max_request_bytes
-        if 0 < limit_bytes < self.socket_request_max_bytes:
-            raise InvalidSetting(
-                f"queued.max.request.bytes={limit_bytes} has no room for one request of"
-                f" socket.request.max.bytes={self.socket_request_max_bytes}; raise it, or lower that one"
-            )
 
     def _read_endpoints(self) -> None:
         aside = {name.upper() for name in self.controller_listener_names}

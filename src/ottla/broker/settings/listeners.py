@@ -203,9 +203,10 @@ class ListenerSettings(Settings):
     queued_max_request_bytes = setting(
         "queued.max.request.bytes",
         LONG,
-        default=-1,
+        default=67_108_864,
         unit="bytes",
-        doc="How many bytes of requests may wait for their answers before no more are read; -1 is no limit.",
+        doc="How many bytes of requests may be in memory, being received or waiting for their answers, before large"
+        " ones are held back and each connection has one request at a time; -1 is no limit.",
     )
     request_timeout_ms = setting(
         "request.timeout.ms",
