@@ -1,6 +1,6 @@
 """Control records: what brokers write into a log beside the users' records.
 
-A control batch (its attribute bit says so) holds one record. Its key tells the kind:
+A control batch (its attribute bit says so) holds control records, usually one. Their keys tell the kind:
 
     key    int16 version (0), int16 type       0 abort, 1 commit, 2 and up: cluster metadata, see ControlType
     value  of abort and commit: int16 version (0), int32 epoch of the transaction coordinator that wrote it
@@ -10,9 +10,13 @@ A control batch (its attribute bit says so) holds one record. Its key tells the 
 2. Versions newer than ours are read as far as we know them, as the format promises: fields are only ever added.
 3. A type we do not know is kept as its number, not refused: a newer broker may have written it, and the log
    must stay readable. Bytes that are too short or negative versions are CorruptMessage.
+4. Brokers write a marker alone into its batch, but nothing says so: a batch may hold several control records (the
+   metadata log has such), or none after compaction took its marker. The first marker in a batch is the end of its
+   producer's transaction; after it none is open, so further ones would mean nothing.
 """
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -25,6 +29,8 @@ __all__ = [
     "encode_marker_key",
     "encode_marker_value",
     "end_transaction_batch",
+    "marker_type_of_keys",
+    "read_batch_marker",
     "read_control_type",
     "read_marker",
 ]
@@ -47,6 +53,9 @@ class ControlType(IntEnum):
     SNAPSHOT_FOOTER = 4
     KRAFT_VERSION = 5
     KRAFT_VOTERS = 6
+
+
+_MARKERS = (ControlType.ABORT, ControlType.COMMIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +118,7 @@ def read_control_type(key: Bytes | None) -> ControlType | int:
 def read_marker(key: Bytes | None, value: Bytes | None) -> EndTransactionMarker | None:
     """The end of a transaction that this control record tells; None when it is a control record of another kind."""
     kind = read_control_type(key)
-    if kind not in (ControlType.ABORT, ControlType.COMMIT):
+    if kind not in _MARKERS:
         return None
     if value is None or len(value) < _value.size:
         raise CorruptMessage(f"the value of an end-of-transaction marker has {_length(value)}; it needs {_value.size}")
@@ -117,6 +126,18 @@ def read_marker(key: Bytes | None, value: Bytes | None) -> EndTransactionMarker 
     if version < 0:
         raise CorruptMessage(f"the value of an end-of-transaction marker has version {version}")
     return EndTransactionMarker(kind == ControlType.COMMIT, coordinator_epoch)
+
+
+def read_batch_marker(records: Iterable[tuple[Bytes | None, Bytes | None]]) -> EndTransactionMarker | None:
+    """The end of a transaction that a control batch tells, from the (key, value) of its records; or None."""
+    markers = (read_marker(key, value) for key, value in records)
+    return next((marker for marker in markers if marker is not None), None)
+
+
+def marker_type_of_keys(keys: Iterable[Bytes | None]) -> ControlType | None:
+    """How a control batch ends a transaction, from the keys of its records: ABORT or COMMIT, None if it ends none."""
+    kinds = (read_control_type(key) for key in keys)
+    return next((ControlType(kind) for kind in kinds if kind in _MARKERS), None)
 
 
 def _length(data: Bytes | None) -> str:

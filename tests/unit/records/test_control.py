@@ -14,6 +14,8 @@ from ottla.records.control import (
     encode_marker_key,
     encode_marker_value,
     end_transaction_batch,
+    marker_type_of_keys,
+    read_batch_marker,
     read_control_type,
     read_marker,
 )
@@ -53,6 +55,30 @@ def test_a_marker_in_its_batch(marker):
     assert theirs.is_transactional
     assert (theirs.producer_id, theirs.base_offset) == (4001, 77)
     assert ControlRecord.parse(next(iter(theirs)).key) == (COMMIT_MARKER if marker.commit else ABORT_MARKER)
+
+
+ABORTED, COMMITTED = EndTransactionMarker(commit=False, coordinator_epoch=3), EndTransactionMarker(True, 4)
+OTHER = (b"\0\0\0\6", b"voters")  # a control record that ends no transaction
+
+
+def record_of(marker):
+    return encode_marker_key(marker), encode_marker_value(marker)
+
+
+@pytest.mark.parametrize(
+    ("records", "marker"),
+    [
+        ([], None),
+        ([OTHER, OTHER], None),
+        ([OTHER, record_of(ABORTED)], ABORTED),
+        ([record_of(COMMITTED), OTHER], COMMITTED),
+        ([record_of(COMMITTED), record_of(ABORTED)], COMMITTED),
+    ],
+)
+def test_the_first_marker_of_a_control_batch_ends_the_transaction(records, marker):
+    assert read_batch_marker(records) == marker
+    kind = None if marker is None else ControlType.COMMIT if marker.commit else ControlType.ABORT
+    assert marker_type_of_keys(key for key, _ in records) is kind
 
 
 def test_fields_added_by_newer_versions_are_passed_over():

@@ -536,25 +536,29 @@ cdef class FetchedRecords:
             if self.isolation is not None:
                 self.open_batch()
                 self.is_open = False
-                self.isolation.met_marker(last_offset, self.batch.producer_id, self.first_key())
+                self.isolation.met_control_batch(last_offset, self.batch.producer_id, self.control_keys())
             return False
         if self.isolation is not None and self.batch.attributes & TRANSACTIONAL_BIT:
             if self.isolation.is_aborted(last_offset, self.batch.producer_id):
                 return False
         return last_offset >= self.next_offset
 
-    cdef object first_key(self):
-        cdef const uint8_t* start
+    cdef list control_keys(self):
+        """The keys of all records of a control batch, which may have none left."""
+        cdef const uint8_t* start = <const uint8_t*> self.view.buf if self.content is None \
+            else <const uint8_t*> PyBytes_AS_STRING(self.content)
+        cdef const uint8_t* at = start + self.record_at
         cdef Parsed parsed
         cdef const char* problem
-        if self.batch.record_count < 1:
-            return None
-        start = <const uint8_t*> self.view.buf if self.content is None \
-            else <const uint8_t*> PyBytes_AS_STRING(self.content)
-        problem = parse_record(start + self.record_at, start + self.record_end, &parsed)
-        if problem != NULL:
-            raise CorruptMessage(f"record 0 of the batch at position {self.position}: {problem.decode()}")
-        return owned(parsed.key, parsed.key_length)
+        cdef int32_t index
+        cdef list keys = []
+        for index in range(self.batch.record_count):
+            problem = parse_record(at, start + self.record_end, &parsed)
+            if problem != NULL:
+                raise CorruptMessage(f"record {index} of the batch at position {self.position}: {problem.decode()}")
+            keys.append(owned(parsed.key, parsed.key_length))
+            at = parsed.end
+        return keys
 
     cdef int open_batch(self) except -1:
         cdef const uint8_t* at = <const uint8_t*> self.view.buf + self.position

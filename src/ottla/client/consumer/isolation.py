@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final, Literal
 
-from ottla.records.control import ControlType, read_control_type
+from ottla.records.control import ControlType, marker_type_of_keys
 
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
@@ -39,10 +39,10 @@ class CommittedOnly:
         self._begin_up_to(last_offset)
         return producer_id in self._aborted
 
-    def met_marker(self, last_offset: int, producer_id: int, key: bytes | None) -> None:
-        """A control batch stands here; an ABORT ends what its producer had open."""
+    def met_control_batch(self, last_offset: int, producer_id: int, keys: Iterable[bytes | None]) -> None:
+        """A control batch stands here, with these keys; an ABORT ends what its producer had open."""
         self._begin_up_to(last_offset)
-        if read_control_type(key) == ControlType.ABORT:
+        if marker_type_of_keys(keys) == ControlType.ABORT:
             self._aborted.discard(producer_id)
 
     def _begin_up_to(self, last_offset: int) -> None:

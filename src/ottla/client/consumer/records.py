@@ -277,9 +277,8 @@ class FetchedRecords:
             return True
         if batch.is_control:
             if self._isolation is not None:
-                records = self._read(batch)
-                key = records[0][2] if records else None
-                self._isolation.met_marker(batch.last_offset, batch.producer_id, key)
+                keys = (record[2] for record in self._read(batch))
+                self._isolation.met_control_batch(batch.last_offset, batch.producer_id, keys)
             return False
         if batch.is_transactional and self._isolation is not None:
             aborted = self._isolation.is_aborted(batch.last_offset, batch.producer_id)

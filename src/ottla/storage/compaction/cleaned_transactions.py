@@ -15,7 +15,7 @@ import heapq
 from collections.abc import Callable, Iterable
 
 from ottla.records import BatchInfo, RecordBatch
-from ottla.records.control import ControlType, read_control_type
+from ottla.records.control import ControlType, marker_type_of_keys
 from ottla.storage.index.aborted_index import AbortedTransaction
 
 
@@ -55,7 +55,7 @@ class CleanedTransactions:
         self._begin(batch.last_offset)
         if not batch.record_count:
             return True  # a marker that was taken out before
-        kind = read_control_type(batch.tuples()[0][2])
+        kind = marker_type_of_keys(key for _, _, key, _, _ in batch.tuples())
         if kind == ControlType.ABORT:
             return not self._end_aborted(batch.producer_id)
         if kind == ControlType.COMMIT:

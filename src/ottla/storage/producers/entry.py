@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ottla.records.checks import PlacedBatch
-from ottla.records.control import EndTransactionMarker, read_marker
+from ottla.records.control import EndTransactionMarker, read_batch_marker
 from ottla.records.header import Buffer
 from ottla.records.implementation import BatchInfo, RecordBatch
 from ottla.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP
@@ -126,4 +126,4 @@ def producer_batch(buffer: Buffer, info: BatchInfo | PlacedBatch) -> ProducerBat
 
 def _marker_of(buffer: Buffer, info: BatchInfo) -> EndTransactionMarker | None:
     records = RecordBatch(buffer, info.position).tuples() if info.record_count else []
-    return read_marker(records[0][2], records[0][3]) if records else None
+    return read_batch_marker((key, value) for _, _, key, value, _ in records)

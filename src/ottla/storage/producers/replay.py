@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from ottla.records import BatchInfo, RecordBatch
-from ottla.records.control import read_marker
+from ottla.records.control import read_batch_marker
 from ottla.records.layout import NO_PRODUCER_ID
 from ottla.storage.files import Files
 from ottla.storage.index.aborted_index import AbortedIndex, AbortedTransaction
@@ -62,8 +62,7 @@ def producer_batch(batch: BatchInfo) -> ProducerBatch:
     """What the producer state must know of a batch."""
     marker = None
     if isinstance(batch, RecordBatch) and batch.record_count:
-        _, _, key, value, _ = batch.tuples()[0]
-        marker = read_marker(key, value)
+        marker = read_batch_marker((key, value) for _, _, key, value, _ in batch.tuples())
     return ProducerBatch(
         batch.producer_id,
         batch.producer_epoch,

@@ -12,7 +12,13 @@ from ottla.client.consumer import records as python_twin
 from ottla.client.consumer.isolation import CommittedOnly
 from ottla.client.consumer.record_errors import CorruptRecord, DeserializationFailed
 from ottla.records import BatchBuilder, Compression, TimestampType, assign_offsets
-from ottla.records.control import EndTransactionMarker, end_transaction_batch
+from ottla.records.control import (
+    EndTransactionMarker,
+    encode_marker_key,
+    encode_marker_value,
+    end_transaction_batch,
+)
+from ottla.records.layout import HEADER_BYTES, LOG_OVERHEAD_BYTES
 from ottla.records.legacy import LegacyRecord, build_message_set
 from ottla.values import Header, TopicPartition
 
@@ -118,6 +124,38 @@ def test_control_batches_are_never_handed_out(twin):
     only = twin.FetchedRecords("t", 0, marker(5, commit=False, producer_id=7), 5)
     assert only.take(9) == []
     assert only.next_offset == 6
+
+
+def control_batch(base_offset, *markers, producer_id):
+    """A control batch with another control record before its markers, as other brokers may write it."""
+    builder = BatchBuilder(
+        base_offset=base_offset, producer_id=producer_id, producer_epoch=0, transactional=True, control=True
+    )
+    builder.append(0, b"\0\0\0\6", b"another kind")
+    for each in markers:
+        builder.append(0, encode_marker_key(each), encode_marker_value(each))
+    return bytes(builder.close())
+
+
+@twins
+def test_a_marker_ends_its_transaction_wherever_it_stands_in_its_control_batch(twin):
+    data = (
+        transactional(0, [b"bad"], 7)
+        + control_batch(1, EndTransactionMarker(commit=False, coordinator_epoch=0), producer_id=7)
+        + transactional(3, [b"good"], 7)
+    )
+    fetched = twin.FetchedRecords("t", 0, data, 0, isolation=CommittedOnly([(7, 0)]))
+    assert [record.offset for record in fetched.take(9)] == [3]
+
+
+@twins
+def test_a_control_batch_that_compaction_has_emptied_ends_nothing(twin):
+    emptied = bytearray(marker(1, commit=False, producer_id=7)[:HEADER_BYTES])
+    emptied[8:12] = (HEADER_BYTES - LOG_OVERHEAD_BYTES).to_bytes(4, "big")
+    emptied[57:61] = bytes(4)
+    data = batch(0, [b"a"]) + bytes(emptied) + batch(2, [b"b"])
+    fetched = twin.FetchedRecords("t", 0, data, 0, isolation=CommittedOnly([]), check_crcs=False)
+    assert [record.offset for record in fetched.take(9)] == [0, 2]
 
 
 @twins
