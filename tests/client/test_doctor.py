@@ -24,7 +24,7 @@ from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeResponse
 from ottla.testing import FakeBroker
 
-needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="the certificates are made with openssl")
+needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command")
 
 
 def visit(servers: str, *, timeout: float = 3, topic=None, group=None, **settings: object) -> dict[str, Finding]:

@@ -379,7 +379,7 @@ def test_a_program_that_forgets_to_close_still_sends_and_is_told(kafka_broker, u
     assert len(read(kafka_broker.bootstrap_servers, unique_topic, 5)) == 5
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")
 def test_ctrl_c_interrupts_a_wait(kafka_broker_fresh):
     """A caller who waits for memory that does not come can be interrupted, and close() still ends."""
     program = f"""

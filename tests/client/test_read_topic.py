@@ -119,7 +119,7 @@ def test_what_is_not_text_is_an_error_that_says_what_to_do(read, broker):
 
 
 def test_pandas(read, topic):
-    pandas = pytest.importorskip("pandas")
+    pandas = pytest.importorskip("pandas", reason="needs what pip install 'ottla[dev]' brings")
     frame = read(topic, as_="pandas", value_format="string")
     assert isinstance(frame, pandas.DataFrame)
     assert len(frame) == 2 * COUNT
@@ -128,7 +128,7 @@ def test_pandas(read, topic):
 
 
 def test_polars(read, topic):
-    polars = pytest.importorskip("polars")
+    polars = pytest.importorskip("polars", reason="needs what pip install 'ottla[dev]' brings")
     frame = read(topic, as_="polars", columns=["partition", "value"])
     assert isinstance(frame, polars.DataFrame)
     assert frame.height == 2 * COUNT

@@ -40,7 +40,7 @@ def openssl(*arguments: str, cwd: Path) -> None:
 def papers(tmp_path: Path) -> Path:
     """An authority, and one certificate for both ends: localhost.pem has the key and the chain."""
     if shutil.which("openssl") is None:
-        pytest.skip("the certificates are made with openssl")
+        pytest.skip("needs the openssl command")
     key = ["-newkey", "rsa:2048", "-nodes"]
     openssl("req", "-x509", *key, "-keyout", "ca.key", "-subj", "/CN=ca", "-out", "ca.pem", "-days", "9", cwd=tmp_path)
     openssl("req", *key, "-keyout", "key.pem", "-subj", "/CN=localhost", "-out", "l.csr", cwd=tmp_path)

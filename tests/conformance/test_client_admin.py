@@ -53,7 +53,7 @@ from ottla.values import OffsetAndMetadata, TopicPartition, random_uuid, uuid_to
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.skipif(shutil.which("openssl") is None, reason="the certificates are made with openssl"),
+    pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command"),
 ]
 
 T = TypeVar("T")

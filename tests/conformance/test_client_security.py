@@ -19,7 +19,7 @@ from ottla.errors import AuthenticationFailed, ConnectionClosed, NotConnected, O
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.skipif(shutil.which("openssl") is None, reason="the certificates are made with openssl"),
+    pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command"),
 ]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from tests.conformance.client_suite import ApacheKafka, suite_of
 
-pytest.importorskip("pyspark")
+pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ottla[spark]'")
 
 from tests.spark import test_sink_bad_weather
 

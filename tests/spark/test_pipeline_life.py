@@ -13,7 +13,7 @@ import pytest
 from ottla import Admin, Consumer, NewTopic, TopicPartition
 from ottla.testing import KafkaBroker
 
-pytest.importorskip("pyspark")
+pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ottla[spark]'")
 
 PROGRAM = Path(__file__).parent / "programs" / "pipeline_story.py"
 LIMIT_S = 900

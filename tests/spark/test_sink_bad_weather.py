@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-pyarrow = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark")
+pyarrow = pytest.importorskip("pyarrow", reason="needs PyArrow: pip install 'ottla[arrow]'")
+pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ottla[spark]'")
 
 from pyspark.sql.types import StructType  # noqa: E402
 from tests.conformance.our_broker import BrokerProcess  # noqa: E402

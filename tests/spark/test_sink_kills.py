@@ -25,7 +25,7 @@ from ottla import Admin, Consumer, NewTopic, TopicPartition
 from ottla.client.admin.cluster import FeatureUpdate, UpgradeType
 from ottla.testing import KafkaBroker
 
-pytest.importorskip("pyspark")
+pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ottla[spark]'")
 
 PROGRAMS = Path(__file__).parent / "programs"
 Kill = tuple[str, int, str]

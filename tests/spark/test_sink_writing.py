@@ -13,7 +13,7 @@ from tests.patience import HANG_S
 from ottla import Admin, Consumer, NewTopic, TopicPartition
 from ottla.testing import KafkaBroker
 
-pytest.importorskip("pyspark")
+pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ottla[spark]'")
 
 
 @pytest.fixture

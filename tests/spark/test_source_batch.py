@@ -9,7 +9,7 @@ import pytest
 from ottla import Admin, NewTopic, Producer
 from ottla.testing import KafkaBroker
 
-pytest.importorskip("pyspark")
+pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ottla[spark]'")
 
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812

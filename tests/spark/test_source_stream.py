@@ -15,7 +15,7 @@ from ottla import Admin, NewTopic, Producer
 from ottla.errors import UnknownTopicOrPartition
 from ottla.testing import KafkaBroker
 
-pytest.importorskip("pyspark")
+pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ottla[spark]'")
 
 from pyspark.errors import StreamingQueryException
 

@@ -531,7 +531,7 @@ TOPICS = {"metamorphosis", "the-castle"}
 
 
 def test_librdkafka_lists_topics_from_our_side_of_the_wire() -> None:
-    admin_module = pytest.importorskip("confluent_kafka.admin")
+    admin_module = pytest.importorskip("confluent_kafka.admin", reason="needs what pip install 'ottla[dev]' brings")
     with ServedInThread() as port:
         admin = admin_module.AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"})
         listed = admin.list_topics(timeout=HANG_S)
@@ -541,7 +541,7 @@ def test_librdkafka_lists_topics_from_our_side_of_the_wire() -> None:
 
 
 def test_kafka_python_lists_topics_from_our_side_of_the_wire() -> None:
-    kafka = pytest.importorskip("kafka")
+    kafka = pytest.importorskip("kafka", reason="needs what pip install 'ottla[dev]' brings")
     with ServedInThread() as port:
         admin = kafka.KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{port}", request_timeout_ms=10_000)
         assert set(admin.list_topics()) == TOPICS
@@ -549,7 +549,7 @@ def test_kafka_python_lists_topics_from_our_side_of_the_wire() -> None:
 
 
 def test_aiokafka_lists_topics_from_our_side_of_the_wire() -> None:
-    admin_module = pytest.importorskip("aiokafka.admin")
+    admin_module = pytest.importorskip("aiokafka.admin", reason="needs what pip install 'ottla[dev]' brings")
 
     async def list_topics(port: int) -> set[str]:
         admin = admin_module.AIOKafkaAdminClient(bootstrap_servers=f"127.0.0.1:{port}", request_timeout_ms=10_000)

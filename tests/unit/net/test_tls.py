@@ -15,7 +15,7 @@ from ottla.errors import InvalidSetting, NotConnected, OttlaError, TlsHandshakeF
 from ottla.net.tls import TlsOptions, client_context, openssl_name
 from ottla.net.transport import Link, TcpTransport
 
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="the certificates are made with openssl")
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command")
 
 
 @pytest.fixture(scope="module")

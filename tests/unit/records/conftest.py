@@ -37,7 +37,7 @@ def twin(request):
     if request.param == "python":
         return PYTHON
     if NATIVE is None:
-        pytest.skip("ottla.records._native is not built here")
+        pytest.skip("ottla.records._native is not built: that needs a C compiler")
     return NATIVE
 
 
@@ -45,7 +45,7 @@ def twin(request):
 def both():
     """Both implementations, Python first."""
     if NATIVE is None:
-        pytest.skip("ottla.records._native is not built here")
+        pytest.skip("ottla.records._native is not built: that needs a C compiler")
     return PYTHON, NATIVE
 
 

@@ -8,7 +8,7 @@ from ottla.errors import CorruptMessage
 from ottla.records import Compression, arrow
 from ottla.records.legacy import LegacyRecord, build_message_set
 
-pyarrow = pytest.importorskip("pyarrow")
+pyarrow = pytest.importorskip("pyarrow", reason="needs PyArrow: pip install 'ottla[arrow]'")
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def check_records(request):
     if request.param == "python":
         return checks.check_records
     if native is None:
-        pytest.skip("ottla.records._checks is not built here")
+        pytest.skip("ottla.records._checks is not built: that needs a C compiler")
     return native.check_records
 
 
@@ -151,7 +151,7 @@ def outcome(check, *arguments, **how):
         return str(error)
 
 
-@pytest.mark.skipif(native is None, reason="ottla.records._checks is not built here")
+@pytest.mark.skipif(native is None, reason="ottla.records._checks is not built: that needs a C compiler")
 @given(
     some=st.lists(records(), min_size=1, max_size=4),
     damage=st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), max_size=2),
@@ -189,7 +189,7 @@ def test_what_is_taken_can_be_read_and_the_other_way_round(some, position, value
 @pytest.fixture(params=["python", "native"])
 def make_walk(request):
     if request.param == "native" and native is None:
-        pytest.skip("ottla.records._checks is not built here")
+        pytest.skip("ottla.records._checks is not built: that needs a C compiler")
     return record_walk.RecordsWalk if request.param == "python" else native.RecordsWalk
 
 

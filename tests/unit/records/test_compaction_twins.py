@@ -31,14 +31,14 @@ def twin(request):
     if request.param == "python":
         return compaction
     if native is None:
-        pytest.skip("ottla.records._compaction is not built here")
+        pytest.skip("ottla.records._compaction is not built: that needs a C compiler")
     return native
 
 
 @pytest.fixture
 def both():
     if native is None:
-        pytest.skip("ottla.records._compaction is not built here")
+        pytest.skip("ottla.records._compaction is not built: that needs a C compiler")
     return compaction, native
 
 
@@ -355,7 +355,7 @@ def test_twins_refuse_the_same_records(seal_bytes, count):
 def test_the_native_walks_let_other_threads_work(walk):
     """The walk takes long; a thread that holds the lock for it would leave the other no chance to count."""
     if native is None:
-        pytest.skip("ottla.records._compaction is not built here")
+        pytest.skip("ottla.records._compaction is not built: that needs a C compiler")
     content = batch(*((b"%d" % number, b"x" * 10) for number in range(20_000))) * 10
     table = native.KeyTable(30_000)
     walking, ticks = threading.Event(), 0

@@ -7,8 +7,8 @@ import pytest
 
 from ottla.records import Compression
 
-kafka_python = pytest.importorskip("kafka.record.default_records")
-aiokafka = pytest.importorskip("aiokafka.record.default_records")
+kafka_python = pytest.importorskip("kafka.record.default_records", reason="needs what pip install 'ottla[dev]' brings")
+aiokafka = pytest.importorskip("aiokafka.record.default_records", reason="needs what pip install 'ottla[dev]' brings")
 PEERS = {"kafka-python": kafka_python, "aiokafka": aiokafka}
 # The leader epoch of a batch that no broker has seen: Java and aiokafka write -1, kafka-python 0.
 LEADER_EPOCHS = {"kafka-python": 0, "aiokafka": -1}

@@ -36,7 +36,7 @@ TOPIC_ID = bytes(range(16))
 @pytest.fixture(params=["python", "native"])
 def twin(request):
     if request.param == "native" and native is None:
-        pytest.skip("ottla.broker.produce._frames is not built here")
+        pytest.skip("ottla.broker.produce._frames is not built: that needs a C compiler")
     return produce_frames if request.param == "python" else native
 
 
@@ -111,7 +111,7 @@ def test_records_are_a_slice_of_the_frame(twin):
 @given(request=requests, version=st.sampled_from(VERSIONS), limit=st.integers(0, 9))
 def test_both_twins_read_the_same(request, version, limit):
     if native is None:
-        pytest.skip("ottla.broker.produce._frames is not built here")
+        pytest.skip("ottla.broker.produce._frames is not built: that needs a C compiler")
     frame = frame_of(request, version)
     assert outcome_of(native.scan, version, frame, limit) == outcome_of(produce_frames.scan, version, frame, limit)
 
@@ -125,7 +125,7 @@ def test_both_twins_read_the_same(request, version, limit):
 )
 def test_both_twins_read_the_same_of_damaged_frames(request, version, edits, cut, limit):
     if native is None:
-        pytest.skip("ottla.broker.produce._frames is not built here")
+        pytest.skip("ottla.broker.produce._frames is not built: that needs a C compiler")
     frame = frame_of(request, version)
     for position, value in edits:
         frame[4 + position % (len(frame) - 4)] = value
@@ -207,7 +207,7 @@ outcome_lists = st.lists(
 )
 def test_both_twins_write_the_same(version, topics):
     if native is None:
-        pytest.skip("ottla.broker.produce._frames is not built here")
+        pytest.skip("ottla.broker.produce._frames is not built: that needs a C compiler")
     answers = [(TOPIC_ID if version >= 13 else name, outcomes) for name, outcomes in topics]
     assert b"".join(native.write(version, answers)) == b"".join(produce_frames.write(version, answers))
 
@@ -236,7 +236,7 @@ def header(version, number, who=WHO, key=0):
 )
 def test_both_twins_read_the_same_of_frames_that_came_together(requests, version, odd, where):
     if native is None:
-        pytest.skip("ottla.broker.produce._frames is not built here")
+        pytest.skip("ottla.broker.produce._frames is not built: that needs a C compiler")
     frames = [frame_of(each, version, header(version, n)) for n, each in enumerate(requests)]
     where %= len(frames)
     changed = {
@@ -261,7 +261,7 @@ def test_both_twins_read_the_same_of_frames_that_came_together(requests, version
 )
 def test_both_twins_write_the_same_frames(version, runs):
     if native is None:
-        pytest.skip("ottla.broker.produce._frames is not built here")
+        pytest.skip("ottla.broker.produce._frames is not built: that needs a C compiler")
     frames = [memoryview(header(version, number)) for number, _ in runs]
     answers = [[(TOPIC_ID if version >= 13 else name, each) for name, each in topics] for _, topics in runs]
     assert native.write_run(version, frames, answers) == produce_frames.write_run(version, frames, answers)

@@ -18,9 +18,11 @@ def _python_twin():
 def twin(request):
     if request.param == "python":
         return _python_twin()
-    return pytest.importorskip("ottla.client.producer.batches._append")
+    return pytest.importorskip("ottla.client.producer.batches._append", reason="not built: no C compiler")
 
 
 @pytest.fixture(scope="session")
 def both():
-    return _python_twin(), pytest.importorskip("ottla.client.producer.batches._append")
+    return _python_twin(), pytest.importorskip(
+        "ottla.client.producer.batches._append", reason="not built: no C compiler"
+    )

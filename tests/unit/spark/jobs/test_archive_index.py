@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("pyspark")
+pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ottla[spark]'")
 
 from ottla.spark.jobs.archive_commits import NotAnArchive
 from ottla.spark.jobs.archive_index import ArchiveIndex, RowGroup, place_of, read_index

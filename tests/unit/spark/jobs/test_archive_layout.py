@@ -92,7 +92,7 @@ def test_times_and_limits_become_options() -> None:
 
 
 def test_the_options_are_ones_that_the_source_takes() -> None:
-    pytest.importorskip("pyspark")
+    pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ottla[spark]'")
     from ottla.spark.source.options import SourceOptions
 
     made = SourceOptions.parse(

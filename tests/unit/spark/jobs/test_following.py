@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark")
+pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ottla[spark]'")
 
 from ottla.spark.jobs.following import JobFailed, run_stream
 from ottla.spark.jobs.tally import Totals

@@ -96,7 +96,7 @@ def test_json_is_asked_for_in_both_words() -> None:
 def test_wrong_words_are_refused_with_a_sentence(
     words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("pyspark")
+    pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ottla[spark]'")
     try:
         code = main(["job", *words])
     except SystemExit as ended:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark")
+pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ottla[spark]'")
 
 from pyspark.sql import Row
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-pytest.importorskip("pyspark")
-pytest.importorskip("grpc")
+pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ottla[spark]'")
+pytest.importorskip("grpc", reason="needs PySpark: pip install 'ottla[spark]'")
 
 from ottla.spark.pipelines.connecting import SparkUnreachable, open_session
 

@@ -7,7 +7,7 @@ from ottla.spark.pipelines.operations import Flow, Target
 from ottla.spark.pipelines.plan import Plan
 from ottla.spark.pipelines.streaming import RETRY_LIMIT, Queries
 
-pytest.importorskip("pyspark")
+pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ottla[spark]'")
 
 
 class MadeUpQuery:

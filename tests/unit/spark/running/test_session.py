@@ -32,7 +32,7 @@ def test_what_the_environment_says_stays(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_names_that_need_spark_are_there_when_asked_for() -> None:
-    pytest.importorskip("pyspark")
+    pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ottla[spark]'")
     assert callable(ottla.spark.lag_of)
     with pytest.raises(AttributeError, match="nothing"):
         _ = ottla.spark.nothing

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-pyarrow = pytest.importorskip("pyarrow")
-types = pytest.importorskip("pyspark.sql.types")
+pyarrow = pytest.importorskip("pyarrow", reason="needs PyArrow: pip install 'ottla[arrow]'")
+types = pytest.importorskip("pyspark.sql.types", reason="needs PySpark: pip install 'ottla[spark]'")
 
 from ottla.spark.sink.options import SinkOptions  # noqa: E402
 from ottla.spark.sink.rows import TaskRows, UnfitColumns, chosen_columns  # noqa: E402

@@ -475,7 +475,7 @@ def test_what_the_short_cut_does_not_take_is_left_as_it_was(edits, byte, rules):
 
 def test_a_plain_batch_takes_the_short_cut():
     if place_plain_batch is checks.place_plain_batch:
-        pytest.skip("ottla.records._checks is not built here")
+        pytest.skip("ottla.records._checks is not built: that needs a C compiler")
     for batch in (batch_of(), batch_of(producer_id=0, producer_epoch=0, base_sequence=0, transactional=True)):
         assert place_plain_batch(bytes(batch), 1, 2, NOW_MS, len(batch), True, 5, 5) is None
         placed = place_plain_batch(batch, 1, 2, NOW_MS, len(batch), True, 5, 5)
@@ -485,7 +485,7 @@ def test_a_plain_batch_takes_the_short_cut():
 def test_sequences_of_a_plain_batch_go_on_with_0_after_the_last():
     batch = batch_of(producer_id=7, producer_epoch=0, base_sequence=2**31 - 2)
     if place_plain_batch is checks.place_plain_batch:
-        pytest.skip("ottla.records._checks is not built here")
+        pytest.skip("ottla.records._checks is not built: that needs a C compiler")
     assert place_plain_batch(batch, 1, 2, NOW_MS, len(batch), True, 5, 5).last_sequence == 0
 
 
