@@ -1,7 +1,7 @@
 """Builds the native leaves when a C compiler is there; everything else is in pyproject.toml.
 
 Every native module has a readable Python twin with the same names, so a failed build is not a failed install:
-ottla.records.implementation takes the twin. OTTLA_BUILD_NATIVE=0 skips the build on purpose, =1 makes a failure fatal.
+ottla.native takes the twin. OTTLA_BUILD_NATIVE=0 skips the build on purpose, =1 makes a failure fatal.
 """
 
 import os

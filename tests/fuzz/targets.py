@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.unit.protocol.conftest import ALL_VERSIONS
+from tests.unit.records.native_codec import load_native
 
 from ottla.errors import CorruptMessage, MalformedMessage, OttlaError, UnsupportedCompressionType, UnsupportedVersion
 from ottla.net.framing import FrameReader
@@ -28,7 +29,6 @@ from ottla.records import header as python_header
 from ottla.records import stream as python_stream
 from ottla.records.builder import BatchBuilder
 from ottla.records.compression import Compression, compress, decompress
-from ottla.records.implementation import load_native
 
 LIMIT_BYTES = 1 << 16
 GOLDEN = Path(__file__).parent.parent / "golden" / "frames"

@@ -6,9 +6,9 @@ import struct
 from types import SimpleNamespace
 
 import pytest
+from tests.unit.records.native_codec import load_native
 
 from ottla.records import batch, builder, checksum, columns, hashing, header, stream, varint
-from ottla.records.implementation import load_native
 
 PYTHON = SimpleNamespace(
     name="python",

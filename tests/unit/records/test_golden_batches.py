@@ -7,13 +7,13 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.unit.records.native_codec import load_native
 
 from ottla.protocol import compiled
 from ottla.protocol.api import APIS
 from ottla.protocol.header import RequestHeader, ResponseHeader, request_header_version, response_header_version
 from ottla.records import batch as python_batch
 from ottla.records.compression import Compression
-from ottla.records.implementation import load_native
 
 FRAMES = Path(__file__).parents[2] / "golden" / "frames"
 

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.records.native_codec import load_native
 
 import ottla.records
 from ottla.errors import CorruptMessage
-from ottla.records import Compression, implementation
+from ottla.records import Compression
 from ottla.records.checksum import crc32c, crc32c_python
 from ottla.records.varint import encode_varint
 
@@ -261,17 +262,10 @@ def test_the_variable_forces_the_choice(both, forced, outcome):
     assert outcome in (ran.stdout if ran.returncode == 0 else ran.stderr)
 
 
-def test_a_missing_build_is_an_error_only_when_it_was_asked_for(monkeypatch):
-    monkeypatch.setattr(implementation, "load_native", lambda: None)
-    assert implementation.choose("") == "python"
-    with pytest.raises(ImportError, match="not built here: run"):
-        implementation.choose("native")
-
-
 def test_without_a_build_the_python_twin_is_taken_and_everything_is_there(tmp_path):
     # A copy of the sources alone is what an installation without a compiler leaves.
     room = Path(ottla.records.__file__).parent
-    for source in [*room.glob("*.py"), room.parent / "__init__.py", room.parent / "errors.py"]:
+    for source in [*room.glob("*.py"), *(room.parent / f"{name}.py" for name in ("__init__", "errors", "native"))]:
         target = tmp_path / "ottla" / source.relative_to(room.parent)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, target)
@@ -290,4 +284,4 @@ def test_a_native_module_that_does_not_load_is_an_error_and_not_a_slow_codec(tmp
     monkeypatch.setattr(ottla.records, "__path__", [str(tmp_path)])
     monkeypatch.delitem(sys.modules, "ottla.records._native", raising=False)
     with pytest.raises(ImportError):
-        implementation.load_native()
+        load_native()

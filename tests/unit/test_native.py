@@ -1,0 +1,88 @@
+"""One table and one rule for everything that may be native."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ottla import native
+
+ROOT = Path(__file__).parents[2]
+# The room's file that imports by the rule, and one of its names.
+CHOOSING = {
+    "ottla.records._native": ("ottla.records.implementation", "BatchBuilder"),
+    "ottla.records._checks": ("ottla.records.implementation", "RecordsWalk"),
+    "ottla.records._compaction": ("ottla.records.implementation", "KeyTable"),
+    "ottla.broker.produce._frames": ("ottla.broker.produce.choice", "scan"),
+    "ottla.client.producer.batches._append": ("ottla.client.producer.batches.append_choice", "HotPath"),
+    "ottla.client.consumer._records": ("ottla.client.consumer.record_choice", "FetchedRecords"),
+}
+
+
+@pytest.fixture(autouse=True)
+def unforced(monkeypatch):
+    monkeypatch.delenv(native.VARIABLE, raising=False)
+
+
+def built(monkeypatch, *leaves):
+    monkeypatch.setattr(native, "is_built", lambda leaf: leaf in leaves)
+
+
+def test_the_table_has_what_setup_builds_and_what_rooms_choose():
+    tree = ast.parse((ROOT / "setup.py").read_text("utf-8"))
+    (modules,) = (
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "NATIVE_MODULES"
+    )
+    assert set(modules) == set(native.LEAVES) == set(CHOOSING)
+
+
+def test_a_leaf_is_native_when_it_and_the_codec_were_built(monkeypatch):
+    leaf = "ottla.client.consumer._records"
+    built(monkeypatch, native.CODEC, leaf)
+    assert native.is_native(leaf)
+    built(monkeypatch, native.CODEC)
+    assert not native.is_native(leaf)
+    built(monkeypatch, leaf)
+    assert not native.is_native(leaf)
+
+
+@pytest.mark.parametrize("leaf", native.LEAVES)
+def test_the_variable_forces_the_choice_of_every_leaf(monkeypatch, leaf):
+    built(monkeypatch)
+    monkeypatch.setenv(native.VARIABLE, "native")
+    with pytest.raises(ImportError, match="not built here: run"):
+        native.is_native(leaf)
+    built(monkeypatch, *native.LEAVES)
+    assert native.is_native(leaf)
+    monkeypatch.setenv(native.VARIABLE, "python")
+    assert not native.is_native(leaf)
+    monkeypatch.setenv(native.VARIABLE, "fast")
+    with pytest.raises(ImportError, match="must be 'native', 'python' or not set"):
+        native.is_native(leaf)
+
+
+def test_a_leaf_that_is_not_in_the_table_is_refused():
+    with pytest.raises(LookupError, match="not in the table"):
+        native.is_native("ottla.net._secret")
+
+
+@pytest.mark.parametrize("forced", ["native", "python"])
+def test_every_room_takes_what_the_rule_says(forced):
+    if forced == "native" and not all(map(native.is_built, native.LEAVES)):
+        pytest.skip("not everything is built: that needs a C compiler")
+    program = "import importlib\n" + "".join(
+        f"print({leaf!r}, getattr(importlib.import_module({module!r}), {name!r}).__module__)\n"
+        for leaf, (module, name) in CHOOSING.items()
+    )
+    environment = {**os.environ, native.VARIABLE: forced}
+    run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    for line in run.stdout.splitlines():
+        leaf, module = line.split()
+        assert (module == leaf) is (forced == "native"), line
