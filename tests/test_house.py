@@ -46,3 +46,58 @@ def test_importing_loads_nothing_heavy(module: str) -> None:
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
 def test_every_file_opens_with_its_story(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text())), "a module starts with what it is for"
+
+
+# Time and tasks come in by ottla.clock and ottla.tasks (docs/decisions/0036): so a virtual clock can run everything.
+TIMED_ROOMS = ("broker", "client", "cluster")
+# Direct uses that are still there, by file. The list only gets shorter; a file that has none left is taken off it.
+TIME_EXCEPTIONS = {
+    "broker/broker.py": 1,
+    "broker/cluster/controller_role.py": 4,
+    "broker/housekeeping/jobs.py": 1,
+    "broker/network/processor.py": 1,
+    "broker/observe/admin_http.py": 2,
+    "broker/replication/replication.py": 1,
+    "broker/requests/host_names.py": 1,
+    "broker/requests/long_work.py": 2,
+    "cluster/store/zookeeper/server.py": 3,
+}
+
+
+def time_uses(path: Path) -> list[str]:
+    """Where a file asks the system or the event loop for time, instead of the clock it was given."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "time":
+            found.append(f"{node.lineno}: from time import")
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        owner, name = ast.unparse(node.func.value), node.func.attr
+        if (
+            (owner == "time" and name not in ("strftime", "gmtime", "localtime"))
+            or (owner == "asyncio" and name in ("sleep", "wait_for", "timeout", "timeout_at"))
+            or (owner == "asyncio" and name == "wait" and any(each.arg == "timeout" for each in node.keywords))
+            or (name in ("call_later", "call_at") and "clock" not in owner.lower())
+            or (name == "time" and "loop" in owner)
+        ):
+            found.append(f"{node.lineno}: {owner}.{name}()")
+    return found
+
+
+@pytest.mark.parametrize("room", TIMED_ROOMS)
+def test_time_comes_in_by_the_clock(room: str) -> None:
+    for path in sorted((ROOT / "src/ottla" / room).rglob("*.py")):
+        name = str(path.relative_to(ROOT / "src/ottla"))
+        uses, allowed = time_uses(path), TIME_EXCEPTIONS.get(name, 0)
+        assert len(uses) <= allowed, f"{name} must use its clock (ottla.clock), not {uses}"
+        assert uses or name not in TIME_EXCEPTIONS, f"{name} needs no exception any more: delete its line"
+
+
+def test_the_check_of_time_finds_what_it_is_for(tmp_path: Path) -> None:
+    path = tmp_path / "bad.py"
+    path.write_text(
+        "import time, asyncio\nfrom time import sleep\n"
+        "time.monotonic(); asyncio.sleep(1); asyncio.wait([], timeout=1); loop.call_later(1, f); loop.time()\n"
+        "self._clock.call_later(1, f); clock.sleep(1); asyncio.wait([])\n"
+    )
+    assert len(time_uses(path)) == 6

@@ -57,6 +57,7 @@ from ottla.values import Address, TopicPartition
 T = TypeVar("T")
 
 STEP_LIMIT_S: Final = 5.0
+CLOCK: Final = SystemClock()
 
 
 async def examine(
@@ -105,7 +106,7 @@ async def _resolve(address: Address, timeout: float) -> Finding:
     step = f"resolve {address.host}"
     loop = asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(timeout):
+        async with CLOCK.timeout(timeout * 1000):
             places = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError, TimeoutError) as error:
         what = f"the name is not known here: {error}" if str(error) else "the name server does not answer"
@@ -115,7 +116,7 @@ async def _resolve(address: Address, timeout: float) -> Finding:
 
 async def _connect(step: str, address: Address, timeout: float) -> Finding:
     try:
-        async with asyncio.timeout(timeout):
+        async with CLOCK.timeout(timeout * 1000):
             _, writer = await asyncio.open_connection(address.host, address.port)
     except TimeoutError:
         remedy = "Check host and port; a firewall may drop the packets"
@@ -142,7 +143,7 @@ class _Quiet:
 async def _shake_hands(settings: AdminSettings, address: Address, timeout: float) -> Finding:
     step = f"TLS with {address}"
     try:
-        tls = security_of(settings, clock=SystemClock(), random=Random()).tls
+        tls = security_of(settings, clock=CLOCK, random=Random()).tls
     except OttlaError as error:
         return Finding(step, "failed", _sentence(error), error.remedy)
     if tls is None:
@@ -160,7 +161,7 @@ async def _shake_hands(settings: AdminSettings, address: Address, timeout: float
 
 
 async def _handshake(address: Address, tls: ssl.SSLContext, timeout: float) -> None:
-    async with asyncio.timeout(timeout):
+    async with CLOCK.timeout(timeout * 1000):
         link = await TcpTransport().connect(address.host, address.port, _Quiet(), tls=tls)
     link.close()
 

@@ -24,6 +24,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 from ottla.client.closed import ClientClosed, ForkedClient
+from ottla.clock import SystemClock
 
 __all__ = ["BackgroundLoop", "ClientClosed", "ForkedClient"]
 
@@ -140,8 +141,14 @@ def _end(loop: asyncio.AbstractEventLoop) -> None:
     for task in tasks:
         task.cancel()
     if tasks:
-        loop.run_until_complete(asyncio.wait(tasks, timeout=EXIT_LIMIT_S))
+        loop.run_until_complete(_ended(tasks))
     loop.run_until_complete(loop.shutdown_asyncgens())
+
+
+async def _ended(tasks: set[asyncio.Task[Any]]) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with SystemClock().timeout(EXIT_LIMIT_S * 1000):
+            await asyncio.wait(tasks)
 
 
 def _new_event_loop() -> asyncio.AbstractEventLoop:

@@ -147,7 +147,8 @@ class NetworkClient:
         ending = asyncio.gather(self._keeper.close(), self._connections.close(), return_exceptions=True)
         with contextlib.suppress(TimeoutError):
             # With no time at all nothing would even begin, and sockets would be left open.
-            await asyncio.wait_for(ending, max(CLOSE_LEAST_MS, timeout_ms) / 1000)
+            async with self.clock.timeout(max(CLOSE_LEAST_MS, timeout_ms)):
+                await ending
 
     async def sleep(self, duration_ms: float) -> None:
         """Wait that long before trying again; ClientClosed as soon as the client is closed, so that close need not

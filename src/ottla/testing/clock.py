@@ -35,6 +35,10 @@ class ManualTimer:
     def cancel(self) -> None:
         self.is_cancelled = True
 
+    def call(self) -> None:
+        if not self.is_cancelled:
+            self.callback()
+
 
 class ManualClock:
     """Stands still until `advance` is awaited, or `move` is called outside a loop."""
@@ -62,8 +66,11 @@ class ManualClock:
         await woken
 
     def call_later(self, delay_ms: float, callback: Callable[[], object]) -> ManualTimer:
-        """`advance` calls it; `move` does not, because it has no loop."""
+        """`advance` calls it, or the loop's next turn when it is due at once; `move` does not, having no loop."""
         timer = ManualTimer(callback)
+        if delay_ms <= 0:
+            timer.loop.call_soon(timer.call)
+            return timer
         self._slept += 1
         heapq.heappush(self._timers, (self._monotonic_ms + max(0.0, delay_ms), self._slept, timer))
         return timer
@@ -136,7 +143,7 @@ class ManualClock:
         if self._timers and self._timers[0][0] <= min(target_ms, target_ms if wake_ms is None else wake_ms):
             due_ms, _, timer = heapq.heappop(self._timers)
             self._monotonic_ms = max(self._monotonic_ms, due_ms)
-            timer.loop.call_soon(timer.callback)
+            timer.loop.call_soon(timer.call)
             return True
         if wake_ms is None or wake_ms > target_ms:
             return False

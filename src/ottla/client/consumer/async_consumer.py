@@ -40,6 +40,7 @@ from ottla.client.consumer.face import (
 from ottla.client.consumer.membership.decisions import Change, Revoke
 from ottla.client.consumer.offset_reset import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
 from ottla.client.consumer.record_choice import ConsumerRecord
+from ottla.client.deadline import Deadline
 from ottla.client.loop import ForkedClient
 from ottla.errors import OttlaError
 from ottla.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -154,14 +155,14 @@ class AsyncConsumer(ConsumerFace):
             raise ConcurrentUse()
         self._is_polling = True
         try:
-            return await self._poll_until(asyncio.get_running_loop().time() + timeout, take, limit)
+            return await self._poll_until(Deadline(self._core.clock, timeout * 1000), take, limit)
         finally:
             self._is_polling = False
 
-    async def _poll_until(self, deadline: float, take: Any, limit: int) -> Any:
+    async def _poll_until(self, deadline: Deadline, take: Any, limit: int) -> Any:
         core = self._core
         core.metrics.polled(core.network.clock.monotonic_ms())
-        await asyncio.sleep(0)
+        await core.clock.sleep(0)
         while True:
             self._tell_polled()
             self._news.clear()
@@ -170,11 +171,10 @@ class AsyncConsumer(ConsumerFace):
             found = take(limit)
             if found:
                 return found
-            now = asyncio.get_running_loop().time()
-            if now >= deadline:
+            if deadline.is_over:
                 return found
             try:
-                async with asyncio.timeout_at(min(deadline, now + POLL_TURN_S)):
+                async with core.clock.timeout(min(deadline.left_ms(), POLL_TURN_S * 1000)):
                     await self._news.wait()
             except TimeoutError:
                 pass
@@ -355,8 +355,7 @@ class AsyncConsumer(ConsumerFace):
             self._closed = True
             return
         await asyncio.wait((self._starting,))
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds_of(timeout)
+        deadline = Deadline(self._core.clock, seconds_of(timeout) * 1000)
         failure: Exception | None = None
         try:
             if self._core.group is not None:
@@ -364,7 +363,7 @@ class AsyncConsumer(ConsumerFace):
         finally:
             self._closed = True
             self._interceptors.close()
-            await self._core.close(max(0.0, deadline - loop.time()) * 1000)
+            await self._core.close(deadline.left_ms())
             self._news.set()
         if failure is not None:
             raise failure
@@ -385,9 +384,8 @@ class AsyncConsumer(ConsumerFace):
     async def _leave(self, timeout_ms: float) -> None:
         """Give the partitions back, with the listener, then say goodbye to the group."""
         failure: Exception | None = None
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_ms / 1000
-        leaving = loop.create_task(self._group.leave(timeout_ms))
+        deadline = Deadline(self._core.clock, timeout_ms)
+        leaving = asyncio.get_running_loop().create_task(self._group.leave(timeout_ms))
         leaving.add_done_callback(lambda _: self._news.set())
         while not leaving.done():
             self._news.clear()
@@ -396,7 +394,7 @@ class AsyncConsumer(ConsumerFace):
                 if isinstance(item, Exception | CallbackDue):
                     continue
                 try:
-                    await self._change(item, max(0.0, deadline - loop.time()) * 1000)
+                    await self._change(item, deadline.left_ms())
                 except Exception as error:
                     failure = error
             if not leaving.done():

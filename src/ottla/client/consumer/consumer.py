@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Coroutine, Generator, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -43,6 +42,7 @@ from ottla.client.consumer.listeners import Listener
 from ottla.client.consumer.membership.decisions import Change, Revoke
 from ottla.client.consumer.offset_reset import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
 from ottla.client.consumer.record_choice import ConsumerRecord
+from ottla.client.deadline import Deadline
 from ottla.client.loop import BackgroundLoop, ForkedClient
 from ottla.errors import OttlaError
 from ottla.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -165,11 +165,11 @@ class Consumer(ConsumerFace):
         if not self._polling.acquire(blocking=False):
             raise ConcurrentUse()
         try:
-            return self._poll_until(time.monotonic() + timeout, take, limit)
+            return self._poll_until(Deadline(self._core.clock, timeout * 1000), take, limit)
         finally:
             self._polling.release()
 
-    def _poll_until(self, deadline: float, take: Any, limit: int) -> Any:
+    def _poll_until(self, deadline: Deadline, take: Any, limit: int) -> Any:
         core = self._core
         core.metrics.polled(core.network.clock.monotonic_ms())
         while True:
@@ -180,10 +180,10 @@ class Consumer(ConsumerFace):
             found = take(limit)
             if found:
                 return found
-            left = deadline - time.monotonic()
-            if left <= 0:
+            left_s = deadline.left_s()
+            if left_s <= 0:
                 return found
-            self._news.wait(min(left, POLL_TURN_S))
+            self._news.wait(min(left_s, POLL_TURN_S))
 
     def _tell_polled(self) -> None:
         """Whoever waits in poll() keeps pace, however long it is, and has done what earlier polls gave."""
@@ -368,7 +368,7 @@ class Consumer(ConsumerFace):
         except ForkedClient:
             self._closed = True
             return
-        deadline = time.monotonic() + seconds_of(timeout)
+        deadline = Deadline(self._core.clock, seconds_of(timeout) * 1000)
         failure: Exception | None = None
         try:
             if self._core.group is not None:
@@ -376,9 +376,9 @@ class Consumer(ConsumerFace):
         finally:
             self._closed = True
             self._interceptors.close()
-            left = max(0.0, deadline - time.monotonic())
+            left_s = deadline.left_s()
             try:
-                self._loop.run(self._core.close(left * 1000), left + 1.0)
+                self._loop.run(self._core.close(left_s * 1000), left_s + 1.0)
             except TimeoutError:
                 pass
             self._loop.close(1.0)
@@ -400,21 +400,21 @@ class Consumer(ConsumerFace):
 
     def _leave(self, timeout_ms: float) -> None:
         """Give the partitions back, with the listener, then say goodbye to the group."""
-        deadline = time.monotonic() + timeout_ms / 1000
+        deadline = Deadline(self._core.clock, timeout_ms)
         failure: Exception | None = None
         leaving = self._loop.submit(self._group.leave(timeout_ms))
         leaving.add_done_callback(lambda _: self._news.set())
-        while not leaving.done() and time.monotonic() < deadline:
+        while not leaving.done() and not deadline.is_over:
             self._news.clear()
             while self._core.attention:
                 item = self._core.attention.popleft()
                 if isinstance(item, Exception | CallbackDue):
                     continue
                 try:
-                    self._change(item, max(0.0, deadline - time.monotonic()) * 1000)
+                    self._change(item, deadline.left_ms())
                 except Exception as error:
                     failure = error
             if not leaving.done():
-                self._news.wait(max(0.0, deadline - time.monotonic()))
+                self._news.wait(deadline.left_s())
         if failure is not None:
             raise failure

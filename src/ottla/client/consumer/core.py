@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
+from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.client.cluster_view import ClusterView, PartitionInfo
@@ -30,7 +32,9 @@ from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.consumer.subscription import Mode, NoOffsetForPartition, Subscription
 from ottla.client.consumer.taking import RecordTaker
 from ottla.client.network import NetworkClient
+from ottla.clock import Clock, SystemClock
 from ottla.errors import OttlaError, RequestTimedOut
+from ottla.net.transport import Transport
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.values import Node, OffsetAndTimestamp, TopicPartition
 
@@ -52,9 +56,14 @@ class ConsumerCore:
         news: Callable[[], None],
         wake_loop: Callable[[], None],
         portions_ahead: int = 1,
+        transport: Transport | None = None,
+        clock: Clock | None = None,
+        random: Random | None = None,
     ) -> None:
         """`wake_loop` makes the loop call `wake`, from any thread."""
         self._portions_ahead = portions_ahead
+        self._transport, self._random = transport, random
+        self.clock = clock or SystemClock()
         self.settings = settings
         self.lock = threading.Lock()
         self.subscription = Subscription(settings.reset_policy)
@@ -79,7 +88,9 @@ class ConsumerCore:
 
     async def start(self) -> None:
         self._awake, self._moved = asyncio.Event(), asyncio.Event()
-        self.network = NetworkClient.from_settings(self.settings)
+        self.network = NetworkClient.from_settings(
+            self.settings, transport=self._transport, clock=self.clock, random=self._random
+        )
         self.network.measure(self.metrics.registry, "consumer", self.settings.client_id)
         self.network.metadata.want_only(())
         self._fetcher = Fetcher(
@@ -107,14 +118,14 @@ class ConsumerCore:
         if self._closed:
             return
         self._closed = True
-        deadline_ms = self.network.clock.monotonic_ms() + timeout_ms
+        deadline_ms = self.clock.monotonic_ms() + timeout_ms
         tasks = [task for task in (self._keeper, *self._tasks) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.positions.close()
         await self._say_goodbye(min(timeout_ms, 1_000))
-        await self.network.close(timeout_ms=max(0.0, deadline_ms - self.network.clock.monotonic_ms()))
+        await self.network.close(timeout_ms=max(0.0, deadline_ms - self.clock.monotonic_ms()))
         with self.lock:
             self.buffer.clear()
 
@@ -143,9 +154,9 @@ class ConsumerCore:
         while True:
             self._awake.clear()
             wait_until_ms = self._step()
-            now_ms = self.network.clock.monotonic_ms()
+            now_ms = self.clock.monotonic_ms()
             try:
-                async with asyncio.timeout(None if wait_until_ms == float("inf") else (wait_until_ms - now_ms) / 1000):
+                async with self.clock.timeout(None if wait_until_ms == math.inf else wait_until_ms - now_ms):
                     await self._awake.wait()
             except TimeoutError:
                 pass
@@ -161,7 +172,7 @@ class ConsumerCore:
             # A fault here would leave a consumer that silently stands still.
             log.exception("the consumer failed in itself")
             self.fail(error)
-            until_ms = self.network.clock.monotonic_ms() + 1_000
+            until_ms = self.clock.monotonic_ms() + 1_000
         return until_ms
 
     def _look_at_metadata(self) -> None:
@@ -195,7 +206,7 @@ class ConsumerCore:
                 self.fail(error)
 
     def _send_fetches(self) -> float:
-        now_ms = self.network.clock.monotonic_ms()
+        now_ms = self.clock.monotonic_ms()
         with self.lock:
             orders = self._fetcher.plan(now_ms, self._may_ask)
             retry_ms = self._fetcher.next_retry_ms(now_ms)
@@ -338,7 +349,7 @@ class ConsumerCore:
 
     async def position(self, name: TopicPartition, timeout_ms: float) -> int:
         """Where the next record is, waiting until it is known."""
-        deadline_ms = self.network.clock.monotonic_ms() + timeout_ms
+        deadline_ms = self.clock.monotonic_ms() + timeout_ms
         while True:
             moved = self._moved
             with self.lock:
@@ -346,9 +357,9 @@ class ConsumerCore:
                 if state.has_position and state.position is not None:
                     return state.position.offset
             self._raise_failure()
-            left_ms = deadline_ms - self.network.clock.monotonic_ms()
+            left_ms = deadline_ms - self.clock.monotonic_ms()
             try:
-                async with asyncio.timeout(max(0.0, left_ms) / 1000):
+                async with self.clock.timeout(max(0.0, left_ms)):
                     await moved.wait()
             except TimeoutError:
                 raise RequestTimedOut(f"the position of {name} is not known after {timeout_ms:.0f} ms") from None
@@ -360,7 +371,7 @@ class ConsumerCore:
                 raise item
 
     async def partitions_for(self, topic: str, timeout_ms: float) -> tuple[PartitionInfo, ...]:
-        self.network.metadata.want(topic, now_ms=self.network.clock.monotonic_ms())
+        self.network.metadata.want(topic, now_ms=self.clock.monotonic_ms())
         return await self.network.wait_for(
             lambda known: known.partitions_of(topic), timeout_ms=timeout_ms, what=f"the partitions of {topic}"
         )
@@ -373,7 +384,7 @@ class ConsumerCore:
     async def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        now_ms = self.network.clock.monotonic_ms()
+        now_ms = self.clock.monotonic_ms()
         if self.network.metadata.want(*{name.topic for name in timestamps}, now_ms=now_ms):
             self.network.wake()
         return await self.positions.list_offsets(timestamps, timeout_ms)

@@ -220,7 +220,7 @@ class Group:
         self._membership.leave(self._now_ms(), how=how)
         self._core.wake()
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
+            async with self._core.clock.timeout(timeout_ms):
                 await self._left.wait()
         except TimeoutError:
             log.warning("group %s was not told within %.0f ms that this consumer leaves", self.group_id, timeout_ms)

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import TracebackType
@@ -34,6 +33,7 @@ from ottla.client.consumer.portions import Portions
 from ottla.client.consumer.ranges import DataLost, Lost, Range, ReadTimedOut, find_loss, sentence, waves
 from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.consumer.subscription import LogTruncated
+from ottla.client.deadline import Deadline
 from ottla.client.loop import BackgroundLoop, ClientClosed
 from ottla.errors import InvalidSetting, OffsetOutOfRange, OttlaError, UnknownTopicOrPartition
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -242,8 +242,9 @@ class _Wave:
 
     def _next_rows(self, row_target: int) -> Rows:
         """Wait until a range moved, or ended."""
-        begun = time.monotonic()
-        look_at = begun + QUIET_S
+        clock = self._core.clock
+        deadline = Deadline(clock, self._policy.poll_timeout_ms)
+        look_at_ms = clock.monotonic_ms() + QUIET_S * 1000
         while True:
             self._reader._news.clear()
             self._attend()
@@ -254,15 +255,14 @@ class _Wave:
                 return rows
             if self._note_progress() or rows.count:
                 return rows
-            now = time.monotonic()
-            left = begun + self._policy.poll_timeout_ms / 1000 - now
-            if left <= 0:
+            if deadline.is_over:
                 raise ReadTimedOut(self._where_it_stands())
-            if is_refused or now >= look_at:
-                if self._look_for_losses(now, left * 1000):
+            now_ms = clock.monotonic_ms()
+            if is_refused or now_ms >= look_at_ms:
+                if self._look_for_losses(now_ms / 1000, deadline.left_ms()):
                     return rows
-                look_at = now + QUIET_S
-            self._reader._news.wait(min(left, max(0.0, look_at - now)))
+                look_at_ms = now_ms + QUIET_S * 1000
+            self._reader._news.wait(min(deadline.left_s(), max(0.0, look_at_ms - now_ms) / 1000))
 
     def _take(self, rows: Rows, row_target: int) -> bool:
         """Decode what is there; True when a broker said that an offset is out of range."""

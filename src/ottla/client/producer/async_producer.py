@@ -17,13 +17,13 @@ import asyncio
 import contextlib
 import logging
 import os
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
 from ottla.client.arguments import callable_of, seconds_of, topic_of
 from ottla.client.connections import within
+from ottla.client.deadline import Deadline
 from ottla.client.group_metadata import GroupMetadata
 from ottla.client.loop import ForkedClient
 from ottla.client.metadata import PartitionInfo
@@ -97,7 +97,7 @@ class AsyncProducer(AsyncHotPath):
         if on_delivery is not None:
             callable_of(on_delivery, "on_delivery")
         await self._usable(record.topic)
-        deadline = time.monotonic() + self.settings.max_block_ms / 1000
+        deadline = self._deadline()
         record, span = core.intake.begin(record)
         try:
             state = await self._state_of(record.topic, record.partition, deadline)
@@ -114,7 +114,7 @@ class AsyncProducer(AsyncHotPath):
         return await future
 
     async def _put(
-        self, state: TopicState, prepared: Prepared, timestamp_ms: int | None, deadline: float
+        self, state: TopicState, prepared: Prepared, timestamp_ms: int | None, deadline: Deadline
     ) -> SendFuture:
         key, value, headers, partition, needed_bytes = prepared
         while True:
@@ -134,7 +134,7 @@ class AsyncProducer(AsyncHotPath):
     ) -> ManyFuture:
         """Send a list of values, or of (key, value) tuples: one future for all. All are checked before one is sent."""
         await self._usable(topic_of(topic))
-        deadline = time.monotonic() + self.settings.max_block_ms / 1000
+        deadline = self._deadline()
         state = await self._state_of(topic, partition, deadline)
         now_ms = self._core.clock.now_ms() if timestamp_ms is None else timestamp_ms
         many = self._core.intake.prepare_many(topic, values, headers, partition, now_ms)
@@ -185,15 +185,15 @@ class AsyncProducer(AsyncHotPath):
             except BufferExhausted as error:
                 raise BufferExhausted(f"{error.detail}; the first {taken + row} rows were taken") from None
 
-    def _deadline(self) -> float:
-        return time.monotonic() + self.settings.max_block_ms / 1000
+    def _deadline(self) -> Deadline:
+        return Deadline(self._core.clock, self.settings.max_block_ms)
 
     async def _make_room_for(
-        self, state: TopicState, key: bytes | None, partition: int | None, needed_bytes: int, deadline: float
+        self, state: TopicState, key: bytes | None, partition: int | None, needed_bytes: int, deadline: Deadline
     ) -> None:
         place = self._core.make_room(state, key, partition, needed_bytes, None)
         if place is None:
-            await asyncio.sleep(0)
+            await self._core.clock.sleep(0)
             # The turn may have taken the batch away; whoever called us tries and asks again.
             return
         while (waiting := place) is not None:
@@ -204,18 +204,18 @@ class AsyncProducer(AsyncHotPath):
                 self._core.accumulator.leave(waiting)
                 raise
 
-    async def _state_of(self, topic: str, partition: int | None, deadline: float) -> TopicState:
+    async def _state_of(self, topic: str, partition: int | None, deadline: Deadline) -> TopicState:
         state = self._core.known_state(topic, partition)
         if state is not None:
             return state
-        return await self._core.find_topic(topic, partition, max(0.0, deadline - time.monotonic()) * 1000)
+        return await self._core.find_topic(topic, partition, deadline.left_ms())
 
-    async def _wait_at(self, place: Place, deadline: float) -> None:
+    async def _wait_at(self, place: Place, deadline: Deadline) -> None:
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         place.notify = lambda: None if granted.done() else granted.set_result(None)
         self._core.loop.wake()
         self._core.accumulator.press()  # on one thread there is nothing to gain from a portion
-        left_ms = max(0.0, deadline - time.monotonic()) * 1000
+        left_ms = deadline.left_ms()
         began_ms = self._core.clock.monotonic_ms()
         in_time = place.is_granted or await within(granted, self._core.clock, left_ms)
         now_ms = self._core.clock.monotonic_ms()
@@ -234,7 +234,8 @@ class AsyncProducer(AsyncHotPath):
             return
         clock = self._core.clock
         began_ms = clock.monotonic_ms()
-        await asyncio.wait_for(self._wait_for_all(), None if timeout is None else seconds_of(timeout))
+        async with clock.timeout(None if timeout is None else seconds_of(timeout) * 1000):
+            await self._wait_for_all()
         self._core.metrics.took("flush", clock.monotonic_ms() - began_ms, clock.monotonic_ms())
         if (failed := self._core.failures.take()) is not None:
             raise failed
@@ -258,21 +259,21 @@ class AsyncProducer(AsyncHotPath):
         core.is_closed = True
         self.is_hot = False
         if self._event_loop is not None:
-            deadline = time.monotonic() + seconds_of(timeout)
+            deadline = Deadline(core.clock, seconds_of(timeout) * 1000)
             with contextlib.suppress(TimeoutError):
                 await self._finish(deadline)
-            left_ms = max(EXIT_LIMIT_S, deadline - time.monotonic()) * 1000
+            left_ms = max(EXIT_LIMIT_S, deadline.left_s()) * 1000
             await core.close(timeout_ms=min(NETWORK_CLOSE_MS, left_ms))
         if (failed := core.failures.take()) is not None:
             raise failed
 
-    async def _finish(self, deadline: float) -> None:
-        left = max(0.0, deadline - time.monotonic())
+    async def _finish(self, deadline: Deadline) -> None:
         if self._core.transactions is None or not self._core.transactions.has_open_transaction:
-            await asyncio.wait_for(self._wait_for_all(), left)
+            async with self._core.clock.timeout(deadline.left_ms()):
+                await self._wait_for_all()
             return
         try:
-            await self._core.calls.abort(timeout_ms=left * 1000)
+            await self._core.calls.abort(timeout_ms=deadline.left_ms())
         except OttlaError as error:
             log.warning("the open transaction could not be aborted; the coordinator will do it: %s", error)
 
@@ -363,7 +364,7 @@ class AsyncProducer(AsyncHotPath):
     async def partitions_for(self, topic: str) -> tuple[PartitionInfo, ...]:
         """What is known of a topic's partitions; waits at most max.block.ms for it."""
         await self.start()
-        await self._state_of(topic_of(topic), None, time.monotonic() + self.settings.max_block_ms / 1000)
+        await self._state_of(topic_of(topic), None, self._deadline())
         return self._core.network.metadata.partitions_of(topic) or ()
 
     def metrics(self) -> dict[MetricKey, float]:

@@ -161,6 +161,8 @@ class ProducerCore:
             compression=settings.compression,
             level=settings.level,
             ignores_keys=settings.partitioner_ignore_keys,
+            # The machine's clock is read where records are written, without a call into Python for each.
+            now_ms=None if isinstance(self.clock, SystemClock) else self.clock.now_ms,
         )
         if self.transactions is not None:
             accumulator.admit = self.transactions.maybe_add_partition

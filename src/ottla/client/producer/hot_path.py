@@ -21,11 +21,10 @@ class HotPath:
 
     topic_states: dict[str, TopicState]
     is_hot: bool
-    now_ms: Callable[[], int] | None
 
     def __new__(cls, *arguments: object, **named: object) -> Any:
         made = super().__new__(cls)
-        made.topic_states, made.is_hot, made.now_ms = {}, False, None
+        made.topic_states, made.is_hot = {}, False
         return made
 
     def _send_slowly(self, *record: Any) -> Any:
@@ -47,8 +46,6 @@ class HotPath:
         plain = (value is None or type(value) is bytes) and (key is None or type(key) is bytes)
         if state is None or not plain:
             return None
-        if timestamp_ms is None and self.now_ms is not None:
-            timestamp_ms = self.now_ms()
         return state.put(key, value, headers, timestamp_ms, partition, wants_future)
 
     def send(

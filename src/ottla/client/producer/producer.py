@@ -21,13 +21,13 @@ import contextlib
 import logging
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
 from ottla.client.arguments import callable_of, seconds_of, topic_of
+from ottla.client.deadline import Deadline
 from ottla.client.group_metadata import GroupMetadata
 from ottla.client.loop import BackgroundLoop
 from ottla.client.metadata import PartitionInfo
@@ -87,7 +87,7 @@ class Producer(HotPath):
         if on_delivery is not None:
             callable_of(on_delivery, "on_delivery")
         self._check_usable(record.topic)
-        deadline = time.monotonic() + self.settings.max_block_ms / 1000
+        deadline = self._deadline()
         record, span = core.intake.begin(record)
         try:
             state = self._state_of(record.topic, record.partition, deadline)
@@ -98,7 +98,7 @@ class Producer(HotPath):
         core.intake.watch(future, on_delivery, span)
         return future if wants_future else None
 
-    def _put(self, state: TopicState, prepared: Prepared, timestamp_ms: int | None, deadline: float) -> SendFuture:
+    def _put(self, state: TopicState, prepared: Prepared, timestamp_ms: int | None, deadline: Deadline) -> SendFuture:
         key, value, headers, partition, needed_bytes = prepared
         while True:
             future: SendFuture | None = state.put(key, value, headers, timestamp_ms, partition, True)
@@ -118,7 +118,7 @@ class Producer(HotPath):
         """Send a list of values, or of (key, value) tuples: one future for all. All are checked before one is sent;
         when waiting for memory takes too long the error says how many were."""
         self._check_usable(topic_of(topic))
-        deadline = time.monotonic() + self.settings.max_block_ms / 1000
+        deadline = self._deadline()
         state = self._state_of(topic, partition, deadline)
         now_ms = self._core.clock.now_ms() if timestamp_ms is None else timestamp_ms
         many = self._core.intake.prepare_many(topic, values, headers, partition, now_ms)
@@ -169,11 +169,11 @@ class Producer(HotPath):
             except BufferExhausted as error:
                 raise BufferExhausted(f"{error.detail}; the first {taken + row} rows were taken") from None
 
-    def _deadline(self) -> float:
-        return time.monotonic() + self.settings.max_block_ms / 1000
+    def _deadline(self) -> Deadline:
+        return Deadline(self._core.clock, self.settings.max_block_ms)
 
     def _make_room_for(
-        self, state: TopicState, key: bytes | None, partition: int | None, needed_bytes: int, deadline: float
+        self, state: TopicState, key: bytes | None, partition: int | None, needed_bytes: int, deadline: Deadline
     ) -> None:
         place = self._core.make_room(state, key, partition, needed_bytes, None)
         while (waiting := place) is not None:
@@ -184,32 +184,33 @@ class Producer(HotPath):
                 self._core.accumulator.leave(waiting)
                 raise
 
-    def _state_of(self, topic: str, partition: int | None, deadline: float) -> TopicState:
+    def _state_of(self, topic: str, partition: int | None, deadline: Deadline) -> TopicState:
         state = self._core.known_state(topic, partition)
         if state is not None:
             return state
-        left_ms = max(0.0, deadline - time.monotonic()) * 1000
+        left_ms = deadline.left_ms()
         return self._loop.run(self._core.find_topic(topic, partition, left_ms))
 
-    def _wait_at(self, place: Place, deadline: float) -> None:
+    def _wait_at(self, place: Place, deadline: Deadline) -> None:
         """Wait for memory. The line is served by the loop, so the loop itself must not stand in it."""
-        began = time.monotonic()
+        clock = self._core.clock
+        began_ms = clock.monotonic_ms()
         gate = threading.Event()
         place.notify = gate.set
         if place.is_granted:
             return
         self._core.loop.wake()
         is_loop = threading.get_ident() == self._core.thread_id
-        granted = (not is_loop and gate.wait(min(PATIENCE_S, max(0.0, deadline - began)))) or place.is_granted
+        granted = (not is_loop and gate.wait(min(PATIENCE_S, deadline.left_s()))) or place.is_granted
         if not granted:
             self._core.accumulator.press()
-            granted = (not is_loop and gate.wait(max(0.0, deadline - time.monotonic()))) or place.is_granted
-        now_ms = self._core.clock.monotonic_ms()
-        self._core.metrics.took("bufferpool-wait", (time.monotonic() - began) * 1000, now_ms)
+            granted = (not is_loop and gate.wait(deadline.left_s())) or place.is_granted
+        now_ms = clock.monotonic_ms()
+        self._core.metrics.took("bufferpool-wait", now_ms - began_ms, now_ms)
         if self._core.is_closed:
             self._check_usable("")
         if not granted:
-            raise BufferExhausted(self._core.exhausted(place, (time.monotonic() - began) * 1000))
+            raise BufferExhausted(self._core.exhausted(place, now_ms - began_ms))
 
     def _check_usable(self, topic: str) -> None:
         self._loop.check_fork()
@@ -221,13 +222,15 @@ class Producer(HotPath):
         """Send everything now and wait until it is known what became of it. Raises SendFailed when records failed
         that nobody was told of, TimeoutError after `timeout` seconds."""
         self._loop.check_fork()
-        began = time.monotonic()
-        self._wait_for_all(None if timeout is None else began + seconds_of(timeout))
-        self._core.metrics.took("flush", (time.monotonic() - began) * 1000, self._core.clock.monotonic_ms())
+        clock = self._core.clock
+        began_ms = clock.monotonic_ms()
+        self._wait_for_all(None if timeout is None else Deadline(clock, seconds_of(timeout) * 1000))
+        now_ms = clock.monotonic_ms()
+        self._core.metrics.took("flush", now_ms - began_ms, now_ms)
         if (failed := self._core.failures.take()) is not None:
             raise failed
 
-    def _wait_for_all(self, deadline: float | None) -> None:
+    def _wait_for_all(self, deadline: Deadline | None) -> None:
         accumulator = self._core.accumulator
         accumulator.change_flushing(1)
         try:
@@ -244,18 +247,18 @@ class Producer(HotPath):
             if self._core.is_closed:
                 return
             self._loop.check_fork()
-            deadline = time.monotonic() + seconds_of(timeout)
+            deadline = Deadline(self._core.clock, seconds_of(timeout) * 1000)
             self._core.is_closed = True
             self.is_hot = False
             _alive.discard(self)
             try:
                 self._finish(deadline)
             finally:
-                self._loop.close(max(EXIT_LIMIT_S, deadline - time.monotonic()))
+                self._loop.close(max(EXIT_LIMIT_S, deadline.left_s()))
         if (failed := self._core.failures.take()) is not None:
             raise failed
 
-    def _finish(self, deadline: float) -> None:
+    def _finish(self, deadline: Deadline) -> None:
         core = self._core
         with contextlib.suppress(TimeoutError):
             if core.transactions is not None and core.transactions.has_open_transaction:
@@ -263,12 +266,12 @@ class Producer(HotPath):
             else:
                 self._wait_for_all(deadline)
         core.accumulator.is_closed = True
-        left_ms = max(EXIT_LIMIT_S, deadline - time.monotonic()) * 1000
+        left_ms = max(EXIT_LIMIT_S, deadline.left_s()) * 1000
         self._loop.run(core.close(timeout_ms=min(NETWORK_CLOSE_MS, left_ms)))
 
-    def _abort_at_close(self, deadline: float) -> None:
+    def _abort_at_close(self, deadline: Deadline) -> None:
         try:
-            left = max(0.0, deadline - time.monotonic())
+            left = deadline.left_s()
             self._loop.run(self._core.calls.abort(timeout_ms=left * 1000))
         except OttlaError as error:
             log.warning("the open transaction could not be aborted; the coordinator will do it: %s", error)
@@ -356,7 +359,7 @@ class Producer(HotPath):
     def partitions_for(self, topic: str) -> tuple[PartitionInfo, ...]:
         """What is known of a topic's partitions; waits at most max.block.ms for it."""
         self._loop.check_fork()
-        deadline = time.monotonic() + self.settings.max_block_ms / 1000
+        deadline = self._deadline()
         self._state_of(topic_of(topic), None, deadline)
         return self._core.network.metadata.partitions_of(topic) or ()
 
@@ -379,7 +382,7 @@ class Producer(HotPath):
         return f"<Producer {self.settings.client_id} {'closed' if self._core.is_closed else f'{len(self)} waiting'}>"
 
 
-def _wait_for_batch(batch: ProducerBatch, deadline: float | None) -> None:
+def _wait_for_batch(batch: ProducerBatch, deadline: Deadline | None) -> None:
     """Until every record of a batch is done, also when it is split meanwhile."""
     delivery = batch.delivery
     while not delivery.is_done:
@@ -391,8 +394,8 @@ def _wait_for_batch(batch: ProducerBatch, deadline: float | None) -> None:
         wait_until_done(delivery, 0, _left(deadline))
 
 
-def _left(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - time.monotonic())
+def _left(deadline: Deadline | None) -> float | None:
+    return None if deadline is None else deadline.left_s()
 
 
 def _at_exit() -> None:

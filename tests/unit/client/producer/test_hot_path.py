@@ -24,9 +24,14 @@ def batch_of(twin, *, capacity=4096, limit=None, **named):
     return twin.ProducerBatch(None, "t", 3, bytearray(capacity), capacity, limit_bytes=limit, created_ms=0, **named)
 
 
-def state_of(twin, *, partitions=4, limit=1 << 20, ignores_keys=False):
+def state_of(twin, *, partitions=4, limit=1 << 20, ignores_keys=False, now_ms=None):
     state = twin.TopicState(
-        "t", sticky_limit_bytes=1000, record_limit_bytes=limit, ignores_keys=ignores_keys, lock=threading.Lock()
+        "t",
+        sticky_limit_bytes=1000,
+        record_limit_bytes=limit,
+        ignores_keys=ignores_keys,
+        lock=threading.Lock(),
+        now_ms=now_ms,
     )
     state.set_partition_count(partitions)
     return state
@@ -354,15 +359,36 @@ def test_a_cold_face_leaves_everything_to_the_slow_way(twin):
     assert calls == [("t", b"v", b"k", None, None, None, None, True)]
 
 
+def test_the_time_of_a_record_comes_from_the_clock_of_the_state(twin):
+    times = iter((41, 42))
+    state = state_of(twin, now_ms=lambda: next(times))
+    state.stick_to(1)
+    batch = batch_of(twin)
+    state.set_open(1, batch)
+    assert state.put(None, b"v", None, None, None, True).metadata().timestamp_ms == 41
+    assert state.put_many([b"v", b"v"], 0, False, None, None, None, []) == 2
+    assert batch.max_timestamp_ms == 42
+    assert state.put(None, b"v", None, 7, None, True).metadata().timestamp_ms == 7
+
+
+def test_a_state_whose_clock_fails_writes_nothing(twin):
+    state = state_of(twin, now_ms=lambda: 1 // 0)
+    state.stick_to(1)
+    batch = batch_of(twin)
+    state.set_open(1, batch)
+    with pytest.raises(ZeroDivisionError):
+        state.put(None, b"v", None, None, None, True)
+    assert batch.record_count == 0
+
+
 def test_a_hot_face_writes_at_once(twin):
     face, calls = face_of(twin)
-    state = state_of(twin)
+    state = state_of(twin, now_ms=lambda: 42)
     state.stick_to(1)
     batch = batch_of(twin)
     state.set_open(1, batch)
     face.topic_states["t"] = state
     face.is_hot = True
-    face.now_ms = lambda: 42
     future = face.send("t", b"v")
     assert future.metadata().timestamp_ms == 42
     assert face.produce("t", b"v") is None

@@ -677,8 +677,11 @@ cdef class TopicState:
     cdef int64_t record_limit_bytes
     cdef bint ignores_keys
     cdef int32_t wanted
+    cdef object now_ms
 
-    def __init__(self, str topic, *, int64_t sticky_limit_bytes, int64_t record_limit_bytes, bint ignores_keys, lock):
+    def __init__(
+        self, str topic, *, int64_t sticky_limit_bytes, int64_t record_limit_bytes, bint ignores_keys, lock, now_ms=None
+    ):
         self.topic = topic
         self.sticky = -1
         self.sticky_limit_bytes = max(1, sticky_limit_bytes)
@@ -686,6 +689,7 @@ cdef class TopicState:
         self.ignores_keys = ignores_keys
         self.open = []
         self.wanted = -1
+        self.now_ms = now_ms
 
     def set_partition_count(self, int32_t count):
         """The cluster says how many there are; a topic that was made anew may have fewer."""
@@ -717,10 +721,13 @@ cdef class TopicState:
                 % self.partition_count
         return self.sticky
 
+    cdef inline int64_t present_ms(self) except? -1:
+        return ottla_now_ms() if self.now_ms is None else <int64_t> self.now_ms()
+
     def put(self, key, value, headers, timestamp_ms, partition, bint wants_future):
         """Write a record into the open batch: its future, or True when none is wanted; None when there is no room."""
         cdef bytes encoded = NO_HEADERS if not headers else encode_headers(headers)
-        cdef int64_t time_ms = ottla_now_ms() if timestamp_ms is None else time_of(timestamp_ms)
+        cdef int64_t time_ms = self.present_ms() if timestamp_ms is None else time_of(timestamp_ms)
         if key is not None:
             key = owned(key, "key")
         if value is not None:
@@ -794,7 +801,7 @@ cdef class TopicState:
         `runs` gets (delivery, first index there, count) for neighbours that lie side by side in one batch.
         """
         cdef bytes encoded = NO_HEADERS if not headers else encode_headers(headers)
-        cdef int64_t time_ms = ottla_now_ms() if timestamp_ms is None else time_of(timestamp_ms)
+        cdef int64_t time_ms = self.present_ms() if timestamp_ms is None else time_of(timestamp_ms)
         cdef int32_t wished = -1 if partition is None else <int32_t> partition
         cdef Py_ssize_t index = start
         cdef Py_ssize_t total = len(items)
@@ -869,7 +876,6 @@ cdef class HotPath:
 
     cdef public dict topic_states
     cdef public bint is_hot
-    cdef public object now_ms
 
     def __cinit__(self, *arguments, **named):
         self.topic_states = {}
@@ -889,10 +895,8 @@ cdef class HotPath:
             return None
         if timestamp_ms is not None:
             time_ms = time_of(timestamp_ms)
-        elif self.now_ms is None:
-            time_ms = ottla_now_ms()
         else:
-            time_ms = self.now_ms()
+            time_ms = state.present_ms()
         return state.write(
             key, value, NO_HEADERS if not headers else encode_headers(headers), time_ms, chosen, wants_future
         )

@@ -79,6 +79,7 @@ class RecordAccumulator:
         compression: Compression = Compression.NONE,
         level: int | None = None,
         ignores_keys: bool = False,
+        now_ms: Callable[[], int] | None = None,
     ) -> None:
         self.lock = threading.Lock()
         self.pool = BufferPool(memory_bytes, batch_bytes, serve_from_bytes=memory_bytes // SERVE_SHARE)
@@ -98,6 +99,7 @@ class RecordAccumulator:
         self._compression = compression
         self._level = level
         self._ignores_keys = ignores_keys
+        self._now_ms = now_ms
 
     # --- for callers, any thread ---
 
@@ -109,6 +111,7 @@ class RecordAccumulator:
             record_limit_bytes=self._record_limit_bytes,
             ignores_keys=self._ignores_keys,
             lock=self.lock,
+            now_ms=self._now_ms,
         )
         state.set_partition_count(partition_count)
         return state

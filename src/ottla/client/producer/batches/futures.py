@@ -6,13 +6,14 @@ thousand records cost one object until somebody looks. The sizes of key and valu
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any, overload
 
+from ottla.client.deadline import Deadline
 from ottla.client.producer.batches.append_choice import Delivery
 from ottla.client.producer.batches.waiting import await_done, wait_until_done
 from ottla.client.producer.values import FAILED_RECORDS_LIMIT, FailedRecord, RecordMetadata, SendFailed
+from ottla.clock import SystemClock
 from ottla.errors import OttlaError
 
 Run = tuple[Delivery, int, int]  # where neighbours lie: delivery, first index there, count
@@ -78,10 +79,11 @@ class ManyFuture:
 
     def result(self, timeout: float | None = None) -> SentRecords:
         """Metadata of all records; SendFailed when one was not delivered, TimeoutError after `timeout` seconds."""
-        deadline = None if timeout is None else time.monotonic() + timeout
+        # A thread that waits does so by the machine's time.
+        deadline = None if timeout is None else Deadline(SystemClock(), timeout * 1000)
         for delivery, index in self._places():
             if not delivery.is_done_at(index):
-                wait_until_done(delivery, index, None if deadline is None else deadline - time.monotonic())
+                wait_until_done(delivery, index, None if deadline is None else deadline.left_s())
         return self._finished()
 
     get = result

@@ -4,17 +4,20 @@
    something first: no partition has its turn, no batch is open, no room is left, or the record is too large.
 2. A key decides its partition by murmur2. Records without one stick to a partition until enough bytes went there.
 3. One lock, the accumulator's: callers write, the sender closes. The native twin needs none, see _append.pyx.
+4. The time of a record that has none comes from `now_ms`; None is the machine's clock, which the native twin reads
+   without calling Python.
 """
 
 from __future__ import annotations
 
 import threading
-import time
+from collections.abc import Callable
 from typing import Any
 
 from ottla.client.producer.batches.delivery import Delivery, SendFuture
 from ottla.client.producer.batches.producer_batch import ProducerBatch
 from ottla.client.producer.values import HeaderItems
+from ottla.clock import SystemClock
 from ottla.records.builder import owned_bytes
 from ottla.records.hashing import murmur2
 
@@ -32,6 +35,7 @@ class TopicState:
         record_limit_bytes: int,
         ignores_keys: bool,
         lock: threading.Lock,
+        now_ms: Callable[[], int] | None = None,
     ) -> None:
         self.topic = topic
         self.partition_count = 0
@@ -42,6 +46,7 @@ class TopicState:
         self._ignores_keys = ignores_keys
         self._open: list[ProducerBatch | None] = []
         self._lock = lock
+        self._now_ms = now_ms or SystemClock().now_ms
 
     def set_partition_count(self, count: int) -> None:
         """The cluster says how many there are; a topic that was made anew may have fewer."""
@@ -81,7 +86,7 @@ class TopicState:
         """Write a record into the open batch: its future, or True when none is wanted; None when there is no room."""
         key = None if key is None else _owned(key, "key")
         value = None if value is None else _owned(value, "value")
-        time_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
+        time_ms = self._now_ms() if timestamp_ms is None else timestamp_ms
         placed = self.place(key, value, headers or (), time_ms, partition)
         if placed is None:
             return None
@@ -130,7 +135,7 @@ class TopicState:
 
         `runs` gets (delivery, first index there, count) for neighbours that lie side by side in one batch.
         """
-        time_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
+        time_ms = self._now_ms() if timestamp_ms is None else timestamp_ms
         for index in range(start, len(items)):
             key, value = items[index] if are_pairs else (None, items[index])
             key = None if key is None else _owned(key, "key")
