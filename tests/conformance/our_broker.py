@@ -42,6 +42,7 @@ class BrokerProcess:
     """A process, its data and its log, all in one directory."""
 
     def __init__(self, scratch: Path, settings: Mapping[str, str] | None = None) -> None:
+        scratch.mkdir(parents=True, exist_ok=True)
         self.data = scratch / "data"
         self.log = scratch / "broker.log"
         self.port, self._admin_port = free_ports(2)
@@ -51,6 +52,10 @@ class BrokerProcess:
     @property
     def bootstrap_servers(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def admin_address(self) -> str:
+        return f"127.0.0.1:{self._admin_port}"
 
     def start(self) -> None:
         before = self.log.stat().st_size if self.log.exists() else 0

@@ -1,0 +1,141 @@
+"""Reads one document from its first line to its last and does what it says, as a newcomer would: in one process.
+
+    python -m tests.documents.reader docs/client.md 127.0.0.1:41234 127.0.0.1:41235
+
+1. Addresses and directories of the document are replaced by those of the test: `replaced` is the whole rule.
+2. Python blocks share one namespace; with tests in them they are a file for pytest. Shell blocks are run line by line
+   by bash, and what Spark does is run in this process, so that a document starts one Java machine at most.
+3. What a newcomer would bring along is there: FILES in the working directory, BROUGHT in the cluster.
+4. What would take minutes is tried in a shorter form: SHORTENED. `make` prints what it would do.
+5. The first thing that fails ends the process with code 1, the place in the document and what went wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from tests.documents.blocks import Block, blocks_of
+
+ROOT = Path(__file__).parents[2]
+ON_SPARK = (["ottla", "pipeline"], ["ottla", "job"])
+SHORTENED = {
+    ".venv/bin/python -m pytest": f"cd {ROOT} && python -m pytest --collect-only -q -p no:cacheprovider",
+    "python -m tests.cluster.campaign": f"cd {ROOT} && python -m tests.cluster.campaign --help; true",
+}
+FILES = {
+    "events.txt": "".join(f"user-{number}\tpage-{number % 3}\n" for number in range(20)),
+    "server.properties": "num.partitions=3\nlog.retention.hours=72\n",
+}
+
+# What the reader of a document has in his cluster before he begins.
+BROUGHT = {"docs/jobs.md": ("ottla produce clicks events.txt -K '\\t'", "ottla produce orders events.txt -K '\\t'")}
+
+
+def replaced(text: str, servers: str, admin: str, other: str) -> str:
+    scratch = str(Path.cwd())
+    for old, new in {
+        "localhost:9092": servers,
+        "127.0.0.1:9092": servers,
+        "127.0.0.1:9644": admin,
+        "other:9092": other,
+        "/tmp/": f"{scratch}/",
+        "/data/": f"{scratch}/",
+    }.items():
+        text = text.replace(old, new)
+    return text
+
+
+class Reader:
+    """Does what the blocks say; the working directory is the newcomer's."""
+
+    def __init__(self, *addresses: str) -> None:
+        self._addresses = addresses
+        self._names: dict[str, Any] = {"__name__": "__main__"}
+
+    def read(self, block: Block) -> None:
+        text = replaced(block.text, *self._addresses)
+        getattr(self, f"_read_{block.kind}")(block, text)
+
+    def _read_python(self, block: Block, text: str) -> None:
+        if "def test_" in text:
+            tests = Path(f"test_line_{block.line}.py")
+            tests.write_text(text, "utf-8")
+            self._run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", str(tests)])
+            return
+        exec(compile(text, block.place, "exec"), self._names)
+
+    def _read_sh(self, block: Block, text: str) -> None:
+        for line in text.replace("\\\n", " ").splitlines():
+            if line.strip():
+                self.line(line)
+
+    def line(self, line: str) -> None:
+        print(f"$ {line}", flush=True)
+        for long, short in SHORTENED.items():
+            if line.startswith(long):
+                self._run(["bash", "-euo", "pipefail", "-c", line.replace(long, short, 1)])
+                return
+        steps = [shlex.split(step, comments=True) for step in line.split("&&")]
+        if steps[0][:1] == ["cd"]:
+            os.chdir(steps[0][1])
+        elif all(step[:2] in ON_SPARK for step in steps):
+            for step in steps:
+                self._in_this_process(step)
+        else:
+            self._run(["bash", "-euo", "pipefail", "-c", line])
+
+    def _in_this_process(self, words: list[str]) -> None:
+        from ottla.cli.main import main
+
+        if (code := main(words[1:])) != 0:
+            raise SystemExit(f"{shlex.join(words)} ended with {code}")
+
+    def _run(self, command: list[str]) -> None:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
+        if done.returncode != 0:
+            raise SystemExit(f"{command[-1]} ended with {done.returncode}")
+
+    def _read_yaml(self, block: Block, text: str) -> None:
+        from ottla.cli.main import main
+
+        written = Path("pipeline.yml")
+        written.write_text(text, "utf-8")
+        if main(["pipeline", "dry-run", str(written), "--no-spark"]) != 0:
+            raise SystemExit("this is no pipeline")
+
+    def _read_json(self, block: Block, text: str) -> None:
+        json.loads(text)
+
+    def _read_text(self, block: Block, text: str) -> None:
+        pass
+
+
+def main(document: str, *addresses: str) -> int:
+    for name, text in FILES.items():
+        Path(name).write_text(text, "utf-8")
+    reader = Reader(*addresses)
+    for line in BROUGHT.get(document, ()):
+        reader.line(line)
+    for block in blocks_of(ROOT / document, document):
+        print(f"--- {block.place} ({block.kind})", flush=True)
+        try:
+            reader.read(block)
+        except BaseException:
+            traceback.print_exc()
+            print(f"FAILED at {block.place}", flush=True)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    code = main(*sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # a session of Spark, or a query that the document left running, must not keep us
