@@ -64,7 +64,6 @@ def write_marker(
         )
     broker.appended(partition)
     broker.commits.when_committed(partition, result.next_offset, told)
-    broker.appended(partition)
 
 
 def _send_marker(

@@ -38,6 +38,7 @@ from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from ottla.values import TopicPartition
 
 V1, V2 = 4, 5  # of EndTxn
 
@@ -277,6 +278,15 @@ def test_markers_of_old_epochs_are_refused(bank, batch):
     assert write_marker(bank, second.id, second.epoch, coordinator_epoch=5) == 0
     second.sequence = 1
     assert write_marker(bank, second.id, second.epoch, coordinator_epoch=4) == TransactionCoordinatorFenced.code
+
+
+def test_a_marker_is_reported_as_appended_once(bank, batch, monkeypatch):
+    producer = Producer(bank, batch)
+    producer.send("a")
+    reported, report = [], bank.broker.appended
+    monkeypatch.setattr(bank.broker, "appended", lambda partition: (reported.append(partition.name), report(partition)))
+    assert write_marker(bank, producer.id, producer.epoch) == 0
+    assert reported == [TopicPartition("orders", 0)]
 
 
 def test_a_marker_for_a_partition_that_is_not_here_is_refused(bank):
