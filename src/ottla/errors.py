@@ -560,8 +560,7 @@ class InconsistentVoterSet(BrokerError, code=94):
 
 
 class InvalidUpdateVersion(BrokerError, code=95):
-    """The version of the change is not the one that was expected: someone else changed it first.
-    Read the present state and decide again."""
+    """The version or level that the change names is not possible now. Read the present state and decide again."""
 
 
 class FeatureUpdateFailed(BrokerError, code=96):

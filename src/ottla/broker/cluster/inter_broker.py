@@ -38,8 +38,9 @@ class InterBroker:
         clock: Clock,
         random: Random,
         link_settings: LinkSettings | None = None,
+        client_id: str | None = None,
     ) -> None:
-        self._client_id = f"broker-{broker_id}"
+        self._client_id = client_id or f"broker-{broker_id}"
         self._endpoint_of = endpoint_of
         self._transport = transport
         self._clock = clock

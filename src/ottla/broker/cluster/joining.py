@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.broker import Broker
 from ottla.broker.cluster.controller_role import ControllerRole
 from ottla.broker.cluster.earlier_session import wait_for_earlier_session
+from ottla.broker.cluster.forwarding import Forwarder, forwarding_client_id
 from ottla.broker.cluster.inter_broker import InterBroker
 from ottla.broker.cluster.membership import ClusterMember
 from ottla.broker.replication.replication import Replication
@@ -66,8 +67,15 @@ def make_member(
             known = store.load().brokers.get(broker_id)
         return None if known is None else known.endpoint(listener)
 
-    def ways_to_others() -> InterBroker:
-        return InterBroker(broker.id, endpoint_of, transport=world.transport, clock=world.clock, random=world.random)
+    def ways_to_others(client_id: str | None = None) -> InterBroker:
+        return InterBroker(
+            broker.id,
+            endpoint_of,
+            transport=world.transport,
+            clock=world.clock,
+            random=world.random,
+            client_id=client_id,
+        )
 
     inter_broker = ways_to_others()
     role = ControllerRole(
@@ -79,6 +87,9 @@ def make_member(
         check_interval_s=lambda: _check_interval_s(broker.settings),
     )
     member = ClusterMember(broker, store, inter_broker, role, settings=settings, pool=pool)
+    member.forwarder = Forwarder(
+        broker, ways_to_others(forwarding_client_id(broker.id)), limit_ms=settings.request_timeout_ms
+    )
     broker.join(member)
     fetchers = [ways_to_others() for _ in range(settings.num_replica_fetchers)]
     replication = broker.replication = Replication(broker, fetchers, member.ask_controller)

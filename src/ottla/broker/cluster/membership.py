@@ -24,15 +24,19 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ottla.broker.cluster.broker_addresses import BrokerAddresses
 from ottla.broker.cluster.first_view import wait_for_first_view
+from ottla.broker.cluster.forwarding import Forwarder
 from ottla.broker.cluster.inter_broker import InterBroker
 from ottla.broker.cluster.leaving import while_reachable
 from ottla.broker.cluster.metadata_view import changes_of
+from ottla.broker.cluster.visible import shows_changes, wait_until
 from ottla.broker.requests.answers import Later
 from ottla.cluster.changes import (
+    AddPartitions,
     AlterConfig,
     Change,
     CreateTopic,
     RegisterBroker,
+    RemoveTopic,
     SetController,
     SetFeature,
     SetQuota,
@@ -67,8 +71,6 @@ ANYBODYS: Final = (AlterConfig, SetQuota, SetScramCredential, SetStoredValue)
 KEPT_IN_THE_STORE: Final = (*ANYBODYS, SetFeature)
 REGISTER_AGAIN_MS: Final = 500.0
 ANNOUNCE_AFTER_MS: Final = 100.0
-SEEN_STEP_MS: Final = 5.0
-SEEN_STEPS: Final = 400
 CONTROLLER_STEP_MS: Final = 50.0
 CONTROLLER_STEPS: Final = 200
 
@@ -116,6 +118,7 @@ class ClusterMember:
         self._has_view = False  # whether the controller has told us of the cluster
         self._view_changed = asyncio.Event()
         self.addresses = BrokerAddresses(self._registered_brokers, clock=broker.clock)
+        self.forwarder: Forwarder  # joining.make_member gives it
         self._unread: set[str] = set()  # new topics whose settings could not be read yet
 
     # --- coming and going ---
@@ -184,6 +187,7 @@ class ClusterMember:
             await self._broker.replication.stop()
         await self.role.close()
         await self.addresses.close()
+        await self.forwarder.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -342,19 +346,22 @@ class ClusterMember:
         changes: Sequence[Change] = getattr(given, "changes", ())
         if kept := [each for each in changes if isinstance(each, KEPT_IN_THE_STORE)]:
             self._take_kept(kept)
-        if any(isinstance(each, CreateTopic) for each in changes):
-            self._start(self._give_when_seen(later, given, changes))
+        if any(isinstance(each, CreateTopic | RemoveTopic | AddPartitions) for each in changes):
+            self._start(self._give_when_visible(later, given, changes))
         else:
             later.give(given)
 
-    async def _give_when_seen(self, later: Later[Any], given: Any, changes: Sequence[Change]) -> None:
-        """Who made a topic asks for it next, and should not hear that it is unknown: wait until our view has it."""
-        new = [each.topic.id for each in changes if isinstance(each, CreateTopic)]
-        for _ in range(SEEN_STEPS):
-            if all(self._broker.image.topic_by_id(topic_id) is not None for topic_id in new):
-                break
-            await self._broker.clock.sleep(SEEN_STEP_MS)
+    async def _give_when_visible(self, later: Later[Any], given: Any, changes: Sequence[Change]) -> None:
+        """Whoever changed a topic asks for it next, and should see it changed."""
+        await self._wait_until_visible(changes)
         later.give(given)
+
+    async def _wait_until_visible(self, changes: Sequence[Change]) -> None:
+        def is_visible() -> bool:
+            truth = self.role.state.image if self.role.state is not None else self._broker.image
+            return shows_changes(self._broker.image, truth, changes)
+
+        await wait_until(is_visible, self._broker.clock)
 
     async def _commit(self, plan: Any, later: Later[Any]) -> None:
         try:

@@ -27,6 +27,7 @@ from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from ottla.broker.cluster.forwarding import forwarding
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.network.processor import Answer, CloseConnection, Connection
 from ottla.broker.requests.answers import Later
@@ -99,7 +100,7 @@ class Lane:
         self.api = api
         self.version = version
         module = import_module(f"ottla.broker.handlers.{api.module}")
-        self.handler: Handler = module.handle
+        self.handler: Handler = forwarding(api, module.handle)
         self.runs: Runs | None = module.runs(version) if hasattr(module, "runs") else None
         self.decode, self.encode = codec_of(api, version)
         self.answer_header = _ANSWER_HEADERS[response_header_version(api.key, version)]

@@ -1,0 +1,72 @@
+"""Whoever changed the cluster asks this broker for it next, and should see what was changed.
+
+A view follows what the controller says a moment after the change is made. So the answer to a change waits, bounded,
+until the view of the broker that gives it shows the change: a topic that was created is there, one that was deleted is
+not, partitions that were added are counted. Plain functions, and the wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from ottla.clock import Clock
+from ottla.cluster.changes import AddPartitions, Change, CreateTopic, RemoveTopic
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.model import Topic
+from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from ottla.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from ottla.protocol.messages.delete_topics import DeleteTopicsResponse
+
+LOOK_EVERY_MS: Final = 5.0
+LIMIT_MS: Final = 2_000.0
+
+
+async def wait_until(is_visible: Callable[[], bool], clock: Clock) -> None:
+    """Until it is, at most LIMIT_MS: a change that cannot be seen so soon is a change all the same."""
+    end_ms = clock.monotonic_ms() + LIMIT_MS
+    while not is_visible() and clock.monotonic_ms() < end_ms:
+        await clock.sleep(LOOK_EVERY_MS)
+
+
+def shows_changes(view: ClusterImage, truth: ClusterImage, changes: Sequence[Change]) -> bool:
+    """Whether a view has what these changes made. `truth` is the controller's: a topic that is being deleted leaves the
+    view first, and only when it has left the truth too, its name is free for another."""
+    return all(_shows(view, truth, each) for each in changes)
+
+
+def _shows(view: ClusterImage, truth: ClusterImage, change: Change) -> bool:
+    match change:
+        case CreateTopic(topic):
+            return view.topic_by_id(topic.id) is not None
+        case RemoveTopic(topic_id):
+            return view.topic_by_id(topic_id) is None and truth.topic_by_id(topic_id) is None
+        case AddPartitions(topic_id):
+            return _count(view.topic_by_id(topic_id)) >= _count(truth.topic_by_id(topic_id))
+    return True
+
+
+def shows_answer(view: ClusterImage, request: Any, response: Any) -> bool:
+    """The same, by a request and what the controller answered to it."""
+    match response:
+        case CreateTopicsResponse():
+            assert isinstance(request, CreateTopicsRequest)
+            made = [each.name for each in response.topics if not each.error_code]
+            return request.validate_only or all(view.topic(name) is not None for name in made)
+        case DeleteTopicsResponse():
+            return not any(_is_there(view, each) for each in response.responses if not each.error_code)
+        case CreatePartitionsResponse():
+            assert isinstance(request, CreatePartitionsRequest)
+            made = [each.name for each in response.results if not each.error_code]
+            wanted = {each.name: each.count for each in request.topics if each.name in made}
+            return request.validate_only or all(_count(view.topic(name)) >= count for name, count in wanted.items())
+    return True
+
+
+def _is_there(view: ClusterImage, result: Any) -> bool:
+    named = None if result.name is None else view.topic(result.name)
+    return named is not None or view.topic_by_id(result.topic_id) is not None
+
+
+def _count(topic: Topic | None) -> int:
+    return 0 if topic is None else len(topic.partitions)
