@@ -99,7 +99,7 @@ class RecordAccumulator:
         self._compression = compression
         self._level = level
         self._ignores_keys = ignores_keys
-        self._now_ms = now_ms
+        self._clock = {} if now_ms is None else {"now_ms": now_ms}
 
     # --- for callers, any thread ---
 
@@ -111,7 +111,7 @@ class RecordAccumulator:
             record_limit_bytes=self._record_limit_bytes,
             ignores_keys=self._ignores_keys,
             lock=self.lock,
-            now_ms=self._now_ms,
+            **self._clock,
         )
         state.set_partition_count(partition_count)
         return state
