@@ -26,6 +26,7 @@ from ottla.broker.cluster.memory_loss import lost_memory, note_boot, read_boot_i
 from ottla.broker.housekeeping.jobs import start_jobs
 from ottla.broker.network.acceptor import Acceptor, ConnectionLimits
 from ottla.broker.observe.admin_http import AdminServer, Watch
+from ottla.broker.observe.readiness import why_not_writable
 from ottla.broker.observe.state_metrics import StateMetrics
 from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.limits import frame_limit_bytes
@@ -78,6 +79,7 @@ class ServerInfo:
     bootstrap_servers: str
     endpoints: tuple[model.Endpoint, ...]
     directories: tuple[Path, ...]
+    admin_address: tuple[str, int] | None = None  # where metrics and health are; None is nowhere
 
 
 @dataclass(frozen=True)
@@ -202,6 +204,7 @@ class Server:
             bootstrap_servers=",".join(f"{each.host}:{each.port}" for each in endpoints),
             endpoints=endpoints,
             directories=directories,
+            admin_address=self.admin_address,
         )
 
     @property
@@ -325,7 +328,7 @@ class Server:
         clock = self._world.clock
         watch = Watch(
             metrics=lambda: self.registry.text(clock.monotonic_ms()),
-            not_ready_because=lambda: None if self._is_ready else "starting or stopping",
+            not_ready_because=self._not_ready_because,
             look=self._look_at_state(acceptor),
         )
         admin = AdminServer(watch)
@@ -339,6 +342,9 @@ class Server:
             )
             return
         self._stack.push_async_callback(admin.stop)
+
+    def _not_ready_because(self) -> str | None:
+        return why_not_writable(self.broker.replicas.directories) if self._is_ready else "starting or stopping"
 
     def _look_at_state(self, acceptor: Acceptor) -> Callable[[], Iterator[None]]:
         clock, state = self._world.clock, StateMetrics(self.registry)

@@ -101,13 +101,15 @@ def pairs(words: list[str], option: str) -> dict[str, str]:
 @contextmanager
 def sentences() -> Iterator[None]:
     """Errors of the client leave as one sentence."""
-    from ottla.errors import OttlaError
+    from ottla.errors import BrokerError, OttlaError
 
     try:
         yield
     except OttlaError as error:
         raise Failure(_told(error)) from None
     except TimeoutError as error:
+        if isinstance(error.__cause__, BrokerError):  # it was reached, and has said why
+            raise Failure(f"{error}") from None
         raise Failure(f"{error}. Is the cluster reachable? Try: ottla doctor") from None
 
 

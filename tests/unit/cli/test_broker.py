@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.broker.observe.admin_http import AdminListenerFailed
 from ottla.cli.commands.broker import explain, read_settings, run_start
 from ottla.cli.main import main, make_parser
 from ottla.cli.output import FAILED, OK, Failure
@@ -25,6 +26,7 @@ class Info:
     broker_id: int = 0
     cluster_id: str = "abc"
     bootstrap_servers: str = "127.0.0.1:9092"
+    admin_address: tuple[str, int] | None = ("127.0.0.1", 9644)
 
 
 @pytest.fixture(autouse=True)
@@ -230,8 +232,20 @@ def test_the_ready_line_is_on_stdout_and_says_where(capsys):
 
     assert start(serve) == OK
     assert capsys.readouterr().out == (
-        "ottla: broker 0 is ready at 127.0.0.1:9092 (data: /somewhere, cluster id abc)\n"
+        "ottla: broker 0 is ready at 127.0.0.1:9092"
+        " (data: /somewhere, cluster id abc, metrics and health: http://127.0.0.1:9644)\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("address", "told"), [(None, "health: off)"), (("::1", 9644), "health: http://[::1]:9644)")], ids=["off", "IPv6"]
+)
+def test_the_ready_line_says_where_metrics_and_health_are(capsys, address, told):
+    async def serve(settings, *, ready, stop):
+        ready(Info(admin_address=address))
+
+    assert start(serve) == OK
+    assert told in capsys.readouterr().out
 
 
 def test_garbage_is_collected_while_the_server_runs():
@@ -369,6 +383,16 @@ def test_what_would_only_seem_to_protect_ends_the_start():
 def test_explain_names_all_listeners():
     settings = settings_of("--set", "listeners=PLAINTEXT://127.0.0.1:1,SSL://[::1]:2")
     assert "127.0.0.1:1, [::1]:2" in explain(OSError(errno.EADDRINUSE, "x"), settings)
+
+
+def test_an_admin_port_that_is_taken_is_not_blamed_on_the_client_port():
+    settings = settings_of("--set", "ottla.admin.listener=127.0.0.1:9644")
+    told = explain(AdminListenerFailed("127.0.0.1", 9644, OSError(errno.EADDRINUSE, "in use")), settings)
+    assert "admin listener" in told
+    assert "127.0.0.1:9644: in use" in told
+    assert "ottla.admin.listener" in told
+    assert "9092" not in told
+    assert "--listen" not in told
 
 
 # --- ottla broker settings -----------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
     GET /metrics         what Prometheus reads
     GET /health/live     200 as long as the loop turns
-    GET /health/ready    200 when clients are served, 503 with the reason when not
+    GET /health/ready    200 when clients are served, 503 with the reason when not (readiness.py)
 
 1. It only tells; nothing can be changed through it, and it shows no record and no secret.
 2. Everything is bounded: the head of a request, the time it may take, the connections at one time. One request per
@@ -30,6 +30,14 @@ REQUEST_LIMIT_S: Final = 5.0
 CONNECTIONS_LIMIT: Final = 32
 PLAIN: Final = "text/plain; charset=utf-8"
 PATHS: Final = ("/metrics", "/health/live", "/health/ready")
+
+
+class AdminListenerFailed(OSError):
+    """The admin listener cannot be opened; the error of the system with its address."""
+
+    def __init__(self, host: str, port: int, error: OSError) -> None:
+        super().__init__(error.errno, error.strerror or str(error))
+        self.address = f"{host}:{port}"
 
 
 class Reply(NamedTuple):
@@ -115,9 +123,12 @@ class AdminServer:
         self._open: set[asyncio.Task[None]] = set()
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen; gives the address with the port that was bound. OSError when it cannot."""
+        """Listen; gives the address with the port that was bound. AdminListenerFailed when it cannot."""
         self._local_only = is_loopback(host)
-        self._server = await asyncio.start_server(self._connected, host or None, port, limit=HEAD_LIMIT_BYTES)
+        try:
+            self._server = await asyncio.start_server(self._connected, host or None, port, limit=HEAD_LIMIT_BYTES)
+        except OSError as error:
+            raise AdminListenerFailed(host, port, error) from error
         bound = self._server.sockets[0].getsockname()
         return bound[0], bound[1]
 

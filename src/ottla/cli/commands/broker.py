@@ -71,6 +71,8 @@ class ServerInfo(Protocol):
     def cluster_id(self) -> str: ...
     @property
     def bootstrap_servers(self) -> str: ...
+    @property
+    def admin_address(self) -> tuple[str, int] | None: ...
 
 
 class Serve(Protocol):
@@ -236,12 +238,24 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
 
 def ready_line(info: ServerInfo, settings: BrokerSettings) -> str:
     data = ", ".join(str(each) for each in settings.data_directories)
-    place = f"(data: {data}, cluster id {info.cluster_id})"
+    admin = "off" if info.admin_address is None else f"http://{_host_and_port(*info.admin_address)}"
+    place = f"(data: {data}, cluster id {info.cluster_id}, metrics and health: {admin})"
     return f"ottla: broker {info.broker_id} is ready at {info.bootstrap_servers} {place}"
+
+
+def _host_and_port(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def explain(error: OSError, settings: BrokerSettings) -> str:
     """What a failed start means and what to do about it."""
+    from ottla.broker.observe.admin_http import AdminListenerFailed
+
+    if isinstance(error, AdminListenerFailed):
+        return (
+            f"the admin listener for metrics and health cannot be opened on {error.address}: {_reason(error)}. "
+            "Choose another with --set ottla.admin.listener=HOST:PORT; port 0 is any free one, no value turns it off."
+        )
     if error.filename is not None:
         return _explain_file(error)
     where = ", ".join(each.address for each in settings.endpoints)

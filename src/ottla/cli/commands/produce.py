@@ -133,11 +133,23 @@ def _send_all(
                     progress.advance(len(record.value or b"") + len(record.key or b"") + 1)
         except KeyboardInterrupt:
             interrupted = True
-        producer.flush(options.timeout)
+        _flush(producer, options.timeout)
     if not options.quiet:
         more = f", {skipped} lines passed over" if skipped else ""
         print(f"{sent} {'record' if sent == 1 else 'records'} written to {options.topic}{more}", file=sys.stderr)
     return INTERRUPTED if interrupted else OK
+
+
+def _flush(producer: Producer, timeout_s: float) -> None:
+    """Whoever has waited for so long does not wait once more for the end of the producer."""
+    from ottla.client.producer.values import SendFailed
+
+    try:
+        producer.flush(timeout_s)
+    except TimeoutError:
+        with contextlib.suppress(SendFailed):  # of the records that the time-out is about
+            producer.close(0)
+        raise
 
 
 def _send(producer: Producer, options: argparse.Namespace, record: LineRecord, key: bytes | None, extra: Any) -> None:

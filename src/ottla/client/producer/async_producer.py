@@ -31,7 +31,7 @@ from ottla.client.producer.batches.append_choice import AsyncHotPath, ProducerBa
 from ottla.client.producer.batches.arrow_columns import ArrowRows, RowTimes
 from ottla.client.producer.batches.buffer_pool import Place
 from ottla.client.producer.batches.futures import ManyFuture, Run
-from ottla.client.producer.batches.waiting import await_done
+from ottla.client.producer.batches.waiting import await_done, time_out_explained
 from ottla.client.producer.core import ProducerCore
 from ottla.client.producer.inspection import Inspection, inspected
 from ottla.client.producer.intake import Prepared, pair_of, record_of
@@ -234,8 +234,10 @@ class AsyncProducer(AsyncHotPath):
             return
         clock = self._core.clock
         began_ms = clock.monotonic_ms()
-        async with clock.timeout(None if timeout is None else seconds_of(timeout) * 1000):
-            await self._wait_for_all()
+        limit_ms = None if timeout is None else seconds_of(timeout) * 1000
+        with time_out_explained(self._core.accumulator.why_not_delivered):
+            async with clock.timeout(limit_ms):
+                await self._wait_for_all()
         self._core.metrics.took("flush", clock.monotonic_ms() - began_ms, clock.monotonic_ms())
         if (failed := self._core.failures.take()) is not None:
             raise failed

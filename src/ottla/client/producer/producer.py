@@ -35,7 +35,7 @@ from ottla.client.producer.batches.append_choice import HotPath, ProducerBatch, 
 from ottla.client.producer.batches.arrow_columns import ArrowRows, RowTimes
 from ottla.client.producer.batches.buffer_pool import Place
 from ottla.client.producer.batches.futures import ManyFuture, Run
-from ottla.client.producer.batches.waiting import wait_until_done
+from ottla.client.producer.batches.waiting import time_out_explained, wait_until_done
 from ottla.client.producer.core import ProducerCore
 from ottla.client.producer.inspection import Inspection, inspected
 from ottla.client.producer.intake import Prepared, pair_of, record_of
@@ -236,7 +236,8 @@ class Producer(HotPath):
         try:
             self._core.loop.wake()
             for batch in accumulator.deliveries():
-                _wait_for_batch(batch, deadline)
+                with time_out_explained(accumulator.why_not_delivered):
+                    _wait_for_batch(batch, deadline)
         finally:
             accumulator.change_flushing(-1)
 

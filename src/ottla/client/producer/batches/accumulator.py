@@ -26,6 +26,7 @@ from ottla.client.producer.batches.buffer_pool import BufferPool, Place
 from ottla.client.producer.partitioner import Chance, Shares, next_partition
 from ottla.client.producer.sending.sequences import is_later
 from ottla.client.producer.transactions.states import ProducerIdentity
+from ottla.errors import OttlaError
 from ottla.records import Compression, CompressionRatios, RecordBatch
 from ottla.values import Node, TopicPartition
 
@@ -43,6 +44,7 @@ class PartitionQueue:
         "batches",
         "in_flight_count",
         "is_muted",
+        "last_error",
         "leader",
         "leader_epoch",
         "leader_version",
@@ -57,6 +59,7 @@ class PartitionQueue:
         self.batches: deque[ProducerBatch] = deque()
         self.is_muted = False
         self.in_flight_count = 0
+        self.last_error: OttlaError | None = None  # why its batches are tried again, until one is delivered
         self.proven: ProducerIdentity | None = None  # under which identity the broker has taken something here
         self.leader: Node | None = None
         self.leader_epoch = -1
@@ -367,6 +370,10 @@ class RecordAccumulator:
     def incomplete_count(self) -> int:
         """Batches with records whose deliveries are not known now."""
         return len(self.deliveries())
+
+    def why_not_delivered(self) -> OttlaError | None:
+        """The last error of some partition whose batches are tried again."""
+        return next((batch.queue.last_error for batch in self.deliveries() if batch.queue.last_error is not None), None)
 
     def deliveries(self) -> list[ProducerBatch]:
         """The batches with records whose deliveries are not known now."""

@@ -12,7 +12,7 @@ import contextlib
 import copy
 import logging
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, Protocol
 
 from ottla.errors import OttlaError
@@ -27,6 +27,19 @@ class Awaited(Protocol):
 
     def add_waiter(self, index: int, call: Callable[[], object]) -> bool:
         """False when the record is done already; then `call` is not kept."""
+
+
+@contextlib.contextmanager
+def time_out_explained(last_error: Callable[[], OttlaError | None]) -> Iterator[None]:
+    """A TimeoutError leaves with the reason why records are still being tried again; that is also its cause."""
+    try:
+        yield
+    except TimeoutError as error:
+        reason = last_error()
+        if reason is None:
+            raise
+        what = str(error) or "the records were not delivered in time; they may still be"
+        raise TimeoutError(f"{what}. The last try ended with {reason}") from reason
 
 
 def wait_until_done(delivery: Awaited, index: int, timeout: float | None) -> None:

@@ -188,6 +188,7 @@ class Outcomes:
         if self._transactions is not None and stamp is not None:
             self._transactions.batch_acknowledged(batch.queue.name, stamp, base_offset)
             batch.queue.proven = stamp.identity
+        batch.queue.last_error = None
         batch.delivery.succeed(base_offset, append_time_ms)
         self._done.append(batch)
 
@@ -195,6 +196,7 @@ class Outcomes:
         log.debug("%s is tried again after: %s", batch.queue.name, answer.error)
         self._metrics.retried(batch, now_ms)
         self._accumulator.requeue(batch, now_ms)
+        batch.queue.last_error = answer.error
         batch.backoff_ms = self._sender.backoff_ms(batch.attempts)
         if answer.error is not None and answer.error.refresh_metadata:
             self._metadata.request_update()

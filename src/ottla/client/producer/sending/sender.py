@@ -187,7 +187,8 @@ class Sender:
     def _too_late(self, batch: ProducerBatch) -> DeliveryTimedOut:
         where = f"{batch.delivery.record_count} records for {batch.queue.name}"
         how = "without a leader to send them to" if batch.queue.leader is None else f"after {batch.attempts} retries"
-        return DeliveryTimedOut(f"{where} waited for {self._delivery_limit_ms:.0f} ms, {how}")
+        reason = "" if batch.queue.last_error is None else f"; the last try ended with {batch.queue.last_error}"
+        return DeliveryTimedOut(f"{where} waited for {self._delivery_limit_ms:.0f} ms, {how}{reason}")
 
     # --- 3. who is ready ---
 

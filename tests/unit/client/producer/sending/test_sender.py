@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from ottla.client.producer.batches.waiting import time_out_explained
 from ottla.client.producer.sending.sender import Ask, Connect, Fail, RefreshMetadata, Send, WakeAt
 from ottla.client.producer.transactions.states import TransactionAborted
 from ottla.client.producer.values import DeliveryTimedOut
-from ottla.errors import MessageTooLarge, OttlaError, TopicAuthorizationFailed
+from ottla.errors import KafkaStorageError, MessageTooLarge, OttlaError, TopicAuthorizationFailed
 from ottla.values import TopicPartition
 
 _spec = importlib.util.spec_from_file_location("producing", Path(__file__).parents[1] / "producing.py")
@@ -208,6 +209,41 @@ def test_an_error_for_good_fails_the_records_and_flush_will_say_so(world):
     with pytest.raises(TopicAuthorizationFailed):
         future.result(0)
     assert world.failures.take() is None
+
+
+def answer_with(world, error_code):
+    send = world.network.requests[1].pop(0)
+    word = producing.PartitionProduceResponse(index=0, error_code=error_code, base_offset=0, error_message="disk full")
+    topic = producing.TopicProduceResponse(name="t", partition_responses=[word])
+    world.outcomes.answered(send, producing.ProduceResponse(responses=[topic]), world.now_ms, {})
+
+
+def test_records_that_run_out_of_time_say_what_the_broker_answered_last(world):
+    future = world.send(b"a")
+    world.now_ms = 5
+    world.turn()
+    answer_with(world, KafkaStorageError.code)
+    assert isinstance(world.accumulator.why_not_delivered(), KafkaStorageError)
+    why = world.accumulator.why_not_delivered
+    with pytest.raises(TimeoutError, match=r"late.*ended with .*disk full") as caught, time_out_explained(why):
+        raise TimeoutError("late")
+    assert isinstance(caught.value.__cause__, KafkaStorageError)
+    world.now_ms = 2000
+    world.turn()
+    with pytest.raises(DeliveryTimedOut, match=r"the last try ended with .*disk full"):
+        future.result(0)
+
+
+def test_what_a_broker_answered_is_forgotten_when_it_takes_the_records(world):
+    world.send(b"a")
+    world.now_ms = 5
+    world.turn()
+    answer_with(world, KafkaStorageError.code)
+    world.now_ms = 500
+    world.turn()
+    answer_with(world, 0)
+    world.send(b"b")
+    assert world.accumulator.why_not_delivered() is None
 
 
 def test_what_a_future_told_is_not_told_again(world):
