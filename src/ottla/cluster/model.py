@@ -19,8 +19,13 @@ from ottla.values import ZERO_UUID
 
 NO_LEADER: Final = -1
 
-UNASSIGNED_DIRECTORY: Final = ZERO_UUID
-"""The directory of a replica that its broker has not told yet."""
+# Ids that are no directory's, as in Kafka (KIP-858).
+MIGRATING_DIRECTORY: Final = ZERO_UUID
+"""The directory of a replica whose broker has never named its directories."""
+UNASSIGNED_DIRECTORY: Final = (1).to_bytes(16)
+"""The directory of a replica that its broker will put into one of several, and has not said into which."""
+LOST_DIRECTORY: Final = (2).to_bytes(16)
+"""A directory that failed; which one of them is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from random import Random
 
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.model import UNASSIGNED_DIRECTORY, Broker, Partition
+from ottla.cluster.model import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, Broker, Partition
 from ottla.errors import InvalidReplicaAssignment, InvalidReplicationFactor
 
 
@@ -63,8 +63,10 @@ def new_partition(image: ClusterImage, replicas: Sequence[int]) -> Partition | N
 
 
 def default_directory(image: ClusterImage, broker_id: int) -> bytes:
-    """Where a broker puts a new replica, as far as one can know: it has only one place, or it will tell."""
+    """Where a broker puts a new replica, as far as one can know: it has only one place, or it will say so later."""
     directories = image.brokers[broker_id].directories
+    if not directories:
+        return MIGRATING_DIRECTORY
     return directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY
 
 

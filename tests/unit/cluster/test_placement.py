@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from ottla.cluster.changes import RegisterBroker, apply_all
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.model import UNASSIGNED_DIRECTORY, Broker
+from ottla.cluster.model import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, Broker
 from ottla.cluster.placement import default_directory, new_partition, place
 from ottla.errors import InvalidReplicationFactor
+from ottla.values import uuid_to_text
 
 
 def cluster(*brokers: Broker) -> ClusterImage:
@@ -80,6 +81,15 @@ def test_a_single_directory_is_known_before_the_broker_tells() -> None:
     image = cluster(Broker(1, (), directories=(b"\1" * 16,)), Broker(2, (), directories=(b"\2" * 16, b"\3" * 16)))
     assert default_directory(image, 1) == b"\1" * 16
     assert default_directory(image, 2) == UNASSIGNED_DIRECTORY
+
+
+def test_the_ids_that_are_no_directorys_are_kafkas() -> None:
+    assert [uuid_to_text(each) for each in (MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, LOST_DIRECTORY)] == [
+        "AAAAAAAAAAAAAAAAAAAAAA",
+        "AAAAAAAAAAAAAAAAAAAAAQ",
+        "AAAAAAAAAAAAAAAAAAAAAg",
+    ]
+    assert default_directory(cluster(Broker(1, ())), 1) == MIGRATING_DIRECTORY, "it has named none"
 
 
 def test_a_broker_that_shuts_down_gets_no_leadership() -> None:

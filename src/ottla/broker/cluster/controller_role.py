@@ -6,7 +6,8 @@
    Events that correct what we know (PartitionStatesChanged) go first, and those that a decision asks for next.
 3. A commit that is fenced (another controller was elected), or that finds no session, ends the role: channels are
    closed and who waits is told NotController. What was decided but not written, the next controller decides again.
-4. A commit that met a state that somebody else had changed (StaleImage) is decided again, after the correction came.
+4. A commit that met a state that somebody else had changed (StaleImage) is decided again, after what the store has told
+   since, with pauses that grow; what does not become known in STALE_LIMIT attempts is a fault in ourselves.
 5. A decision that fails for a reason in ourselves is not survived: we resign, so that somebody reads everything anew.
 
 The owner takes the store's events and tells them here; it registers the broker again before it tells SessionBack.
@@ -59,8 +60,9 @@ from ottla.protocol.messages.stop_replica import StopReplicaResponse
 log = logging.getLogger(__name__)
 
 WAITING_LIMIT: Final = 10_000
-STALE_LIMIT: Final = 100
+STALE_LIMIT: Final = 20
 PAUSE_S: Final = 0.02
+LONGEST_PAUSE_S: Final = 1.0
 PAUSE_AFTER_FAILURE_S: Final = 1.0
 FIRST_CHECK_S: Final = 5.0
 
@@ -107,7 +109,7 @@ class ControllerRole:
         self._task: asyncio.Task[None] | None = None
         self._check: asyncio.TimerHandle | None = None
         self._is_busy = False
-        self._stale_count = 0
+        self._attempts: dict[int, int] = {}  # how often an event that waits was decided in vain, by its id()
         self._untold: set[str] = set()  # topics that are different from what brokers were told
 
     # -- what others see ---------------------------------------------------------------------------------------------
@@ -212,13 +214,19 @@ class ControllerRole:
             await self._take(event, later)
         except StaleImage as error:
             log.info("decided on what was not so any more, deciding again: %s", error)
-            self._stale_count += 1
-            if self._stale_count > STALE_LIMIT:
+            attempts = self._attempts[id(event)] = self._attempts.get(id(event), 0) + 1
+            if attempts > STALE_LIMIT:
                 raise RuntimeError("what others changed does not become known here") from error
-            self._first.append((event, later))
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(min(PAUSE_S * 2 ** (attempts - 1), LONGEST_PAUSE_S))
+            self._decide_again(event, later)
         else:
-            self._stale_count = 0
+            self._attempts.pop(id(event), None)
+
+    def _decide_again(self, event: ControllerEvent | StoreEvent, later: Later[Any] | None) -> None:
+        """After everything that nobody asked for: among it is what corrects the image. What is asked waits behind."""
+        unasked = [each for each in self._queue if each[1] is None]
+        asked = [each for each in self._queue if each[1] is not None]
+        self._queue = deque([*unasked, (event, later), *asked])
 
     async def _give_up(self, later: Later[Any] | None, error: BrokerError) -> None:
         was_active = self.is_active
@@ -269,6 +277,7 @@ class ControllerRole:
         if self._state is not None:
             log.info("broker %d stops being controller, epoch %d", *self._state.controller)
         self._state = None
+        self._attempts.clear()
         self._first = deque(each for each in self._first if each[1] is not None)
         self._channels.close()
 

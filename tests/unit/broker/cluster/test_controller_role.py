@@ -19,7 +19,7 @@ from ottla.cluster.changes import AlterConfig, Change, ChangePartition, CreateTo
 from ottla.cluster.controller.events import ProducerIdsAsked
 from ottla.cluster.controller.state import ControllerRules
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.model import Broker, ConfigResource, Endpoint, ResourceType, Topic
+from ottla.cluster.model import Broker, ConfigResource, Endpoint, Partition, ResourceType, Topic
 from ottla.cluster.placement import new_partition
 from ottla.cluster.plan import Plan
 from ottla.cluster.store.events import LogDirFailed
@@ -295,6 +295,33 @@ def test_a_commit_that_met_a_surprise_is_decided_again(monkeypatch: pytest.Monke
         assert cluster.memory.truth.topic("orders") is not None
 
     play(story, 1)
+
+
+def test_what_the_store_has_told_meanwhile_is_decided_before_a_stale_decision_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The correction stood behind the decision that needed it: it was tried again every 25 ms until we resigned."""
+
+    async def story(cluster: Cluster) -> None:
+        member = cluster.active.member
+        commit, refused = member.commit, list[str]()
+        theirs = CreateTopic(Topic("theirs", b"theirs".ljust(16), (Partition((1, 2), (1, 2), 1, 0),)))
+
+        def commit_unless_stale(changes: Any, **named: Any) -> ClusterImage:
+            is_ours = any(isinstance(each, CreateTopic) and each.topic.name == "clicks" for each in changes)
+            if is_ours and member.load().topic("theirs") is None:
+                if not refused:
+                    cluster.memory.change([theirs])
+                refused.append("stale")
+                raise StaleImage("somebody made another topic")
+            return commit(changes, **named)
+
+        monkeypatch.setattr(member, "commit", commit_unless_stale)
+        await cluster.create("clicks", 1, 2)
+        assert len(refused) == 1
+        assert member.load().topic("clicks") is not None
+
+    play(story, 1, 2)
 
 
 def test_a_fault_of_our_own_makes_us_resign(monkeypatch: pytest.MonkeyPatch) -> None:
