@@ -6,12 +6,14 @@ host has not given yet costs more than everything measured here).
 
 - append: the bare side does CRC32C and os.pwritev; ours checks, numbers and writes the same batch as leader.
 - recovery: the bare side reads 1 MiB at a time and sums it; ours finds every batch, proves it and builds the indexes.
-- group commit: the bare side calls fdatasync after every append; ours has 100 appenders that wait for their sync.
+- group commit: the bare side calls fdatasync after every append; ours has 100 appenders that wait for their sync, in
+  the rounds of the broker's Flusher.
 - lookup: median time to find where a random offset is, in one segment of LOOKUP_BYTES; here the bar is microseconds.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import shutil
@@ -25,11 +27,14 @@ from pathlib import Path
 
 from bench.micro.measure import Comparison, Row
 
+from ottla.broker.housekeeping.flusher import Flusher
+from ottla.broker.replication.partition import Partition
+from ottla.clock import SystemClock
+from ottla.errors import KafkaStorageError
 from ottla.records import BatchBuilder, crc32c
 from ottla.records.layout import ATTRIBUTES_AT
 from ottla.storage.directory.offline import FailStopFiles
 from ottla.storage.files import DiskFiles
-from ottla.storage.log.durability import GroupCommit
 from ottla.storage.log.partition_log import PartitionLog, open_log
 from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition
@@ -170,26 +175,37 @@ def commit_ours(directory: Path, batch: bytearray, rounds: int) -> float:
     """Every appender appends, waits until its record is on the disk, and appends the next one."""
     log = open_new(directory / str(NAME))
     append(log, batch)
-    acknowledged = 0
-    waiting: list[int] = []
     with ThreadPoolExecutor(1) as pool:
-        commit = GroupCommit(pool)
-        started = time.perf_counter()
-        while acknowledged < rounds * APPENDERS:
-            while len(waiting) < APPENDERS:
-                waiting.append(append(log, batch))
-                commit.mark(log)
-                if len(waiting) % TOGETHER == 0:
-                    commit.step(NOW_MS)  # begins a round if none is running
-            for each in commit.step(NOW_MS, wait_for_round=True):
-                still = [offset for offset in waiting if offset > log.flushed_offset]
-                acknowledged += len(waiting) - len(still)
-                waiting = still
-                assert each.log is log
-        took = (time.perf_counter() - started) / acknowledged
-        commit.step(NOW_MS, wait_for_round=True)
+        took = asyncio.run(_commit(log, pool, batch, rounds * APPENDERS))
     log.close(is_clean=False)
     return took
+
+
+async def _commit(log: PartitionLog, pool: ThreadPoolExecutor, batch: bytearray, count: int) -> float:
+    """The group commit of the broker: seconds per append of `count` appends."""
+    partition, round_over = Partition(NAME, bytes(16), log, broker_id=1), asyncio.Event()
+    flusher = Flusher(pool, clock=SystemClock(), flushed=lambda _: round_over.set(), failed=_refuse)
+    acknowledged, waiting = 0, list[int]()
+    started = time.perf_counter()
+    while acknowledged < count:
+        while len(waiting) < APPENDERS:
+            waiting += [append(log, batch) for _ in range(TOGETHER)]
+            flusher.mark(partition)
+            await asyncio.sleep(0)
+        await round_over.wait()
+        round_over.clear()
+        still = [offset for offset in waiting if offset > log.flushed_offset]
+        acknowledged += len(waiting) - len(still)
+        waiting = still
+    took = (time.perf_counter() - started) / acknowledged
+    while not flusher.is_idle:
+        await round_over.wait()
+        round_over.clear()
+    return took
+
+
+def _refuse(_: Partition, error: KafkaStorageError) -> None:
+    raise error
 
 
 def commit_row(root: Path, rounds: int) -> Row:

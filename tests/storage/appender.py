@@ -5,11 +5,14 @@
     cleaning <partition> <high watermark>           what is below it may be gone from now on
     starts <partition> <log start>                  so much is gone and no more
 
-Segments are small, so that it is nearly always rolling, truncating, writing tables or deleting files.
+Records go the broker's own way: `Partition.append`, then the rounds of `Flusher` on an event loop with a pool, and what
+is below the high watermark then is acknowledged. Segments are small, so that it is nearly always rolling, truncating,
+writing tables or deleting files.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import sys
@@ -18,12 +21,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
+from ottla.broker.housekeeping.flusher import Flusher
+from ottla.broker.replication.partition import ACKS_ALL, Partition
+from ottla.clock import SystemClock
+from ottla.cluster import model
+from ottla.errors import KafkaStorageError
 from ottla.records import BatchBuilder
 from ottla.storage.directory.loading import ProducerLimits
 from ottla.storage.directory.manager import LogManager
 from ottla.storage.files import DiskFiles
-from ottla.storage.log.durability import Committed, GroupCommit
-from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition
 
@@ -65,85 +71,107 @@ def say(*words: object) -> None:
 
 
 class Appender:
-    def __init__(self, logs: LogManager, commit: GroupCommit, random: Random) -> None:
+    def __init__(self, logs: LogManager, partitions: list[Partition], pool: ThreadPoolExecutor, random: Random) -> None:
         self._logs = logs
-        self._commit = commit
+        self._partitions = partitions
         self._random = random
+        self._round_over = asyncio.Event()
+        self._flusher = Flusher(pool, clock=SystemClock(), flushed=self._flushed, failed=self._failed)
         self._waiting: dict[int, list[tuple[int, str]]] = {number: [] for number in range(PARTITIONS)}
         # Where batches begin: a leader's epoch ends between batches, and so does every truncation.
         self._firsts: dict[int, list[int]] = {number: [] for number in range(PARTITIONS)}
 
-    def append(self, log: PartitionLog) -> None:
+    def append(self, partition: Partition) -> None:
         builder = BatchBuilder()
         values = [self._random.randbytes(self._random.randrange(1, 200)) for _ in range(self._random.randrange(1, 4))]
         for value in values:
             builder.append(now_ms(), None, value)
-        first = log.append_as_leader(builder.close(), leader_epoch=1, now_ms=now_ms()).first_offset
-        number = log.topic_partition.partition
+        first = partition.append(builder.close(), acks=ACKS_ALL, now_ms=now_ms()).first_offset
+        number = partition.name.partition
         self._firsts[number].append(first)
         self._waiting[number] += [(first + at, sum_of(value)) for at, value in enumerate(values)]
-        self._commit.mark(log)
+        assert partition.needs_flush
+        self._flusher.mark(partition)
 
-    def acknowledge(self) -> None:
-        for outcome in self._commit.step(now_ms(), wait_for_round=True):
-            assert isinstance(outcome, Committed), outcome
-            number = outcome.log.topic_partition.partition
-            outcome.log.update_high_watermark(outcome.offset)
-            for offset, digest in self._waiting[number]:
-                if offset < outcome.offset:
-                    say("ack", number, offset, digest)
-            self._waiting[number] = [each for each in self._waiting[number] if each[0] >= outcome.offset]
+    def _flushed(self, partition: Partition) -> None:
+        partition.advance()
+        number, committed = partition.name.partition, partition.high_watermark
+        for offset, digest in self._waiting[number]:
+            if offset < committed:
+                say("ack", number, offset, digest)
+        self._waiting[number] = [each for each in self._waiting[number] if each[0] >= committed]
+        self._round_over.set()
 
-    def settle(self) -> None:
-        while not self._commit.is_idle:
-            self.acknowledge()
+    def _failed(self, partition: Partition, error: KafkaStorageError) -> None:
+        raise AssertionError(f"{partition.name} could not be synced") from error
 
-    def truncate(self, log: PartitionLog) -> None:
-        self.settle()
-        number = log.topic_partition.partition
+    async def acknowledge(self) -> None:
+        """Let a round end that is under way."""
+        if not self._flusher.is_idle:
+            self._round_over.clear()
+            await self._round_over.wait()
+
+    async def drain(self) -> None:
+        while not self._flusher.is_idle:
+            await self.acknowledge()
+
+    async def truncate(self, partition: Partition) -> None:
+        await self.drain()
+        log, number = partition.log, partition.name.partition
         self._firsts[number] = [at for at in self._firsts[number] if at >= log.log_start_offset]
         offset = self._random.choice([*self._firsts[number], log.log_end_offset])
         self._firsts[number] = [at for at in self._firsts[number] if at < offset]
         say("cutting", number, offset)
-        self._logs.truncate_to(log.topic_partition, offset, now_ms())
+        self._logs.truncate_to(partition.name, offset, now_ms())
 
-    def clean_up(self) -> None:
-        self.settle()
-        for log in self._logs.logs():
-            say("cleaning", log.topic_partition.partition, log.high_watermark)
-        self._logs.clean_up(now_ms())
-        for log in self._logs.logs():
-            say("starts", log.topic_partition.partition, log.log_start_offset)
+    async def clean_up(self) -> None:
+        await self.drain()
+        for partition in self._partitions:
+            say("cleaning", partition.name.partition, partition.high_watermark)
+        for _ in self._logs.clean_up(now_ms()):
+            pass
+        for partition in self._partitions:
+            say("starts", partition.name.partition, partition.log.log_start_offset)
 
-    def chore(self, log: PartitionLog) -> None:
+    async def do_something_else(self, partition: Partition) -> None:
         chosen = self._random.randrange(12)
         if chosen == 0:
-            self.truncate(log)
+            await self.truncate(partition)
         elif chosen == 1:
-            self.clean_up()
+            await self.clean_up()
         elif chosen == 2:
-            self._logs.checkpoint(now_ms())
+            for job in self._logs.checkpoint_jobs():
+                job.run()
         elif chosen == 3:
-            self.settle()
-            self._logs.delete_due(now_ms())
+            await self.drain()
+            for removal in self._logs.removals_due(now_ms()):
+                removal.run()
         elif chosen == 4:
-            log.roll(now_ms())
+            partition.log.roll(now_ms())
 
 
-def main() -> None:
-    directory, seed = Path(sys.argv[1]), int(sys.argv[2])
-    random = Random(seed)
+def led_partition(logs: LogManager, number: int) -> Partition:
+    """A partition that this broker leads alone, so that what it acknowledges is on its disk."""
+    name = TopicPartition("t", number)
+    log = logs.create(name, TOPIC_ID, SETTINGS, now_ms())
+    partition = Partition(name, TOPIC_ID, log, broker_id=1)
+    partition.take_state(model.Partition((1,), (1,), 1, leader_epoch=1))
+    assert partition.is_durable
+    return partition
+
+
+async def append_for_ever(directory: Path, random: Random) -> None:
     logs = manager(directory)
     logs.open(now_ms())
-    found = [logs.create(TopicPartition("t", number), TOPIC_ID, SETTINGS, now_ms()) for number in range(PARTITIONS)]
+    partitions = [led_partition(logs, number) for number in range(PARTITIONS)]
     with ThreadPoolExecutor(2) as pool:
-        appender = Appender(logs, GroupCommit(pool), random)
+        appender = Appender(logs, partitions, pool, random)
         while True:
             for _ in range(random.randrange(1, 20)):
-                appender.append(random.choice(found))
-            appender.acknowledge()
-            appender.chore(random.choice(found))
+                appender.append(random.choice(partitions))
+            await appender.acknowledge()
+            await appender.do_something_else(random.choice(partitions))
 
 
 if __name__ == "__main__":
-    main()
+    asyncio.run(append_for_ever(Path(sys.argv[1]), Random(int(sys.argv[2]))))

@@ -116,14 +116,17 @@ class Life:
         log.update_high_watermark(log.flushed_offset)
 
     def checkpoint(self) -> None:
-        self.errors += [each.error for each in self.logs.checkpoint(NOW_MS) if each.error is not None]
+        for job in self.logs.checkpoint_jobs():
+            self._guarded(job.run)
 
     def clean_up(self) -> None:
         self.deletable_offset = self.log.active.base_offset
-        self.errors += [each.error for each in self.logs.clean_up(NOW_MS) if each.error is not None]
+        done = [each for each in self.logs.clean_up(NOW_MS) if each is not None]
+        self.errors += [each.error for each in done if each.error is not None]
 
     def remove(self) -> None:
-        self.errors += [each.error for each in self.logs.delete_due(NOW_MS + 10) if each.error is not None]
+        for removal in self.logs.removals_due(NOW_MS + 10):
+            self._guarded(removal.run)
 
     def other(self) -> None:
         """A partition that comes and goes."""

@@ -1,13 +1,16 @@
 """What a broker does by itself, again and again: retention, flushes, checkpoints, deletions, compaction.
 
-Each job decides on the loop and is bounded; what blocks runs on a worker (6b: no other thread computes in Python).
+1. Each job decides on the loop, in slices of SLICE_MS: after that long, others have their turn.
+2. What blocks runs on a worker (6b: no other thread computes in Python).
+3. A table of checkpoints has one job, with the period that Kafka gives it.
+4. flush.messages is acted on with the append that reaches it; flush.ms here, rounded up to FLUSH_CHECK_MS.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Final
 
@@ -23,9 +26,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-DELETE_LOOK_MS: Final = 1_000
-FLUSH_LOOK_MS: Final = 1_000  # flush.ms is rounded up to this
-DISK_LOOK_MS: Final = 1_000
+SLICE_MS: Final = 5
+DELETE_CHECK_MS: Final = 1_000
+FLUSH_CHECK_MS: Final = 1_000
+DISK_CHECK_MS: Final = 1_000
 
 
 def start_jobs(
@@ -41,7 +45,7 @@ def start_jobs(
     runner = TaskRunner(Schedule(broker.random.random), clock)
 
     async def clean_up() -> None:
-        logs.clean_up(clock.now_ms())
+        await run_in_slices(logs.clean_up(clock.now_ms()), clock)
 
     def checkpoint(table: str) -> Callable[[], Awaitable[None]]:
         async def write() -> None:
@@ -55,26 +59,23 @@ def start_jobs(
             await off_loop(pool, removal.run)
 
     async def forget_producers() -> None:
-        for partition in list(broker.replicas):
-            partition.log.producers.remove_expired(clock.now_ms())
-            await asyncio.sleep(0)  # a turn for others between two logs
+        await run_in_slices(_forget_producers(broker, clock.now_ms()), clock)
 
-    async def look_at_disks() -> None:
+    async def check_disks() -> None:
         see_failures(broker, logs, last_disk_failed)
 
     async def flush_due() -> None:
-        for partition in broker.replicas:
-            if partition.log.flush_is_due(clock.now_ms()):
-                broker.flush(partition)
+        await run_in_slices(_flush_due(broker, clock.now_ms()), clock)
 
+    flush_check_ms = min(FLUSH_CHECK_MS, settings.log_flush_scheduler_interval_ms)
     periods_ms = [
         ("retention", clean_up, settings.log_retention_check_interval_ms),
         ("recovery points", checkpoint(RECOVERY_POINTS), settings.log_flush_offset_checkpoint_interval_ms),
         ("log starts", checkpoint(LOG_STARTS), settings.log_flush_start_offset_checkpoint_interval_ms),
         ("high watermarks", checkpoint(HIGH_WATERMARKS), settings.replica_high_watermark_checkpoint_interval_ms),
-        ("deletion", delete_due, DELETE_LOOK_MS),
-        ("flush", flush_due, FLUSH_LOOK_MS),
-        ("disks", look_at_disks, DISK_LOOK_MS),
+        ("deletion", delete_due, DELETE_CHECK_MS),
+        ("flush", flush_due, flush_check_ms),
+        ("disks", check_disks, DISK_CHECK_MS),
         ("producers", forget_producers, settings.producer_id_expiration_check_interval_ms),
     ]
     for name, action, period_ms in periods_ms:
@@ -90,6 +91,28 @@ def start_jobs(
         await asyncio.gather(*tasks, return_exceptions=True)
 
     return end
+
+
+async def run_in_slices(steps: Iterable[object], clock: Clock) -> None:
+    """Do the steps to the end; after SLICE_MS of them others have a turn."""
+    end_ms = clock.monotonic_ms() + SLICE_MS
+    for _ in steps:
+        if clock.monotonic_ms() >= end_ms:
+            await clock.sleep(0)
+            end_ms = clock.monotonic_ms() + SLICE_MS
+
+
+def _forget_producers(broker: Broker, now_ms: int) -> Iterator[None]:
+    for partition in list(broker.replicas):
+        partition.log.producers.remove_expired(now_ms)
+        yield
+
+
+def _flush_due(broker: Broker, now_ms: int) -> Iterator[None]:
+    for partition in list(broker.replicas):
+        if partition.offline is None and partition.log.flush_is_due(now_ms):
+            broker.flush(partition)
+        yield
 
 
 async def off_loop(pool: Executor | None, work: Callable[[], None]) -> None:

@@ -54,6 +54,7 @@ class Partition:
         self.in_sync_count = 0
         self.min_in_sync_count = 1
         self.is_durable = True  # whether what is acknowledged must be on this disk first
+        self.flush_messages = log.settings.flush_messages
 
     # -- office ------------------------------------------------------------------------------------------------------
 
@@ -117,6 +118,7 @@ class Partition:
         wish = settings.ottla_durability
         is_alone = state is None or len(state.replicas) == 1
         self.is_durable = is_alone if wish == "auto" else wish == "durable"
+        self.flush_messages = settings.flush_messages
 
     @property
     def leader_id(self) -> int:
@@ -212,7 +214,9 @@ class Partition:
 
     @property
     def needs_flush(self) -> bool:
-        return self.is_durable and self.log.flushed_offset < self.log.log_end_offset
+        """Whether what was appended must be on the disk before it is acknowledged: by durability or flush.messages."""
+        unflushed = self.log.log_end_offset - self.log.flushed_offset
+        return unflushed > 0 if self.is_durable else unflushed >= self.flush_messages
 
     # -- following ---------------------------------------------------------------------------------------------------
 

@@ -62,11 +62,15 @@ class ForeignDirectory(OttlaError):
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 
-def read_table(files: Files, path: Path, parse: Callable[[list[str]], T]) -> list[T]:
-    """The entries of a table; `parse` makes one of the words of a line, and raises ValueError where it cannot."""
+def read_table(files: Files, path: Path, parse: Callable[[list[str]], T], *, may_be_cut: bool = False) -> list[T]:
+    """The entries of a table; `parse` makes one of the words of a line, and raises ValueError where it cannot.
+
+    A table that `may_be_cut` (it is not always synced) must end with a line feed, which Java's reader does not ask."""
     lines = _read_lines(files, path, TABLE_LIMIT_BYTES)
     if not lines:
         return []
+    if may_be_cut and not files.read_bytes(path).endswith(b"\n"):
+        _malformed(path, len(lines), "it ends in the middle of a line")
     if _number(path, 1, lines[0]) != VERSION:
         _malformed(path, 1, f"version {lines[0][:40]!r} is unknown; {VERSION} is the only one")
     expected = _number(path, 2, lines[1] if len(lines) > 1 else "")

@@ -4,17 +4,19 @@
                          cluster_id=cluster_id, broker_id=1)
     manager.open(now_ms)                                  # clean: reads no records; else recovers
     log = manager.create(TopicPartition("orders", 0), topic_id, settings, now_ms)
-    manager.clean_up(now_ms), manager.flush_due(now_ms), manager.checkpoint(now_ms), manager.delete_due(now_ms)
+    for cleaned_up in manager.clean_up(now_ms): ...       # retention, a step at a time
+    for job in manager.checkpoint_jobs(): job.run()       # any thread
+    for removal in manager.removals_due(now_ms): removal.run()
     manager.close()
 
 1. One owner makes all calls. Jobs (`FlushJob`, `CheckpointJob`, `Removal`) are values whose `run` any thread may call.
-2. The chores are called by whoever has a clock and answer with what they did. With a limit they do a piece, and the
-   next call goes on where the last one stopped.
+2. Whoever has a clock asks what is due. Retention goes in steps, each bounded, and says what it did; logs may come and
+   go between two of them.
 3. A new log goes to the directory that has the fewest. While a directory is offline only logs that are new for sure
    (`is_new`) are made: the records of the others may be there.
 4. A directory that fails is told once by `failures`, with the partitions that are gone with it; if it was the last one
    the broker must stop. Its logs raise from then on, here and in the hands of those who have them.
-5. A full disk is no failure: chores that need room say so in their answer and are done the next time.
+5. A full disk is no failure: what needs room says so and is done the next time.
 6. A truncation, and a log that takes the name of a deleted one, are written down before they happen: else a recovery
    would trust records that took the place of synced ones, or take a young log for one that lost its records.
 7. `close` ends with the mark of a clean stop in every directory where everything went well, and in no other.
@@ -31,7 +33,6 @@ from typing import Final, NamedTuple
 
 from ottla.errors import KafkaStorageError, OttlaError, UnknownTopicOrPartition
 from ottla.storage.directory.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
-from ottla.storage.directory.chores import Checkpointed, CleanedUp, Deleted, DueFlush, Turn, error_of
 from ottla.storage.directory.directories import DELETE, FUTURE, STRAY, CheckpointJob, FoundLog, LogDirectory
 from ottla.storage.directory.loading import DEFAULT_PRODUCER_LIMITS, LoadedLog, ProducerLimits, load_all, prepare
 from ottla.storage.directory.open_files import OpenFiles
@@ -63,6 +64,16 @@ class DirectoryFailure(NamedTuple):
     error: KafkaStorageError
     partitions: tuple[TopicPartition, ...]
     is_last: bool
+
+
+class CleanedUp(NamedTuple):
+    """What a step of retention took out of one log; or the error that kept it from doing so."""
+
+    topic_partition: TopicPartition
+    reason: str
+    segment_count: int = 0
+    size_bytes: int = 0
+    error: KafkaStorageError | None = None
 
 
 class LogManager:
@@ -99,8 +110,6 @@ class LogManager:
         self._abandoned: list[PartitionLog] = []
         self._told: set[Path] = set()
         self._removals = Removals()
-        self._clean_up_turn = Turn()
-        self._flush_turn = Turn()
 
     # --- start --------------------------------------------------------------------------------------------------------
 
@@ -272,38 +281,29 @@ class LogManager:
             removal = Removal(log.topic_partition, log.directory, log.files, segments=(removed,))
             self._removals.add(removal, now_ms + log.settings.file_delete_delay_ms)
 
-    # --- chores -------------------------------------------------------------------------------------------------------
+    # --- what is due --------------------------------------------------------------------------------------------------
 
-    def clean_up(self, now_ms: int, *, log_limit: int | None = None) -> list[CleanedUp]:
-        """Retention, for the next `log_limit` logs of a round, or for the rest of it."""
-        done: list[CleanedUp] = []
-        for log in self._next(self._clean_up_turn, log_limit):
-            try:
-                for each in retention.clean_up(log, now_ms):
-                    self.remove_later(log, each.removed, now_ms)
-                    count = len(each.removed.segments)
-                    done.append(CleanedUp(log.topic_partition, each.reason, count, each.size_bytes))
-            except KafkaStorageError as error:
-                done.append(CleanedUp(log.topic_partition, str(error), error=error))
-        return done
-
-    @property
-    def is_cleaning_up(self) -> bool:
-        """Whether a round of retention that was begun with a limit is still under way."""
-        return self._clean_up_turn.is_under_way
-
-    def flush_due(self, now_ms: int, *, log_limit: int | None = None) -> list[DueFlush]:
-        """What flush.messages and flush.ms ask for, of the next `log_limit` logs of a round, or of the rest of it."""
-        due = [log for log in self._next(self._flush_turn, log_limit) if log.flush_is_due(now_ms)]
-        return [DueFlush(log, log.flush_job()) for log in due]
-
-    def _next(self, turn: Turn, limit: int | None) -> Iterator[PartitionLog]:
-        """The next logs in turn."""
-        self._see_failures()
-        for name in turn.take(self._logs, limit):
+    def clean_up(self, now_ms: int) -> Iterator[CleanedUp | None]:
+        """Retention of all logs that there are now, in steps; None is a log that was looked at to the end."""
+        for name in sorted(self._logs):
             log = self._logs.get(name)
-            if log is not None and self._homes[name].is_online:
-                yield log
+            if log is not None:
+                yield from self._clean_up_log(name, log, now_ms)
+                yield None
+
+    def _clean_up_log(self, name: TopicPartition, log: PartitionLog, now_ms: int) -> Iterator[CleanedUp]:
+        steps = retention.clean_up(log, now_ms)
+        # Between two steps the log may have been deleted, or its directory may have failed.
+        while self._logs.get(name) is log and self._homes[name].is_online:
+            try:
+                step = next(steps, None)
+                if step is None:
+                    return
+                self.remove_later(log, step.removed, now_ms)
+                yield CleanedUp(name, step.reason, len(step.removed.segments), step.size_bytes)
+            except KafkaStorageError as error:
+                yield CleanedUp(name, str(error), error=error)
+                return
 
     def checkpoint_jobs(self, tables: Collection[str] = CHECKPOINTED) -> list[CheckpointJob]:
         """Which of these tables are not what they should be."""
@@ -311,29 +311,18 @@ class LogManager:
         jobs: list[CheckpointJob] = []
         for directory in self.directories:
             if directory.is_online:
-                wanted = {table: offsets for table, offsets in self._tables(directory).items() if table in tables}
-                jobs += directory.checkpoint_jobs(wanted)
+                jobs += directory.checkpoint_jobs(self._tables(directory, tables))
         return jobs
 
-    def _tables(self, directory: LogDirectory) -> dict[str, dict[TopicPartition, int]]:
+    def _tables(
+        self, directory: LogDirectory, tables: Collection[str] = CHECKPOINTED
+    ) -> dict[str, dict[TopicPartition, int]]:
         logs = [log for name, log in self._logs.items() if self._homes[name] is directory]
-        return {
-            RECOVERY_POINTS: {log.topic_partition: log.recovery_point for log in logs},
-            LOG_STARTS: {log.topic_partition: log.log_start_offset for log in logs if _starts_within_segment(log)},
-            HIGH_WATERMARKS: {log.topic_partition: log.high_watermark for log in logs},
-        }
-
-    def checkpoint(self, now_ms: int) -> list[Checkpointed]:
-        """Write those tables now."""
-        return [Checkpointed(job, error_of(job.run)) for job in self.checkpoint_jobs()]
+        return {table: _OFFSETS_OF[table](logs) for table in tables}
 
     def removals_due(self, now_ms: int, *, limit: int = REMOVALS_PER_CALL) -> list[Removal]:
         """What may leave the disk now; each is given once, and must be run."""
         return self._removals.take_due(now_ms, limit)
-
-    def delete_due(self, now_ms: int, *, limit: int = REMOVALS_PER_CALL) -> list[Deleted]:
-        """Remove what may leave the disk now."""
-        return [Deleted(removal, error_of(removal.run)) for removal in self.removals_due(now_ms, limit=limit)]
 
     def cleaner_offset(self, name: TopicPartition) -> int | None:
         """Up to where compaction has come, as it is written down."""
@@ -403,3 +392,22 @@ class LogManager:
 def _starts_within_segment(log: PartitionLog) -> bool:
     first = log.segments.first
     return first is not None and log.log_start_offset > first.base_offset
+
+
+def _recovery_points(logs: list[PartitionLog]) -> dict[TopicPartition, int]:
+    return {log.topic_partition: log.recovery_point for log in logs}
+
+
+def _log_starts(logs: list[PartitionLog]) -> dict[TopicPartition, int]:
+    return {log.topic_partition: log.log_start_offset for log in logs if _starts_within_segment(log)}
+
+
+def _high_watermarks(logs: list[PartitionLog]) -> dict[TopicPartition, int]:
+    return {log.topic_partition: log.high_watermark for log in logs}
+
+
+_OFFSETS_OF: Final = {
+    RECOVERY_POINTS: _recovery_points,
+    LOG_STARTS: _log_starts,
+    HIGH_WATERMARKS: _high_watermarks,
+}

@@ -10,13 +10,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
 
 from ottla.errors import KafkaStorageError
 from ottla.storage.directory.checkpoints import RECOVERY_POINTS
-from ottla.storage.directory.chores import error_of
 from ottla.storage.directory.directories import LogDirectory, Offsets
 from ottla.storage.log.flush import FlushJob
 from ottla.storage.log.partition_log import PartitionLog
@@ -55,3 +54,12 @@ def _flush_all(logs: list[PartitionLog], pool: Executor | None) -> list[KafkaSto
         if error is None:
             log.flushed(job, log.last_flush_ms)
     return errors
+
+
+def error_of(call: Callable[[], None]) -> KafkaStorageError | None:
+    """What kept a call from being done; everything else goes up."""
+    try:
+        call()
+    except KafkaStorageError as error:
+        return error
+    return None

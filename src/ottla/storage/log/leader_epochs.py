@@ -11,7 +11,8 @@ offset of the first one. A follower asks the leader "where does epoch 5 end with
    with the start of the log. It never starts before the log does.
 5. This is plain state of the partition's log. `save` writes leader-epoch-checkpoint; the log has it written after an
    assign before the records of that epoch, so that the file never lacks an epoch of which there are records. A file
-   that has too many, after a crash, is cut by the log with the two `truncate` methods.
+   that has too many, after a crash, is cut by the log with the two `truncate` methods. One that was cut by a power
+   failure is noticed, and the epochs are read from the records.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class LeaderEpochs:
     @classmethod
     def load(cls, files: Files, directory: Path) -> LeaderEpochs:
         """From a partition's directory; without the file there are no epochs."""
-        return cls(read_table(files, directory / LEADER_EPOCHS, _parse))
+        return cls(read_table(files, directory / LEADER_EPOCHS, _parse, may_be_cut=True))
 
     def save(self, files: Files, directory: Path) -> None:
         """Replace the file in a partition's directory."""

@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from ottla.errors import StorageExhausted
 from ottla.records import Compression, TimestampType, crc32c
 from ottla.storage.files import Files, replace_unsynced
 from ottla.storage.index.time_index import TimeIndex
@@ -233,10 +235,14 @@ class LogState:
     def replace_file(self, name: str, content: bytes) -> None:
         """Replace a small file, synced; but a log so new that its directory is not synced yet need not have more on the
         disk than that, and the next flush syncs both."""
+        if self.directory.parent in self.unsynced_directories:
+            self.replace_file_unsynced(name, content)
+        else:
+            self.files.replace_bytes(self.directory / name, content)
+
+    def replace_file_unsynced(self, name: str, content: bytes) -> None:
+        """Replace a small file, and let the next flush sync it; after a power failure it may be cut."""
         path = self.directory / name
-        if self.directory.parent not in self.unsynced_directories:
-            self.files.replace_bytes(path, content)
-            return
         replace_unsynced(self.files, path, content)
         self.note_directory(self.directory)
         if path not in self.unsynced_files:
@@ -255,6 +261,17 @@ class LogState:
         if change(changed) or self.written_epoch == UNWRITTEN:
             self.replace_file(LEADER_EPOCHS, changed.content())
             self.epochs, self.written_epoch = changed, _latest(changed)
+
+    def forget_epochs_before(self, offset: int) -> None:
+        """The log starts at `offset`. Nobody waits for a sync: what a power failure leaves is noticed by the next start
+        (recovery.py), and epochs too many are forgotten by it again."""
+        changed = LeaderEpochs(self.epochs.entries)
+        if not changed.truncate_from_start(offset):
+            return
+        if self.written_epoch != UNWRITTEN:
+            with suppress(StorageExhausted):  # deleting is what makes room
+                self.replace_file_unsynced(LEADER_EPOCHS, changed.content())
+        self.epochs = changed
 
 
 def _latest(epochs: LeaderEpochs) -> int:

@@ -27,7 +27,7 @@ from ottla.records import BatchInfo
 from ottla.storage.compaction.swap import FileName, resolve_leftovers
 from ottla.storage.directory.checkpoints import MalformedCheckpoint, read_topic_id
 from ottla.storage.files import Files
-from ottla.storage.log.leader_epochs import EpochEntry, LeaderEpochs
+from ottla.storage.log.leader_epochs import LEADER_EPOCHS, EpochEntry, LeaderEpochs
 from ottla.storage.log.log_state import create_segment, jitter_ms, limits_of, logger, remove_segment_files
 from ottla.storage.producers.replay import book_found, found_batches, reindex, replay, with_sound_indexes
 from ottla.storage.producers.snapshot import (
@@ -287,6 +287,7 @@ class LogLoader:
         try:
             self.epochs = LeaderEpochs.load(self._files, self.directory)
             self._epochs_on_disk = self.epochs.entries
+            self._refuse_empty_epochs()
         except MalformedCheckpoint as error:
             logger.warning("the leader epochs of %s are read from its records: %s", self.topic_partition, error)
             self._epochs_on_disk = None
@@ -294,6 +295,13 @@ class LogLoader:
                 for batches in found_batches(segment, segment.base_offset, END_OF_OFFSETS):
                     self._assign_epochs(batches)
                     yield batches[-1].next_offset
+
+    def _refuse_empty_epochs(self) -> None:
+        """Kafka makes the file empty; beside records that is what a power failure left of it."""
+        path = self.directory / LEADER_EPOCHS
+        is_suspect = not self.epochs.entries and self.segments.size_bytes and self._files.exists(path)
+        if is_suspect and not self._files.size(path):
+            raise MalformedCheckpoint(f"{path} is empty")
 
     def _assign_epochs(self, batches: list[BatchInfo]) -> None:
         known = -1 if self.epochs.latest is None else self.epochs.latest.epoch

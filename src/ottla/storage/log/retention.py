@@ -7,20 +7,22 @@
    that would not have been deleted before.
 3. By size only what is too much goes: a segment that is needed to reach retention.bytes stays.
 4. A topic that is only compacted loses only what is below its start. So does one with no cleanup.policy at all.
-5. `decide` decides and touches nothing; `clean_up` does it and says what is out. Neither needs room on the disk, except
-   to take out the active segment.
+5. `decide` decides and touches nothing; `clean_up` does it and says what is out, SEGMENTS_PER_STEP at a time. Neither
+   needs room on the disk, except to take out the active segment, and neither waits for a sync.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.storage.log.log_state import LogState
 from ottla.storage.log.lookups import sound
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.truncate import Removed
 from ottla.storage.segment.segment import Segment
+
+SEGMENTS_PER_STEP: Final = 5
 
 
 class Expired(NamedTuple):
@@ -96,10 +98,10 @@ def _latest_ms(log: LogState, segment: Segment) -> int:
 def _oldest(log: LogState, is_over: Callable[[Segment, Segment | None], bool]) -> list[Segment]:
     """The oldest segments that are committed and over, up to the first that is not."""
     segments = list(log.segments)
-    for number, segment in enumerate(segments):
+    for number, segment in enumerate(segments[:SEGMENTS_PER_STEP]):
         following = segments[number + 1] if number + 1 < len(segments) else None
         end_offset = log.log_end_offset if following is None else following.base_offset
         is_needed = following is None and not segment.size_bytes
         if end_offset > log.high_watermark or is_needed or not is_over(segment, following):
             return segments[:number]
-    return segments
+    return segments[:SEGMENTS_PER_STEP]

@@ -16,9 +16,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from ottla.errors import OffsetOutOfRange, StorageExhausted
+from ottla.errors import OffsetOutOfRange
 from ottla.storage.files import Files
-from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.log.log_state import LogState, logger
 from ottla.storage.log.lookups import sound
 from ottla.storage.log.roll import roll
@@ -144,20 +143,11 @@ def advance_log_start(log: LogState, offset: int) -> bool:
         )
     if offset <= log.log_start_offset:
         return False
-    _forget_epochs_before(log, offset)
+    log.forget_epochs_before(offset)
     log.log_start_offset = offset
     snapshots = producer_snapshot.list_snapshots(log.files, log.directory)
     log.producers.move_log_start(offset, snapshots[-1] if snapshots else None)
     return True
-
-
-def _forget_epochs_before(log: LogState, offset: int) -> None:
-    try:
-        log.change_epochs(lambda epochs: epochs.truncate_from_start(offset))
-    except StorageExhausted:
-        # Deleting is what makes room. The file keeps epochs that have ended, and the next start forgets them again.
-        log.epochs = LeaderEpochs(log.epochs.entries)
-        log.epochs.truncate_from_start(offset)
 
 
 def segments_below_log_start(log: LogState) -> list[Segment]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -78,6 +79,35 @@ def pool(request: pytest.FixtureRequest) -> Any:
         return
     with ThreadPoolExecutor(1) as made:
         yield made
+
+
+def test_what_is_marked_while_a_round_runs_shares_the_next_one() -> None:
+    async def test() -> None:
+        with ThreadPoolExecutor(1) as pool:
+            round_, may_end, is_running = Round(pool), threading.Event(), threading.Event()
+            rounds: list[list[int]] = []
+            begin = round_.flusher._begin
+
+            def counted() -> None:
+                rounds.append([name.partition for name in round_.flusher._marked])
+                begin()
+
+            def wait() -> None:
+                is_running.set()
+                may_end.wait(30)
+
+            round_.flusher._begin = counted  # type: ignore[method-assign]
+            round_.flusher.mark(FakePartition(0, wait))  # type: ignore[arg-type]
+            await asyncio.get_running_loop().run_in_executor(None, is_running.wait)
+            for number in range(1, 100):
+                round_.flusher.mark(FakePartition(number))  # type: ignore[arg-type]
+            await asyncio.sleep(0)
+            assert round_.flushed == []
+            may_end.set()
+            await round_.wait_until(lambda: len(round_.flushed) == 100)
+            assert rounds == [[0], list(range(1, 100))]
+
+    asyncio.run(test())
 
 
 @pytest.mark.parametrize("error", [KafkaStorageError("a bad disk"), ZeroDivisionError("a bug"), OSError("who knows")])

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import pytest
 
-from ottla.errors import InconsistentTopicId, KafkaStorageError, UnknownTopicOrPartition
+from ottla.errors import DiskFull, InconsistentTopicId, KafkaStorageError, UnknownTopicOrPartition
 from ottla.records import BatchBuilder, RecordStream
 from ottla.storage.directory.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -28,6 +28,7 @@ from ottla.storage.directory.loading import DuplicateDirectory, DuplicateLog, Pr
 from ottla.storage.directory.manager import LogManager, NoLogDirectory
 from ottla.storage.files import DirectoryInUse, DiskFile, DiskFiles, Files
 from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.retention import SEGMENTS_PER_STEP
 from ottla.storage.settings import TopicSettings
 from ottla.testing.files import MemoryFiles
 from ottla.values import TopicPartition
@@ -65,11 +66,11 @@ def create(logs: LogManager, number: int = 0, settings: TopicSettings = SETTINGS
     return logs.create(name(number), TOPIC_ID, settings, NOW_MS)
 
 
-def append(log: PartitionLog, count: int = 1, *, commit: bool = True) -> None:
+def append(log: PartitionLog, count: int = 1, *, commit: bool = True, epoch: int = 0) -> None:
     for _ in range(count):
         builder = BatchBuilder()
         builder.append(NOW_MS, b"k", b"%d" % log.log_end_offset * 20)
-        log.append_as_leader(builder.close(), leader_epoch=0, now_ms=NOW_MS)
+        log.append_as_leader(builder.close(), leader_epoch=epoch, now_ms=NOW_MS)
     if commit:
         log.update_high_watermark(log.log_end_offset)
 
@@ -78,6 +79,19 @@ def flush(log: PartitionLog) -> None:
     job = log.flush_job()
     job.run()
     log.flushed(job, NOW_MS)
+
+
+def checkpoint(logs: LogManager) -> None:
+    for job in logs.checkpoint_jobs():
+        job.run()
+
+
+def delete_due(logs: LogManager, now_ms: int, *, limit: int = 10) -> int:
+    """Remove what is due, and say how many removals that were."""
+    removals = logs.removals_due(now_ms, limit=limit)
+    for removal in removals:
+        removal.run()
+    return len(removals)
 
 
 def records(log: PartitionLog) -> list[bytes | None]:
@@ -157,7 +171,7 @@ def test_an_unclean_stop_is_recovered_from_the_recovery_point(pool: ThreadPoolEx
     for number in range(4):
         append(create(logs, number), 7)
         flush(logs.log(name(number)))  # type: ignore[arg-type]
-    logs.checkpoint(NOW_MS)
+    checkpoint(logs)
     logs.close(is_clean=False)
     again = manager(disk, tmp_path / "a", tmp_path / "b")
     loaded = again.open(NOW_MS, pool=pool)
@@ -312,8 +326,8 @@ def test_old_deletions_futures_and_strays_are_told_apart(files: MemoryFiles, cap
     assert [str(log.topic_partition) for log in again.logs()] == ["t-0"]
     assert again.future_log(name(0)) is not None
     assert "x-1.1c-stray belongs to no partition" in caplog.text
-    assert again.delete_due(NOW_MS + DELAY_MS - 1) == []
-    assert len(again.delete_due(NOW_MS + DELAY_MS)) == 1
+    assert delete_due(again, NOW_MS + DELAY_MS - 1) == 0
+    assert delete_due(again, NOW_MS + DELAY_MS) == 1
     assert not files.exists(A / "x-0.1a-delete")
     assert files.exists(A / "x-1.1c-stray")
 
@@ -350,8 +364,7 @@ def test_a_deleted_log_leaves_the_disk_after_its_delay(files: MemoryFiles) -> No
     assert len(piece.read()) == 100, "answers under way go on"
     assert any(each.endswith("-delete") for each in files.list_directory(A))
     assert create(logs) is not log
-    (done,) = logs.delete_due(NOW_MS + DELAY_MS)
-    assert done.error is None
+    assert delete_due(logs, NOW_MS + DELAY_MS) == 1
     assert not any(each.endswith("-delete") for each in files.list_directory(A))
     logs.close()
     assert not files.open_files
@@ -363,7 +376,7 @@ def test_a_young_log_is_not_measured_by_the_offsets_of_a_deleted_one(files: Memo
     append(log, 9)
     log.advance_log_start(8)
     flush(log)
-    logs.checkpoint(NOW_MS)
+    checkpoint(logs)
     logs.delete(name(0), NOW_MS)
     young = create(logs)
     append(young, 3)
@@ -385,24 +398,77 @@ def test_a_stray_log_is_kept_aside(files: MemoryFiles) -> None:
     assert files.exists(path)
 
 
-# --- chores ----------------------------------------------------------------------------------------------------------
+# --- what is due -----------------------------------------------------------------------------------------------------
 
 
-def test_retention_goes_by_turns_and_its_files_wait(files: MemoryFiles) -> None:
+def test_retention_goes_in_steps_and_its_files_wait(files: MemoryFiles) -> None:
     logs = started(files, A)
     settings = SETTINGS.for_topic({"retention.bytes": 0})
     for number in range(3):
         append(create(logs, number, settings), 9)
-    first = logs.clean_up(NOW_MS, log_limit=2)
-    second = logs.clean_up(NOW_MS, log_limit=2)
-    assert {each.topic_partition for each in first} == {name(0), name(1)}
-    assert {each.topic_partition for each in second} == {name(2)}
-    assert all(each.error is None and each.segment_count for each in first + second)
+    done = list(logs.clean_up(NOW_MS))
+    assert done.count(None) == 3, "every log was looked at"
+    told = [each for each in done if each is not None]
+    assert [each.topic_partition for each in told] == sorted(name(number) for number in range(3) for _ in range(2))
+    assert all(each.error is None and each.segment_count for each in told)
     assert any(".deleted" in each for each in files.list_directory(A / "t-0"))
-    assert len(logs.delete_due(NOW_MS + DELAY_MS, limit=2)) == 2
-    while logs.delete_due(NOW_MS + DELAY_MS):
+    assert delete_due(logs, NOW_MS + DELAY_MS, limit=2) == 2
+    while delete_due(logs, NOW_MS + DELAY_MS):
         pass
     assert not any(".deleted" in each for each in files.list_directory(A / "t-0"))
+
+
+def test_logs_may_go_between_two_steps_of_retention(files: MemoryFiles) -> None:
+    logs = started(files, A)
+    settings = SETTINGS.for_topic({"retention.bytes": 0})
+    for number in range(3):
+        append(create(logs, number, settings), 9)
+    steps = logs.clean_up(NOW_MS)
+    next(steps)
+    logs.delete(name(0), NOW_MS)
+    logs.delete(name(1), NOW_MS)
+    assert {each.topic_partition for each in steps if each is not None} == {name(2)}
+
+
+def test_a_step_of_retention_takes_a_bounded_number_of_segments(files: MemoryFiles) -> None:
+    logs = started(files, A)
+    log = create(logs, 0, SETTINGS.for_topic({"retention.bytes": 0}))
+    append(log, 400)
+    assert len(log.segments) > 3 * SEGMENTS_PER_STEP
+    counts = [each.segment_count for each in logs.clean_up(NOW_MS) if each is not None]
+    assert max(counts) == SEGMENTS_PER_STEP
+    assert log.log_start_offset == 400
+
+
+def test_retention_waits_for_no_sync(files: MemoryFiles) -> None:
+    logs = started(files, A)
+    log = create(logs, 0, SETTINGS.for_topic({"retention.bytes": 0}))
+    append(log, 9)
+    flush(log)
+    files.trace.clear()
+    assert list(logs.clean_up(NOW_MS))
+    assert not [each for each in files.trace if each.kind.startswith("sync")]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_power_failure_after_retention_costs_no_epoch(seed: int) -> None:
+    files = MemoryFiles(seed=seed)
+    files.make_directory(Path("/data"))
+    files.sync_directory(Path("/"))
+    logs = started(files, A)
+    log = create(logs, 0, SETTINGS.for_topic({"retention.bytes": 900}))
+    for epoch in range(6):
+        append(log, 3, epoch=epoch)
+    flush(log)
+    checkpoint(logs)
+    assert [each for each in logs.clean_up(NOW_MS) if each is not None]
+    expected = log.epochs.entries
+    files.crash()
+    again = started(files, A).log(name(0))
+    assert again is not None
+    kept = [each for each in again.epochs.entries if each.start_offset >= log.log_start_offset]
+    assert tuple(kept)[-len(expected) + 1 :] == expected[1:]
+    assert again.epochs.epoch_for_offset(log.log_start_offset) == expected[0].epoch
 
 
 def test_flushes_are_due_by_count_and_by_time(files: MemoryFiles) -> None:
@@ -410,23 +476,27 @@ def test_flushes_are_due_by_count_and_by_time(files: MemoryFiles) -> None:
     append(create(logs, 0, SETTINGS.for_topic({"flush.messages": 3})), 3)
     append(create(logs, 1, SETTINGS.for_topic({"flush.ms": 50})), 1)
     append(create(logs, 2), 9)
-    assert [str(each.log.topic_partition) for each in logs.flush_due(NOW_MS + 49)] == ["t-0"]
-    due = logs.flush_due(NOW_MS + 50)
-    assert [str(each.log.topic_partition) for each in due] == ["t-0", "t-1"]
-    for each in due:
-        each.job.run()
-        each.log.flushed(each.job, NOW_MS + 50)
-    assert logs.flush_due(NOW_MS + 60) == []
+
+    def due(now_ms: int) -> list[int]:
+        return [log.topic_partition.partition for log in logs.logs() if log.flush_is_due(now_ms)]
+
+    assert due(NOW_MS + 49) == [0]
+    assert due(NOW_MS + 50) == [0, 1]
+    for log in logs.logs():
+        flush(log)
+    assert due(NOW_MS + 60) == []
 
 
 def test_a_checkpoint_that_finds_no_room_is_written_the_next_time(files: MemoryFiles) -> None:
     logs = started(files, A)
     append(create(logs))
     files.fill(0)
-    assert {type(each.error).__name__ for each in logs.checkpoint(NOW_MS)} == {"DiskFull"}
+    for job in logs.checkpoint_jobs():
+        with pytest.raises(DiskFull):
+            job.run()
     files.fill(1 << 20)
-    assert all(each.error is None for each in logs.checkpoint(NOW_MS))
-    assert logs.checkpoint(NOW_MS) == []
+    checkpoint(logs)
+    assert logs.checkpoint_jobs() == []
     assert logs.directories[0].offset(HIGH_WATERMARKS, name(0)) == 1
 
 
@@ -435,7 +505,7 @@ def test_a_truncation_is_written_down_before_it_happens(files: MemoryFiles) -> N
     log = create(logs)
     append(log, 9)
     flush(log)
-    logs.checkpoint(NOW_MS)
+    checkpoint(logs)
     before = len(files.trace)
     logs.truncate_to(name(0), 4, NOW_MS)
     trace = [(each.kind, each.target or each.path) for each in list(files.trace)[before:]]
