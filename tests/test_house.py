@@ -54,7 +54,6 @@ TIMED_ROOMS = ("broker", "client", "cluster")
 TIME_EXCEPTIONS = {
     "broker/broker.py": 1,
     "broker/cluster/controller_role.py": 4,
-    "broker/housekeeping/jobs.py": 1,
     "broker/network/processor.py": 1,
     "broker/observe/admin_http.py": 2,
     "broker/replication/replication.py": 1,
