@@ -6,7 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from tests.patience import FAR_MS, bounded, wait_until
 
+from ottla import Consumer
 from ottla.cli.main import main
 from ottla.cli.output import FAILED, OK
 
@@ -86,6 +88,33 @@ def test_a_short_timeout_is_for_requests_too(ottla, clicks):
 def test_a_broker_is_named_by_its_number(ottla, verb):
     code, _, err = ottla("config", verb[0], "broker", "localhost", *verb[1:])
     assert (code, err) == (FAILED, "ottla: 'localhost' is no broker's id: write a number, or `all` for every broker\n")
+
+
+@pytest.mark.parametrize("verb", [["describe"], ["alter", "--set", "log.cleaner.threads=2"]])
+def test_a_broker_that_is_not_there_is_told_at_once(ottla, verb):
+    with bounded():
+        code, _, err = ottla("config", verb[0], "broker", 7, *verb[1:], "--timeout", FAR_MS // 1000)
+    assert (code, err) == (FAILED, "ottla: there is no broker 7; there is 0\n")
+
+
+def test_a_partition_that_is_not_there_is_told_at_once(ottla, clicks):
+    with bounded():
+        code, _, err = ottla("produce", clicks, "-p", 77, "--timeout", FAR_MS // 1000, stdin=b"x\n")
+    assert (code, err) == (FAILED, f"ottla: {clicks} has no partition 77: it has 3, 0 to 2\n")
+
+
+def test_what_fails_for_one_reason_is_said_once(ottla, clicks, unique_group, kafka_broker):
+    ottla("produce", clicks, stdin=b"a\nb\nc\n")
+    member = Consumer(
+        clicks, bootstrap_servers=kafka_broker.bootstrap_servers, group_id=unique_group, auto_offset_reset="earliest"
+    )
+    with member:
+        wait_until(lambda: member.poll(0.1), "records")
+        member.commit()
+        code, _, err = ottla("group", "reset", unique_group, "--topic", clicks, "--to-earliest", "--execute")
+    assert (code, err.count("\n")) == (FAILED, 1)
+    first, _, rest = err.partition(". ")
+    assert first.removeprefix("ottla: ") not in rest, err
 
 
 def test_failures_are_one_sentence_and_exit_code_1(ottla, clicks):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -17,7 +18,7 @@ from ottla.client.consumer.consumer import ConcurrentUse, Consumer, WokenUp
 from ottla.client.consumer.record_errors import DeserializationFailed
 from ottla.client.consumer.subscription import NoOffsetForPartition, NotAssigned, NotSubscribed
 from ottla.client.loop import ClientClosed, ForkedClient
-from ottla.errors import OffsetOutOfRange, RequestTimedOut
+from ottla.errors import InvalidGroupId, OffsetOutOfRange, RequestTimedOut
 from ottla.testing.broker import KafkaBroker
 from ottla.values import Header, TopicPartition
 
@@ -329,6 +330,24 @@ def test_what_cannot_be_is_told(kafka_broker, topic):
         consumer.poll(0)
     with pytest.raises(ClientClosed):
         consumer.assign([])
+
+
+def test_topics_without_a_group_are_refused_before_anything_is_opened(kafka_broker, topic):
+    before = threading.active_count()
+    with pytest.raises(InvalidGroupId, match=r"without a group\.id; set group_id to subscribe"):
+        Consumer(topic, bootstrap_servers=kafka_broker.bootstrap_servers)
+    assert threading.active_count() == before
+
+
+def test_a_start_that_fails_leaves_no_socket_open(kafka_broker, topic, monkeypatch):
+    def refuse(self, *_: object) -> None:
+        self._run(self._core.network.refresh_metadata(timeout_ms=HANG_S * 1000))
+        raise RuntimeError("not today")
+
+    monkeypatch.setattr(Consumer, "subscribe", refuse)
+    with pytest.raises(RuntimeError, match="not today"):
+        Consumer(topic, bootstrap_servers=kafka_broker.bootstrap_servers, group_id="g")
+    gc.collect()  # an open socket would complain, and the test with it
 
 
 def test_a_poll_can_be_woken_up_and_is_for_one_thread(kafka_broker, topic):

@@ -114,13 +114,16 @@ def sentences() -> Iterator[None]:
 
 
 def _told(error: Exception) -> str:
-    """The sentence; of several things that failed the sentence of each."""
+    """The sentence; of several things that failed each sentence once."""
     from ottla.client.admin.plans import PartlyFailed
 
     if not isinstance(error, PartlyFailed):
         return str(error)
-    told = "; ".join(str(each) for each in list(error.failed.values())[:TOLD_LIMIT])
-    more = f"; and {len(error.failed) - TOLD_LIMIT} more" if len(error.failed) > TOLD_LIMIT else ""
+    reasons = list(dict.fromkeys(map(str, error.failed.values())))  # many things often fail for one reason
+    if len(reasons) == 1 and not error.succeeded:
+        return reasons[0]
+    told = "; ".join(reasons[:TOLD_LIMIT])
+    more = f"; and {len(reasons) - TOLD_LIMIT} more" if len(reasons) > TOLD_LIMIT else ""
     return f"{len(error.failed)} of {len(error.failed) + len(error.succeeded)} failed: {told}{more}"
 
 

@@ -2,8 +2,8 @@
 
 1. A noun's file is imported only when the noun is asked for, so `ottla --help` and completion are quick; this file
    imports nothing heavy.
-2. Every failure is a sentence on stderr and exit code 1, wrong usage too, as Kafka's tools do; what the user did not
-   type right comes with the nearest name.
+2. Every failure is a sentence on stderr and exit code 1. Words that the parser does not know end with code 2, the
+   nearest word and the help of the verb they were meant for.
 3. Ctrl-C ends quietly with 130, and so does a closed pipe (`ottla ... | head`) with 141; what else the system refuses
    (a full disk) is a sentence.
 """
@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
-from ottla.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, OK, Failure
+from ottla.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, OK, WRONG_USAGE, Failure
 
 NOUNS: Final = {
     "broker": "start a broker, and look up its settings",
@@ -62,14 +62,22 @@ class HelpText(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with Kafka's exit code and the nearest word; `-2h` is a value like `-2`, not an option."""
+    """argparse with the nearest word; `-2h` is a value like `-2`, not an option."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._negative_number_matcher = re.compile(r"^-(\d+|\d*\.\d+)(ms|[smhd])?$")
 
     def error(self, message: str) -> NoReturn:
-        self.exit(FAILED, f"{self.prog}: {message}\ntry: {self.prog} --help\n")
+        self.exit(WRONG_USAGE, f"{self.prog}: {message}\ntry: {self.prog} --help\n")
+
+    def innermost(self, words: Sequence[str]) -> argparse.ArgumentParser:
+        """The parser of the verb that the words name, as far as they name one."""
+        found: argparse.ArgumentParser = self
+        for word in words:
+            choices = [each.choices for each in found._actions if isinstance(each, argparse._SubParsersAction)]
+            found = next((by_name[word] for by_name in choices if word in by_name), found)
+        return found
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         if action.choices is not None and value not in action.choices:
@@ -113,7 +121,9 @@ def _drop_output() -> None:
 
 def _run(words: list[str]) -> int:
     parser = make_parser(words)
-    parsed = parser.parse_args(words)
+    parsed, unknown = parser.parse_known_args(words)
+    if unknown:
+        parser.innermost(words).error(f"unrecognized arguments: {' '.join(unknown)}")
     run: Callable[[argparse.Namespace], int] | None = getattr(parsed, "run", None)
     if run is not None:
         return run(parsed)

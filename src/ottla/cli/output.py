@@ -28,6 +28,7 @@ from typing import Any, Final, Literal, TextIO
 
 OK: Final = 0
 FAILED: Final = 1
+WRONG_USAGE: Final = 2  # as of every program that reads its words with getopt or argparse
 INTERRUPTED: Final = 130  # what a shell says of a program ended by Ctrl-C
 BROKEN_PIPE: Final = 141  # and of one that wrote into a closed pipe
 

@@ -9,7 +9,7 @@ from tests.patience import HANG_S
 from ottla import __version__
 from ottla.cli import main as main_module
 from ottla.cli.main import NOUNS, main
-from ottla.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, OK, Failure
+from ottla.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, OK, WRONG_USAGE, Failure
 
 
 def exit_code_of(words):
@@ -40,14 +40,17 @@ def test_the_version_is_printed(capsys):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["brokr", "start"], "there is no 'brokr'; did you mean 'broker'?"),
-        (["broker", "strat"], "there is no 'strat'; did you mean 'start'?"),
-        (["broker", "xyz"], "there is no 'xyz'; there is start, settings"),
-        (["broker", "start", "--nothing"], "unrecognized arguments: --nothing"),
+        (["brokr", "start"], "there is no 'brokr'; did you mean 'broker'?\ntry: ottla --help\n"),
+        (["broker", "strat"], "there is no 'strat'; did you mean 'start'?\ntry: ottla broker --help\n"),
+        (["broker", "xyz"], "there is no 'xyz'; there is start, settings\ntry: ottla broker --help\n"),
+        (["broker", "start", "--nothing"], "unrecognized arguments: --nothing\ntry: ottla broker start --help\n"),
+        (["topic", "create"], "the following arguments are required: TOPIC\ntry: ottla topic create --help\n"),
+        (["topic", "list", "more"], "unrecognized arguments: more\ntry: ottla topic list --help\n"),
+        (["produce", "t", "f", "g"], "unrecognized arguments: g\ntry: ottla produce --help\n"),
     ],
 )
-def test_wrong_words_end_with_1_and_the_nearest(words, sentence, capsys):
-    assert exit_code_of(words) == FAILED
+def test_wrong_words_end_with_2_the_nearest_and_the_help_of_the_verb(words, sentence, capsys):
+    assert exit_code_of(words) == WRONG_USAGE
     assert sentence in capsys.readouterr().err
 
 

@@ -9,6 +9,7 @@ from ottla.cli.connecting import Verbs, add_format, add_verb, admin_of, ensure, 
 from ottla.cli.output import OK
 
 if TYPE_CHECKING:
+    from ottla.client.admin.admin import Admin
     from ottla.client.admin.configs import AlterConfig, ConfigResource
 
 EXAMPLES: Final = """\
@@ -57,6 +58,16 @@ def _resource(options: argparse.Namespace) -> ConfigResource:
     return ConfigResource(kind, "" if everywhere else options.name)
 
 
+def _check_broker(admin: Admin, resource: ConfigResource) -> None:
+    """Only the broker itself knows its settings; one that is not there would be waited for."""
+    from ottla.client.admin.configs import ConfigResourceType
+
+    if resource.type not in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) or not resource.name:
+        return
+    ids = sorted(node.id for node in admin.describe_cluster().nodes)
+    ensure(int(resource.name) in ids, f"there is no broker {resource.name}; there is {', '.join(map(str, ids))}")
+
+
 def changes_of(
     sets: list[str], deletes: list[str], appends: list[str] | None = None, subtracts: list[str] | None = None
 ) -> list[AlterConfig]:
@@ -75,6 +86,7 @@ def changes_of(
 def run_describe(options: argparse.Namespace) -> int:
     resource = _resource(options)
     with admin_of(options) as admin:
+        _check_broker(admin, resource)
         found = admin.describe_configs([resource], include_synonyms=options.synonyms)[resource]
     entries = [each for each in found.values() if options.all or not _is_quiet(each.source.name)]
     rows = []
@@ -101,6 +113,7 @@ def run_alter(options: argparse.Namespace) -> int:
     changes = changes_of(options.set, options.delete, options.append, options.subtract)
     resource = _resource(options)
     with admin_of(options) as admin:
+        _check_broker(admin, resource)
         admin.incremental_alter_configs({resource: changes}, validate_only=options.validate_only)
     print(f"{'would change' if options.validate_only else 'changed'} {resource}")
     return OK

@@ -120,6 +120,8 @@ def _send_all(
     extra = [(name, value.encode()) for name, value in pairs(options.header, "--header").items()]
     progress = Progress("produce", total=size_bytes, unit="B") if size_bytes else None
     with producer, progress or contextlib.nullcontext():
+        if options.partition is not None:
+            _check_partition(producer, options.topic, options.partition)
         try:
             for record in numbered(lines, parse):
                 if isinstance(record, LineError):
@@ -150,6 +152,13 @@ def _flush(producer: Producer, timeout_s: float) -> None:
         with contextlib.suppress(SendFailed):  # of the records that the time-out is about
             producer.close(0)
         raise
+
+
+def _check_partition(producer: Producer, topic: str, partition: int) -> None:
+    """A producer waits for a partition that may still be made; somebody at a terminal has mistyped it."""
+    there = {each.partition for each in producer.partitions_for(topic)}
+    if partition not in there:
+        raise Failure(f"{topic} has no partition {partition}: it has {len(there)}, 0 to {max(there)}")
 
 
 def _send(producer: Producer, options: argparse.Namespace, record: LineRecord, key: bytes | None, extra: Any) -> None:

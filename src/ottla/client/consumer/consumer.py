@@ -17,6 +17,7 @@ The names are Java's in snake_case; times are seconds (`timeout`) or millisecond
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections.abc import Coroutine, Generator, Iterable, Mapping
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 class WokenUp(OttlaError):
@@ -78,8 +80,18 @@ class Consumer(ConsumerFace):
             if topics:
                 self.subscribe(topics)
         except BaseException:
-            self._loop.close(CLOSE_TIMEOUT_S)
+            self._give_up_starting()
             raise
+
+    def _give_up_starting(self) -> None:
+        """What was begun is ended: connections, too, or their sockets would be left open."""
+        self._closed = True
+        try:
+            self._loop.run(self._core.close(0), CLOSE_TIMEOUT_S)
+        except Exception as error:
+            log.debug("a consumer that could not start was not ended in order: %s", error)
+        finally:
+            self._loop.close(CLOSE_TIMEOUT_S)
 
     def __enter__(self) -> Self:
         return self

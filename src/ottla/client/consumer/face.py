@@ -44,6 +44,7 @@ ITERATION_WAIT_S: Final = 1.0
 POLL_TURN_S: Final = 0.2
 """How often a poll that waits says that it is there; max.poll.interval.ms and auto commit go by it."""
 TABLE_ROWS: Final = 32_768
+GROUP_ADVICE: Final = "set group_id to subscribe and to commit, or read chosen partitions with assign()"
 """How many rows poll_arrow() aims at when it is not told: enough that its own cost does not count."""
 
 Offsets = Mapping[TopicPartition, "OffsetAndMetadata | int"]
@@ -72,6 +73,8 @@ class ConsumerFace:
             raise TypeError("one mapping of settings is enough")
         topics = [each for each in arguments if isinstance(each, str)]
         self._settings = ConsumerSettings(config, **settings).named("consumer")
+        if topics and self._settings.group_id is None:
+            raise InvalidGroupId(f"Consumer({topics[0]!r}) without a group.id; {GROUP_ADVICE}")
         self._interceptors = Interceptors(self._settings.interceptor_classes)
         self._tracing = None
         if self._settings.ottla_tracing_enable:
@@ -128,7 +131,7 @@ class ConsumerFace:
     @property
     def _group(self) -> Group:
         if self._core.group is None:
-            raise InvalidGroupId("this consumer has no group.id; set one to subscribe and to commit")
+            raise InvalidGroupId(f"this consumer has no group.id; {GROUP_ADVICE}")
         return self._core.group
 
     # --- steering ---
