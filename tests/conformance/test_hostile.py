@@ -22,6 +22,8 @@ import random
 import select
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -37,6 +39,7 @@ from tests.fuzz.mutate import ABSURD, mutate
 from tests.fuzz.targets import message_seeds, request_frames
 from tests.patience import HANG_S
 
+from ottla.broker.observe.log_limit import LINES_PER_SECOND
 from ottla.broker.requests.served import SERVED_APIS
 from ottla.errors import InvalidRecord, InvalidRequest, OttlaError, UnknownServerError
 from ottla.net.transport import TURN_FRAMES
@@ -487,6 +490,9 @@ class MeasuredBroker(BrokerProcess):
     def peak_bytes(self) -> int:
         return self._status("VmHWM")
 
+    def lines_about(self, words: str) -> int:
+        return self._logged(0).count(words)
+
     def forget_peak(self) -> None:
         Path(f"/proc/{self.id}/clear_refs").write_text("5")
 
@@ -661,14 +667,19 @@ class Others:
         self._over = threading.Event()
         self._begun = threading.Event()
         self._thread = threading.Thread(target=self._work)
-        self.answered, self.longest_s = 0, 0.0
+        self.answered = 0
+        self.waits_s: list[float] = []
+
+    @property
+    def longest_s(self) -> float:
+        return max(self.waits_s)
 
     def _work(self) -> None:
         with connect(self._servers) as link:
             while not self._over.wait(0.001):
                 started_s = time.monotonic()
                 self.answered += drained(send(link, framed(ASK)), HANG_S) == "answered"
-                self.longest_s = max(self.longest_s, time.monotonic() - started_s)
+                self.waits_s.append(time.monotonic() - started_s)
                 self._begun.set()
 
     def __enter__(self) -> "Others":
@@ -679,6 +690,42 @@ class Others:
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join(HANG_S)
+
+
+SENDS_FRAMES = """
+import random, sys
+from tests.conformance import test_hostile as hostile
+servers, count = sys.argv[1], int(sys.argv[2])
+print(hostile.play(servers, hostile.frames_that_mean_nothing(random.Random("nothing"), count // 2), alone=True))
+print(hostile.play(servers, hostile.frames_that_mean_something(random.Random("something"), count // 2), alone=False))
+"""
+
+
+def waits_under_hostile_frames(process: MeasuredBroker, count: int) -> list[float]:
+    """Seconds that one good client waits for its answers while a process of its own sends hostile frames, sorted."""
+    servers = process.bootstrap_servers
+    with Others(servers) as others:
+        subprocess.run(
+            [sys.executable, "-c", SENDS_FRAMES, servers, str(count)], cwd=Path(__file__).parents[2], check=True
+        )
+    waits_s = sorted(others.waits_s)
+    p50_s, p99_s = waits_s[len(waits_s) // 2], waits_s[len(waits_s) * 99 // 100]
+    print(f"{len(waits_s)} answers: p50 {p50_s * 1000:.1f}, p99 {p99_s * 1000:.1f}, max {waits_s[-1] * 1000:.1f} ms")
+    return waits_s
+
+
+def test_hostile_frames_do_not_flood_the_log_and_others_are_answered(process: MeasuredBroker) -> None:
+    """A short sample of the next test: how long others wait is printed here and judged there, on a quiet machine."""
+    lines_before, started_s = process.lines_about("closing the connection"), time.monotonic()
+    assert len(waits_under_hostile_frames(process, 2000)) > 100
+    lines = process.lines_about("closing the connection") - lines_before
+    assert 0 < lines <= LINES_PER_SECOND * (2 + time.monotonic() - started_s)
+
+
+@pytest.mark.long
+def test_others_wait_little_while_sixty_thousand_hostile_frames_come(process: MeasuredBroker) -> None:
+    waits_s = waits_under_hostile_frames(process, 60_000)
+    assert waits_s[len(waits_s) * 99 // 100] < 0.1
 
 
 # -- clients that take for ever ----------------------------------------------------------------------------------------

@@ -21,11 +21,13 @@ from typing import Final
 from ottla.broker.network.large_frames import LargeFrames
 from ottla.broker.network.processor import Connection, Dispatcher
 from ottla.broker.network.waiting_requests import WaitingRequests
+from ottla.broker.observe.log_limit import LineLimit
 from ottla.clock import Clock, Timer
 from ottla.errors import ConnectionClosed, OttlaError
 from ottla.net.transport import Link, LinkSettings, Listener, Transport
 
 log = logging.getLogger(__name__)
+log.addFilter(LineLimit())
 
 RATE_WINDOW_MS: Final = 1_000
 IDLE_LOOK_MS: Final = 10_000

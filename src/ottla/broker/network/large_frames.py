@@ -24,10 +24,12 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from ottla.broker.network.waiting_requests import WaitingRequests
+from ottla.broker.observe.log_limit import LineLimit
 from ottla.clock import Clock, Timer
 from ottla.errors import ConnectionClosed, OttlaError
 
 log = logging.getLogger(__name__)
+log.addFilter(LineLimit())
 
 ORDINARY_BYTES: Final = 4 * 1024 * 1024
 STALL_LIMIT_MS: Final = 30_000

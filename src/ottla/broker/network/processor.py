@@ -23,6 +23,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from ottla.broker.network.portions import PORTION_BYTES, read_portion
 from ottla.broker.network.waiting_requests import NO_LIMIT, WaitingRequests
+from ottla.broker.observe.log_limit import LineLimit
 from ottla.broker.requests.answers import Later
 from ottla.errors import BrokerError, ConnectionClosed, MalformedMessage, OttlaError
 from ottla.net.connection import AnswerOrder
@@ -31,6 +32,7 @@ from ottla.net.transport import Link
 from ottla.storage.segment.records_file import FileSlice
 
 log = logging.getLogger(__name__)
+log.addFilter(LineLimit())
 
 OUTBOX_LIMIT_BYTES: Final = 2 * 1024 * 1024
 KERNEL_PORTION_BYTES: Final = 262_144

@@ -62,8 +62,9 @@ Encoder: TypeAlias = Callable[[Any], list[Any]]
 _FIXED: Final = struct.Struct(">hhi")
 _KIND: Final = struct.Struct(">hh")
 RUN_LIMIT: Final = 16
-# Larger frames are refused without a word on what is wrong in them: the codec that could tell takes its time.
-_EXPLAINED_BYTES: Final = 16_384
+# Larger frames are refused without a word on what is wrong in them: the codec that could tell takes its time, up to
+# 20 ms for 16 KiB of tiny entries, and others wait meanwhile.
+_EXPLAINED_BYTES: Final = 1_024
 # A longer header is read anew each time: a connection may use hundreds of APIs and versions, and keeps one for each.
 _KEPT_HEADER_BYTES: Final = 1_024
 # An answer's header, without and with its (always empty) tags.
