@@ -14,6 +14,9 @@
 4. FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID: everything is Lost, then we join again with epoch 0. An application that
    does not poll for max.poll.interval.ms makes us leave; we join again at the next poll.
 5. A topic we are assigned but cannot name yet is asked for (LearnTopics); the others do not wait for it.
+6. Every assignment that the coordinator tells is acknowledged: when we have what it says, a heartbeat tells what we
+   have, even if that is what we said last. The coordinator may wait for a partition that we never had, because we did
+   not know its topic, or that we gave up by ourselves, because its topic is gone; it gives us nothing new before.
 """
 
 from __future__ import annotations
@@ -87,6 +90,7 @@ class ConsumerMembership(MemberLife):
         self._asked_for: frozenset[bytes] = frozenset()
         self._in_flight: int | None = None
         self._is_urgent = False
+        self._must_acknowledge = False
         self._interval_ms = float(settings.heartbeat_interval_ms)
         self._next_heartbeat_ms = 0.0
         self._must_tell = False
@@ -225,7 +229,11 @@ class ConsumerMembership(MemberLife):
             self._outbox.append(LearnTopics(ids=unknown))
         self._asked_for = unknown
         if wanted == self.assignment:
-            self._move(_S.RECONCILING if unknown else _S.STABLE)
+            if self._must_acknowledge:
+                self._move(_S.RECONCILING)
+                self._move(_S.ACKNOWLEDGING)
+            else:
+                self._move(_S.RECONCILING if unknown else _S.STABLE)
             return
         self._move(_S.RECONCILING)
         if not self._give_up(self.assignment - wanted, self._why_lost()):
@@ -253,14 +261,21 @@ class ConsumerMembership(MemberLife):
         if self.state is _S.JOINING:
             request = self._fields.joining(self._subscription)
         else:
-            settled = self._waiting_for is None
-            owned = by_topic_id(self.assignment, self._topic_ids) if settled else None
-            request = self._fields.staying(self.generation, self._told_subscription(), owned)
+            request = self._fields.staying(self.generation, self._told_subscription(), self._owned_to_tell())
         if self.state is _S.ACKNOWLEDGING:
             self._move(_S.STABLE)
         self._is_urgent = False
         self._next_heartbeat_ms = now_ms + self._interval_ms
         self._in_flight = self._ask(request)
+
+    def _owned_to_tell(self) -> list[TopicPartitions] | None:
+        """What we have; None while that is changing."""
+        if self._waiting_for is not None:
+            return None
+        if self._must_acknowledge:
+            self._fields.repeat_owned()
+            self._must_acknowledge = False
+        return by_topic_id(self.assignment, self._topic_ids)
 
     def _told_subscription(self) -> Subscription | None:
         """A member that leaves does not say that it wants no topics: that would be a rebalance more."""
@@ -312,6 +327,8 @@ class ConsumerMembership(MemberLife):
         self.generation = response.member_epoch
         if response.assignment is not None:
             self._target = response.assignment.topic_partitions
+            # A heartbeat that joins says that we have nothing; there is nothing the coordinator could wait for.
+            self._must_acknowledge = self.state is not _S.JOINING
         if self.state is _S.JOINING:
             self._move(_S.STABLE)
 
@@ -342,6 +359,7 @@ class ConsumerMembership(MemberLife):
         self._move(state)
         self.generation = NO_EPOCH
         self._target = []
+        self._must_acknowledge = False
         self._fields.forget()
         self._give_up(self.assignment, self._why_lost())
 

@@ -32,6 +32,10 @@ class HeartbeatFields:
     def forget(self) -> None:
         self._told = {}
 
+    def repeat_owned(self) -> None:
+        """The next heartbeat says what we have, whether it changed or not."""
+        self._told.pop("topic_partitions", None)
+
     def joining(self, subscription: Subscription) -> ConsumerGroupHeartbeatRequest:
         self.forget()
         return self.staying(JOIN_EPOCH, subscription, [])
