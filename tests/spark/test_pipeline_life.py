@@ -69,12 +69,22 @@ def test_a_pipeline_goes_on_where_it_was_and_bad_records_are_told_apart(broker: 
     dead = records(broker.bootstrap_servers, "dead")
     by_rule = Counter(dict(record.headers)["ottla.dead.rule"].decode() for record in dead)
     assert by_rule == {"readable": 20, "has_user": 20, "is_known": sum(n % 3 == 2 for n in passed)}
-    unreadable = next(record for record in dead if dict(record.headers)["ottla.dead.rule"] == b"readable")
-    headers = {name: value.decode() for name, value in unreadable.headers}
-    assert (unreadable.key, unreadable.value) == (b"k\xff", b"no click"), "byte for byte as it was"
+    unreadable = [record for record in dead if dict(record.headers)["ottla.dead.rule"] == b"readable"]
+    first = unreadable[0]
+    headers = {name: value.decode() for name, value in first.headers if name.startswith("ottla.")}
+    assert (first.key, first.value) == (b"k\xff", b"no click"), "byte for byte as it was"
     assert headers["ottla.dead.topic"] == "clicks"
     assert int(headers["ottla.dead.offset"]) % 10 == 3
     assert (headers["ottla.dead.pipeline"], headers["ottla.dead.step"]) == ("story", "clicks")
+    own = [("sent", headers["ottla.dead.offset"].encode()), ("none", None)]
+    assert [tuple(each) for each in first.headers[:2]] == own, "its own headers"
+    assert Counter((record.value, dict(record.headers)["ottla.dead.reason"]) for record in unreadable) == {
+        (b"no click", b"the value is no json of the schema"): 4,
+        (b"", b"the value is empty"): 4,
+        (None, b"the value is null"): 4,
+        (b'{"user": "\xff"}', b"the value is no text in UTF-8"): 4,
+        (b'{"user": "u"} and more', b"there is text behind the JSON object"): 4,
+    }
 
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         assert admin.list_consumer_group_offsets("story")[TopicPartition("clicks", 0)].offset == 200, "lag tools see it"

@@ -61,6 +61,8 @@ steps: {broken: SELECT valu FROM clicks}
 sinks: {out: {from: broken, topic: never}}
 """
 QUICK = {"spark.sql.shuffle.partitions": "2"}
+# What is no click: not one JSON object of the schema.
+UNREADABLE = (b"no click", b"", None, b'{"user": "\xff"}', b'{"user": "u"} and more')
 
 
 def written(text: str, name: str) -> Path:
@@ -75,7 +77,8 @@ def send(numbers: range) -> None:
             user = None if number % 10 == 1 else f"u{number}"
             fields = {"user": user, "page": f"p{number % 3}", "at": f"2026-01-01T00:{number // 60:02}:{number % 60:02}"}
             value = json.dumps({**fields, "ms": 5000 if number % 10 == 2 else number})
-            producer.send("clicks", value=(b"no click" if number % 10 == 3 else value.encode()), key=b"k\xff")
+            content = UNREADABLE[number // 10 % len(UNREADABLE)] if number % 10 == 3 else value.encode()
+            producer.send("clicks", value=content, key=b"k\xff", headers=[("sent", b"%d" % number), ("none", None)])
 
 
 def failure(run: object) -> str:

@@ -18,6 +18,7 @@ from typing import Final
 
 from ottla.spark.pipelines.definition import (
     FILE_SOURCE_FORMATS,
+    IN_TIME,
     TOPIC_FORMATS,
     DeadLetters,
     Expectation,
@@ -97,11 +98,14 @@ def _all_faults(pipeline: Pipeline) -> Iterator[Fault]:
         yield from _source(source, place)
         yield from _rules(source.expect, pipeline, place)
         yield from _watermark(source.watermark, place)
+        yield from _late(source, pipeline, place)
         if source.bad_records == "dead_letter" and pipeline.dead_letters is None:
             yield Fault((*place, "bad_records"), "the pipeline has no dead_letters; add them, or say drop or fail")
     for name, step in pipeline.steps.items():
         yield from _rules(step.expect, pipeline, ("steps", name))
         yield from _watermark(step.watermark, ("steps", name))
+        if step.watermark is not None and step.watermark.late != "count":
+            yield Fault(("steps", name, "watermark", "late"), "this is for the watermark of a source that is a topic")
     for name, sink in pipeline.sinks.items():
         yield from _sink(sink, pipeline, ("sinks", name))
     if pipeline.dead_letters is not None:
@@ -159,6 +163,18 @@ def _rules(rules: Mapping[str, Expectation], pipeline: Pipeline, place: Place) -
 def _watermark(watermark: Watermark | None, place: Place) -> Iterator[Fault]:
     if watermark is not None and not _DELAY.fullmatch(watermark.delay):
         yield Fault((*place, "watermark", "delay"), f"{watermark.delay!r} is no time; write it as '10 minutes'")
+
+
+def _late(source: Source, pipeline: Pipeline, place: Place) -> Iterator[Fault]:
+    if source.watermark is None or source.watermark.late == "count":
+        return
+    where = (*place, "watermark", "late")
+    if not source.is_topic:
+        yield Fault(where, "files have no time of arrival; this is for topics only")
+    if source.watermark.late == "dead_letter" and pipeline.dead_letters is None:
+        yield Fault(where, "the pipeline has no dead_letters; add them, or say drop or count")
+    if IN_TIME in source.expect:
+        yield Fault((*place, "expect", IN_TIME), f"the rule of late records is called {IN_TIME}; give another name")
 
 
 def _sink(sink: Sink, pipeline: Pipeline, place: Place) -> Iterator[Fault]:

@@ -5,7 +5,9 @@
 
 1. With a master, this process starts Spark with a Connect server in it, on a free port of 127.0.0.1 and with a token
    made for this run: two pipelines on one machine do not disturb each other, and nobody else can connect.
-2. What Spark's processes write beside the results (warnings, the workers' chatter, the token) goes to a log file, not
+2. On this machine a shuffle, and so the state of a window, has as many parts as there are cores. Spark's own 200 are a
+   cluster's: here they take four times as long. A setting of the caller wins.
+3. What Spark's processes write beside the results (warnings, the workers' chatter, the token) goes to a log file, not
    to the terminal. What matters to people comes as errors of ours.
 """
 
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from ottla.errors import OttlaError
+from ottla.spark.running.cores import local_cores
 from ottla.spark.running.homes import SparkMissing
 from ottla.spark.running.session import SETTINGS, session
 
@@ -71,7 +74,7 @@ def open_session(
     port = _free_port()
     token = os.environ.setdefault(_TOKEN, secrets.token_hex(16))
     with _written_to(log):
-        base = session(name, master=master, settings={**_server(port), **settings})
+        base = session(name, master=master, settings={**_server(port), **local_shuffle(master), **settings})
     try:
         with _mode():
             client = ConnectSession.builder.remote(f"sc://localhost:{port}/;token={token}").create()
@@ -110,6 +113,14 @@ def _server(port: int) -> dict[str, str]:
         "spark.connect.grpc.binding.port": str(port),
         "spark.sql.connect.serverStacktrace.enabled": "false",
     }
+
+
+def local_shuffle(master: str | None) -> dict[str, str]:
+    """How many parts a shuffle has on this machine; nothing for a cluster, which has its own default."""
+    address = master or "local[*]"
+    if not address.startswith("local"):
+        return {}
+    return {"spark.sql.shuffle.partitions": str(max(2, local_cores(address)))}
 
 
 @contextmanager

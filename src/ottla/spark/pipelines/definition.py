@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 ACTIONS: Final = ("dead_letter", "drop", "fail")
+LATE: Final = ("count", "dead_letter", "drop")
+IN_TIME: Final = "in_time"
 BAD_RECORDS: Final = ("dead_letter", "drop", "fail")
 TOPIC_FORMATS: Final = ("json", "string", "binary", "avro")
 KEY_FORMATS: Final = ("string", "binary")
@@ -60,6 +62,12 @@ class Watermark:
 
     column: str = word("the column with the time of the event")
     delay: str = word("how late it may come, as in '10 minutes'")
+    late: str = word(
+        "what happens to a record that came later than `delay` after its event, by its timestamp in the topic: it "
+        "breaks the rule in_time and goes to the dead letters or is dropped; or it is counted, if its window is over",
+        "count",
+        choices=LATE,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +106,15 @@ class Source:
     @property
     def is_topic(self) -> bool:
         return self.files is None
+
+    @property
+    def rules(self) -> Mapping[str, Expectation]:
+        """Those of `expect`, and that of the watermark when late records are wanted."""
+        if self.watermark is None or self.watermark.late == "count":
+            return self.expect
+        column = self.watermark.column.replace("`", "``")
+        condition = f"`{column}` >= _timestamp - INTERVAL {self.watermark.delay.strip()}"
+        return {**self.expect, IN_TIME: Expectation(condition=condition, action=self.watermark.late)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

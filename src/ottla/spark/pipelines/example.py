@@ -45,9 +45,6 @@ sinks:
   slow_files: {from: slow, files: slow}
 
 dead_letters: {topic: @NAME@-dead, partitions: 1}
-
-spark:
-  spark.sql.shuffle.partitions: 2       # small data; leave it out for much
 """
 STEPS: Final = '''\
 """Steps in Python: parameters are named as the sources and steps of the pipeline, and are DataFrames."""

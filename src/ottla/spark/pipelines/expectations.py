@@ -9,11 +9,8 @@ and one flow, when a rule wants dead letters: valid__dead, from valid__checked t
 
 1. The first rule that a row breaks decides, in the order of the file. A condition that is NULL is broken.
 2. `fail` ends the run: the query raises, and tells the rule and the row.
-3. A dead letter of a source has the record's own key and value, byte for byte; one of a step has the row as JSON. Avro
-   is decoded before Spark sees it: there the value is NULL, and topic and offset lead to the record.
-4. A dead letter in a topic says in its headers what is known of it, those of HEADERS; one in files has columns for it.
-   Where a record came from is known as long as the steps before kept the columns _topic, _partition, _offset and
-   _timestamp.
+3. A value that cannot be read breaks the rule `readable`, before all others; the reason is in the column
+   _ottla_unreadable (topic_columns.py). What a dead letter is made of: dead_letters.py.
 """
 
 from __future__ import annotations
@@ -27,6 +24,9 @@ from ottla.spark.pipelines.definition import Expectation
 BROKEN: Final = "_ottla_broken"
 RAW_KEY: Final = "_ottla_key"
 RAW_VALUE: Final = "_ottla_value"
+RAW_HEADERS: Final = "_ottla_headers"
+HEADERS_TYPE: Final = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
+UNREADABLE: Final = "_ottla_unreadable"
 CORRUPT: Final = "_corrupt_record"
 READABLE: Final = "readable"
 # Where a record of a topic came from; sinks do not write these into JSON.
@@ -50,9 +50,8 @@ class Rules:
     pipeline: str
     dataset: str
     expect: Mapping[str, Expectation]
-    unreadable: str | None = None  # SQL that is true for a value that could not be read
+    unreadable: str | None = None  # the column with the reason why a value cannot be read
     bad_records: str = "fail"
-    why_unreadable: str = ""
 
     def __bool__(self) -> bool:
         return bool(self.expect) or self.unreadable is not None
@@ -75,7 +74,8 @@ class Rules:
             for name, rule in self.expect.items()
         ]
         if self.unreadable is not None:
-            cases.insert(0, f"WHEN {self.unreadable} THEN {self._consequence(READABLE, self.bad_records)}")
+            unreadable = f"{self.unreadable} IS NOT NULL"
+            cases.insert(0, f"WHEN {unreadable} THEN {self._consequence(READABLE, self.bad_records)}")
         return f"CASE {' '.join(cases)} END"
 
     def is_dead(self) -> str:
@@ -84,17 +84,20 @@ class Rules:
 
     def reason(self) -> str:
         """SQL: why, for the rule in BROKEN."""
-        cases = [f"WHEN {quoted(name)} THEN {quoted(self._why(name))}" for name in self.dead]
+        cases = [f"WHEN {quoted(name)} THEN {self._why(name)}" for name in self.dead]
         return f"CASE {BROKEN} {' '.join(cases)} END"
 
     def _why(self, name: str) -> str:
-        return self.why_unreadable if name == READABLE and self.unreadable else self.expect[name].condition
+        """SQL: the reason of one rule."""
+        if name == READABLE and self.unreadable is not None:
+            return self.unreadable
+        return quoted(self.expect[name].condition)
 
     def _consequence(self, name: str, action: str) -> str:
         if action != "fail":
             return quoted(name)
-        told = f"pipeline {self.pipeline}: a record breaks the rule {name} of {self.dataset} ({self._why(name)}): "
-        return f"raise_error(concat({quoted(told)}, to_json(struct(*))))"
+        begin = quoted(f"pipeline {self.pipeline}: a record breaks the rule {name} of {self.dataset} (")
+        return f"raise_error(concat({begin}, {self._why(name)}, '): ', to_json(struct(*))))"
 
     def known(self) -> dict[str, str]:
         """The headers that do not depend on where a record came from, each with its SQL."""

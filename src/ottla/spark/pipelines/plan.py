@@ -17,18 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ottla.spark.pipelines.dead_letters import dead_letters
 from ottla.spark.pipelines.definition import DeadLetters, Pipeline, Sink, Source, Step, Watermark
-from ottla.spark.pipelines.expectations import (
-    BROKEN,
-    CORRUPT,
-    HEADERS,
-    ORIGIN,
-    RAW_KEY,
-    RAW_VALUE,
-    Rules,
-    headers,
-    quoted,
-)
+from ottla.spark.pipelines.expectations import BROKEN, ORIGIN, UNREADABLE, Rules, headers
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.operations import (
     Beginning,
@@ -47,17 +38,11 @@ from ottla.spark.pipelines.operations import (
 )
 from ottla.spark.pipelines.python_steps import split_reference
 from ottla.spark.pipelines.sql_names import tables_of
+from ottla.spark.pipelines.topic_columns import columns_of, unreadable_reason
 
 TOPICS: Final = "ottla"
 SERVERS: Final = "kafka.bootstrap.servers"
-_PARSED: Final = "_ottla_parsed"
 _ROW: Final = "_ottla_row"
-_ORIGIN_OF_HEADER: Final = {
-    "ottla.dead.topic": "_topic",
-    "ottla.dead.partition": "_partition",
-    "ottla.dead.offset": "_offset",
-    "ottla.dead.timestamp": "_timestamp",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,21 +86,23 @@ class _Planner:
             rules = Rules(self._pipeline.name, name, source.expect)
             return self._checked(name, self._files(source), (), (), rules, source.watermark)
         rules = self._rules_of_topic(name, source)
-        columns, internal = _columns_of_topic(source)
-        return self._checked(name, self._topic(source), columns, internal, rules, source.watermark)
+        keep_headers = _has_headers(source, default=bool(rules.dead))
+        columns = columns_of(source, keep_headers=keep_headers)
+        read = self._topic(source, with_headers=keep_headers or source.headers)
+        return self._checked(name, read, columns.operations, columns.internal, rules, source.watermark)
 
     def _files(self, source: Source) -> Read:
         options = {**source.options, "path": self._path(str(source.files))}
         return Read(source.format or "parquet", options, stream=not source.static, schema=source.schema)
 
-    def _topic(self, source: Source) -> Read:
+    def _topic(self, source: Source, *, with_headers: bool) -> Read:
         options = self._topic_options(source.bootstrap)
         if source.topic is not None:
             options["subscribe"] = ",".join(topic.strip() for topic in source.topic.split(","))
         else:
             options["subscribePattern"] = str(source.topic_pattern)
         options["startingOffsets"] = "earliest" if source.static and source.start == "latest" else source.start
-        if source.headers:
+        if with_headers:
             options["includeHeaders"] = "true"
         if source.format == "avro":
             options |= {"valueFormat": "avro", "badRecords": "fail" if self._bad_records(source) == "fail" else "null"}
@@ -127,19 +114,10 @@ class _Planner:
 
     def _rules_of_topic(self, name: str, source: Source) -> Rules:
         bad = self._bad_records(source)
-        unreadable = {
-            "json": f"{CORRUPT} IS NOT NULL",
-            "avro": f"{_PARSED} IS NULL",
-            "string": f"NOT is_valid_utf8(CAST({RAW_VALUE} AS STRING))",
-        }.get(source.format or "")
-        if source.format == "avro" and bad == "fail":
-            unreadable = None  # the source raises, and says more than we could
-        why = (
-            "the value is no text in UTF-8"
-            if source.format == "string"
-            else f"the value is no {source.format} of the schema"
-        )
-        return Rules(self._pipeline.name, name, source.expect, unreadable, bad, why)
+        # Of Avro the source itself raises, and says more than we could.
+        is_checked = unreadable_reason(source) is not None and not (source.format == "avro" and bad == "fail")
+        unreadable = UNREADABLE if is_checked else None
+        return Rules(self._pipeline.name, name, source.rules, unreadable, bad)
 
     def _bad_records(self, source: Source) -> str:
         if source.bad_records is not None:
@@ -197,23 +175,9 @@ class _Planner:
     def _dead_flow(self, rules: Rules, checked: str, of_topic: bool) -> Flow:
         letters = self._pipeline.dead_letters
         assert letters is not None, "checks.py has asked for them"
-        row: tuple[Operation, ...] = (Where(rules.is_dead()),)
-        if not of_topic:
-            row += (Pack(_ROW, (BROKEN,), (BROKEN,)), Select((f"to_json({_ROW}) AS {_ROW}", BROKEN)))
-        origin = {
-            name: column if of_topic else f"get_json_object({_ROW}, '$.{column}')"
-            for name, column in _ORIGIN_OF_HEADER.items()
-        }
-        key = RAW_KEY if of_topic else f"CAST(get_json_object({_ROW}, '$._key') AS BINARY)"
-        value = RAW_VALUE if of_topic else f"CAST({_ROW} AS BINARY)"
-        known = {**rules.known(), **origin}
-        columns: tuple[str, ...] = (f"{key} AS key", f"{value} AS value")
-        if letters.topic is not None:
-            columns += (f"{headers(known)} AS headers",)
-        else:
-            columns += tuple(f"CAST({known[name]} AS STRING) AS {name.rpartition('.')[2]}" for name in HEADERS)
+        operations = dead_letters(rules, of_topic=of_topic, into_topic=letters.topic is not None)
         target = self._dead_target(letters, rules.dataset)
-        return Flow(f"{rules.dataset}__dead", checked, (*row, Select(columns)), target, rules.dataset)
+        return Flow(f"{rules.dataset}__dead", checked, operations, target, rules.dataset)
 
     def _dead_target(self, letters: DeadLetters, dataset: str) -> Target:
         if letters.topic is not None:
@@ -243,25 +207,10 @@ class _Planner:
         return path if "://" in path or path.startswith("/") else str(self._directory / path)
 
 
-def _columns_of_topic(source: Source) -> tuple[tuple[Operation, ...], tuple[str, ...]]:
-    """From the connector's columns to those of the schema, with what came along; and which of them are only for us."""
-    # Bytes that are no text would break Python steps: they are replaced here, and kept for dead letters.
-    key = "make_valid_utf8(CAST(key AS STRING))" if source.key_format == "string" else "key"
-    beside = [f"{key} AS _key", *(["headers AS _headers"] if source.headers else [])]
-    beside += ["topic AS _topic", "partition AS _partition", "offset AS _offset", "timestamp AS _timestamp"]
-    raw = "CAST(NULL AS BINARY)" if source.format == "avro" else "value"
-    beside += [f"key AS {RAW_KEY}", f"{raw} AS {RAW_VALUE}"]
-    names = tuple(each.rpartition(" ")[2] for each in beside)
-    if source.format == "json":
-        fields = quoted(f"{source.schema}, {CORRUPT} STRING")
-        parsed = f"from_json(CAST(value AS STRING), {fields}, map('columnNameOfCorruptRecord', '{CORRUPT}'))"
-        columns = (Select((f"{parsed} AS {_PARSED}", *beside)), Select((f"{_PARSED}.*", *names)))
-        return columns, (RAW_KEY, RAW_VALUE, CORRUPT)
-    if source.format == "avro":
-        columns = (Select((f"value AS {_PARSED}", *beside)), Select((f"{_PARSED}.*", _PARSED, *names)))
-        return columns, (RAW_KEY, RAW_VALUE, _PARSED)
-    value = "CAST(value AS STRING) AS value" if source.format == "string" else "value"
-    return (Select((value, *beside)),), (RAW_KEY, RAW_VALUE)
+def _has_headers(source: Source, *, default: bool) -> bool:
+    """Whether the connector is asked for headers: as the source's options say, else as it is needed."""
+    chosen = {name.lower(): value for name, value in source.options.items()}.get("includeheaders")
+    return default if chosen is None else chosen.lower() == "true"
 
 
 def _without(columns: tuple[str, ...]) -> tuple[Operation, ...]:

@@ -53,12 +53,9 @@ class Loaded:
 
     def watch(self, plan: Plan) -> Watch:
         pipeline = self.graph.pipeline
-        actions = {
-            (name, rule): expectation.action
-            for section in (pipeline.sources, pipeline.steps)
-            for name, node in section.items()
-            for rule, expectation in node.expect.items()
-        }
+        rules = {name: source.rules for name, source in pipeline.sources.items()}
+        rules |= {name: step.expect for name, step in pipeline.steps.items()}
+        actions = {(name, rule): expectation.action for name in rules for rule, expectation in rules[name].items()}
         letters = "dead_letter" if pipeline.dead_letters is not None else "fail"
         for name, source in pipeline.sources.items():
             actions.setdefault((name, READABLE), source.bad_records or ("fail" if source.static else letters))

@@ -9,6 +9,7 @@ says minPartitions.
 from __future__ import annotations
 
 import os
+import re
 from typing import Final
 
 CORES_VARIABLE: Final = "OTTLA_SPARK_CORES"
@@ -22,6 +23,14 @@ def core_count() -> int:
     if said.isdecimal() and 1 <= int(said) <= CORES_MAX:
         return int(said)
     return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+def local_cores(master: str) -> int:
+    """How many tasks a local master runs at once: local[4] says four, local[*] as many as there are cores."""
+    chosen = re.match(r"local\[(\d+)", master)
+    if chosen is not None:
+        return max(1, int(chosen[1]))
+    return core_count() if "*" in master else 1
 
 
 def task_count(offsets: int) -> int:

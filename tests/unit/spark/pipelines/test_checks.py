@@ -10,6 +10,7 @@ from ottla.spark.pipelines.faults import PipelineWrong
 
 CLICKS = Source(topic="clicks", format="json", schema="user STRING, page STRING")
 PAGES = Source(files="pages", static=True)
+LATE = Watermark(column="at", delay="10 seconds", late="dead_letter")
 
 
 def made(sources=None, steps=None, sinks=None, **more):
@@ -64,6 +65,11 @@ def test_a_good_pipeline_is_a_graph_in_order():
         (made({"c": Source(files="x")}), "a stream of files needs a schema"),
         (made({"c": Source(files="x", static=True, group="g")}), "sources.c.group: this is for topics only"),
         (made({"c": Source(topic="t", watermark=Watermark(column="at", delay="soon"))}), "'soon' is no time"),
+        (made({"c": Source(topic="t", watermark=LATE)}), "sources.c.watermark.late: the pipeline has no dead_letters"),
+        (made({"c": Source(files="f", schema="at TIMESTAMP", watermark=LATE)}), "files have no time of arrival"),
+        (made({"c": Source(topic="t", watermark=LATE, expect={"in_time": Expectation(condition="a")})}),
+         "the rule of late records is called in_time; give another name"),
+        (made(steps={"s": Step(from_="clicks", watermark=LATE)}), "for the watermark of a source that is a topic"),
         (made({"c": Source(topic="t", expect={"r": Expectation(condition="a > 1")})}),
          "the pipeline has no dead_letters"),
         (made({"c": Source(topic="t", bad_records="dead_letter")}), "the pipeline has no dead_letters"),

@@ -42,7 +42,7 @@ def test_a_plain_topic_is_one_view_with_where_records_came_from():
     columns, without = view(plan, "clicks").operations
     assert isinstance(columns, Select)
     assert columns.expressions[:2] == ("value", "make_valid_utf8(CAST(key AS STRING)) AS _key")
-    assert without == Select(("* EXCEPT (_ottla_key, _ottla_value)",))
+    assert without == Select(("* EXCEPT (_ottla_key, _ottla_value, _ottla_headers)",))
 
 
 def test_rules_make_a_checked_view_and_a_flow_of_dead_letters():
@@ -53,7 +53,7 @@ def test_rules_make_a_checked_view_and_a_flow_of_dead_letters():
     assert verdict == Select(
         (
             "*",
-            "CASE WHEN _corrupt_record IS NOT NULL THEN 'readable' "
+            "CASE WHEN _ottla_unreadable IS NOT NULL THEN 'readable' "
             "WHEN NOT coalesce((user IS NOT NULL), false) THEN 'has_user' END AS _ottla_broken",
         )
     )
@@ -67,11 +67,39 @@ def test_rules_make_a_checked_view_and_a_flow_of_dead_letters():
     assert dead.operations[-1].expressions[:2] == ("_ottla_key AS key", "_ottla_value AS value")
 
 
+def test_headers_are_read_when_dead_letters_may_need_them_unless_the_options_say_no():
+    for options, expected in (({}, "true"), ({"includeheaders": "false"}, None)):
+        source = Source(topic="clicks", expect={"has_user": RULE}, options=options)
+        plan = planned(sources={"clicks": source}, dead_letters=DeadLetters(topic="dead"))
+        read, columns = view(plan, "clicks__checked").beginning, view(plan, "clicks__checked").operations[0]
+        assert isinstance(read, Read)
+        assert isinstance(columns, Select)
+        assert read.options.get("includeHeaders") == expected
+        assert ("headers AS _ottla_headers" in columns.expressions) == (expected is not None)
+        record = flow(plan, "clicks__dead").operations[-1]
+        assert isinstance(record, Select)
+        assert record.expressions[2].startswith("concat(coalesce(_ottla_headers, array()), ")
+
+
+def test_late_records_are_a_rule_on_their_time_in_the_topic():
+    watermark = Watermark(column="at", delay="10 seconds", late="dead_letter")
+    source = Source(topic="t", expect={"has_user": RULE}, watermark=watermark)
+    plan = planned(sources={"s": source}, dead_letters=DeadLetters(topic="dead"))
+    verdict, counted = view(plan, "s__checked").operations[-2:]
+    assert isinstance(verdict, Select)
+    condition = "WHEN NOT coalesce((`at` >= _timestamp - INTERVAL 10 seconds), false) THEN 'in_time' END"
+    assert condition in verdict.expressions[1]
+    assert counted == Count("s", ("has_user", "in_time"))
+    assert flow(plan, "s__dead").operations[0] == Where("_ottla_broken IN ('has_user', 'in_time')")
+
+
 def test_text_that_is_no_text_is_unreadable():
     plan = planned(sources={"s": Source(topic="t", format="string")})
-    verdict = view(plan, "s__checked").operations[-2]
+    reason, verdict = view(plan, "s__checked").operations[-3:-1]
+    assert isinstance(reason, Select)
     assert isinstance(verdict, Select)
-    assert "WHEN NOT is_valid_utf8(CAST(_ottla_value AS STRING)) THEN raise_error(" in verdict.expressions[1]
+    assert "WHEN NOT is_valid_utf8(CAST(_ottla_value AS STRING)) THEN 'the value is no text" in reason.expressions[1]
+    assert "WHEN _ottla_unreadable IS NOT NULL THEN raise_error(" in verdict.expressions[1]
 
 
 def test_a_rule_that_fails_raises_inside_the_query_and_the_order_of_the_file_counts():
@@ -81,7 +109,7 @@ def test_a_rule_that_fails_raises_inside_the_query_and_the_order_of_the_file_cou
     assert isinstance(verdict, Select)
     text = verdict.expressions[1]
     assert text.index("x > 0") < text.index("raise_error(")
-    assert "the rule it\\'s of s (y)" in text
+    assert "the rule it\\'s of s (', 'y', '): '" in text
     assert [each.name for each in plan.flows] == ["out"], "nothing goes to dead letters"
 
 
@@ -149,7 +177,19 @@ def test_dead_letters_in_files_have_columns_and_a_directory_for_each_step():
     columns = dead.operations[-1]
     assert isinstance(columns, Select)
     names = [each.rpartition(" ")[2] for each in columns.expressions]
-    assert names == ["key", "value", "pipeline", "step", "rule", "reason", "topic", "partition", "offset", "timestamp"]
+    assert names == [
+        "key",
+        "value",
+        "headers",
+        "pipeline",
+        "step",
+        "rule",
+        "reason",
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+    ]
 
 
 def test_settings_of_clients_go_to_every_topic_and_a_topic_may_have_its_own_cluster():

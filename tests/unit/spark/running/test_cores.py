@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.spark.running.cores import CORES_VARIABLE, core_count
+from ottla.spark.running.cores import CORES_VARIABLE, core_count, local_cores
 
 
 def test_the_environment_knows_best(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,3 +18,8 @@ def test_nonsense_in_the_environment_does_not_count(monkeypatch: pytest.MonkeyPa
     own = core_count()
     monkeypatch.setenv(CORES_VARIABLE, said)
     assert core_count() == own >= 1
+
+
+def test_a_local_master_says_how_many_tasks_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CORES_VARIABLE, "12")
+    assert [local_cores(each) for each in ("local", "local[3]", "local[4,2]", "local[*]")] == [1, 3, 4, 12]
