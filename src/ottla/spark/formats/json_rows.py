@@ -1,72 +1,39 @@
-"""JSON objects as struct columns, with the columns that a schema names.
+"""Columns of JSON objects as struct columns, with the columns that a schema names.
 
-What fits is told by the way value by value, which is the reference; Arrow's own reader takes whole batches when all of
-it is plain, and gives the same.
+What a value means is said in json_values.py, value by value. Arrow's own reader reads whole columns at once when all of
+it is plain.
 
-    type                 JSON
-    boolean              true, false
-    byte, short, int,    a number without fraction and exponent, in range
-    long
-    float, double        any number; NaN, Infinity and -Infinity are understood
-    decimal              a number or a text with a number, with no more digits than the type has
-    string               a text
-    binary               a text in base64
-    date, timestamp      a text in ISO 8601; a timestamp without zone is UTC
-    array, map, struct   an array; an object; an object
-
-1. null is allowed everywhere, and what is missing is null. Names that the schema does not have are passed over.
-2. A value that is not one JSON object, or has something that does not fit, makes the whole record bad: half a record
-   would look like data. Of a name that comes twice the last counts.
-3. Names are told apart by case.
+1. A value means the same whoever its neighbours are: whatever Arrow's reader does not read exactly as json_values.py
+   does is not left to it, and then every value of the column is read by itself.
+2. Arrow would read a number as a date. So dates are read as texts, and the texts are cast.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import datetime
-import json
 import re
-from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.types import (
     ArrayType,
-    BinaryType,
     BooleanType,
-    ByteType,
     DataType,
     DateType,
-    DecimalType,
     DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
     StringType,
     StructType,
-    TimestampNTZType,
     TimestampType,
 )
 
-from ottla.spark.formats.ddl import UnreadableSchema
 from ottla.spark.formats.formats import Decoded
+from ottla.spark.formats.json_values import BITS, NESTING_LIMIT, converter, is_too_deep, parsed
 
 if TYPE_CHECKING:
     import pyarrow
 
-Convert = Callable[[Any], Any]
-
-BITS: Final[dict[type[DataType], int]] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
-FAST_TYPES: Final = (
-    *(BooleanType, ByteType, ShortType, IntegerType, LongType, DoubleType, StringType),
-    *(DateType, TimestampType),
-)
-# Arrow's reader knows more words for numbers than the reference does, and a year 0.
+FAST_TYPES: Final = (*BITS, BooleanType, DoubleType, StringType, DateType, TimestampType)
+# What only Arrow's reader knows: more words for numbers, and a year 0, whose digits may be escaped.
 ODD_NUMBERS: Final = re.compile(rb"[:,\[]\s*[-+]?(?:Inf|NaN)")
-YEAR_0: Final = b'"0000-'
+YEAR_0: Final = (b'"0000-', b"\\u003")
 
 
 class JsonRows:
@@ -74,7 +41,7 @@ class JsonRows:
 
     def __init__(self, schema: StructType, kind: pyarrow.DataType) -> None:
         self._kind = kind
-        self._convert = _converter(schema)
+        self._convert = converter(schema)
         self._is_fast = _is_fast(schema)
 
     def decode(self, column: pyarrow.Array) -> Decoded:
@@ -89,14 +56,14 @@ class JsonRows:
         problems: dict[int, str] = {}
         for row, content in enumerate(column.to_pylist()):
             try:
-                found.append(None if content is None else self._convert(_parsed(content)))
-            except (ValueError, RecursionError) as error:
+                found.append(None if content is None else self._convert(parsed(content)))
+            except ValueError as error:
                 found.append(None)
-                problems[row] = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
+                problems[row] = str(error)
         return Decoded(pa.array(found, type=self._kind), problems)
 
     def _read_whole(self, column: pyarrow.Array) -> pyarrow.Array | None:
-        """Arrow's reader over all values at once; None when something is odd, and somebody must look at each."""
+        """Arrow's reader over all values at once; None when something is odd, and each must be read by itself."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -106,7 +73,7 @@ class JsonRows:
         # Who begins and ends with a brace holds whole objects, or the reader finds no end to one: so many rows as
         # values means one object in each.
         is_plain = pc.and_(pc.starts_with(present, "{"), pc.ends_with(present, "}"))
-        if not pc.all(is_plain).as_py():
+        if not pc.all(is_plain).as_py() or _is_deep(present):
             return None
         found = self._table(pa, present)
         if found is None:
@@ -120,22 +87,50 @@ class JsonRows:
         import pyarrow.json as reader
 
         text = _joined(pa, present)
-        if text is None or YEAR_0 in text or ((b"Inf" in text or b"NaN" in text) and ODD_NUMBERS.search(text)):
+        if text is None or _is_odd(text):
             return None
         try:
             table = reader.read_json(
                 pa.BufferReader(pa.py_buffer(text)),
                 read_options=reader.ReadOptions(use_threads=False, block_size=max(len(text) + 1, 4096)),
                 parse_options=reader.ParseOptions(
-                    explicit_schema=pa.schema(list(self._kind)), unexpected_field_behavior="ignore"
+                    explicit_schema=pa.schema([field.with_type(_read_type(pa, field.type)) for field in self._kind]),
+                    unexpected_field_behavior="ignore",
                 ),
             )
+            columns = [table.column(field.name).combine_chunks().cast(field.type) for field in self._kind]
         except pa.ArrowInvalid:
             return None
         if table.num_rows != len(present):
             return None
-        columns = [table.column(field.name).combine_chunks() for field in self._kind]
         return pa.StructArray.from_arrays(columns, fields=list(self._kind))
+
+
+def _is_odd(text: bytes) -> bool:
+    """Whether there is something that Arrow's reader reads otherwise."""
+    if any(each in text for each in YEAR_0):
+        return True
+    return (b"Inf" in text or b"NaN" in text) and ODD_NUMBERS.search(text) is not None
+
+
+def _is_deep(present: pyarrow.Array) -> bool:
+    """Whether a value is nested deeper than is allowed."""
+    import pyarrow.compute as pc
+
+    brackets = pc.add(pc.count_substring(present, "["), pc.count_substring(present, "{"))
+    many = present.filter(pc.greater(brackets, NESTING_LIMIT))
+    return any(map(is_too_deep, many.to_pylist()))
+
+
+def _read_type(pa: Any, kind: pyarrow.DataType) -> pyarrow.DataType:
+    """The type that Arrow's reader reads for a type: texts for dates."""
+    if pa.types.is_date(kind):
+        return pa.string()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_read_type(pa, field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_read_type(pa, kind.value_type)))
+    return kind
 
 
 def _joined(pa: Any, present: pyarrow.Array) -> bytes | None:
@@ -151,18 +146,6 @@ def _joined(pa: Any, present: pyarrow.Array) -> bytes | None:
     return joined
 
 
-def _parsed(content: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(content.decode())
-    except UnicodeDecodeError as error:
-        raise ValueError(f"it is not UTF-8 ({error.reason} at byte {error.start})") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"it is no JSON ({error})") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"it is {_shown(found)} and no object")
-    return found
-
-
 def _is_fast(kind: DataType) -> bool:
     """Whether Arrow's reader reads this type as the reference does."""
     if isinstance(kind, StructType):
@@ -175,166 +158,3 @@ def _is_fast(kind: DataType) -> bool:
     if isinstance(kind, ArrayType):
         return _is_fast(kind.elementType)
     return type(kind) in FAST_TYPES
-
-
-# --- value by value --------------------------------------------------------------------------------------------------
-
-
-def _converter(kind: DataType) -> Convert:
-    """How a value of this type is made of what json.loads() gives; ValueError says what does not fit."""
-    convert = _strict_converter(kind)
-    return lambda value: None if value is None else convert(value)
-
-
-def _strict_converter(kind: DataType) -> Convert:
-    if isinstance(kind, StructType):
-        return _struct(kind)
-    if isinstance(kind, ArrayType):
-        return _array(_converter(kind.elementType))
-    if isinstance(kind, MapType):
-        if not isinstance(kind.keyType, StringType):
-            raise UnreadableSchema(f"names of JSON objects are texts, so {kind.simpleString()} cannot be read")
-        return _map(_converter(kind.valueType))
-    if type(kind) in BITS:
-        return _whole_number(BITS[type(kind)])
-    if isinstance(kind, DecimalType):
-        return _decimal(kind)
-    if isinstance(kind, TimestampType | TimestampNTZType):
-        return _timestamp(with_zone=isinstance(kind, TimestampType))
-    simple = SIMPLE.get(type(kind))
-    if simple is None:
-        raise UnreadableSchema(f"JSON has no {kind.simpleString()}")
-    return simple
-
-
-def _struct(kind: StructType) -> Convert:
-    fields = [(field.name, _converter(field.dataType)) for field in kind.fields]
-
-    def convert(value: Any) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            raise ValueError(f"{_shown(value)} is no object")
-        found = {}
-        for name, inner in fields:
-            try:
-                found[name] = inner(value.get(name))
-            except ValueError as error:
-                raise ValueError(f"{name}: {error}") from None
-        return found
-
-    return convert
-
-
-def _array(inner: Convert) -> Convert:
-    def convert(value: Any) -> list[Any]:
-        if not isinstance(value, list):
-            raise ValueError(f"{_shown(value)} is no array")
-        return [inner(each) for each in value]
-
-    return convert
-
-
-def _map(inner: Convert) -> Convert:
-    def convert(value: Any) -> list[tuple[str, Any]]:
-        if not isinstance(value, dict):
-            raise ValueError(f"{_shown(value)} is no object")
-        return [(_text(name), inner(each)) for name, each in value.items()]
-
-    return convert
-
-
-def _whole_number(bits: int) -> Convert:
-    limit = 1 << (bits - 1)
-
-    def convert(value: Any) -> int:
-        if type(value) is not int or not -limit <= value < limit:
-            raise ValueError(f"{_shown(value)} is no whole number of {bits} bits")
-        return value
-
-    return convert
-
-
-def _decimal(kind: DecimalType) -> Convert:
-    def convert(value: Any) -> Decimal:
-        if type(value) not in (int, float, str):
-            raise ValueError(f"{_shown(value)} is no decimal number")
-        try:
-            found = Decimal(repr(value) if isinstance(value, float) else value)
-            exact = found.quantize(Decimal(1).scaleb(-kind.scale))
-        except InvalidOperation:
-            raise ValueError(f"{_shown(value)} is no {kind.simpleString()}") from None
-        if exact != found or not exact.is_finite() or abs(exact) >= 10 ** (kind.precision - kind.scale):
-            raise ValueError(f"{_shown(value)} does not fit in {kind.simpleString()}")
-        return exact
-
-    return convert
-
-
-def _timestamp(*, with_zone: bool) -> Convert:
-    def convert(value: Any) -> datetime.datetime:
-        found = _iso(datetime.datetime.fromisoformat, value, "time in ISO 8601")
-        assert isinstance(found, datetime.datetime)
-        if with_zone:
-            return found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
-        if found.tzinfo is not None:
-            raise ValueError(f"{_shown(value)} has a zone, and the column is TIMESTAMP_NTZ")
-        return found
-
-    return convert
-
-
-def _iso(parse: Callable[[str], Any], value: Any, what: str) -> Any:
-    if isinstance(value, str):
-        try:
-            return parse(value)
-        except ValueError:
-            pass
-    raise ValueError(f"{_shown(value)} is no {what}")
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{_shown(value)} is no text")
-    value.encode()  # half of a surrogate pair is no text: UnicodeEncodeError is a ValueError
-    return value
-
-
-def _boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"{_shown(value)} is neither true nor false")
-    return value
-
-
-def _double(value: Any) -> float:
-    if type(value) not in (int, float):
-        raise ValueError(f"{_shown(value)} is no number")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError(f"{_shown(value)} is too large for a double") from None
-
-
-def _binary(value: Any) -> bytes:
-    try:
-        return base64.b64decode(_text(value), validate=True)
-    except binascii.Error:
-        raise ValueError(f"{_shown(value)} is not base64") from None
-
-
-def _date(value: Any) -> datetime.date:
-    found: datetime.date = _iso(datetime.date.fromisoformat, value, "date in ISO 8601")
-    return found
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value, default=str) if not isinstance(value, float) else repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}..."
-
-
-SIMPLE: Final[dict[type[DataType], Convert]] = {
-    BooleanType: _boolean,
-    StringType: _text,
-    BinaryType: _binary,
-    DateType: _date,
-    FloatType: _double,
-    DoubleType: _double,
-}

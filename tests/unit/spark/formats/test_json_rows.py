@@ -6,7 +6,7 @@ import json
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.types import StructField, StructType
 
@@ -47,6 +47,12 @@ def one(ddl, text):
         ("a DOUBLE", '{"a": 1e3}', 1000.0),
         ("a DOUBLE", '{"a": Infinity}', float("inf")),
         ("a DOUBLE", '{"a": Inf}', "bad"),
+        ("a DOUBLE", '{"a": 1e400}', float("inf")),
+        ("a DOUBLE", '{"a": -1' + "0" * 309 + "}", float("-inf")),
+        ("a DOUBLE", '{"a": 1' + "0" * 5_000 + "}", float("inf")),
+        ("a BIGINT", '{"a": 7, "b": 1' + "0" * 5_000 + "}", 7),
+        ("a BIGINT", '{"a": 1' + "0" * 5_000 + "}", "bad"),
+        ("a BIGINT", '{"a": -0}', 0),
         ("a FLOAT", '{"a": 0.5}', 0.5),
         ("a STRING", '{"a": "\\u00fc"}', "ü"),
         ("a STRING", '{"a": "\\ud800"}', "bad"),
@@ -62,6 +68,9 @@ def one(ddl, text):
         ("a BINARY", '{"a": "!"}', "bad"),
         ("a DATE", '{"a": "2026-11-15"}', datetime.date(2026, 11, 15)),
         ("a DATE", '{"a": "15.11.2026"}', "bad"),
+        ("a DATE", '{"a": 5}', "bad"),
+        ("a ARRAY<DATE>", '{"a": ["2026-11-15", 5]}', "bad"),
+        ("a DATE", '{"a": "\\u0030000-01-01"}', "bad"),
         ("a TIMESTAMP", '{"a": "2026-11-15T01:00:00+01:00"}', datetime.datetime(2026, 11, 15, tzinfo=datetime.UTC)),
         ("a TIMESTAMP", '{"a": "2026-11-15 00:00:00"}', datetime.datetime(2026, 11, 15, tzinfo=datetime.UTC)),
         ("a TIMESTAMP", '{"a": 5}', "bad"),
@@ -106,6 +115,94 @@ def test_nesting_without_end_is_bad_and_does_no_harm():
     found, problems = decode("a MAP<STRING, INT>", b'{"b": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", b"{}")
     assert found == [None, {"a": None}]
     assert list(problems) == [0]
+
+
+def test_the_limit_of_nesting_counts_brackets_that_are_no_text():
+    deep = b'{"b": ' + b"[" * 399 + b"]" * 399 + b"}"
+    deeper = b'{"b": ' + b"[" * 400 + b"]" * 400 + b"}"
+    text = json.dumps({"b": "[{" * 1_000 + '"'}).encode()
+    wide = json.dumps({"b": [[]] * 1_000}).encode()
+    for values in ([deep, text, wide], [deep, text, wide, b"oops"]):
+        assert list(decode("a INT", *values)[1]) == [3][: len(values) - 3]
+    assert list(decode("a INT", deep, deeper)[1]) == [1]
+
+
+# --- a value means the same whoever its neighbours are ---
+
+raw_numbers = st.sampled_from(
+    ["0", "-0", "-0.0", "1.0", "1e2", "1E400", "-1e400", "1e-400", "9" * 25, "-" + "9" * 310, "1" + "0" * 5_000, "5"]
+    + [str(2**bits + step) for bits in (7, 15, 31, 63) for step in (-1, 0)]
+    + ["NaN", "Infinity", "-Infinity", "Inf", "+1", "01", "1.", ".5", "123.45", "0.001", "18000", "-1"]
+)
+dates = ["2026-11-15", "20261115", "2026-W46-7", "0000-01-01", "0001-01-01", "9999-12-31", "2026-02-30"]
+times = ["2026-11-15T01:02:03Z", "2026-11-15 01:02:03.123456+05:30", "2026-11-15T01:02:03.1234567"]
+times += ["0001-01-01T00:00:00+05:00", "2026-11-15T24:00:00"]
+odd_texts = ["", "7", "123.45", "NaN", "true", "aGk=", "ü", "😀", "\ud800", "\udc00", "\0", "{", "}", '"', "\\"]
+
+
+def escape(text):
+    return '"' + "".join(f"\\u{ord(each):04x}" if ord(each) < 0x10000 else each for each in text) + '"'
+
+
+escaped = st.builds(
+    lambda text, form: form(text), st.sampled_from(dates + times + odd_texts), st.sampled_from([json.dumps, escape])
+)
+leaves = st.sampled_from(["null", "true", "false"]) | raw_numbers | escaped
+names = st.sampled_from(["a", "b", "c", "\\u0061"])
+pieces = st.recursive(
+    leaves,
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda each: f"[{', '.join(each)}]")
+        | st.lists(st.tuples(names, inner), max_size=3).map(
+            lambda each: "{" + ", ".join(f'"{name}": {value}' for name, value in each) + "}"
+        )
+    ),
+    max_leaves=4,
+)
+whole = st.builds(
+    lambda piece, more, behind: f'{{"a": {piece}{more}}}{behind}'.encode("utf-8", "replace"),
+    leaves | pieces,
+    st.sampled_from(["", "", "", ', "x": 1', ', "x": [{}]', ', "a": null', "\n"]),
+    st.sampled_from(["", "", "", " ", "\n", "}", '{"a": null}']),
+)
+TYPES = [
+    "BOOLEAN",
+    "TINYINT",
+    "SMALLINT",
+    "INT",
+    "BIGINT",
+    "FLOAT",
+    "DOUBLE",
+    "DECIMAL(5,2)",
+    "STRING",
+    "BINARY",
+    "DATE",
+]
+TYPES += ["TIMESTAMP", "TIMESTAMP_NTZ", "MAP<STRING, DATE>"]
+ALL_TYPES = [
+    form.format(kind) for kind in TYPES for form in ("a {}", "a ARRAY<{}>", "a STRUCT<a: {0}, b: {0}>", "a {0}, x INT")
+]
+
+
+def same(one, other):
+    """NaN is not equal to itself, and Python has no year 0, which some zones lead to."""
+    return one.equals(other) or repr(one.to_pylist()) == repr(other.to_pylist())
+
+
+DECODERS = {ddl: rows_of(ddl) for ddl in ALL_TYPES}
+
+
+@settings(max_examples=150)
+@given(st.lists(whole | st.sampled_from([None, b"", b"null", b"{}", b"\xff"]), min_size=1, max_size=3))
+def test_a_column_at_once_is_what_its_values_are_one_by_one(values):
+    column = pa.array(values, pa.binary())
+    for ddl, rows in DECODERS.items():
+        together, reference = rows.decode(column), rows._read_each(column)
+        alone = [rows.decode(column.slice(row, 1)) for row in range(len(values))]
+        assert sorted(together.problems) == [row for row, each in enumerate(alone) if each.problems], ddl
+        assert sorted(together.problems) == sorted(reference.problems), ddl
+        assert same(together.column, pa.concat_arrays([each.column for each in alone])), ddl
+        assert same(together.column, reference.column), ddl
 
 
 def test_a_type_that_json_has_not_is_refused_when_the_query_is_planned():
