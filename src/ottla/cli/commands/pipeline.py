@@ -59,6 +59,7 @@ def add_verbs(verbs: Verbs) -> None:
     period = run.add_mutually_exclusive_group()
     period.add_argument("--continuous", action="store_true", help="until Ctrl-C, one batch after the other")
     period.add_argument("--every", metavar="TIME", help="until Ctrl-C, a batch each 10s, 1m ...")
+    run.add_argument("--create-topics", action="store_true", help="make topics that are read and not there, too")
     words = _verb(verbs, "words", "what may stand in a pipeline's file", run_words)
     words.add_argument("section", nargs="?", metavar="SECTION", help="sources, steps, sinks ... (all)")
     add_format(words)
@@ -99,7 +100,7 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
 
 
 def run_init(options: argparse.Namespace) -> int:
-    from ottla.spark.pipelines.example import write_example
+    from ottla.spark.pipelines.example import next_commands, write_example
 
     name = options.directory.absolute().name
     if not name.replace("-", "").replace("_", "").isalnum() or not name[0].isalpha():
@@ -110,7 +111,9 @@ def run_init(options: argparse.Namespace) -> int:
         raise Failure(f"{error}; choose another directory") from None
     for path in written:
         print(path)
-    print(f"now: cd {options.directory}, and README.md says how to go on")
+    print("\nnext:")
+    for command in next_commands(options.directory, name):
+        print(f"  {command}")
     return OK
 
 
@@ -205,7 +208,7 @@ def _prepare(options: argparse.Namespace, loaded: Loaded, plan: Plan) -> None:
     from ottla.spark.pipelines.topics import prepare_topics, wanted_topics
 
     for cluster in wanted_topics(plan, loaded.graph):
-        for topic in prepare_topics(cluster):
+        for topic in prepare_topics(cluster, create_read=options.create_topics):
             print(f"made the topic {topic}", file=sys.stderr)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Final
 
@@ -65,8 +66,9 @@ import random
 import sys
 from datetime import UTC, datetime, timedelta
 
-from ottla import Producer
+from ottla import Admin, NewTopic, Producer
 
+TOPIC = "@NAME@-events"
 HOW_MANY = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
 SERVERS = os.environ.get("OTTLA_BOOTSTRAP_SERVERS", "localhost:9092")
 BETWEEN = timedelta(milliseconds=30)
@@ -80,24 +82,29 @@ def click(number, begin):
     return json.dumps({**fields, "milliseconds": random.randrange(12_000)})
 
 
+with Admin(bootstrap_servers=SERVERS) as admin:
+    if TOPIC not in admin.list_topics():
+        admin.create_topics([NewTopic(TOPIC, 2)])
 begin = datetime.now(UTC).replace(tzinfo=None) - HOW_MANY * BETWEEN
 with Producer(bootstrap_servers=SERVERS) as producer:
     for number in range(HOW_MANY):
         value = "this is no click" if number % 100 == 50 else click(number, begin)
-        producer.send("@NAME@-events", value=value.encode(), key=str(number).encode())
-print(f"{HOW_MANY} events are in @NAME@-events at {SERVERS}")
+        producer.send(TOPIC, value=value.encode(), key=str(number).encode())
+print(f"{HOW_MANY} events are in {TOPIC} at {SERVERS}")
 '''
+COMMANDS: Final = {
+    "ottla broker start": "in another terminal, when there is no Kafka yet",
+    "python generate.py": "makes the topic @NAME@-events, and 10,000 click events",
+    "ottla pipeline dry-run": "what it is, and whether Spark agrees",
+    "ottla pipeline run": "what is there now; run it again for what has come since",
+    "ottla consume @NAME@-counts -o beginning -e": "the counted minutes",
+    "ottla consume @NAME@-dead -o beginning -e": "with the reason in the headers",
+    "ottla pipeline run --continuous": "until Ctrl-C",
+}
 README: Final = """\
 # @NAME@
 
-    ottla broker start                          # in another terminal, when there is no Kafka yet
-    ottla topic create @NAME@-events -p 2
-    python generate.py                          # 10,000 click events
-    ottla pipeline dry-run                      # what it is, and whether Spark agrees
-    ottla pipeline run                          # what is there now; run it again for what has come since
-    ottla consume @NAME@-counts -o beginning -e
-    ottla consume @NAME@-dead -o beginning -e   # with the reason in the headers
-    ottla pipeline run --continuous             # until Ctrl-C
+@COMMANDS@
 
 A minute is counted when it is over: when a click has come that is ten seconds (the watermark) later than its end.
 Clicks of minutes that are counted already are left out; the column LATE tells of them.
@@ -117,8 +124,22 @@ def write_example(directory: Path, name: str) -> list[Path]:
     for file_name in FILES:
         if (directory / file_name).exists():
             raise FileExistsError(f"{directory / file_name} is there already")
+    commands = "\n".join(f"    {line}" for line in _lines(name))
     written = []
     for file_name, text in FILES.items():
-        (directory / file_name).write_text(text.replace("@NAME@", name))
+        (directory / file_name).write_text(text.replace("@COMMANDS@", commands).replace("@NAME@", name))
         written.append(directory / file_name)
     return written
+
+
+def next_commands(directory: Path, name: str) -> list[str]:
+    """What to type after the project was written, each with what it does."""
+    return [f"cd {shlex.quote(str(directory))}", *_lines(name)]
+
+
+def _lines(name: str) -> list[str]:
+    commands = {
+        command.replace("@NAME@", name): meaning.replace("@NAME@", name) for command, meaning in COMMANDS.items()
+    }
+    width = max(map(len, commands))
+    return [f"{command:<{width}}  # {meaning}" for command, meaning in commands.items()]

@@ -1,7 +1,8 @@
 """The topics of a plan, looked at before Spark is started: is the cluster there, are they there?
 
-1. A source's topic that is not there is told with the nearest name; a cluster that does not answer is told in a second,
-   not after minutes of Spark's attempts.
+1. A source's topic that is not there is an error with the nearest name and the command that makes it; it is made only
+   when that is asked for, because a wrong name should not pass for an empty topic. A cluster that does not answer is an
+   error within a second, not after minutes of Spark's attempts.
 2. A sink's topic that is not there is made, with as many partitions as the pipeline says, else as many as the cluster
    gives.
 3. All this is asked from here. When Spark runs elsewhere (Connect), its network may know other clusters than ours: then
@@ -10,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -29,7 +30,7 @@ SERVERS: Final = "bootstrap.servers"
 
 
 class TopicMissing(OttlaError):
-    """A topic that the pipeline reads is not there. Make it first: ottla topic create NAME."""
+    """A topic that the pipeline reads is not there. Make it, or let the run make it: --create-topics."""
 
 
 @dataclass(slots=True)
@@ -89,17 +90,27 @@ def _partitions(graph: Graph) -> Iterator[tuple[str, int | None]]:
         yield letters.topic, letters.partitions
 
 
-def prepare_topics(wanted: ClusterTopics) -> list[str]:
-    """Ask the cluster, and make what is missing; gives the names of the topics that were made."""
+def prepare_topics(wanted: ClusterTopics, *, create_read: bool = False) -> list[str]:
+    """Ask the cluster, and make what is missing; gives the names of the topics that were made.
+
+    Topics that are only read are made with `create_read`, else TopicMissing names the commands that make them.
+    """
     with Admin(wanted.settings) as admin:
         there = set(admin.list_topics(timeout=ASK_LIMIT_S))
-        missing = sorted((wanted.read - there) - set(wanted.written))
-        if missing:
-            raise TopicMissing(f"{missing[0]} at {wanted.settings[SERVERS]}{nearest(missing[0], there)}")
-        made = sorted(set(wanted.written) - there)
+        read = sorted((wanted.read - there) - set(wanted.written))
+        if read and not create_read:
+            raise TopicMissing(missing_topics(read, there, str(wanted.settings[SERVERS])))
+        made = sorted({*wanted.written, *read} - there)
         if made:
-            admin.create_topics([_new(topic, wanted.written[topic]) for topic in made], timeout=ASK_LIMIT_S)
+            admin.create_topics([_new(topic, wanted.written.get(topic)) for topic in made], timeout=ASK_LIMIT_S)
     return made
+
+
+def missing_topics(missing: Sequence[str], there: Collection[str], servers: str) -> str:
+    """What is not there, and the command for each."""
+    near = nearest(missing[0], there) if len(missing) == 1 else ""
+    commands = "; ".join(f"ottla topic create {topic} -b {servers}" for topic in missing)
+    return f"{', '.join(missing)} at {servers}{near} ({commands})"
 
 
 def _new(topic: str, partitions: int | None) -> NewTopic | str:

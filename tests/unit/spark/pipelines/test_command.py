@@ -4,9 +4,11 @@ import json
 
 import pytest
 
+from ottla import Admin
 from ottla.cli.main import main
 from ottla.cli.output import FAILED, OK
 from ottla.spark.pipelines.definition import SECTIONS, words_of
+from ottla.spark.pipelines.topics import ClusterTopics, TopicMissing, prepare_topics
 
 
 @pytest.fixture
@@ -48,6 +50,43 @@ def test_init_does_not_overwrite(project, monkeypatch, capsys):
     assert main(["pipeline", "init", "clicks"]) == FAILED
     assert "is there already; choose another directory" in capsys.readouterr().err
     assert main(["pipeline", "init", "9 lives"]) == FAILED
+
+
+def test_init_prints_the_next_commands_and_the_readme_has_the_same(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["pipeline", "init", "clicks"]) == OK
+    out = capsys.readouterr().out
+    commands = [line.partition("#")[0].strip() for line in out[out.index("next:") :].splitlines()[1:]]
+    assert commands[:5] == [
+        "cd clicks",
+        "ottla broker start",
+        "python generate.py",
+        "ottla pipeline dry-run",
+        "ottla pipeline run",
+    ]
+    readme = (tmp_path / "clicks" / "README.md").read_text()
+    assert all(command in readme for command in commands[1:])
+    assert "@" not in readme
+
+
+def test_a_topic_that_is_not_there_comes_with_the_command_that_makes_it(project, monkeypatch, capsys, kafka_broker):
+    servers = kafka_broker.bootstrap_servers
+    monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVERS", servers)
+    assert main(["pipeline", "run"]) == FAILED
+    err = capsys.readouterr().err
+    assert f"clicks-events at {servers}" in err
+    assert f"ottla topic create clicks-events -b {servers}" in err
+    assert "--create-topics" in err
+
+
+def test_topics_that_are_read_are_made_when_it_is_asked_for(kafka_broker):
+    wanted = ClusterTopics({"bootstrap.servers": kafka_broker.bootstrap_servers}, {"read-a"}, {"written-a": 3})
+    with pytest.raises(TopicMissing):
+        prepare_topics(wanted)
+    assert prepare_topics(wanted, create_read=True) == ["read-a", "written-a"]
+    assert prepare_topics(wanted) == []
+    with Admin(bootstrap_servers=kafka_broker.bootstrap_servers) as admin:
+        assert len(admin.describe_topics(["written-a"])["written-a"].partitions) == 3
 
 
 def test_one_place_to_run_is_enough(project, capsys):
