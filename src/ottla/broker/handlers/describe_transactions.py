@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinators.effects import RequestContext
-from ottla.broker.coordinators.transactions.answers import not_described
 from ottla.broker.coordinators.transactions.shard import TransactionShard
+from ottla.broker.coordinators.transactions.txn_responses import not_described
 from ottla.broker.requests.answers import Later
 from ottla.broker.requests.long_work import Steps, ask_each
 from ottla.errors import BrokerError

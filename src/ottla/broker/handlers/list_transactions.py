@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinators.effects import RequestContext
-from ottla.broker.coordinators.transactions.answers import listed
+from ottla.broker.coordinators.transactions.txn_responses import listed
 from ottla.broker.patterns.patterns import compile_pattern
 from ottla.broker.requests.answers import Later, gather
 from ottla.errors import NONE, BrokerError, CoordinatorLoadInProgress

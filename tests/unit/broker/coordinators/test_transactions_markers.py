@@ -86,25 +86,25 @@ def test_the_wait_before_a_retry_doubles_up_to_a_limit():
     progress = MarkerProgress(1, prepared())
     waits = []
     for _ in range(10):
-        waits.append(progress.failed_once_more(A, Verdict.RETRY))
-        assert progress.take_failed() == {A}
+        waits.append(progress.next_retry_ms(A, Verdict.RETRY))
+        assert progress.pop_failed() == {A}
     assert waits[:3] == [RETRY_FIRST_MS, 2 * RETRY_FIRST_MS, 4 * RETRY_FIRST_MS]
     assert waits[-1] == RETRY_LONGEST_MS
 
 
 def test_failures_that_come_together_are_asked_for_together():
     progress = MarkerProgress(1, prepared())
-    assert progress.failed_once_more(A, Verdict.UNEXPECTED) == RETRY_UNEXPECTED_MS
-    assert progress.failed_once_more(B, Verdict.RETRY) is None
-    assert progress.take_failed() == {A, B}
+    assert progress.next_retry_ms(A, Verdict.UNEXPECTED) == RETRY_UNEXPECTED_MS
+    assert progress.next_retry_ms(B, Verdict.RETRY) is None
+    assert progress.pop_failed() == {A, B}
 
 
 def test_a_marker_that_is_written_is_not_asked_for_again():
     progress = MarkerProgress(1, prepared())
-    progress.failed_once_more(A, Verdict.RETRY)
+    progress.next_retry_ms(A, Verdict.RETRY)
     progress.written(A)
-    assert progress.take_failed() == frozenset()
-    assert progress.failed_once_more(A, Verdict.RETRY) is None
+    assert progress.pop_failed() == frozenset()
+    assert progress.next_retry_ms(A, Verdict.RETRY) is None
     progress.written(B)
     assert progress.is_done
 

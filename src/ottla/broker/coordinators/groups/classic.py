@@ -13,7 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 
 from ottla.broker.coordinators.effects import Effect, Reply, RequestContext, Token
-from ottla.broker.coordinators.groups.answers import (
+from ottla.broker.coordinators.groups.classic_group import ClassicGroup
+from ottla.broker.coordinators.groups.classic_join import Joining
+from ottla.broker.coordinators.groups.classic_member import ClassicMember, Waiting
+from ottla.broker.coordinators.groups.group import GroupProtocol
+from ottla.broker.coordinators.groups.group_responses import (
     after_commit,
     heartbeat_error,
     leave_answer,
@@ -22,10 +26,6 @@ from ottla.broker.coordinators.groups.answers import (
     left,
     sync_error,
 )
-from ottla.broker.coordinators.groups.classic_group import ClassicGroup
-from ottla.broker.coordinators.groups.classic_member import ClassicMember, Waiting
-from ottla.broker.coordinators.groups.group import Membership
-from ottla.broker.coordinators.groups.joining import Joining
 from ottla.broker.coordinators.groups.rebalance import (
     assigned,
     complete_if_all_joined,
@@ -34,7 +34,7 @@ from ottla.broker.coordinators.groups.rebalance import (
     join_time_is_over,
     prepare,
     rebalance_or_complete,
-    session_begins,
+    session_timer,
     store_assignment,
     sync_time_is_over,
     take_waits,
@@ -58,7 +58,7 @@ from ottla.protocol.messages.sync_group import SyncGroupRequest
 PROTOCOL_TOLD_SINCE = 5  # SyncGroup
 
 
-class ClassicMembership(Membership[ClassicGroup]):
+class ClassicGroupProtocol(GroupProtocol[ClassicGroup]):
     def __init__(self, settings: GroupSettings, new_uuid: Callable[[], str]) -> None:
         self._settings = settings
         self._new_uuid = new_uuid
@@ -99,7 +99,7 @@ class ClassicMembership(Membership[ClassicGroup]):
             return [Reply(token, heartbeat_error(error))]
         is_called = group.state.current is PREPARING_REBALANCE
         code = RebalanceInProgress.code if is_called else NONE
-        return [session_begins(group, member, now_ms), Reply(token, HeartbeatResponse(error_code=code))]
+        return [session_timer(group, member, now_ms), Reply(token, HeartbeatResponse(error_code=code))]
 
     def leave(
         self, group: ClassicGroup, token: Token, request: LeaveGroupRequest, context: RequestContext, now_ms: int
@@ -124,7 +124,7 @@ class ClassicMembership(Membership[ClassicGroup]):
         member = group.members.get(member_id)
         if member is None or group.state.current not in (STABLE, PREPARING_REBALANCE):
             return []
-        return [session_begins(group, member, now_ms)]
+        return [session_timer(group, member, now_ms)]
 
     # -- time --------------------------------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class ClassicMembership(Membership[ClassicGroup]):
     # -- coming and going --------------------------------------------------------------------------------------------
 
     def loaded(self, group: ClassicGroup, now_ms: int) -> list[Effect]:
-        effects: list[Effect] = [session_begins(group, member, now_ms) for member in group.members.values()]
+        effects: list[Effect] = [session_timer(group, member, now_ms) for member in group.members.values()]
         if len(group.members) > self._settings.group_max_size:
             # The limit was lowered: call all, and the last to come back are turned away.
             effects += prepare(group, self._settings, now_ms)

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from ottla.broker.coordinators.effects import ClusterView, Effect, Reply, RequestContext, StoredRecord, Token, Write
-from ottla.broker.coordinators.groups.answers import failing
 from ottla.broker.coordinators.groups.group import Group
+from ottla.broker.coordinators.groups.group_responses import failing
 from ottla.broker.coordinators.groups.records import NO_EXPIRY, offset_record
 from ottla.broker.coordinators.groups.settings import GroupSettings
 from ottla.errors import (

@@ -17,7 +17,7 @@ from itertools import islice
 
 from ottla.broker.coordinators.effects import Effect, Reply, SetTimer, StoredRecord, Write
 from ottla.broker.coordinators.groups.group import Group
-from ottla.broker.coordinators.groups.offsets import CommittedOffset, OffsetStore
+from ottla.broker.coordinators.groups.offset_store import CommittedOffset, OffsetStore
 from ottla.broker.coordinators.groups.records import NO_EXPIRY, offset_tombstone
 from ottla.broker.coordinators.groups.settings import TOMBSTONES_PER_WRITE, GroupSettings
 from ottla.broker.coordinators.groups.timers import ExpiryTimer

@@ -4,7 +4,7 @@ A shard keeps groups of several kinds under one roof of names: classic groups, c
 Two interfaces keep them apart:
 
     Group       the state of one group, and the questions offsets, listing and deletion have for it
-    Membership  the code behind a kind: what the members' requests, timers, loading and unloading mean for it
+    GroupProtocol  the code behind a kind: what the members' requests, timers, loading and unloading mean for it
 
 A group of another kind refuses classic requests the way Kafka does; a kind whose members may speak the classic
 protocol (KIP-848, while a group is being upgraded or downgraded) overrides those methods. An empty group may become
@@ -19,7 +19,12 @@ from enum import Enum
 from typing import Generic, TypeVar
 
 from ottla.broker.coordinators.effects import Effect, Reply, RequestContext, StoredRecord, Token
-from ottla.broker.coordinators.groups.answers import heartbeat_error, join_error, leave_unknown_members, sync_error
+from ottla.broker.coordinators.groups.group_responses import (
+    heartbeat_error,
+    join_error,
+    leave_unknown_members,
+    sync_error,
+)
 from ottla.errors import BrokerError, InconsistentGroupProtocol, UnknownMemberId
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest
@@ -104,7 +109,7 @@ class Group(ABC):
 G = TypeVar("G", bound=Group)
 
 
-class Membership(ABC, Generic[G]):
+class GroupProtocol(ABC, Generic[G]):
     """The code behind one kind of group; it keeps nothing, the state is in the groups."""
 
     @abstractmethod

@@ -17,9 +17,9 @@ from __future__ import annotations
 import logging
 
 from ottla.broker.coordinators.effects import CancelTimer, Effect, Reply, SetTimer, Write
-from ottla.broker.coordinators.groups.answers import coordinator_error, join_answer, join_error, sync_error
 from ottla.broker.coordinators.groups.classic_group import ClassicGroup
 from ottla.broker.coordinators.groups.classic_member import ClassicMember
+from ottla.broker.coordinators.groups.group_responses import coordinator_error, join_answer, join_error, sync_error
 from ottla.broker.coordinators.groups.settings import GroupSettings
 from ottla.broker.coordinators.groups.state import COMPLETING_REBALANCE, PREPARING_REBALANCE, STABLE
 from ottla.broker.coordinators.groups.timers import JoinTimer, SessionTimer, SyncTimer
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 # -- members ----------------------------------------------------------------------------------------------------------
 
 
-def session_begins(group: ClassicGroup, member: ClassicMember, now_ms: int, timeout_ms: int | None = None) -> SetTimer:
+def session_timer(group: ClassicGroup, member: ClassicMember, now_ms: int, timeout_ms: int | None = None) -> SetTimer:
     """The member has shown that it is alive."""
     timeout_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
     return SetTimer(SessionTimer(group.group_id, member.member_id), now_ms + timeout_ms)
@@ -87,7 +87,7 @@ def _call_back_from_sync(group: ClassicGroup, now_ms: int) -> list[Effect]:
     for member in group.members.values():
         member.assignment = b""
         if member.waiting_sync is not None:
-            effects += [*take_waits(member, RebalanceInProgress()), session_begins(group, member, now_ms)]
+            effects += [*take_waits(member, RebalanceInProgress()), session_timer(group, member, now_ms)]
     return effects
 
 
@@ -146,7 +146,7 @@ def _answer_joins(group: ClassicGroup, now_ms: int) -> list[Effect]:
             effects.append(Reply(token, current_generation(group, member, api_version)))
         member.waiting_join = None
         member.is_new = False
-        effects.append(session_begins(group, member, now_ms))
+        effects.append(session_timer(group, member, now_ms))
     group.pending_sync = set(group.members)
     return [*effects, SetTimer(SyncTimer(group.group_id), now_ms + group.rebalance_timeout_ms)]
 
@@ -200,7 +200,7 @@ def store_assignment(group: ClassicGroup, request: SyncGroupRequest, now_ms: int
         told = sync_error(coordinator_error(error))
         return tuple(Reply(token, told) for token in tokens)
 
-    sessions = [session_begins(group, member, now_ms) for member in waiting]
+    sessions = [session_timer(group, member, now_ms) for member in waiting]
     return [Write((group.record(assignments=assignments),), replies, failure), *sessions]
 
 

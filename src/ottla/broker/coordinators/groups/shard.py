@@ -11,7 +11,7 @@ It keeps the map of groups, checks what is asked of every kind of group alike, a
    join waits in `_founding` until its first record is replayed; when that cannot be written it never was.
 2. Every group of a request must belong to this shard. ListGroups goes to every shard, requests for several groups are
    split by shard, and the answers put together, by the handler; so is what a principal may not see.
-3. Another kind of group comes in by `add_kind`: its Membership, and what its records mean. An empty group of a kind
+3. Another kind of group comes in by `add_kind`: its GroupProtocol, and what its records mean. An empty group of a kind
    that may become classic gives way to the first JoinGroup: its tombstones and the new group's record are one batch.
 """
 
@@ -29,7 +29,16 @@ from ottla.broker.coordinators.effects import (
     Token,
     Write,
 )
-from ottla.broker.coordinators.groups.answers import (
+from ottla.broker.coordinators.groups.classic import ClassicGroupProtocol
+from ottla.broker.coordinators.groups.classic_group import ClassicGroup
+from ottla.broker.coordinators.groups.committing import Committing, txn_commit_error
+from ottla.broker.coordinators.groups.consumer.protocol import ConsumerGroupProtocol
+from ottla.broker.coordinators.groups.consumer.records import KINDS as CONSUMER_KINDS
+from ottla.broker.coordinators.groups.describing import describe
+from ottla.broker.coordinators.groups.expiry import Expiry
+from ottla.broker.coordinators.groups.fetching import Fetching, delete_error
+from ottla.broker.coordinators.groups.group import Group, GroupKind, GroupProtocol
+from ottla.broker.coordinators.groups.group_responses import (
     coordinator_error,
     failing,
     heartbeat_error,
@@ -38,16 +47,7 @@ from ottla.broker.coordinators.groups.answers import (
     leave_unknown_members,
     sync_error,
 )
-from ottla.broker.coordinators.groups.classic import ClassicMembership
-from ottla.broker.coordinators.groups.classic_group import ClassicGroup
-from ottla.broker.coordinators.groups.committing import Committing, txn_commit_error
-from ottla.broker.coordinators.groups.consumer.membership import ConsumerMembership
-from ottla.broker.coordinators.groups.consumer.records import KINDS as CONSUMER_KINDS
-from ottla.broker.coordinators.groups.describing import describe
-from ottla.broker.coordinators.groups.expiry import Expiry
-from ottla.broker.coordinators.groups.fetching import Fetching, delete_error
-from ottla.broker.coordinators.groups.group import Group, GroupKind, Membership
-from ottla.broker.coordinators.groups.offsets import OffsetStore
+from ottla.broker.coordinators.groups.offset_store import OffsetStore
 from ottla.broker.coordinators.groups.records import founding_record, offset_tombstone
 from ottla.broker.coordinators.groups.settings import GroupSettings
 from ottla.broker.coordinators.groups.timers import ExpiryTimer, GroupTimer
@@ -106,24 +106,24 @@ class GroupShard:
         self._committing = Committing(settings, cluster)
         self._fetching = Fetching(self.offsets, cluster)
         self._expiry = Expiry(self.groups, self.offsets, settings)
-        self._memberships: dict[GroupKind, Membership[Any]] = {
-            GroupKind.CLASSIC: ClassicMembership(settings, new_uuid),
+        self._protocols: dict[GroupKind, GroupProtocol[Any]] = {
+            GroupKind.CLASSIC: ClassicGroupProtocol(settings, new_uuid),
         }
         self._replays: dict[type[Message], Replay] = {
             GroupMetadataKey: self._replay_classic_group,
             OffsetCommitKey: self._replay_offset,
             LegacyOffsetCommitKey: self._replay_legacy_offset,
         }
-        self._consumers = ConsumerMembership(self.groups, self._founding, settings, cluster, new_uuid, times_of)
+        self._consumers = ConsumerGroupProtocol(self.groups, self._founding, settings, cluster, new_uuid, times_of)
         self.add_kind(GroupKind.CONSUMER, self._consumers, self._consumers.replays)
 
-    def add_kind(self, kind: GroupKind, membership: Membership[Any], replays: Mapping[type[Message], Replay]) -> None:
+    def add_kind(self, kind: GroupKind, protocol: GroupProtocol[Any], replays: Mapping[type[Message], Replay]) -> None:
         """Take in another kind of group: the code behind it, and what each of its records does to `groups`."""
-        self._memberships[kind] = membership
+        self._protocols[kind] = protocol
         self._replays.update(replays)
 
-    def membership_of(self, group: Group) -> Membership[Any]:
-        return self._memberships[group.kind]
+    def protocol_of(self, group: Group) -> GroupProtocol[Any]:
+        return self._protocols[group.kind]
 
     # -- the log -----------------------------------------------------------------------------------------------------
 
@@ -167,14 +167,14 @@ class GroupShard:
     def loaded(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = [self._expiry.next_search(now_ms)]
         for group in list(self.groups.values()):
-            effects += self.membership_of(group).loaded(group, now_ms)
+            effects += self.protocol_of(group).loaded(group, now_ms)
         return effects
 
     def unload(self) -> list[Effect]:
         """Answer who waits. The runtime forgets the timers, and answers for what was written but not committed."""
         effects: list[Effect] = []
         for group in (*self.groups.values(), *self._founding.values()):
-            effects += self.membership_of(group).unload(group)
+            effects += self.protocol_of(group).unload(group)
         self.groups.clear()
         self._founding.clear()
         return effects
@@ -185,7 +185,7 @@ class GroupShard:
         if not isinstance(key, GroupTimer):
             raise TypeError(f"the group coordinator has no timer {key!r}")
         group = self.groups.get(key.group_id)
-        return [] if group is None else self.membership_of(group).timer_fired(group, key, now_ms)
+        return [] if group is None else self.protocol_of(group).timer_fired(group, key, now_ms)
 
     # -- members -----------------------------------------------------------------------------------------------------
 
@@ -198,7 +198,7 @@ class GroupShard:
             return [Reply(token, join_error(InvalidSessionTimeout(), version, member_id=member_id))]
         group = self.groups.get(request.group_id)
         if group is not None and not (group.is_empty and group.kind in MAY_BECOME_CLASSIC):
-            return self.membership_of(group).join(group, token, request, context, now_ms)
+            return self.protocol_of(group).join(group, token, request, context, now_ms)
         if member_id:
             return [Reply(token, join_error(UnknownMemberId(), version, member_id=member_id))]
         return self._found(group, token, request, context, now_ms)
@@ -208,7 +208,7 @@ class GroupShard:
     ) -> list[Effect]:
         """The first member of a new group: if it may join, the group's first record is written."""
         group = ClassicGroup(request.group_id, now_ms)
-        effects = self.membership_of(group).join(group, token, request, context, now_ms)
+        effects = self.protocol_of(group).join(group, token, request, context, now_ms)
         if not group.members and not group.pending:
             return effects
         self._founding[request.group_id] = group
@@ -228,7 +228,7 @@ class GroupShard:
         group = self.groups.get(request.group_id)
         if group is None:
             return [Reply(token, sync_error(UnknownMemberId()))]
-        return self.membership_of(group).sync(group, token, request, context, now_ms)
+        return self.protocol_of(group).sync(group, token, request, context, now_ms)
 
     def heartbeat(self, token: Token, request: HeartbeatRequest, context: RequestContext, now_ms: int) -> list[Effect]:
         if not request.group_id:
@@ -236,7 +236,7 @@ class GroupShard:
         group = self.groups.get(request.group_id)
         if group is None:
             return [Reply(token, heartbeat_error(UnknownMemberId()))]
-        return self.membership_of(group).heartbeat(group, token, request, context, now_ms)
+        return self.protocol_of(group).heartbeat(group, token, request, context, now_ms)
 
     def leave_group(
         self, token: Token, request: LeaveGroupRequest, context: RequestContext, now_ms: int
@@ -246,7 +246,7 @@ class GroupShard:
         group = self.groups.get(request.group_id)
         if group is None:
             return [Reply(token, leave_unknown_members(request, context.api_version))]
-        return self.membership_of(group).leave(group, token, request, context, now_ms)
+        return self.protocol_of(group).leave(group, token, request, context, now_ms)
 
     # -- members of consumer groups ----------------------------------------------------------------------------------
 
@@ -264,7 +264,7 @@ class GroupShard:
         """These topics were made, changed or deleted; None: it may be any. Groups that read them look again."""
         changed = None if names is None else frozenset(names)
         for group in self.groups.values():
-            self.membership_of(group).topics_changed(group, changed)
+            self.protocol_of(group).topics_changed(group, changed)
         return []
 
     # -- offsets -----------------------------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ class GroupShard:
         group = self.groups.get(request.group_id)
         effects = self._committing.commit(group, token, request, context, now_ms)
         if group is not None and any(isinstance(effect, Write) for effect in effects):
-            effects += self.membership_of(group).offsets_committed(group, request.member_id, now_ms)
+            effects += self.protocol_of(group).offsets_committed(group, request.member_id, now_ms)
         return effects
 
     def commit_offsets_in_transaction(

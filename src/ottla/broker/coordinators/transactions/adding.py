@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.broker.coordinators.transactions import answers
+from ottla.broker.coordinators.transactions import txn_responses
 from ottla.broker.coordinators.transactions.state import EPOCH_BUMP_SINCE, ONGOING, TransactionMetadata
 from ottla.errors import (
     NONE,
@@ -41,11 +41,11 @@ class Adding:
         self._partitions_max = partitions_max
         self._now_ms = now_ms
 
-    def outcome(
+    def codes(
         self, transaction: AddPartitionsToTxnTransaction, version: int, staged: dict[str, TransactionMetadata]
-    ) -> answers.Outcome:
+    ) -> txn_responses.PartitionCodes:
         """The code of every partition; what has to be written is put into `staged`."""
-        partitions = answers.partitions_of(transaction)
+        partitions = txn_responses.partitions_of(transaction)
         name = transaction.transactional_id
         metadata = staged.get(name) or self._transactions.get(name)
         try:
@@ -57,10 +57,10 @@ class Adding:
                 known.check_no_pending_markers()
                 missing = TransactionAbortable.code
                 return {each: NONE if each in known.partitions else missing for each in partitions}
-            client_version = EPOCH_BUMP_SINCE if version >= answers.BATCHED_ADD_SINCE else 0
+            client_version = EPOCH_BUMP_SINCE if version >= txn_responses.BATCHED_ADD_SINCE else 0
             added = self._added(known, partitions, client_version, knows_abortable=version >= ADD_KNOWS_ABORTABLE)
         except BrokerError as error:
-            return dict.fromkeys(partitions, answers.code_of(error, version))
+            return dict.fromkeys(partitions, txn_responses.code_of(error, version))
         if added is not None:
             staged[name] = added
         return dict.fromkeys(partitions, NONE)

@@ -102,7 +102,7 @@ class MarkerProgress:
         self.remaining.discard(partition)
         self.failed.discard(partition)
 
-    def failed_once_more(self, partition: TopicPartition, seen: Verdict) -> int | None:
+    def next_retry_ms(self, partition: TopicPartition, seen: Verdict) -> int | None:
         """How long to wait before asking again, in ms; None when a timer for it runs already or nothing is left."""
         if partition not in self.remaining:
             return None
@@ -114,7 +114,7 @@ class MarkerProgress:
             return RETRY_UNEXPECTED_MS
         return min(RETRY_FIRST_MS << min(self.retries, 16), RETRY_LONGEST_MS)
 
-    def take_failed(self) -> frozenset[TopicPartition]:
+    def pop_failed(self) -> frozenset[TopicPartition]:
         """What has to be asked for again, now that its time has come."""
         failed = frozenset(self.failed)
         self.failed.clear()

@@ -35,7 +35,7 @@ from ottla.broker.coordinators.effects import (
     Token,
     Write,
 )
-from ottla.broker.coordinators.transactions import answers
+from ottla.broker.coordinators.transactions import txn_responses
 from ottla.broker.coordinators.transactions.adding import Adding
 from ottla.broker.coordinators.transactions.ending import AlreadyEnded, Ending, end, fence
 from ottla.broker.coordinators.transactions.initialising import (
@@ -159,7 +159,7 @@ class TransactionShard:
         """For a request with a transactional id; without one see producer_ids.answer_without_transactional_id."""
 
         def refused(error: BrokerError) -> tuple[Reply, ...]:
-            return (Reply(token, answers.init_refused(error, context.api_version)),)
+            return (Reply(token, txn_responses.init_refused(error, context.api_version)),)
 
         try:
             return self._init(token, request, now_ms, refused)
@@ -236,17 +236,17 @@ class TransactionShard:
         client may write to them, has been checked by the handler."""
         version = context.api_version
         staged: dict[str, TransactionMetadata] = {}
-        outcomes = [
-            (each.transactional_id, self._adding(now_ms).outcome(each, version, staged))
-            for each in answers.transactions_of(request, version)
+        codes_by_id = [
+            (each.transactional_id, self._adding(now_ms).codes(each, version, staged))
+            for each in txn_responses.transactions_of(request, version)
         ]
 
         def failed(error: BrokerError) -> tuple[Reply, ...]:
-            told = answers.failed_outcomes(outcomes, answers.append_error(error).code)
-            return (Reply(token, answers.added_answer(told, version)),)
+            refused = txn_responses.failed_codes(codes_by_id, txn_responses.append_error(error).code)
+            return (Reply(token, txn_responses.add_response(refused, version)),)
 
-        reply = Reply(token, answers.added_answer(outcomes, version))
-        if not staged and not any(code == NONE for _, outcome in outcomes for code in outcome.values()):
+        reply = Reply(token, txn_responses.add_response(codes_by_id, version))
+        if not staged and not any(code == NONE for _, codes in codes_by_id for code in codes.values()):
             return [reply]
         return [Write(tuple(map(self._record, staged.values())), (reply,), failed)]
 
@@ -261,7 +261,9 @@ class TransactionShard:
         """`offsets_partition` is the partition of __consumer_offsets that has the group of the request."""
 
         def refused(error: BrokerError) -> tuple[Reply, ...]:
-            return (Reply(token, AddOffsetsToTxnResponse(error_code=answers.code_of(error, context.api_version))),)
+            return (
+                Reply(token, AddOffsetsToTxnResponse(error_code=txn_responses.code_of(error, context.api_version))),
+            )
 
         try:
             added = self._adding(now_ms).offsets(request, context.api_version, offsets_partition)
@@ -277,7 +279,7 @@ class TransactionShard:
 
     def end_txn(self, token: Token, request: EndTxnRequest, context: RequestContext, now_ms: int) -> Effects:
         def refused(error: BrokerError) -> tuple[Reply, ...]:
-            return (Reply(token, answers.end_refused(error, context.api_version)),)
+            return (Reply(token, txn_responses.end_refused(error, context.api_version)),)
 
         raises_epoch = context.api_version >= END_RAISES_EPOCH_SINCE
         ending = Ending(
@@ -359,7 +361,7 @@ class TransactionShard:
             return _dropped(progress)
         if seen is Verdict.UNEXPECTED:
             log.error("the marker for %s failed and is tried again: %s; %s", partition, error, markers)
-        wait_ms = progress.failed_once_more(partition, seen)
+        wait_ms = progress.next_retry_ms(partition, seen)
         return [] if wait_ms is None else [SetTimer((MARKERS, markers.transactional_id), now_ms + wait_ms)]
 
     def _complete(self, progress: MarkerProgress, now_ms: int) -> Effects:
@@ -385,7 +387,7 @@ class TransactionShard:
         if key[0] == ABORT:
             return self._abort_timed_out(key[1], now_ms)
         progress = self._markers.get(key[1])
-        return [] if progress is None else [*self._markers.order_again(progress, progress.take_failed())]
+        return [] if progress is None else [*self._markers.order_again(progress, progress.pop_failed())]
 
     def _find_timed_out(self, now_ms: int) -> Effects:
         # Each is aborted in a call of its own: markers count only when every Write before them in their list is
@@ -434,7 +436,7 @@ class TransactionShard:
             metadata = self._transactions.get(name)
             partitions = metadata.partitions if metadata else frozenset()
             progress = self._markers.get(name)
-            states.append(answers.described(name, metadata, progress.remaining if progress else partitions))
+            states.append(txn_responses.described(name, metadata, progress.remaining if progress else partitions))
         return [Reply(token, DescribeTransactionsResponse(transaction_states=states))]
 
     def list_transactions(
@@ -446,7 +448,7 @@ class TransactionShard:
         matches: Callable[[str], bool] | None = None,
     ) -> Effects:
         """This shard's part of the answer. `matches` is the request's pattern, compiled once for all shards."""
-        return [Reply(token, answers.listed(self._transactions.values(), request, now_ms, matches))]
+        return [Reply(token, txn_responses.listed(self._transactions.values(), request, now_ms, matches))]
 
     # --- records -----------------------------------------------------------------------------------------------------
 
@@ -459,7 +461,7 @@ class TransactionShard:
         replies: tuple[Reply, ...],
         refused: Callable[[BrokerError], tuple[Reply, ...]],
     ) -> Write:
-        return Write(records, replies, lambda error: refused(answers.append_error(error)))
+        return Write(records, replies, lambda error: refused(txn_responses.append_error(error)))
 
 
 def _nobody_waits(error: BrokerError) -> tuple[Reply, ...]:

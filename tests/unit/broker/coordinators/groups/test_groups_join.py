@@ -125,7 +125,7 @@ def test_a_pending_member_holds_up_a_rebalance_until_its_time_is_over(world):
 
 
 def test_pending_ids_have_a_limit(world, monkeypatch):
-    monkeypatch.setattr("ottla.broker.coordinators.groups.joining.PENDING_MEMBERS_LIMIT", 2)
+    monkeypatch.setattr("ottla.broker.coordinators.groups.classic_join.PENDING_MEMBERS_LIMIT", 2)
     world.new_id()
     world.new_id()
     assert world.answer(world.join()).error_code == GroupMaxSizeReached.code

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.broker.coordinators.effects import RequestContext, StoredRecord
-from ottla.broker.coordinators.groups.group import Group, GroupKind, Membership
+from ottla.broker.coordinators.groups.group import Group, GroupKind, GroupProtocol
 from ottla.broker.coordinators.groups.timers import JoinTimer, SessionTimer, SyncTimer
 from ottla.errors import (
     CoordinatorNotAvailable,
@@ -49,7 +49,7 @@ class OtherGroup(Group):
         return (StoredRecord(ConsumerGroupMetadataKey(group_id="g"), None),)
 
 
-class OtherMembership(Membership):
+class OtherMembership(GroupProtocol):
     def loaded(self, group, now_ms):
         return []
 

@@ -16,7 +16,25 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ottla.broker.coordinators.effects import CancelTimer, Effect, Reply, RequestContext, SetTimer, Token, Write
-from ottla.broker.coordinators.groups.answers import (
+from ottla.broker.coordinators.groups.consumer.draft import Draft
+from ottla.broker.coordinators.groups.consumer.embedded import owned_of, read_subscription, write_assignment
+from ottla.broker.coordinators.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
+from ottla.broker.coordinators.groups.consumer.member import NOTHING, ConsumerMember
+from ottla.broker.coordinators.groups.consumer.migration import Migration, with_classic
+from ottla.broker.coordinators.groups.consumer.state import UNRELEASED, UNREVOKED
+from ottla.broker.coordinators.groups.consumer.steps import (
+    Environment,
+    check_room,
+    remove_members,
+    session_timer,
+    step,
+    take_over,
+    update_group,
+    write_member_fields,
+)
+from ottla.broker.coordinators.groups.consumer.target import update_target
+from ottla.broker.coordinators.groups.consumer.timers import ClassicJoinTimer, ClassicSyncTimer
+from ottla.broker.coordinators.groups.group_responses import (
     after_commit,
     failing,
     heartbeat_error,
@@ -28,24 +46,6 @@ from ottla.broker.coordinators.groups.answers import (
     left,
     sync_error,
 )
-from ottla.broker.coordinators.groups.consumer.draft import Draft
-from ottla.broker.coordinators.groups.consumer.embedded import owned_of, read_subscription, write_assignment
-from ottla.broker.coordinators.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
-from ottla.broker.coordinators.groups.consumer.member import NOTHING, ConsumerMember
-from ottla.broker.coordinators.groups.consumer.migration import Migration, with_classic
-from ottla.broker.coordinators.groups.consumer.state import UNRELEASED, UNREVOKED
-from ottla.broker.coordinators.groups.consumer.steps import (
-    Ground,
-    check_room,
-    remove_members,
-    session_begins,
-    step,
-    take_over,
-    tell,
-    update_group,
-)
-from ottla.broker.coordinators.groups.consumer.target import update_target
-from ottla.broker.coordinators.groups.consumer.timers import ClassicJoinTimer, ClassicSyncTimer
 from ottla.errors import (
     NONE,
     BrokerError,
@@ -76,14 +76,19 @@ class ClassicMembers:
     # -- JoinGroup ---------------------------------------------------------------------------------------------------
 
     def join(
-        self, group: ConsumerGroup, token: Token, request: JoinGroupRequest, context: RequestContext, ground: Ground
+        self,
+        group: ConsumerGroup,
+        token: Token,
+        request: JoinGroupRequest,
+        context: RequestContext,
+        environment: Environment,
     ) -> list[Effect]:
         version, member_id = context.api_version, request.member_id or self._new_uuid()
         try:
-            _check_join(group, request, member_id, ground)
+            _check_join(group, request, member_id, environment)
             if not request.member_id and request.group_instance_id is None and version >= MEMBER_ID_REQUIRED_SINCE:
                 return [Reply(token, join_error(MemberIdRequired(), version, member_id=member_id))]
-            return self._join(group, token, request, member_id, context, ground)
+            return self._join(group, token, request, member_id, context, environment)
         except BrokerError as error:
             return [Reply(token, join_error(error, version, member_id=request.member_id))]
 
@@ -94,7 +99,7 @@ class ClassicMembers:
         request: JoinGroupRequest,
         member_id: str,
         context: RequestContext,
-        ground: Ground,
+        environment: Environment,
     ) -> list[Effect]:
         try:
             subscription = read_subscription(request.protocols[0].metadata)
@@ -114,12 +119,12 @@ class ClassicMembers:
             client_id=context.client_id,
             client_host=context.client_host,
         )
-        changes = tell(draft, before, after)
-        update_group(draft, changes, ground, group)
-        update_target(draft, ground)
-        owned = owned_of(subscription, ground.cluster)
-        joined = step(draft, after, owned, ground, subscription_changed=changes.any)
-        return self._joined(group, draft, joined, token, request, context.api_version, ground)
+        changes = write_member_fields(draft, before, after)
+        update_group(draft, changes, environment, group)
+        update_target(draft, environment)
+        owned = owned_of(subscription, environment.cluster)
+        joined = step(draft, after, owned, environment, subscription_changed=changes.any)
+        return self._joined(group, draft, joined, token, request, context.api_version, environment)
 
     def _joined(
         self,
@@ -129,7 +134,7 @@ class ClassicMembers:
         token: Token,
         request: JoinGroupRequest,
         version: int,
-        ground: Ground,
+        environment: Environment,
     ) -> list[Effect]:
         reply = Reply(
             token,
@@ -143,27 +148,29 @@ class ClassicMembers:
         )
         failure = failing(token, lambda error: join_error(error, version, member_id=request.member_id))
         group_id, member_id = group.group_id, joined.member_id
-        if self._migration.may_downgrade(draft.group, (), ground.settings):
+        if self._migration.may_downgrade(draft.group, (), environment.settings):
             # It took the place of the last member that spoke the new protocol.
-            records, after = self._migration.downgrade(draft.group, (), ground)
+            records, after = self._migration.downgrade(draft.group, (), environment)
             return [Write((*draft.records, *records), (reply,), self._migration.undo(group_id, failure)), *after]
         group.called.discard(member_id)
         return [
             Write(tuple(draft.records), (reply,), failure),
-            session_begins(draft.group, joined, ground),
+            session_timer(draft.group, joined, environment),
             CancelTimer(ClassicJoinTimer(group_id, member_id)),
-            SetTimer(ClassicSyncTimer(group_id, member_id), ground.now_ms + joined.rebalance_timeout_ms),
+            SetTimer(ClassicSyncTimer(group_id, member_id), environment.now_ms + joined.rebalance_timeout_ms),
         ]
 
     # -- SyncGroup ---------------------------------------------------------------------------------------------------
 
-    def sync(self, group: ConsumerGroup, token: Token, request: SyncGroupRequest, ground: Ground) -> list[Effect]:
+    def sync(
+        self, group: ConsumerGroup, token: Token, request: SyncGroupRequest, environment: Environment
+    ) -> list[Effect]:
         timers: list[Effect] = []
         try:
             member = _known(group, request.member_id, request.group_instance_id, request.generation_id)
             protocol = _check_protocol(member, request)
             if group.epoch > member.epoch and member.state is not UNREVOKED:
-                timers = _call(group, member, ground)
+                timers = _call(group, member, environment)
                 raise RebalanceInProgress(f"group {group.group_id} is at epoch {group.epoch}")
         except BrokerError as error:
             return [*timers, Reply(token, sync_error(error))]
@@ -171,32 +178,39 @@ class ClassicMembers:
             error_code=NONE,
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,
-            assignment=write_assignment(member.assigned, ground.cluster, protocol.metadata),
+            assignment=write_assignment(member.assigned, environment.cluster, protocol.metadata),
         )
         return [
             after_commit(token, answer, sync_error),
             CancelTimer(ClassicSyncTimer(group.group_id, member.member_id)),
-            session_begins(group, member, ground),
+            session_timer(group, member, environment),
         ]
 
     # -- Heartbeat ---------------------------------------------------------------------------------------------------
 
-    def heartbeat(self, group: ConsumerGroup, token: Token, request: HeartbeatRequest, ground: Ground) -> list[Effect]:
+    def heartbeat(
+        self, group: ConsumerGroup, token: Token, request: HeartbeatRequest, environment: Environment
+    ) -> list[Effect]:
         try:
             member = _known(group, request.member_id, request.group_instance_id, request.generation_id)
         except BrokerError as error:
             return [Reply(token, heartbeat_error(error))]
-        effects: list[Effect] = [session_begins(group, member, ground)]
+        effects: list[Effect] = [session_timer(group, member, environment)]
         code = NONE
         if _must_join_again(group, member):
             code = RebalanceInProgress.code
-            effects += _call(group, member, ground)
+            effects += _call(group, member, environment)
         return [*effects, after_commit(token, HeartbeatResponse(error_code=code), heartbeat_error)]
 
     # -- LeaveGroup --------------------------------------------------------------------------------------------------
 
     def leave(
-        self, group: ConsumerGroup, token: Token, request: LeaveGroupRequest, context: RequestContext, ground: Ground
+        self,
+        group: ConsumerGroup,
+        token: Token,
+        request: LeaveGroupRequest,
+        context: RequestContext,
+        environment: Environment,
     ) -> list[Effect]:
         results, gone = [], {}
         for identity in leaving_members(request, context.api_version):
@@ -207,7 +221,7 @@ class ClassicMembers:
             except BrokerError as error:
                 results.append(left(identity, error.code))
         answer = leave_answer(results, context.api_version)
-        return self._left(group, list(gone.values()), token, answer, ground)
+        return self._left(group, list(gone.values()), token, answer, environment)
 
     def _left(
         self,
@@ -215,29 +229,29 @@ class ClassicMembers:
         gone: list[ConsumerMember],
         token: Token,
         answer: LeaveGroupResponse,
-        ground: Ground,
+        environment: Environment,
     ) -> list[Effect]:
         if not gone:
             return [Reply(token, answer)]
         failure = failing(token, leave_error)
-        if self._migration.may_downgrade(group, gone, ground.settings):
-            records, after = self._migration.downgrade(group, gone, ground)
+        if self._migration.may_downgrade(group, gone, environment.settings):
+            records, after = self._migration.downgrade(group, gone, environment)
             return [
                 Write(tuple(records), (Reply(token, answer),), self._migration.undo(group.group_id, failure)),
                 *after,
             ]
         draft = Draft(group)
-        remove_members(draft, gone, ground)
+        remove_members(draft, gone, environment)
         return [Write(tuple(draft.records), (Reply(token, answer),), failure)]
 
 
-def _check_join(group: ConsumerGroup, request: JoinGroupRequest, member_id: str, ground: Ground) -> None:
-    if ground.settings.group_consumer_migration_policy.upper() == "DISABLED":
+def _check_join(group: ConsumerGroup, request: JoinGroupRequest, member_id: str, environment: Environment) -> None:
+    if environment.settings.group_consumer_migration_policy.upper() == "DISABLED":
         raise InconsistentGroupProtocol(
             f"Cannot join the consumer group {group.group_id} with the classic protocol because the group migration "
             "is disabled."
         )
-    check_room(group, member_id, ground.settings)
+    check_room(group, member_id, environment.settings)
     others = [each.classic for each in group.members.values() if each.classic is not None]
     spoken = Counter(protocol.name for each in others for protocol in each.supported_protocols)
     is_common = any(spoken[each.name] == len(others) for each in request.protocols)
@@ -291,12 +305,14 @@ def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
     )
 
 
-def _call(group: ConsumerGroup, member: ConsumerMember, ground: Ground) -> list[Effect]:
+def _call(group: ConsumerGroup, member: ConsumerMember, environment: Environment) -> list[Effect]:
     """From the first call on the time to join runs."""
     if member.member_id in group.called:
         return []
     group.called.add(member.member_id)
-    return [SetTimer(ClassicJoinTimer(group.group_id, member.member_id), ground.now_ms + member.rebalance_timeout_ms)]
+    return [
+        SetTimer(ClassicJoinTimer(group.group_id, member.member_id), environment.now_ms + member.rebalance_timeout_ms)
+    ]
 
 
 def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:

@@ -21,9 +21,9 @@ from ottla.broker.coordinators.groups.consumer.member import (
     NOTHING,
     ConsumerMember,
     Target,
-    owned_by_record,
+    fields_of_assignment_record,
+    fields_of_member_record,
     partitions_of,
-    told_by_record,
 )
 from ottla.broker.coordinators.groups.consumer.records import (
     epoch_tombstone,
@@ -106,7 +106,7 @@ class ConsumerGroup(Group):
             self._remove(key.member_id)
         else:
             member = self.members.get(key.member_id) or ConsumerMember(key.member_id)
-            self._put(replace(member, **told_by_record(member, value)))
+            self._put(replace(member, **fields_of_member_record(member, value)))
 
     def _replay_target_epoch(self, key: Any, value: stored.ConsumerGroupTargetAssignmentMetadataValue | None) -> None:
         self.assignment_epoch = NO_ASSIGNMENT if value is None else value.assignment_epoch
@@ -122,7 +122,7 @@ class ConsumerGroup(Group):
     def _replay_current(self, key: Any, value: stored.ConsumerGroupCurrentMemberAssignmentValue | None) -> None:
         member = self.members.get(key.member_id)
         if value is not None:
-            self._put(replace(member or ConsumerMember(key.member_id), **owned_by_record(value)))
+            self._put(replace(member or ConsumerMember(key.member_id), **fields_of_assignment_record(value)))
         elif member is not None:
             self._put(replace(member, epoch=LEAVE, previous_epoch=LEAVE, assigned=NOTHING, revoking=NOTHING))
 

@@ -26,7 +26,6 @@ from ottla.broker.coordinators.effects import (
     Token,
     Write,
 )
-from ottla.broker.coordinators.groups.answers import failing
 from ottla.broker.coordinators.groups.consumer.draft import Draft
 from ottla.broker.coordinators.groups.consumer.group import ConsumerGroup
 from ottla.broker.coordinators.groups.consumer.member import (
@@ -34,7 +33,7 @@ from ottla.broker.coordinators.groups.consumer.member import (
     ConsumerMember,
     Target,
     target_of,
-    told_partitions,
+    wire_partitions,
 )
 from ottla.broker.coordinators.groups.consumer.records import (
     current_record,
@@ -42,16 +41,17 @@ from ottla.broker.coordinators.groups.consumer.records import (
 from ottla.broker.coordinators.groups.consumer.regex import refresh_if_due
 from ottla.broker.coordinators.groups.consumer.state import JOIN, LEAVE, STATIC_LEAVE
 from ottla.broker.coordinators.groups.consumer.steps import (
-    Ground,
+    Environment,
     check_room,
     revocation_timer,
-    session_begins,
+    session_timer,
     step,
     take_over,
-    tell,
     update_group,
+    write_member_fields,
 )
 from ottla.broker.coordinators.groups.consumer.target import update_target
+from ottla.broker.coordinators.groups.group_responses import failing
 from ottla.broker.settings.groups import GroupCoordinatorSettings
 from ottla.errors import (
     NONE,
@@ -118,31 +118,31 @@ class Heartbeat:
         draft: Draft,
         request: ConsumerGroupHeartbeatRequest,
         context: RequestContext,
-        ground: Ground,
+        environment: Environment,
         new_uuid: Callable[[], str],
     ) -> None:
         self.draft = draft
         self.request = request
         self.context = context
-        self.ground = ground
+        self.environment = environment
         self._new_uuid = new_uuid
         self.owned: Target | None = None if request.topic_partitions is None else target_of(request.topic_partitions)
 
     def effects(self, token: Token, live: ConsumerGroup | None) -> list[Effect]:
         """`live` is the group in the shard, if there is one already. Raises what the client is to be told."""
-        check_room(self.draft.group, self.request.member_id, self.ground.settings)
+        check_room(self.draft.group, self.request.member_id, self.environment.settings)
         before = self._find_member()
-        after = self._told(before)
-        changes = tell(self.draft, before, after)
-        update_group(self.draft, changes, self.ground, live)
-        update_target(self.draft, self.ground)
-        reconciled = step(self.draft, after, self.owned, self.ground, subscription_changed=changes.any)
+        after = self._with_request_fields(before)
+        changes = write_member_fields(self.draft, before, after)
+        update_group(self.draft, changes, self.environment, live)
+        update_target(self.draft, self.environment)
+        reconciled = step(self.draft, after, self.owned, self.environment, subscription_changed=changes.any)
         answer = self._answer(before, reconciled)
         return [
             *_written(self.draft, token, answer),
-            session_begins(self.draft.group, reconciled, self.ground),
-            *revocation_timer(self.draft.group, before, reconciled, self.ground),
-            *refresh_if_due(self.draft.group, self.ground.settings, self.ground.now_ms),
+            session_timer(self.draft.group, reconciled, self.environment),
+            *revocation_timer(self.draft.group, before, reconciled, self.environment),
+            *refresh_if_due(self.draft.group, self.environment.settings, self.environment.now_ms),
         ]
 
     def _find_member(self) -> ConsumerMember:
@@ -187,7 +187,7 @@ class Heartbeat:
             "rejoin."
         )
 
-    def _told(self, member: ConsumerMember) -> ConsumerMember:
+    def _with_request_fields(self, member: ConsumerMember) -> ConsumerMember:
         """The member with what this request says; what it does not say stays."""
         request = self.request
         said: dict[str, Any] = {
@@ -214,10 +214,10 @@ class Heartbeat:
             error_code=NONE,
             member_id=after.member_id,
             member_epoch=after.epoch,
-            heartbeat_interval_ms=self.ground.times_of(self.draft.group.group_id).heartbeat_interval_ms,
+            heartbeat_interval_ms=self.environment.times_of(self.draft.group.group_id).heartbeat_interval_ms,
         )
         if request.member_epoch == JOIN or is_full or after.assigned != before.assigned:
-            answer.assignment = Assignment(topic_partitions=told_partitions(after.assigned))
+            answer.assignment = Assignment(topic_partitions=wire_partitions(after.assigned))
         return answer
 
 

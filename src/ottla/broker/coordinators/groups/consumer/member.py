@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from ottla.broker.coordinators.groups.consumer.state import STABLE, MemberState, state_of_number
-from ottla.protocol.messages.consumer_group_heartbeat import TopicPartitions as ToldPartitions
+from ottla.protocol.messages.consumer_group_heartbeat import TopicPartitions as WirePartitions
 from ottla.protocol.stored.consumer_groups import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -53,7 +53,7 @@ class ConsumerMember:
         return self.classic is not None
 
 
-def told_by_record(member: ConsumerMember, value: ConsumerGroupMemberMetadataValue) -> dict[str, Any]:
+def fields_of_member_record(member: ConsumerMember, value: ConsumerGroupMemberMetadataValue) -> dict[str, Any]:
     """What a member record changes."""
     return {
         "instance_id": value.instance_id,
@@ -68,7 +68,7 @@ def told_by_record(member: ConsumerMember, value: ConsumerGroupMemberMetadataVal
     }
 
 
-def owned_by_record(value: ConsumerGroupCurrentMemberAssignmentValue) -> dict[str, Any]:
+def fields_of_assignment_record(value: ConsumerGroupCurrentMemberAssignmentValue) -> dict[str, Any]:
     """What a current assignment record changes."""
     return {
         "epoch": value.member_epoch,
@@ -89,7 +89,7 @@ def _owned(topics: Iterable[TopicPartitions], member_epoch: int) -> Owned:
     return found
 
 
-def target_of(told: Iterable[ToldPartitions]) -> Target:
+def target_of(told: Iterable[WirePartitions]) -> Target:
     """Partitions as a request names them."""
     found: dict[bytes, set[int]] = {}
     for topic in told:
@@ -97,10 +97,10 @@ def target_of(told: Iterable[ToldPartitions]) -> Target:
     return {topic_id: frozenset(partitions) for topic_id, partitions in found.items() if partitions}
 
 
-def told_partitions(owned: Owned | Target) -> list[ToldPartitions]:
+def wire_partitions(owned: Owned | Target) -> list[WirePartitions]:
     """Partitions as an answer names them, in an order that does not depend on the past."""
     return [
-        ToldPartitions(topic_id=topic_id, partitions=sorted(partitions))
+        WirePartitions(topic_id=topic_id, partitions=sorted(partitions))
         for topic_id, partitions in sorted(owned.items())
     ]
 

@@ -30,9 +30,9 @@ from ottla.broker.coordinators.groups.consumer.records import (
     target_epoch_record,
     target_record,
 )
-from ottla.broker.coordinators.groups.consumer.steps import Ground, session_begins
+from ottla.broker.coordinators.groups.consumer.steps import Environment, session_timer
 from ottla.broker.coordinators.groups.consumer.subscriptions import metadata_hash
-from ottla.broker.coordinators.groups.rebalance import session_begins as classic_session_begins
+from ottla.broker.coordinators.groups.rebalance import session_timer as classic_session_timer
 from ottla.broker.coordinators.groups.rebalance import take_waits
 from ottla.broker.coordinators.groups.settings import GroupSettings
 from ottla.broker.coordinators.groups.timers import CallTimer
@@ -59,7 +59,7 @@ class Migration:
         has_room = len(group.members) <= settings.group_consumer_max_size
         return allowed and group.protocol_type == CONSUMER and has_room
 
-    def upgrade(self, group: ClassicGroup, ground: Ground) -> tuple[Draft, list[Effect]]:
+    def upgrade(self, group: ClassicGroup, environment: Environment) -> tuple[Draft, list[Effect]]:
         """The draft of the new group, and what must happen first."""
         try:
             members = [self._as_consumer(group, member) for member in group.members.values()]
@@ -80,7 +80,7 @@ class Migration:
         effects: list[Effect] = []
         for waiting in group.members.values():
             effects += take_waits(waiting, RebalanceInProgress(), told_id=waiting.member_id)
-        return draft, [*effects, *(session_begins(draft.group, member, ground) for member in members)]
+        return draft, [*effects, *(session_timer(draft.group, member, environment) for member in members)]
 
     def _as_consumer(self, group: ClassicGroup, member: ClassicMember) -> ConsumerMember:
         names = dict(member.protocols)
@@ -116,21 +116,24 @@ class Migration:
         return bool(staying) and all(each.speaks_classic for each in staying) and allowed and has_room
 
     def downgrade(
-        self, group: ConsumerGroup, leaving: Collection[ConsumerMember], ground: Ground
+        self, group: ConsumerGroup, leaving: Collection[ConsumerMember], environment: Environment
     ) -> tuple[list[StoredRecord], list[Effect]]:
         """The records that make the group classic, and what must happen after them."""
         gone = {member.member_id for member in leaving}
         staying = [member for member_id, member in sorted(group.members.items()) if member_id not in gone]
-        classic = ClassicGroup(group.group_id, ground.now_ms)
+        classic = ClassicGroup(group.group_id, environment.now_ms)
         classic.protocol_type = CONSUMER
         classic.generation = group.epoch
         for member in staying:
             classic.add(self._as_classic(group, member))
         classic.protocol_name = classic.chosen_protocol()
         self._founding[group.group_id] = classic
-        sessions = [classic_session_begins(classic, member, ground.now_ms) for member in classic.members.values()]
+        sessions = [classic_session_timer(classic, member, environment.now_ms) for member in classic.members.values()]
         log.info("group %s speaks the classic protocol again", group.group_id)
-        return [*group.tombstones(), classic.record()], [*sessions, SetTimer(CallTimer(group.group_id), ground.now_ms)]
+        return [*group.tombstones(), classic.record()], [
+            *sessions,
+            SetTimer(CallTimer(group.group_id), environment.now_ms),
+        ]
 
     def undo(
         self, group_id: str, failure: Callable[[BrokerError], tuple[Reply, ...]]

@@ -45,8 +45,8 @@ from ottla.errors import (
 CLIENT_MAKES_MEMBER_ID_SINCE = 1
 
 
-class Ground(NamedTuple):
-    """What every decision about consumer groups stands on."""
+class Environment(NamedTuple):
+    """What every decision about consumer groups depends on besides the group itself."""
 
     cluster: ClusterView
     settings: GroupCoordinatorSettings
@@ -88,36 +88,36 @@ def take_over(draft: Draft, old: ConsumerMember, member_id: str) -> ConsumerMemb
     return new
 
 
-def tell(draft: Draft, before: ConsumerMember, after: ConsumerMember) -> Changes:
-    """Write what a member told, if it is news."""
+def write_member_fields(draft: Draft, before: ConsumerMember, after: ConsumerMember) -> Changes:
+    """Write the member's subscription and settings if this request changed them."""
     if after != before or before.member_id not in draft.group.members:
         draft.write(member_record(draft.group.group_id, after))
     return Changes(before.topics != after.topics, update_regex(draft, before, after))
 
 
-def update_group(draft: Draft, changes: Changes, ground: Ground, live: ConsumerGroup | None) -> None:
+def update_group(draft: Draft, changes: Changes, environment: Environment, live: ConsumerGroup | None) -> None:
     """Move the group epoch if what the group reads has changed, here or in the cluster."""
     group = draft.group
     # A group is never at epoch 0: a member could not tell that from not having joined.
     must_move = changes.what_is_read or group.epoch == 0
     if not must_move and group.is_metadata_checked:
         return
-    move_epoch(draft, ground, must_move=must_move)
+    move_epoch(draft, environment, must_move=must_move)
     if live is not None:
         live.checked_epoch = draft.group.epoch
     if draft.group.has_partition_metadata:
         draft.write(partition_metadata_tombstone(group.group_id))
 
 
-def move_epoch(draft: Draft, ground: Ground, *, must_move: bool) -> None:
+def move_epoch(draft: Draft, environment: Environment, *, must_move: bool) -> None:
     group = draft.group
-    found = metadata_hash(ground.cluster, group.subscribed_topics())
+    found = metadata_hash(environment.cluster, group.subscribed_topics())
     if must_move or found != group.metadata_hash:
         draft.write(epoch_record(group.group_id, group.epoch + 1, found))
 
 
 def step(
-    draft: Draft, member: ConsumerMember, owned: Target | None, ground: Ground, *, subscription_changed: bool
+    draft: Draft, member: ConsumerMember, owned: Target | None, environment: Environment, *, subscription_changed: bool
 ) -> ConsumerMember:
     """Let the member take a step towards its target."""
     group = draft.group
@@ -126,7 +126,7 @@ def step(
     goal = Goal(
         epoch=group.assignment_epoch,
         target=group.targets.get(member.member_id, NOTHING),
-        subscribed=topic_ids(ground.cluster, group.topics_of(member)),
+        subscribed=topic_ids(environment.cluster, group.topics_of(member)),
         is_free=group.is_free,
     )
     reconciled = reconcile(member, goal, owned, subscription_changed=subscription_changed)
@@ -135,16 +135,16 @@ def step(
     return reconciled
 
 
-def session_begins(group: ConsumerGroup, member: ConsumerMember, ground: Ground) -> SetTimer:
+def session_timer(group: ConsumerGroup, member: ConsumerMember, environment: Environment) -> SetTimer:
     if member.classic is not None:
         session_ms = member.classic.session_timeout_ms
     else:
-        session_ms = ground.times_of(group.group_id).session_timeout_ms
-    return SetTimer(SessionTimer(group.group_id, member.member_id), ground.now_ms + session_ms)
+        session_ms = environment.times_of(group.group_id).session_timeout_ms
+    return SetTimer(SessionTimer(group.group_id, member.member_id), environment.now_ms + session_ms)
 
 
 def revocation_timer(
-    group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, ground: Ground
+    group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, environment: Environment
 ) -> list[Effect]:
     """A member has its rebalance time-out to give up what it must; members of the classic protocol have others.
 
@@ -155,10 +155,10 @@ def revocation_timer(
         return []
     if (before.state, before.epoch, before.revoking) == (after.state, after.epoch, after.revoking):
         return []
-    return [SetTimer(RevocationTimer(group.group_id, after.member_id), ground.now_ms + after.rebalance_timeout_ms)]
+    return [SetTimer(RevocationTimer(group.group_id, after.member_id), environment.now_ms + after.rebalance_timeout_ms)]
 
 
-def remove_members(draft: Draft, members: Iterable[ConsumerMember], ground: Ground) -> None:
+def remove_members(draft: Draft, members: Iterable[ConsumerMember], environment: Environment) -> None:
     """Put members out: their records go, expressions that only they had, and the group moves on.
 
     Their timers run on: they find nobody, or, if this cannot be written, the member that is still there.
@@ -168,4 +168,4 @@ def remove_members(draft: Draft, members: Iterable[ConsumerMember], ground: Grou
         draft.write(*member_tombstones(group_id, member.member_id))
     for regex in sorted(draft.group.regexes.keys() - draft.group.regex_members.keys()):
         draft.write(regex_tombstone(group_id, regex))
-    move_epoch(draft, ground, must_move=True)
+    move_epoch(draft, environment, must_move=True)

@@ -12,23 +12,23 @@ from ottla.broker.coordinators.groups.consumer.draft import Draft
 from ottla.broker.coordinators.groups.consumer.group import ConsumerGroup
 from ottla.broker.coordinators.groups.consumer.member import NOTHING
 from ottla.broker.coordinators.groups.consumer.records import target_epoch_record, target_record
-from ottla.broker.coordinators.groups.consumer.steps import Ground
+from ottla.broker.coordinators.groups.consumer.steps import Environment
 from ottla.broker.coordinators.groups.consumer.subscriptions import topic_ids
 from ottla.broker.settings.groups import GroupCoordinatorSettings
 
 
-def update_target(draft: Draft, ground: Ground) -> None:
+def update_target(draft: Draft, environment: Environment) -> None:
     """Make the target follow the group, if it is behind and its time has come."""
     group = draft.group
-    if group.assignment_epoch >= group.epoch or not _may_assign(group, ground):
+    if group.assignment_epoch >= group.epoch or not _may_assign(group, environment):
         return
-    assign = ASSIGNORS[assignor_name(group, ground.settings)]
-    targets = assign(_spec(group, ground.cluster))
+    assign = ASSIGNORS[assignor_name(group, environment.settings)]
+    targets = assign(_spec(group, environment.cluster))
     for member_id in sorted(group.members):
         target = targets.get(member_id, NOTHING)
         if group.targets.get(member_id) != target:
             draft.write(target_record(group.group_id, member_id, target))
-    draft.write(target_epoch_record(group.group_id, group.epoch, ground.now_ms))
+    draft.write(target_epoch_record(group.group_id, group.epoch, environment.now_ms))
 
 
 def assignor_name(group: ConsumerGroup, settings: GroupCoordinatorSettings) -> str:
@@ -38,9 +38,9 @@ def assignor_name(group: ConsumerGroup, settings: GroupCoordinatorSettings) -> s
     return asked if asked in offered else offered[0]
 
 
-def _may_assign(group: ConsumerGroup, ground: Ground) -> bool:
-    last_ms, interval_ms = group.assignment_timestamp_ms, ground.times_of(group.group_id).assignment_interval_ms
-    return last_ms == 0 or interval_ms == 0 or ground.now_ms >= last_ms + interval_ms
+def _may_assign(group: ConsumerGroup, environment: Environment) -> bool:
+    last_ms, interval_ms = group.assignment_timestamp_ms, environment.times_of(group.group_id).assignment_interval_ms
+    return last_ms == 0 or interval_ms == 0 or environment.now_ms >= last_ms + interval_ms
 
 
 def _spec(group: ConsumerGroup, cluster: ClusterView) -> GroupSpec:

@@ -1,7 +1,7 @@
 """What the transaction coordinator answers: codes by version, and the shapes of its responses.
 
-1. PRODUCER_FENCED came later than the requests: clients of older versions are told INVALID_PRODUCER_EPOCH.
-2. A failed append is told in the words of a coordinator: the client looks for it again or tries again.
+1. PRODUCER_FENCED came later than the requests: clients of older versions get INVALID_PRODUCER_EPOCH.
+2. A failed append becomes the error of a coordinator: the client finds the coordinator again or tries again.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ OTHERS_KNOW_FENCED: Final = 2
 
 BATCHED_ADD_SINCE: Final = 4  # from here on AddPartitionsToTxn comes from brokers, for many transactions
 
-_COORDINATOR_WORDS: Final[Mapping[type[BrokerError], type[BrokerError]]] = {
+_COORDINATOR_ERRORS: Final[Mapping[type[BrokerError], type[BrokerError]]] = {
     UnknownTopicOrPartition: CoordinatorNotAvailable,
     NotEnoughReplicas: CoordinatorNotAvailable,
     NotEnoughReplicasAfterAppend: CoordinatorNotAvailable,
@@ -71,10 +71,10 @@ def code_of(error: BrokerError, version: int, knows_fenced: int = OTHERS_KNOW_FE
 
 
 def append_error(error: BrokerError) -> BrokerError:
-    """A failed append to the transaction log, as the client is told."""
-    for kind, told in _COORDINATOR_WORDS.items():
+    """The error that a client gets when the transaction log could not be written."""
+    for kind, answered in _COORDINATOR_ERRORS.items():
         if isinstance(error, kind):
-            return told(str(error))
+            return answered(str(error))
     return error
 
 
@@ -88,7 +88,7 @@ def end_refused(error: BrokerError, version: int) -> EndTxnResponse:
 
 # --- AddPartitionsToTxn ----------------------------------------------------------------------------------------------
 
-Outcome = dict[TopicPartition, int]  # the error code of each partition of one transaction
+PartitionCodes = dict[TopicPartition, int]  # the error code of each partition of one transaction
 
 
 def transactions_of(request: AddPartitionsToTxnRequest, version: int) -> list[AddPartitionsToTxnTransaction]:
@@ -111,33 +111,33 @@ def partitions_of(transaction: AddPartitionsToTxnTransaction) -> frozenset[Topic
     )
 
 
-def added_answer(outcomes: Iterable[tuple[str, Outcome]], version: int) -> AddPartitionsToTxnResponse:
+def add_response(codes_by_id: Iterable[tuple[str, PartitionCodes]], version: int) -> AddPartitionsToTxnResponse:
     results = [
-        AddPartitionsToTxnResult(transactional_id=name, topic_results=_topic_results(outcome))
-        for name, outcome in outcomes
+        AddPartitionsToTxnResult(transactional_id=name, topic_results=_topic_results(codes))
+        for name, codes in codes_by_id
     ]
     if version >= BATCHED_ADD_SINCE:
         return AddPartitionsToTxnResponse(results_by_transaction=results)
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
 
 
-def failed_outcomes(outcomes: Iterable[tuple[str, Outcome]], code: int) -> list[tuple[str, Outcome]]:
+def failed_codes(codes_by_id: Iterable[tuple[str, PartitionCodes]], code: int) -> list[tuple[str, PartitionCodes]]:
     """The same, when nothing could be kept: what would have been granted is refused with this code."""
-    return [(name, {each: old or code for each, old in outcome.items()}) for name, outcome in outcomes]
+    return [(name, {each: old or code for each, old in codes.items()}) for name, codes in codes_by_id]
 
 
-def _topic_results(outcome: Outcome) -> list[AddPartitionsToTxnTopicResult]:
+def _topic_results(codes: PartitionCodes) -> list[AddPartitionsToTxnTopicResult]:
     return [
         AddPartitionsToTxnTopicResult(
             name=topic,
             results_by_partition=[
                 AddPartitionsToTxnPartitionResult(
-                    partition_index=partition, partition_error_code=outcome[TopicPartition(topic, partition)]
+                    partition_index=partition, partition_error_code=codes[TopicPartition(topic, partition)]
                 )
                 for partition in partitions
             ],
         )
-        for topic, partitions in partitions_by_topic(outcome).items()
+        for topic, partitions in partitions_by_topic(codes).items()
     ]
 
 
@@ -184,7 +184,7 @@ def listed(
     now_ms: int,
     matches: Callable[[str], bool] | None,
 ) -> list_transactions.ListTransactionsResponse:
-    """Those that pass every filter; a state that does not exist is told, and passes nothing."""
+    """Those that pass every filter; a state that does not exist is listed as unknown, and passes nothing."""
     states = {STATES_BY_TEXT[text] for text in request.state_filters if text in STATES_BY_TEXT}
     producer_ids = set(request.producer_id_filters)
 

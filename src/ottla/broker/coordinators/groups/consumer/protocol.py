@@ -23,7 +23,6 @@ from ottla.broker.coordinators.effects import (
     Token,
     Write,
 )
-from ottla.broker.coordinators.groups.answers import after_commit, failing
 from ottla.broker.coordinators.groups.classic_group import ClassicGroup
 from ottla.broker.coordinators.groups.consumer import regex
 from ottla.broker.coordinators.groups.consumer.classic_members import ClassicMembers
@@ -41,14 +40,15 @@ from ottla.broker.coordinators.groups.consumer.member import ConsumerMember
 from ottla.broker.coordinators.groups.consumer.migration import Migration
 from ottla.broker.coordinators.groups.consumer.records import KINDS
 from ottla.broker.coordinators.groups.consumer.state import JOIN, LEAVE, STATIC_LEAVE, UNREVOKED
-from ottla.broker.coordinators.groups.consumer.steps import Ground, remove_members, session_begins
+from ottla.broker.coordinators.groups.consumer.steps import Environment, remove_members, session_timer
 from ottla.broker.coordinators.groups.consumer.timers import (
     ClassicJoinTimer,
     ClassicSyncTimer,
     RegexTimer,
     RevocationTimer,
 )
-from ottla.broker.coordinators.groups.group import Group, Membership
+from ottla.broker.coordinators.groups.group import Group, GroupProtocol
+from ottla.broker.coordinators.groups.group_responses import after_commit, failing
 from ottla.broker.coordinators.groups.settings import GroupSettings
 from ottla.broker.coordinators.groups.timers import CallTimer, JoinTimer, SessionTimer, SyncTimer
 from ottla.broker.settings.group_level import ConsumerTimes, consumer_times
@@ -73,7 +73,7 @@ Failure: TypeAlias = Callable[[BrokerError], tuple[Reply, ...]]
 MemberTimer: TypeAlias = SessionTimer | RevocationTimer | ClassicJoinTimer | ClassicSyncTimer
 
 
-class ConsumerMembership(Membership[ConsumerGroup]):
+class ConsumerGroupProtocol(GroupProtocol[ConsumerGroup]):
     def __init__(
         self,
         groups: MutableMapping[str, Group],
@@ -100,8 +100,8 @@ class ConsumerMembership(Membership[ConsumerGroup]):
         assert isinstance(settings, GroupCoordinatorSettings)
         return settings
 
-    def _ground(self, now_ms: int) -> Ground:
-        return Ground(self._cluster, self._settings, self._times_of, now_ms)
+    def _environment(self, now_ms: int) -> Environment:
+        return Environment(self._cluster, self._settings, self._times_of, now_ms)
 
     # -- the log -----------------------------------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ class ConsumerMembership(Membership[ConsumerGroup]):
     def _heartbeat(
         self, token: Token, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now_ms: int
     ) -> list[Effect]:
-        ground = self._ground(now_ms)
+        environment = self._environment(now_ms)
         known = self._groups.get(request.group_id)
         live = known if isinstance(known, ConsumerGroup) else None
         before: list[Effect] = []
@@ -148,11 +148,11 @@ class ConsumerMembership(Membership[ConsumerGroup]):
             draft = Draft(ConsumerGroup(request.group_id))
         elif isinstance(known, ClassicGroup) and known.is_empty:
             draft = Draft(ConsumerGroup(request.group_id), known.tombstones())
-        elif isinstance(known, ClassicGroup) and self._migration.may_upgrade(known, ground.settings):
-            draft, before = self._migration.upgrade(known, ground)
+        elif isinstance(known, ClassicGroup) and self._migration.may_upgrade(known, environment.settings):
+            draft, before = self._migration.upgrade(known, environment)
         else:
             raise _not_here(request.group_id, known)
-        return [*before, *Heartbeat(draft, request, context, ground, self._new_uuid).effects(token, live)]
+        return [*before, *Heartbeat(draft, request, context, environment, self._new_uuid).effects(token, live)]
 
     def _leave(self, token: Token, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> list[Effect]:
         group = self._groups.get(request.group_id)
@@ -169,12 +169,12 @@ class ConsumerMembership(Membership[ConsumerGroup]):
     def _put_out(
         self, group: ConsumerGroup, member: ConsumerMember, now_ms: int, replies: tuple[Reply, ...], failure: Failure
     ) -> list[Effect]:
-        ground = self._ground(now_ms)
-        if self._migration.may_downgrade(group, [member], ground.settings):
-            records, after = self._migration.downgrade(group, [member], ground)
+        environment = self._environment(now_ms)
+        if self._migration.may_downgrade(group, [member], environment.settings):
+            records, after = self._migration.downgrade(group, [member], environment)
             return [Write(tuple(records), replies, self._migration.undo(group.group_id, failure)), *after]
         draft = Draft(group)
-        remove_members(draft, [member], ground)
+        remove_members(draft, [member], environment)
         return [Write(tuple(draft.records), replies, failure)]
 
     def timer_fired(self, group: ConsumerGroup, key: Hashable, now_ms: int) -> list[Effect]:
@@ -205,10 +205,10 @@ class ConsumerMembership(Membership[ConsumerGroup]):
 
     def loaded(self, group: ConsumerGroup, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
-        ground = self._ground(now_ms)
+        environment = self._environment(now_ms)
         group.has_new_topics = True  # topics may have been made while nobody looked
         for member in group.members.values():
-            effects.append(session_begins(group, member, ground))
+            effects.append(session_timer(group, member, environment))
             if member.state is UNREVOKED and not member.speaks_classic:
                 key = RevocationTimer(group.group_id, member.member_id)
                 effects.append(SetTimer(key, now_ms + member.rebalance_timeout_ms))
@@ -243,22 +243,22 @@ class ConsumerMembership(Membership[ConsumerGroup]):
     def join(
         self, group: ConsumerGroup, token: Token, request: JoinGroupRequest, context: RequestContext, now_ms: int
     ) -> list[Effect]:
-        return self._classic.join(group, token, request, context, self._ground(now_ms))
+        return self._classic.join(group, token, request, context, self._environment(now_ms))
 
     def sync(
         self, group: ConsumerGroup, token: Token, request: SyncGroupRequest, context: RequestContext, now_ms: int
     ) -> list[Effect]:
-        return self._classic.sync(group, token, request, self._ground(now_ms))
+        return self._classic.sync(group, token, request, self._environment(now_ms))
 
     def heartbeat(
         self, group: ConsumerGroup, token: Token, request: HeartbeatRequest, context: RequestContext, now_ms: int
     ) -> list[Effect]:
-        return self._classic.heartbeat(group, token, request, self._ground(now_ms))
+        return self._classic.heartbeat(group, token, request, self._environment(now_ms))
 
     def leave(
         self, group: ConsumerGroup, token: Token, request: LeaveGroupRequest, context: RequestContext, now_ms: int
     ) -> list[Effect]:
-        return self._classic.leave(group, token, request, context, self._ground(now_ms))
+        return self._classic.leave(group, token, request, context, self._environment(now_ms))
 
 
 def _is_meant(key: MemberTimer, member: ConsumerMember) -> bool:

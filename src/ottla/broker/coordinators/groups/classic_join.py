@@ -17,16 +17,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ottla.broker.coordinators.effects import Effect, Reply, RequestContext, SetTimer, Token, Write
-from ottla.broker.coordinators.groups.answers import coordinator_error, join_answer, join_error
 from ottla.broker.coordinators.groups.classic_group import ClassicGroup
 from ottla.broker.coordinators.groups.classic_member import ClassicMember, Waiting, protocols_of
+from ottla.broker.coordinators.groups.group_responses import coordinator_error, join_answer, join_error
 from ottla.broker.coordinators.groups.rebalance import (
     complete_if_all_joined,
     current_generation,
     drop_member,
     prepare,
     rebalance_or_complete,
-    session_begins,
+    session_timer,
     take_waits,
 )
 from ottla.broker.coordinators.groups.settings import (
@@ -139,7 +139,7 @@ class Joining:
         group.add(member)
         # Until it hears its id it cannot send heartbeats, so its session does not count yet; but somebody who went
         # away must not stay for ever.
-        patience = session_begins(group, member, self.now_ms, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        patience = session_timer(group, member, self.now_ms, NEW_MEMBER_JOIN_TIMEOUT_MS)
         return [patience, *rebalance_or_complete(group, self.settings, self.now_ms)]
 
     # -- static members that come back -------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ class Joining:
         group.replacement = member
         write = Write((group.record(members, leader=leader),), (Reply(self.waiting.token, answer),), self._not_replaced)
         # The old member's timer runs on: without the old member it means nothing, and if the write fails it is needed.
-        return [write, session_begins(group, member, self.now_ms)]
+        return [write, session_timer(group, member, self.now_ms)]
 
     def _not_replaced(self, error: BrokerError) -> tuple[Reply, ...]:
         self.group.replacement = None
@@ -205,7 +205,7 @@ class Joining:
         group.add(member)
         if was_leader:
             group.leader = member.member_id
-        effects.append(session_begins(group, member, self.now_ms))
+        effects.append(session_timer(group, member, self.now_ms))
         if group.state.current is PREPARING_REBALANCE:
             return effects + complete_if_all_joined(group, self.now_ms)
         # In CompletingRebalance too: the leader was told the old id and would assign to it.
