@@ -53,7 +53,6 @@ TIMED_ROOMS = ("broker", "client", "cluster")
 # Direct uses that are still there, by file. The list only gets shorter; a file that has none left is taken off it.
 TIME_EXCEPTIONS = {
     "broker/broker.py": 1,
-    "broker/cluster/controller_role.py": 4,
     "broker/network/processor.py": 1,
     "broker/observe/admin_http.py": 2,
     "broker/replication/replication.py": 1,

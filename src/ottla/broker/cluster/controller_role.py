@@ -26,6 +26,7 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from ottla.broker.requests.answers import Later
+from ottla.clock import Clock, SystemClock, Timer
 from ottla.cluster.controller.broker_channel import BrokerChannels, Send
 from ottla.cluster.controller.controller import advanced, decide, topics_of
 from ottla.cluster.controller.events import (
@@ -61,9 +62,9 @@ log = logging.getLogger(__name__)
 
 WAITING_LIMIT: Final = 10_000
 STALE_LIMIT: Final = 20
-PAUSE_S: Final = 0.02
-LONGEST_PAUSE_S: Final = 1.0
-PAUSE_AFTER_FAILURE_S: Final = 1.0
+PAUSE_MS: Final = 20.0
+LONGEST_PAUSE_MS: Final = 1_000.0
+PAUSE_AFTER_FAILURE_MS: Final = 1_000.0
 FIRST_CHECK_S: Final = 5.0
 
 _Waiting: TypeAlias = "tuple[ControllerEvent | StoreEvent, Later[Any] | None]"
@@ -92,7 +93,9 @@ class ControllerRole:
         rules: Callable[[], ControllerRules],
         pool: Executor | None = None,
         check_interval_s: Callable[[], float | None] = lambda: None,
+        clock: Clock | None = None,
     ) -> None:
+        self._clock = clock or SystemClock()
         self._broker_id = broker_id
         self._store = store
         self._rules = rules
@@ -104,10 +107,10 @@ class ControllerRole:
         self._queue: deque[_Waiting] = deque()
         self._something_waits = asyncio.Event()
         self._channels = BrokerChannels(
-            send, self._answered, lambda broker_id, epoch: self._put(BrokerFellBehind(broker_id, epoch))
+            send, self._answered, lambda broker_id, epoch: self._put(BrokerFellBehind(broker_id, epoch)), self._clock
         )
         self._task: asyncio.Task[None] | None = None
-        self._check: asyncio.TimerHandle | None = None
+        self._check: Timer | None = None
         self._is_busy = False
         self._attempts: dict[int, int] = {}  # how often an event that waits was decided in vain, by its id()
         self._untold: set[str] = set()  # topics that are different from what brokers were told
@@ -201,12 +204,12 @@ class ControllerRole:
             log.info("not controller any more: %s", error)
             await self._give_up(later, NotController())
             if isinstance(error, ControllerMoved):
-                await asyncio.sleep(PAUSE_S)
+                await self._clock.sleep(PAUSE_MS)
                 self._first.append((SessionBack(), None))
         except Exception:
             log.exception("%s could not be carried out; the controller resigns", type(event).__name__)
             await self._give_up(later, UnknownServerError())
-            await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
+            await self._clock.sleep(PAUSE_AFTER_FAILURE_MS)
             self._first.append((SessionBack(), None))
 
     async def _take_fresh(self, event: ControllerEvent | StoreEvent, later: Later[Any] | None) -> None:
@@ -217,7 +220,7 @@ class ControllerRole:
             attempts = self._attempts[id(event)] = self._attempts.get(id(event), 0) + 1
             if attempts > STALE_LIMIT:
                 raise RuntimeError("what others changed does not become known here") from error
-            await asyncio.sleep(min(PAUSE_S * 2 ** (attempts - 1), LONGEST_PAUSE_S))
+            await self._clock.sleep(min(PAUSE_MS * 2 ** (attempts - 1), LONGEST_PAUSE_MS))
             self._decide_again(event, later)
         else:
             self._attempts.pop(id(event), None)
@@ -350,7 +353,7 @@ class ControllerRole:
     def _set_check(self, delay_s: float) -> None:
         if self._check is not None:
             self._check.cancel()
-        self._check = asyncio.get_running_loop().call_later(delay_s, self._check_leaders)
+        self._check = self._clock.call_later(delay_s * 1000, self._check_leaders)
 
     def _check_leaders(self) -> None:
         interval_s = self._check_interval_s()

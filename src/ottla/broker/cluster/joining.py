@@ -85,6 +85,7 @@ def make_member(
         rules=lambda: controller_rules(broker, listener),
         pool=pool if store.blocks else None,
         check_interval_s=lambda: _check_interval_s(broker.settings),
+        clock=world.clock,
     )
     member = ClusterMember(broker, store, inter_broker, role, settings=settings, pool=pool)
     member.forwarder = Forwarder(

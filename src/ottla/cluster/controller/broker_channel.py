@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from ottla.clock import Clock
 from ottla.cluster.controller.orders import Order
 from ottla.cluster.model import Broker
 from ottla.errors import OttlaError, StaleBrokerEpoch
@@ -31,8 +32,8 @@ Send: TypeAlias = Callable[[int, Message], Awaitable[Any]]
 """Gives the broker's answer; raises when there is none, then it is tried again."""
 
 WAITING_LIMIT: Final = 1_000
-FIRST_PAUSE_S: Final = 0.05
-LONGEST_PAUSE_S: Final = 2.0
+FIRST_PAUSE_MS: Final = 50.0
+LONGEST_PAUSE_MS: Final = 2_000.0
 _NO_ANSWER: Final = (OSError, EOFError, OttlaError)
 
 
@@ -46,15 +47,14 @@ class BrokerChannel:
         send: Send,
         answered: Callable[[Order, Any], None],
         fell_behind: Callable[[], None],
-        *,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Clock,
     ) -> None:
         self.broker_id = broker_id
         self.broker_epoch = broker_epoch
         self._send = send
         self._answered = answered
         self._fell_behind = fell_behind
-        self._sleep = sleep
+        self._clock = clock
         self._waiting: deque[Order] = deque()
         self._has_dropped = False
         self._is_sending = False
@@ -94,14 +94,14 @@ class BrokerChannel:
                 self._fell_behind()
 
     async def _sent(self, order: Order) -> Any:
-        pause_s = FIRST_PAUSE_S
+        pause_ms = FIRST_PAUSE_MS
         while True:
             try:
                 return await self._send(self.broker_id, order.request)
             except _NO_ANSWER as error:
                 log.info("%s to broker %d: %s", type(order.request).__name__, self.broker_id, error)
-            await self._sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            await self._clock.sleep(pause_ms)
+            pause_ms = min(2 * pause_ms, LONGEST_PAUSE_MS)
 
     def _take(self, order: Order, response: Any) -> None:
         if response.error_code == StaleBrokerEpoch.code:
@@ -120,8 +120,13 @@ class BrokerChannels:
     """A channel for every registration of a broker. `fell_behind(broker_id, broker_epoch)` as in 3."""
 
     def __init__(
-        self, send: Send, answered: Callable[[Order, Any], None], fell_behind: Callable[[int, int], None]
+        self,
+        send: Send,
+        answered: Callable[[Order, Any], None],
+        fell_behind: Callable[[int, int], None],
+        clock: Clock,
     ) -> None:
+        self._clock = clock
         self._send = send
         self._answered = answered
         self._fell_behind = fell_behind
@@ -141,7 +146,7 @@ class BrokerChannels:
         for broker_id, broker in brokers.items():
             if broker_id not in self._channels:
                 behind = partial(self._fell_behind, broker_id, broker.epoch)
-                channel = BrokerChannel(broker_id, broker.epoch, self._send, self._answered, behind)
+                channel = BrokerChannel(broker_id, broker.epoch, self._send, self._answered, behind, self._clock)
                 self._channels[broker_id] = channel
 
     def put(self, orders: Iterable[Order]) -> None:

@@ -325,7 +325,7 @@ def test_what_the_store_has_told_meanwhile_is_decided_before_a_stale_decision_is
 
 
 def test_a_fault_of_our_own_makes_us_resign(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.broker.cluster.controller_role.PAUSE_AFTER_FAILURE_S", 0.0)
+    monkeypatch.setattr("ottla.broker.cluster.controller_role.PAUSE_AFTER_FAILURE_MS", 0.0)
 
     async def story(cluster: Cluster) -> None:
         def plan(image: ClusterImage) -> Plan[str]:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from ottla.clock import SystemClock
 from ottla.cluster.controller import broker_channel
 from ottla.cluster.controller.broker_channel import BrokerChannel
 from ottla.cluster.controller.orders import Order
@@ -45,8 +46,11 @@ class Far:
         return UpdateMetadataResponse(error_code=self.code)
 
     def channel(self) -> BrokerChannel:
-        async def sleep(seconds: float) -> None:
-            self.pauses.append(seconds)
+        pauses = self.pauses
+
+        class NotingClock(SystemClock):
+            async def sleep(self, duration_ms: float) -> None:
+                pauses.append(duration_ms)
 
         def fell_behind() -> None:
             self.behind += 1
@@ -54,7 +58,7 @@ class Far:
         def answered(order: Order, response: Any) -> None:
             self.answered.append(order.request.controller_id)  # type: ignore[attr-defined]
 
-        return BrokerChannel(1, 7, self.send, answered, fell_behind, sleep=sleep)
+        return BrokerChannel(1, 7, self.send, answered, fell_behind, NotingClock())
 
 
 def with_channel(story: Callable[[Far, BrokerChannel], Awaitable[None]]) -> None:
@@ -93,7 +97,7 @@ def test_an_order_without_an_answer_is_sent_again_before_any_other() -> None:
         await rest(channel)
         assert far.came == [0, 0, 0, 0, 1]
         assert far.answered == [0, 1]
-        assert far.pauses == [0.05, 0.1, 0.2]
+        assert far.pauses == [50, 100, 200]
 
     with_channel(story)
 
@@ -103,7 +107,7 @@ def test_the_pauses_grow_up_to_a_limit() -> None:
         far.failures = [OSError("cut") for _ in range(10)]
         channel.put(metadata(0))
         await rest(channel)
-        assert max(far.pauses) == broker_channel.LONGEST_PAUSE_S
+        assert max(far.pauses) == broker_channel.LONGEST_PAUSE_MS
 
     with_channel(story)
 
