@@ -25,8 +25,6 @@ from ottla.values import Address, Node, TopicPartition
 
 __all__ = ["Metadata", "PartitionInfo", "bootstrap_nodes"]
 
-WANTED_LIMIT: Final = 1_000_000
-
 
 def bootstrap_nodes(addresses: Iterable[Address]) -> tuple[Node, ...]:
     """Addresses as nodes whose real ids are not known yet."""

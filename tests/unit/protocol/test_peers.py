@@ -18,7 +18,6 @@ from ottla.protocol.api import APIS
 from ottla.protocol.header import RequestHeader, ResponseHeader
 from ottla.protocol.messages.api_versions import ApiVersionsResponse
 from ottla.protocol.schema import Message
-from ottla.protocol.stored.markers import ControlRecordType, EndTxnMarker
 from ottla.protocol.stored.subscription import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from ottla.testing.strategies import messages
 
@@ -28,8 +27,6 @@ KIO_DATA = {
     "response_header": ResponseHeader,
     "consumer_protocol_assignment": ConsumerProtocolAssignment,
     "consumer_protocol_subscription": ConsumerProtocolSubscription,
-    "control_record_type_schema": ControlRecordType,
-    "end_txn_marker": EndTxnMarker,
 }
 
 

@@ -1,7 +1,7 @@
 """The partitions this broker has: made, changed and removed as the cluster says.
 
-On its own, a broker goes by the image (`follow`). In a cluster it goes by the controller's orders alone (`become`,
-`stop`): an image that is late must not bring back what was stopped. What changed is told as values, so that whoever
+On its own, a broker goes by the image (`follow`). In a cluster it goes by the controller's orders alone (`becoming`,
+`stopping`): an image that is late must not bring back what was stopped. What changed is told as values, so that whoever
 knows them can load and unload coordinators, and follow leaders.
 
 1. An order about a partition is obeyed when its leader epoch is greater than ours. Everything else is refused for that
@@ -178,12 +178,6 @@ class ReplicaManager:
         if controller_epoch < newest:
             raise StaleControllerEpoch(f"controller epoch {controller_epoch} has been replaced by {newest}")
 
-    def become(
-        self, request: LeaderAndIsrRequest, image: ClusterImage, now_ms: int, *, version: int = 7
-    ) -> tuple[LeaderAndIsrResponse, Moves]:
-        """Lead and follow as the controller says; see `becoming`."""
-        return at_once(self.becoming(request, image, now_ms, version=version))
-
     def topics_to_make(self, request: LeaderAndIsrRequest) -> set[str]:
         """The topics of which an order would have logs made here."""
         return {
@@ -195,7 +189,8 @@ class ReplicaManager:
     def becoming(
         self, request: LeaderAndIsrRequest, image: ClusterImage, now_ms: int, *, version: int = 7
     ) -> Steps[tuple[LeaderAndIsrResponse, Moves]]:
-        """The same in steps. The order was found to be of the newest controller, and for us as we are now."""
+        """Lead and follow as the controller says, in steps. The order was found to be of the newest controller, and for
+        us as we are now."""
         self.controller_epoch = request.controller_epoch
         moves = Moves([], [], [], [])
         codes: dict[TopicPartition, int] = {}

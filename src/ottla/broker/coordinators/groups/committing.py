@@ -257,11 +257,6 @@ def _txn_failure(
     return answer
 
 
-def commit_error(request: OffsetCommitRequest, error: BrokerError) -> OffsetCommitResponse:
-    """The whole request is refused before anybody looked at it."""
-    return _commit_answer(request, _all_asked(request.topics), error)
-
-
 def txn_commit_error(request: TxnOffsetCommitRequest, error: BrokerError) -> TxnOffsetCommitResponse:
     return _txn_answer(request, _all_asked(request.topics), error)
 

@@ -212,12 +212,6 @@ def _as_before(partition: OffsetFetchResponsePartitions) -> OffsetFetchResponseP
     )
 
 
-def fetch_error(request: OffsetFetchRequest, error: BrokerError, api_version: int) -> OffsetFetchResponse:
-    """Every group of the request with that error."""
-    groups = [fetch_group_error(each, error, api_version) for each in _groups_asked(request, api_version)]
-    return _fetch_answer(groups, api_version)
-
-
 def fetch_group_error(asked: OffsetFetchRequestGroup, error: BrokerError, api_version: int) -> OffsetFetchResponseGroup:
     """Version 1 has no place for an error of the group, so every partition carries it."""
     if api_version >= TOP_LEVEL_ERROR_SINCE:

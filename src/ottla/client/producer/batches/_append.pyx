@@ -366,13 +366,11 @@ cdef class ProducerBatch:
     cdef readonly int32_t record_count
     cdef public double created_ms
     cdef public double last_attempt_ms
-    cdef public double drained_ms
     cdef public double backoff_ms
     cdef public int32_t attempts
     cdef public object stamp
     cdef public object in_flight_to
     cdef public int32_t leader_epoch
-    cdef public bint was_split
     cdef readonly object compression
     cdef object level
     cdef object payload

@@ -319,7 +319,6 @@ class RecordAccumulator:
             level=self._level,
             ratio=1.0,
         )
-        part.was_split = True
         part.attempts = batch.attempts
         part.last_attempt_ms = now_ms
         return part

@@ -56,12 +56,10 @@ class ProducerBatch:
         self.record_count = 0
         self.created_ms = created_ms
         self.last_attempt_ms = created_ms
-        self.drained_ms = 0.0
         self.backoff_ms = 0.0
         self.attempts = 0
         self.stamp: Any = None
         self.leader_epoch = -1
-        self.was_split = False
         self.compression = compression
         self.is_compressed = compression is not Compression.NONE
         self.compression_ratio = ratio

@@ -32,7 +32,6 @@ from ottla.errors import OttlaError
 from ottla.values import Node
 
 NO_LEADER_WAIT_MS: Final = 100.0
-NO_STAMP: Final = (-1, -1, -1)
 
 
 class Network(Protocol):
@@ -287,7 +286,7 @@ class Sender:
                 self._starts[node.id] = start + step
                 return batches
             size_bytes += first_bytes
-            batches.append(self._take(queue, now_ms))
+            batches.append(self._take(queue))
         self._starts[node.id] = start + 1
         return batches
 
@@ -306,11 +305,10 @@ class Sender:
             return False
         return self.transactions.may_drain(queue.name, stamp)
 
-    def _take(self, queue: PartitionQueue, now_ms: float) -> ProducerBatch:
+    def _take(self, queue: PartitionQueue) -> ProducerBatch:
         batch = self.accumulator.take_first(queue)
         if self.transactions is not None and batch.stamp is None:
             batch.stamp = self.transactions.stamp(queue.name, batch.record_count)
-        batch.drained_ms = now_ms
         batch.leader_epoch = queue.leader_epoch
         if self.keeps_order_by_muting:
             queue.is_muted = True
