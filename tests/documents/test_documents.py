@@ -126,3 +126,15 @@ def environment(scratch: Path, broker: BrokerProcess) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]),
         "OTTLA_BOOTSTRAP_SERVERS": broker.bootstrap_servers,
     }
+
+
+def test_the_walk_of_a_record_names_files_that_are_there() -> None:
+    """A bare name stands in the folder of the one before it."""
+    missing, house = [], ROOT / "src/ottla"
+    for step in re.findall(r"^\| \d+[a-z]? \| (.*?) \|", (ROOT / "ARCHITECTURE.md").read_text("utf-8"), re.MULTILINE):
+        folder = house
+        for name in re.findall(r"`([\w/]+(?:\.py|/))`", step):
+            path = house / name if "/" in name else folder / name
+            folder = path.parent
+            missing += [] if path.exists() else [name]
+    assert missing == []

@@ -126,25 +126,25 @@ def _token_source(
     )
 
 
-def _endpoint(settings: SecuritySettings, url: str, given: Mapping[str, str]) -> Endpoint:
+def _endpoint(settings: SecuritySettings, url: str, options: Mapping[str, str]) -> Endpoint:
     from ottla.client.oidc import Endpoint
 
-    client_id = settings.sasl_oauthbearer_client_credentials_client_id or given.get("clientId")
-    secret = _seen(settings.sasl_oauthbearer_client_credentials_client_secret) or given.get("clientSecret")
+    client_id = settings.sasl_oauthbearer_client_credentials_client_id or options.get("clientId")
+    secret = _seen(settings.sasl_oauthbearer_client_credentials_client_secret) or options.get("clientSecret")
     if not client_id or not secret:
         needed = "sasl.oauthbearer.client.credentials.client.id and .client.secret"
         raise InvalidSetting(f"sasl.oauthbearer.token.endpoint.url needs {needed}")
-    scope = settings.sasl_oauthbearer_scope or given.get("scope")
+    scope = settings.sasl_oauthbearer_scope or options.get("scope")
     return Endpoint(url, client_id, secret, scope, settings.sasl_login_read_timeout_ms)
 
 
-def _unsecured(given: Mapping[str, str], clock: Clock) -> Callable[[], Awaitable[Token]]:
+def _unsecured(options: Mapping[str, str], clock: Clock) -> Callable[[], Awaitable[Token]]:
     """Java's token without a signature, made of the options of the JAAS entry."""
     try:
-        life_s = float(given.get("unsecuredLoginLifetimeSeconds", _UNSECURED_LIFE_S))
+        life_s = float(options.get("unsecuredLoginLifetimeSeconds", _UNSECURED_LIFE_S))
     except ValueError:
         raise InvalidSetting("unsecuredLoginLifetimeSeconds in sasl.jaas.config is not a number") from None
-    claims = {name.removeprefix(_CLAIM): value for name, value in given.items() if name.startswith(_CLAIM)}
+    claims = {name.removeprefix(_CLAIM): value for name, value in options.items() if name.startswith(_CLAIM)}
 
     async def fetch() -> Token:
         now_s = clock.now_ms() / 1000

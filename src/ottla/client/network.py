@@ -110,17 +110,17 @@ class NetworkClient:
         """A network as the settings want it. What only some clients declare (max.in.flight.requests.per.connection,
         metadata.max.idle.ms, allow.auto.create.topics) is looked up by its name."""
         chance = random or random_module.Random()
-        given = settings.as_dict()
+        values = settings.as_dict()
         backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, chance)
         bootstrap = settings.bootstrap_addresses
         metadata = Metadata(
             bootstrap_nodes(bootstrap),
             backoff=backoff,
             max_age_ms=settings.metadata_max_age_ms,
-            max_idle_ms=_number(given.get("metadata.max.idle.ms")) or UNUSED_TOPIC_MS,
+            max_idle_ms=_number(values.get("metadata.max.idle.ms")) or UNUSED_TOPIC_MS,
             rebootstrap_trigger_ms=settings.metadata_recovery_rebootstrap_trigger_ms,
             rebootstrap_allowed=settings.metadata_recovery_strategy == "rebootstrap",
-            auto_create=bool(given.get("allow.auto.create.topics", settings.topics_are_made_by_asking)),
+            auto_create=bool(values.get("allow.auto.create.topics", settings.topics_are_made_by_asking)),
         )
         return cls(
             metadata,

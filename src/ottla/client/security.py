@@ -80,13 +80,13 @@ def tls_of(settings: SecuritySettings) -> ssl.SSLContext:
 
 def _refuse_others(settings: SecuritySettings) -> None:
     default = type(settings).declared()
-    given = [
+    others = [
         each.name
         for each in default
         if each.name.startswith("ssl.") and each.name != "ssl.context" and settings.source(each.name).value != "default"
     ]
-    if given:
-        raise InvalidSetting(f"ssl.context and {', '.join(given)} are given; put everything into the context")
+    if others:
+        raise InvalidSetting(f"ssl.context and {', '.join(others)} are given; put everything into the context")
 
 
 def _refuse_stores(settings: SecuritySettings) -> None:

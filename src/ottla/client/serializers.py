@@ -194,27 +194,27 @@ DESERIALIZERS: Final[Mapping[str, Deserializer[Any]]] = {
 Field = Literal["key", "value"]
 
 
-def as_serializer(given: object, field: Field = "value") -> Serializer[Any]:
+def as_serializer(value: object, field: Field = "value") -> Serializer[Any]:
     """A serializer of whatever was given; None gives `serialize_plain`. TypeError says what cannot be used."""
-    if given is None:
+    if value is None:
         return serialize_plain
-    return _guarded(_as_two_arguments(_named(given, SERIALIZERS), "serialize", field), field)
+    return _guarded(_as_two_arguments(_named(value, SERIALIZERS), "serialize", field), field)
 
 
-def as_deserializer(given: object, field: Field = "value") -> Deserializer[Any] | None:
+def as_deserializer(value: object, field: Field = "value") -> Deserializer[Any] | None:
     """A deserializer of whatever was given; None, and "bytes", give None: bytes stay bytes, and cost nothing."""
-    if given is None:
+    if value is None:
         return None
-    named = _named(given, DESERIALIZERS)
+    named = _named(value, DESERIALIZERS)
     return None if named is deserialize_bytes else _as_two_arguments(named, "deserialize", field)
 
 
-def _named(given: object, table: Mapping[str, Any]) -> object:
-    if not isinstance(given, str):
-        return given
-    if given not in table:
-        raise TypeError(f"{given!r} is no serializer; there are {', '.join(table)}, or give a function")
-    return table[given]
+def _named(value: object, table: Mapping[str, Any]) -> object:
+    if not isinstance(value, str):
+        return value
+    if value not in table:
+        raise TypeError(f"{value!r} is no serializer; there are {', '.join(table)}, or give a function")
+    return table[value]
 
 
 def _guarded(call: Callable[[str, Any], Any], field: Field) -> Serializer[Any]:
@@ -238,10 +238,10 @@ def _guarded(call: Callable[[str, Any], Any], field: Field) -> Serializer[Any]:
     return serialize
 
 
-def _as_two_arguments(given: object, method: str, field: Field) -> Callable[[str, Any], Any]:
-    call = getattr(given, method, given)
+def _as_two_arguments(value: object, method: str, field: Field) -> Callable[[str, Any], Any]:
+    call = getattr(value, method, value)
     if isinstance(call, type) or not callable(call):
-        raise TypeError(f"{given!r} cannot be called; give a function of the value, or of topic and value")
+        raise TypeError(f"{value!r} cannot be called; give a function of the value, or of topic and value")
     places = _places(call)
     if len(places) == 1:
         return _without_topic(call)

@@ -92,8 +92,8 @@ def from_provider(provider: Callable[..., Any]) -> Callable[[], Awaitable[Token]
 
     async def fetch() -> Token:
         try:
-            given = await asyncio.to_thread(provider, *arguments)
-            return as_token(await given if inspect.isawaitable(given) else given)
+            value = await asyncio.to_thread(provider, *arguments)
+            return as_token(await value if inspect.isawaitable(value) else value)
         except OttlaError:
             raise
         except Exception as error:
@@ -102,16 +102,16 @@ def from_provider(provider: Callable[..., Any]) -> Callable[[], Awaitable[Token]
     return fetch
 
 
-def as_token(given: object) -> Token:
+def as_token(value: object) -> Token:
     """A token of what a provider gave."""
-    if isinstance(given, Token):
-        return given
-    if isinstance(given, str):
-        ends = claims_of(given).get("exp")
-        return Token(given, ends * 1000 if isinstance(ends, int | float) else None)
-    if isinstance(given, tuple) and len(given) >= 2 and isinstance(given[0], str):
-        extensions = given[3] if len(given) > 3 and isinstance(given[3], dict) else {}
-        return Token(given[0], float(given[1]) * 1000, extensions)
+    if isinstance(value, Token):
+        return value
+    if isinstance(value, str):
+        ends = claims_of(value).get("exp")
+        return Token(value, ends * 1000 if isinstance(ends, int | float) else None)
+    if isinstance(value, tuple) and len(value) >= 2 and isinstance(value[0], str):
+        extensions = value[3] if len(value) > 3 and isinstance(value[3], dict) else {}
+        return Token(value[0], float(value[1]) * 1000, extensions)
     raise AuthenticationFailed("the token provider must give a text, or (text, end of life in seconds since 1970)")
 
 

@@ -26,11 +26,11 @@ def several(names: Iterable[K]) -> list[K]:
     return [_name(each) for each in dict.fromkeys(_all(names, "a list of names"))]
 
 
-def new_topics(given: Iterable[topics.NewTopic | str]) -> dict[str, topics.NewTopic]:
+def new_topics(value: Iterable[topics.NewTopic | str]) -> dict[str, topics.NewTopic]:
     """Topics to make, by name; a plain name gets the cluster's defaults."""
-    if isinstance(given, str | topics.NewTopic):
-        raise TypeError(f"a list of topics is wanted, not one: write [{given!r}]")
-    wanted = [topics.NewTopic(each) if isinstance(each, str) else each for each in _all(given, "a list of topics")]
+    if isinstance(value, str | topics.NewTopic):
+        raise TypeError(f"a list of topics is wanted, not one: write [{value!r}]")
+    wanted = [topics.NewTopic(each) if isinstance(each, str) else each for each in _all(value, "a list of topics")]
     for each in wanted:
         if not isinstance(each, topics.NewTopic):
             raise TypeError(f"a topic to make is a NewTopic or a name, not {each!r}")
@@ -42,31 +42,31 @@ def new_topics(given: Iterable[topics.NewTopic | str]) -> dict[str, topics.NewTo
     return {each.name: each for each in wanted}
 
 
-def by_name(given: Mapping[K, V], what: str) -> Mapping[K, V]:
-    if not isinstance(given, Mapping):
-        raise TypeError(f"{what} are wanted as a mapping, not {given!r}")
-    return given
+def by_name(value: Mapping[K, V], what: str) -> Mapping[K, V]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{what} are wanted as a mapping, not {value!r}")
+    return value
 
 
-def config_resources(given: Iterable[Any]) -> list[configs.ConfigResource]:
-    found = _all(given, "a list of ConfigResource")
+def config_resources(value: Iterable[Any]) -> list[configs.ConfigResource]:
+    found = _all(value, "a list of ConfigResource")
     for each in found:
         if not isinstance(each, configs.ConfigResource):
             raise TypeError(f"what has settings is ConfigResource(ConfigResourceType.TOPIC, name), say, not {each!r}")
     return found
 
 
-def _name(given: Any) -> Any:
+def _name(value: Any) -> Any:
     """Ids of topics are bytes, replicas are tuples."""
-    if not isinstance(given, str | bytes | tuple):
-        raise TypeError(f"a name is text, not {given!r}")
-    return given
+    if not isinstance(value, str | bytes | tuple):
+        raise TypeError(f"a name is text, not {value!r}")
+    return value
 
 
-def _all(given: Iterable[Any], what: str) -> list[Any]:
-    if not isinstance(given, Iterable):
-        raise TypeError(f"{what} is wanted, not {given!r}")
-    return list(given)
+def _all(value: Iterable[Any], what: str) -> list[Any]:
+    if not isinstance(value, Iterable):
+        raise TypeError(f"{what} is wanted, not {value!r}")
+    return list(value)
 
 
 def raise_failed(endings: Mapping[Any, OttlaError | None], results: Mapping[Any, Any] | None = None) -> None:

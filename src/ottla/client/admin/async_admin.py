@@ -189,7 +189,7 @@ class AsyncAdmin(GroupKinds):
         self, before_offsets: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """Delete everything before an offset (-1: everything); gives the offsets the partitions begin with now."""
-        borders = by_partition(before_offsets, lambda given: whole_number(given, "an offset"))
+        borders = by_partition(before_offsets, lambda offset: whole_number(offset, "an offset"))
         return await self._carry_out(topics.DeleteRecords(borders), borders, timeout)
 
     async def list_offsets(

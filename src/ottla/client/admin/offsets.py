@@ -31,8 +31,8 @@ Place: TypeAlias = OffsetSpec | int
 IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
 
 
-def place_of(given: object) -> Place:
-    return given if isinstance(given, OffsetSpec) else whole_number(given, "a time in milliseconds")
+def place_of(value: object) -> Place:
+    return value if isinstance(value, OffsetSpec) else whole_number(value, "a time in milliseconds")
 
 
 @dataclass(frozen=True)

@@ -147,8 +147,8 @@ def _member(member: Any) -> StreamsMember:
     )
 
 
-def _assignment(given: Any) -> TaskAssignment:
-    return TaskAssignment(_tasks(given.active_tasks), _tasks(given.standby_tasks), _tasks(given.warmup_tasks))
+def _assignment(tasks: Any) -> TaskAssignment:
+    return TaskAssignment(_tasks(tasks.active_tasks), _tasks(tasks.standby_tasks), _tasks(tasks.warmup_tasks))
 
 
 def _tasks(parts: Sequence[Any]) -> frozenset[Task]:

@@ -34,7 +34,7 @@ from ottla.client.consumer.face import (
     ConsumerFace,
     Offsets,
     checked_limit,
-    given,
+    checked_partitions,
     seconds,
 )
 from ottla.client.consumer.membership.decisions import Change, Revoke
@@ -134,7 +134,7 @@ class AsyncConsumer(ConsumerFace):
         limit = self._settings.max_poll_records if max_records is None else max_records
         if self._left_at < len(self._left):
             return self._take_left(limit)
-        found = await self._poll(seconds(timeout, timeout_ms, 1.0), self._core.taker.take, limit)
+        found = await self._poll(seconds(timeout, timeout_ms, 1.0), self._core.reader.read, limit)
         return self._delivered(found) if found else []
 
     async def poll_arrow(
@@ -142,7 +142,7 @@ class AsyncConsumer(ConsumerFace):
     ) -> pyarrow.Table | None:
         """The same as an Arrow table; see Consumer.poll_arrow."""
         rows = TABLE_ROWS if max_records is None else max_records
-        table = await self._poll(seconds(timeout, timeout_ms, 1.0), self._core.taker.take_table, rows)
+        table = await self._poll(seconds(timeout, timeout_ms, 1.0), self._core.reader.read_table, rows)
         if table is not None:
             self._core.metrics.gave(table.num_rows, self._core.network.clock.monotonic_ms())
         return table
@@ -255,13 +255,13 @@ class AsyncConsumer(ConsumerFace):
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """The first offset that there is, of these or of all that are assigned; looked up when it is needed."""
         await self.start()
-        self._core.reset(given(partitions), EARLIEST)
+        self._core.reset(checked_partitions(partitions), EARLIEST)
         self._forget_left(self._partitions_or_all(partitions))
 
     async def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Behind the last record, of these or of all that are assigned; looked up when it is needed."""
         await self.start()
-        self._core.reset(given(partitions), LATEST)
+        self._core.reset(checked_partitions(partitions), LATEST)
         self._forget_left(self._partitions_or_all(partitions))
 
     async def seek_to_time(self, times_ms: Mapping[TopicPartition, int], *, timeout: float | None = None) -> None:

@@ -36,7 +36,7 @@ from ottla.client.consumer.face import (
     ConsumerFace,
     Offsets,
     checked_limit,
-    given,
+    checked_partitions,
     seconds,
 )
 from ottla.client.consumer.listeners import Listener
@@ -152,7 +152,7 @@ class Consumer(ConsumerFace):
         limit = self._settings.max_poll_records if max_records is None else max_records
         if self._left_at < len(self._left):
             return self._take_left(limit)
-        found = self._poll(seconds(timeout, timeout_ms, 1.0), self._core.taker.take, limit)
+        found = self._poll(seconds(timeout, timeout_ms, 1.0), self._core.reader.read, limit)
         return self._delivered(found) if found else []
 
     def poll_arrow(
@@ -164,7 +164,7 @@ class Consumer(ConsumerFace):
         deserializers are not called: columns hold bytes.
         """
         rows = TABLE_ROWS if max_records is None else max_records
-        table = self._poll(seconds(timeout, timeout_ms, 1.0), self._core.taker.take_table, rows)
+        table = self._poll(seconds(timeout, timeout_ms, 1.0), self._core.reader.read_table, rows)
         if table is not None:
             self._core.metrics.gave(table.num_rows, self._core.network.clock.monotonic_ms())
         return table
@@ -282,13 +282,13 @@ class Consumer(ConsumerFace):
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """The first offset that there is, of these or of all that are assigned; looked up when it is needed."""
         self._check_usable()
-        self._core.reset(given(partitions), EARLIEST)
+        self._core.reset(checked_partitions(partitions), EARLIEST)
         self._forget_left(self._partitions_or_all(partitions))
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Behind the last record, of these or of all that are assigned; looked up when it is needed."""
         self._check_usable()
-        self._core.reset(given(partitions), LATEST)
+        self._core.reset(checked_partitions(partitions), LATEST)
         self._forget_left(self._partitions_or_all(partitions))
 
     def seek_to_time(self, times_ms: Mapping[TopicPartition, int], *, timeout: float | None = None) -> None:

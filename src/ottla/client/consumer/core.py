@@ -5,7 +5,7 @@ fetches ahead into the buffer; poll() takes records out of it in the caller's ow
 piece is used up. What only the caller may do waits in `attention` until its next poll: errors to raise, partitions
 given and taken by the group, callbacks of commits.
 
-1. The caller's thread takes records by `taker` (taking.py), which never waits and touches the loop only to wake it.
+1. The caller's thread reads records by `reader` (buffer_reader.py), which never waits and only wakes the loop.
 2. `news` is called on the loop whenever a waiting poll should look again.
 3. Everything that waits is a coroutine for the loop.
 """
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.client.cluster_view import ClusterView, PartitionInfo
 from ottla.client.consumer.buffer import FetchBuffer
+from ottla.client.consumer.buffer_reader import BufferReader
 from ottla.client.consumer.fetcher import Fetcher, FetchLimits, FetchOrder
 from ottla.client.consumer.isolation import LEVELS
 from ottla.client.consumer.metrics import ConsumerMetrics
@@ -30,7 +31,6 @@ from ottla.client.consumer.offset_reset import ResetPolicy
 from ottla.client.consumer.positions import Positions, aside
 from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.consumer.subscription import Mode, NoOffsetForPartition, Subscription
-from ottla.client.consumer.taking import RecordTaker
 from ottla.client.network import NetworkClient
 from ottla.clock import Clock, SystemClock
 from ottla.errors import OttlaError, RequestTimedOut
@@ -68,7 +68,7 @@ class ConsumerCore:
         self.lock = threading.Lock()
         self.subscription = Subscription(settings.reset_policy)
         self.buffer = FetchBuffer()
-        self.taker = RecordTaker(self.subscription, self.buffer, self.lock, settings, wake_loop)
+        self.reader = BufferReader(self.subscription, self.buffer, self.lock, settings, wake_loop)
         self.attention: deque[Any] = deque()
         self.network: NetworkClient
         self.group: Group | None = None

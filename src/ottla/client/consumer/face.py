@@ -146,11 +146,11 @@ class ConsumerFace:
     def pause(self, *partitions: TopicPartition) -> None:
         """Polls give nothing of these until resume(). They stay assigned, and their buffered records are kept."""
         self._check_usable()
-        self._core.pause(given(partitions))
+        self._core.pause(checked_partitions(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
         self._check_usable()
-        self._core.resume(given(partitions))
+        self._core.resume(checked_partitions(partitions))
 
     def _forget_left(self, partitions: Collection[TopicPartition]) -> None:
         if self._left_at < len(self._left):
@@ -210,14 +210,14 @@ class ConsumerFace:
             )
         return found
 
-    def _offsets(self, given: Offsets | ConsumerRecord | None) -> dict[TopicPartition, OffsetAndMetadata]:
-        if given is None:
+    def _offsets(self, offsets: Offsets | ConsumerRecord | None) -> dict[TopicPartition, OffsetAndMetadata]:
+        if offsets is None:
             return self._consumed()
-        if isinstance(given, Mapping):
-            return by_partition(given, offset_of)
-        if isinstance(given, ConsumerRecord):
-            name = TopicPartition(given.topic, given.partition)
-            return {name: OffsetAndMetadata(given.offset + 1, "", given.leader_epoch)}
+        if isinstance(offsets, Mapping):
+            return by_partition(offsets, offset_of)
+        if isinstance(offsets, ConsumerRecord):
+            name = TopicPartition(offsets.topic, offsets.partition)
+            return {name: OffsetAndMetadata(offsets.offset + 1, "", offsets.leader_epoch)}
         raise TypeError("commit() takes offsets by partition, a record, or nothing")
 
     def _delivered(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
@@ -227,11 +227,11 @@ class ConsumerFace:
         return self._interceptors.on_consume(records) if self._interceptors else records
 
     def _partitions_or_all(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        return given(partitions) or list(self.assignment())
+        return checked_partitions(partitions) or list(self.assignment())
 
     def _held_position(self, partition: TopicPartition) -> int | None:
         """The first record that an iterator still holds of a partition."""
-        given((partition,))
+        checked_partitions((partition,))
         for record in self._left[self._left_at :]:
             if (record.topic, record.partition) == tuple(partition):
                 return record.offset
@@ -261,8 +261,8 @@ def checked_limit(records: int) -> int:
     return records
 
 
-def given(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """The partitions of a call; a list among them, or a topic's name, is told how to write it."""
+def checked_partitions(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """The partitions of a call; a list among them, or a topic's name, is refused with how to write it."""
     found = list(partitions)
     for each in found:
         if not isinstance(each, tuple):

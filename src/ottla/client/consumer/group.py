@@ -375,7 +375,7 @@ class Group:
 
 def membership_of(settings: ConsumerSettings, group_id: str) -> Membership:
     """The machine for the protocol that was chosen."""
-    given = settings.partition_assignment_strategy
+    strategies = settings.partition_assignment_strategy
     member = MemberSettings(
         group_id=group_id,
         group_instance_id=settings.group_instance_id,
@@ -385,9 +385,9 @@ def membership_of(settings: ConsumerSettings, group_id: str) -> Membership:
         retry_backoff_ms=settings.retry_backoff_ms,
         retry_backoff_max_ms=settings.retry_backoff_max_ms,
         rack=settings.client_rack or None,
-        assignors=tuple(each if isinstance(each, str) else each.name for each in given),
+        assignors=tuple(each if isinstance(each, str) else each.name for each in strategies),
         remote_assignor=settings.group_remote_assignor,
-        custom_assignors={each.name: each for each in given if not isinstance(each, str)},
+        custom_assignors={each.name: each for each in strategies if not isinstance(each, str)},
     )
     if settings.group_protocol == "consumer":
         return ConsumerMembership(member, uuid_to_text(random_uuid(os.urandom)))

@@ -29,8 +29,8 @@ class ConsumerInterceptor(Protocol):
 class Interceptors:
     """All of them as one."""
 
-    def __init__(self, given: Iterable[Any]) -> None:
-        self._all = [each() if isinstance(each, type) else each for each in given]
+    def __init__(self, interceptors: Iterable[Any]) -> None:
+        self._all = [each() if isinstance(each, type) else each for each in interceptors]
 
     def __bool__(self) -> bool:
         return bool(self._all)

@@ -24,11 +24,13 @@ Calling = tuple[str, Callable[[list[TopicPartition]], Any], list[TopicPartition]
 class Listener:
     """A user's listener with one form."""
 
-    def __init__(self, given: object) -> None:
-        self._given = given
+    def __init__(self, listener: object) -> None:
+        self._given = listener
         kinds = ("assigned", "revoked", "lost")
-        if given is not None and not any(self._method(kind) for kind in kinds):
-            raise TypeError(f"{given!r} is no rebalance listener: it has none of on_assigned, on_revoked and on_lost")
+        if listener is not None and not any(self._method(kind) for kind in kinds):
+            raise TypeError(
+                f"{listener!r} is no rebalance listener: it has none of on_assigned, on_revoked and on_lost"
+            )
 
     @property
     def has_coroutines(self) -> bool:

@@ -267,7 +267,7 @@ class _Wave:
     def _take(self, rows: Rows, row_target: int) -> bool:
         """Decode what is there; True when a broker said that an offset is out of range."""
         try:
-            self._core.taker.take_rows(rows, row_target)
+            self._core.reader.read_rows(rows, row_target)
         except OffsetOutOfRange as error:
             log.debug("%s", error)
             return True

@@ -1,10 +1,22 @@
 """From send() to a produce request and back.
 
-A record walks through these files: producer.py or async_producer.py (the faces) take it; while nothing has to be
-decided it goes straight into the open batch of its partition (hot_path.py, topic_state.py, producer_batch.py; natively
-_append.pyx, chosen in append_choice.py). When a batch is full the accumulator opens another with memory of the pool
-(accumulator.py, buffer_pool.py), at a partition that partitioner.py draws. The sender plans turns (sender.py),
-sender_loop.py carries them out with the network, transactions.py stamps the batches, outcomes.py takes the answers, and
-delivery.py tells the futures. failures.py keeps what nobody has heard of yet, for flush() and close(). The rows of an
-Arrow table come in by arrow_columns.py, which checks them; arrow_rows.py (natively _arrow_append.pxi) writes them.
+The path of `producer.send()`, file by file:
+
+    hot_path.py                       send() itself, which both faces inherit; natively batches/_append.pyx
+    batches/topic_state.py            which partition, and is its batch open? then the record is written and we are done
+    batches/producer_batch.py         one open batch: records as bytes, and the delivery that their futures look at
+    producer.py, async_producer.py    _send_slowly(): whatever has to be decided, or waited for
+    intake.py                         arguments, serializers, interceptors, tracing
+    core.py                           what both faces share; waits for the metadata of a topic
+    batches/accumulator.py            opens the next batch with memory of batches/buffer_pool.py, at a partition that
+                                      partitioner.py draws
+    sending/sender_loop.py            turns: carries out what sending/sender.py plans, with the network
+    sending/sequences.py              numbers batches, so that a repetition is known; transactions/manager.py has the
+                                      identity they are numbered under
+    sending/outcomes.py               reads the answers: done, again, split, failed
+    batches/delivery.py               completes the futures; sending/failures.py keeps what nobody has heard of yet, for
+                                      flush() and close()
+
+native.py chooses the twin (batches/append_choice.py has the names). The rows of an Arrow table come in by
+batches/arrow_columns.py, which checks them; batches/arrow_rows.py (natively _arrow_append.pxi) writes them.
 """

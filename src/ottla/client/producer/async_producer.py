@@ -159,13 +159,13 @@ class AsyncProducer(AsyncHotPath):
         now_ms = self._core.clock.now_ms()
         parts = self._core.intake.prepare_arrow(topic, table)
         runs: list[Run] | None = [] if wants_future else None
-        taken = 0
+        rows_before = 0
         for rows in parts:
-            await self._put_rows(rows, now_ms, runs, taken)
-            taken += rows.count
+            await self._put_rows(rows, now_ms, runs, rows_before)
+            rows_before += rows.count
         return None if runs is None else ManyFuture(runs, RowTimes(parts, now_ms))
 
-    async def _put_rows(self, rows: ArrowRows, now_ms: int, runs: list[Run] | None, taken: int) -> None:
+    async def _put_rows(self, rows: ArrowRows, now_ms: int, runs: list[Run] | None, rows_before: int) -> None:
         if self._core.intake.wants_each:
             for record in rows.records():
                 future = await self.send(record)
@@ -183,7 +183,7 @@ class AsyncProducer(AsyncHotPath):
             try:
                 await self._make_room_for(states[rows.place_at(row)], *wish, self._deadline())
             except BufferExhausted as error:
-                raise BufferExhausted(f"{error.detail}; the first {taken + row} rows were taken") from None
+                raise BufferExhausted(f"{error.detail}; the first {rows_before + row} rows were taken") from None
 
     def _deadline(self) -> Deadline:
         return Deadline(self._core.clock, self.settings.max_block_ms)

@@ -5,6 +5,9 @@
         producer.produce("orders", b"no future, flush() or close() raises if it fails")
         print(future.result().offset)
 
+send() and produce() themselves stand in hot_path.py, which this class inherits; _send_slowly() here is the rest of
+them. The package's docstring has the whole path, file by file.
+
 1. send() waits at most max.block.ms, for metadata or for memory, and then raises. What it raises was not sent.
 2. A failure is told once: by the future, by on_delivery, or else raised by flush(), close() or the end of `with`.
 3. close() waits at most its timeout (30 s) and may be called twice. An open transaction is aborted, unless it was
@@ -143,13 +146,13 @@ class Producer(HotPath):
         now_ms = self._core.clock.now_ms()
         parts = self._core.intake.prepare_arrow(topic, table)
         runs: list[Run] | None = [] if wants_future else None
-        taken = 0
+        rows_before = 0
         for rows in parts:
-            self._put_rows(rows, now_ms, runs, taken)
-            taken += rows.count
+            self._put_rows(rows, now_ms, runs, rows_before)
+            rows_before += rows.count
         return None if runs is None else ManyFuture(runs, RowTimes(parts, now_ms))
 
-    def _put_rows(self, rows: ArrowRows, now_ms: int, runs: list[Run] | None, taken: int) -> None:
+    def _put_rows(self, rows: ArrowRows, now_ms: int, runs: list[Run] | None, rows_before: int) -> None:
         if self._core.intake.wants_each:
             for record in rows.records():
                 future = self.send(record)
@@ -167,7 +170,7 @@ class Producer(HotPath):
             try:
                 self._make_room_for(states[rows.place_at(row)], *wish, self._deadline())
             except BufferExhausted as error:
-                raise BufferExhausted(f"{error.detail}; the first {taken + row} rows were taken") from None
+                raise BufferExhausted(f"{error.detail}; the first {rows_before + row} rows were taken") from None
 
     def _deadline(self) -> Deadline:
         return Deadline(self._core.clock, self.settings.max_block_ms)

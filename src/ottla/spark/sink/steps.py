@@ -1,4 +1,4 @@
-"""Carries out the steps that sink_transactions.py decides on, with the clients of this process.
+"""Carries out the steps that transactions.py decides on, with the clients of this process.
 
 1. An answer that refuses for good is given back as a value, because the steps know what it means; everything else that
    goes wrong (no connection, no right, time is over) is raised and fails the task or the commit. Spark then repeats.

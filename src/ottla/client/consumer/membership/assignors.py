@@ -120,8 +120,8 @@ class _TopicShares:
         self._count[member] += len(partitions)
         if self._count[member] > self._each:
             self._extra -= 1
-        given = set(partitions)
-        self.left = [partition for partition in self.left if partition not in given]
+        named = set(partitions)
+        self.left = [partition for partition in self.left if partition not in named]
 
     def hand_out(self, may_have: Callable[[str, int], bool], assignment: Assignment) -> None:
         for member in self.members:

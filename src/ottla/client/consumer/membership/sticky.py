@@ -131,8 +131,8 @@ def _equal_shares(partitions: list[TopicPartition], kept: Assignment) -> Assignm
     longer = set(sorted(kept, key=lambda name: -len(kept[name]))[:extra])
     shares = {name: least + (name in longer) for name in kept}
     assignment = {name: found[: shares[name]] for name, found in kept.items()}
-    taken = {partition for found in assignment.values() for partition in found}
-    free = iter(partition for partition in partitions if partition not in taken)
+    assigned = {partition for found in assignment.values() for partition in found}
+    free = iter(partition for partition in partitions if partition not in assigned)
     for name, found in assignment.items():
         found.extend(islice(free, shares[name] - len(found)))
     return {name: sorted(found) for name, found in assignment.items()}

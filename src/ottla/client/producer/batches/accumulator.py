@@ -342,7 +342,7 @@ class RecordAccumulator:
 
     def take_all(self, wanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
         """Take all waiting batches that are `wanted` out of their queues: they will be failed."""
-        taken = []
+        removed = []
         with self.lock:
             for queue in list(self.busy):
                 for batch in [each for each in queue.batches if wanted(each)]:
@@ -350,10 +350,10 @@ class RecordAccumulator:
                     if queue.state.open_batch(queue.name.partition) is batch:
                         queue.state.set_open(queue.name.partition, None)
                     queue.batches.remove(batch)
-                    taken.append(batch)
+                    removed.append(batch)
                 if not queue.batches:
                     self.busy.pop(queue, None)
-        return taken
+        return removed
 
     def change_flushing(self, change: int) -> None:
         """A flush begins (1) or ends (-1); several may be under way."""

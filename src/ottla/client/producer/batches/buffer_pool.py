@@ -141,9 +141,9 @@ class BufferPool:
             return True
         missing = place.size_bytes - place.gathered_bytes
         self._loosen(missing)
-        taken = min(missing, self._loose_bytes)
-        self._loose_bytes -= taken
-        place.gathered_bytes += taken
+        loose_bytes = min(missing, self._loose_bytes)
+        self._loose_bytes -= loose_bytes
+        place.gathered_bytes += loose_bytes
         if place.gathered_bytes < place.size_bytes:
             return False
         place.gathered_bytes = 0

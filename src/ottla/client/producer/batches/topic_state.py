@@ -111,11 +111,11 @@ class TopicState:
         is_sticky = partition is None and (key is None or self._ignores_keys or self.partition_count <= 0)
         place = (self.sticky if is_sticky else self.partition_of(key)) if partition is None else partition
         batch = self._open[place] if 0 <= place < self.partition_count else None
-        taken = 0 if batch is None else batch.take(time_ms, key, value, headers)
-        if taken <= 0:
+        written_bytes = 0 if batch is None else batch.take(time_ms, key, value, headers)
+        if written_bytes <= 0:
             return None
         if is_sticky:
-            self.sticky_bytes += taken
+            self.sticky_bytes += written_bytes
             if self.sticky_bytes >= 2 * self._sticky_limit_bytes:
                 # Its batches never fill up, because they leave before: the turn ends all the same.
                 self.sticky = -1

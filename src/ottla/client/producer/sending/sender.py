@@ -153,8 +153,8 @@ class Sender:
             return math.inf
         if (abort := manager.settle(now_ms)) is not None:
             only_unsent = abort.only_unsent
-            taken = self.accumulator.take_all(lambda batch: not only_unsent or batch.stamp is None)
-            out.extend(Fail(batch, abort.error) for batch in taken)
+            batches = self.accumulator.take_all(lambda batch: not only_unsent or batch.stamp is None)
+            out.extend(Fail(batch, abort.error) for batch in batches)
         # Only the end of a transaction waits for batches, so they are counted only then; also those that are failed in
         # this turn, because they belong to the transaction and not to what comes after it.
         has_incomplete = not manager.is_completing or self.accumulator.incomplete_count > 0

@@ -1,4 +1,4 @@
-"""Taking records out of the buffer: what poll() does in the thread of its caller, without waiting and without the loop.
+"""Reads records out of the fetch buffer: what poll() does in its caller's thread, without waiting and without the loop.
 
 1. Pieces are used in the order of the line. Those of an old turn are dropped, those of a paused partition step aside.
 2. The lock is held while the line and the positions are looked at, not while records are made: deserializers are the
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-class RecordTaker:
+class BufferReader:
     """The caller's side of the buffer."""
 
     def __init__(
@@ -45,7 +45,7 @@ class RecordTaker:
         self._key_deserializer = as_deserializer(settings.key_deserializer, "key")
         self._value_deserializer = as_deserializer(settings.value_deserializer)
 
-    def take(self, limit: int) -> list[ConsumerRecord]:
+    def read(self, limit: int) -> list[ConsumerRecord]:
         """Up to `limit` records that are there. Raises what stands in the line instead of records."""
         found: list[ConsumerRecord] = []
         while len(found) < limit and (piece := self._next_piece(bool(found))) is not None:
@@ -60,13 +60,13 @@ class RecordTaker:
                 break  # an error stands there; what was found goes first
         return found
 
-    def take_table(self, row_target: int) -> pyarrow.Table | None:
+    def read_table(self, row_target: int) -> pyarrow.Table | None:
         """The same as one Arrow table, in whole batches: a few more rows than `row_target`, or fewer."""
         rows = Rows(table_shape())
-        self.take_rows(rows, row_target)
+        self.read_rows(rows, row_target)
         return rows.table()
 
-    def take_rows(self, rows: Rows, row_target: int) -> None:
+    def read_rows(self, rows: Rows, row_target: int) -> None:
         """Move whole batches into `rows` until it has about `row_target` of them or nothing is left."""
         # A piece is left for the next call rather than cut: the little that would still fit is a decoding of its own.
         enough = row_target - row_target // 4

@@ -5,12 +5,12 @@ from threading import Lock
 import pytest
 
 from ottla.client.consumer.buffer import FetchBuffer, Piece
+from ottla.client.consumer.buffer_reader import BufferReader
 from ottla.client.consumer.offset_reset import LATEST, parse_reset
 from ottla.client.consumer.record_choice import FetchedRecords
 from ottla.client.consumer.record_errors import CorruptRecord, DeserializationFailed
 from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.consumer.subscription import State, Subscription
-from ottla.client.consumer.taking import RecordTaker
 from ottla.errors import OffsetOutOfRange, TopicAuthorizationFailed
 from ottla.records import BatchBuilder, assign_offsets
 from ottla.values import TopicPartition
@@ -36,7 +36,7 @@ class World:
         self.buffer = FetchBuffer()
         self.woken = 0
         made = ConsumerSettings({"bootstrap.servers": "h:1"}, **settings)
-        self.taker = RecordTaker(self.subscription, self.buffer, Lock(), made, self.wake)
+        self.reader = BufferReader(self.subscription, self.buffer, Lock(), made, self.wake)
 
     def wake(self):
         self.woken += 1
@@ -50,7 +50,7 @@ class World:
         self.buffer.add(Piece(name, self.subscription.state(name).turn, None, error=error, offset=offset))
 
     def values(self, limit=100):
-        return [record.value for record in self.taker.take(limit)]
+        return [record.value for record in self.reader.read(limit)]
 
     def offset(self, name):
         return self.subscription.state(name).position.offset
@@ -94,7 +94,7 @@ def test_an_error_waits_until_what_stands_before_it_was_given_and_is_raised_once
     world.failed(A, TopicAuthorizationFailed("a"))
     assert world.values() == [b"a"]
     with pytest.raises(TopicAuthorizationFailed):
-        world.taker.take(1)
+        world.reader.read(1)
     assert world.values() == []
     assert world.woken == 2  # so that it is asked for again
 
@@ -107,7 +107,7 @@ def test_an_offset_out_of_range_begins_anew_or_is_the_users():
     world = World(parse_reset("none"))
     world.failed(A, OffsetOutOfRange())
     with pytest.raises(OffsetOutOfRange):
-        world.taker.take(1)
+        world.reader.read(1)
 
 
 def test_damage_stops_its_partition_until_a_seek():
@@ -116,9 +116,9 @@ def test_damage_stops_its_partition_until_a_seek():
     broken[-2] ^= 0xFF
     world.fetched(A, 0, data=batch(0, [b"good"]) + bytes(broken))
     assert world.values() == [b"good"]
-    for take in (world.taker.take, world.taker.take_table):
+    for read in (world.reader.read, world.reader.read_table):
         with pytest.raises(CorruptRecord) as caught:
-            take(10)
+            read(10)
         assert caught.value.offset == 1
     world.subscription.seek(A, 2)
     world.fetched(A, 2, b"after")
@@ -131,10 +131,10 @@ def test_a_deserializer_may_call_the_consumer_and_its_failure_keeps_the_position
     world.fetched(A, 0, b"good", b"bad")
     assert world.values() == ["good"]
     with pytest.raises(DeserializationFailed, match="ZeroDivisionError"):
-        world.taker.take(1)
+        world.reader.read(1)
     assert world.offset(A) == 1
     world.seek_and_fail = lambda: world.subscription.seek(A, 77)
-    world.taker.take(1)
+    world.reader.read(1)
     assert world.offset(A) == 77  # the piece that was being read does not move it
 
 
@@ -142,9 +142,9 @@ def test_a_table_takes_whole_batches_of_all_partitions():
     world = World()
     world.fetched(A, 0, b"1", b"2")
     world.fetched(B, 0, b"3")
-    table = world.taker.take_table(100)
+    table = world.reader.read_table(100)
     assert table.column("topic").to_pylist() == ["a", "a", "b"]
     assert table.column("offset").to_pylist() == [0, 1, 0]
     assert table.column("value").to_pylist() == [b"1", b"2", b"3"]
     assert (world.offset(A), world.offset(B)) == (2, 1)
-    assert world.taker.take_table(100) is None
+    assert world.reader.read_table(100) is None
