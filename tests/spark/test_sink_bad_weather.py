@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import time
 from collections import Counter
@@ -22,11 +23,13 @@ from tests.spark.test_sink_kills import committed  # noqa: E402
 
 from ottla import Admin, NewTopic  # noqa: E402
 from ottla.spark.sink.clients import PRODUCER_LIMIT, close_sink_clients, sink_clients  # noqa: E402
+from ottla.spark.sink.numbered_writer import batch_sink  # noqa: E402
 from ottla.spark.sink.steps import MarkerTopicUnfit, TaskFenced, TransactionTimeoutRefused  # noqa: E402
-from ottla.spark.sink.stream_writer import NotInAQuery, StreamSink  # noqa: E402
+from ottla.spark.sink.stream_writer import NotInAQuery, StreamSink, checkpoint_query_id  # noqa: E402
 from ottla.spark.sink.transactions import (  # noqa: E402
     AddMarker,
     BatchNotCommitted,
+    BatchSuperseded,
     End,
     Finished,
     TakeOver,
@@ -282,6 +285,103 @@ def test_a_job_whose_transaction_timed_out_commits_nothing(server, unique_topic)
         sink.commit(messages)
     sink.abort(messages)
     assert committed(server, unique_topic, 0) == Counter()
+
+
+def still_open(broker: Any, part: str) -> list[str]:
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        listed = admin.list_transactions(states=["Ongoing"])
+    return [each.transactional_id for each in listed if part in each.transactional_id]
+
+
+def test_a_run_of_a_job_aborts_what_a_killed_run_of_that_name_left(server, unique_topic):
+    query = Query(server, unique_topic)
+    options = {**query.options, "jobName": unique_topic}
+    other = batch_sink({**options, "jobName": f"{unique_topic}-other"}, SCHEMA)
+    other.write_task(0, 0, iter([arrow(["not ours"])]))
+    killed = batch_sink(options, SCHEMA)
+    messages = [killed.write_task(task, 0, iter([arrow(rows_of(0, task))])) for task in range(2)]
+    close_sink_clients()
+    again = batch_sink(options, SCHEMA)
+    assert still_open(server, unique_topic) == [f"{other.job_prefix}0-0"]
+    with pytest.raises(JobNotCommitted):
+        killed.commit(messages)  # the old driver was not dead after all
+    again.commit([again.write_task(task, 0, iter([arrow(rows_of(0, task))])) for task in range(2)])
+    other.abort([])
+    query.check(1)
+
+
+# --- a job with numbered batches --------------------------------------------------------------------------------------
+
+
+def numbered(query: Query, batch: int) -> Any:
+    return batch_sink({**query.options, "jobName": query.topic, "batchId": str(batch)}, SCHEMA)
+
+
+def write_numbered(query: Query, batch: int, tasks: int = 2) -> list[Any]:
+    sink = numbered(query, batch)
+    return [sink.write_task(sink.query_id, batch, task, iter([arrow(rows_of(batch, task))])) for task in range(tasks)]
+
+
+def test_a_numbered_batch_is_written_once_however_often_it_is_tried(server, unique_topic):
+    query = Query(server, unique_topic)
+    write_numbered(query, 0)  # killed before its commit
+    for _ in range(2):  # killed after it, so that foreachBatch calls again
+        numbered(query, 0).commit(write_numbered(query, 0))
+    numbered(query, 1).commit(write_numbered(query, 1))
+    query.check(2)
+    with pytest.raises(BatchSuperseded):
+        write_numbered(query, 0)
+
+
+def test_a_numbered_batch_that_was_decided_is_finished_by_the_next_run(server, unique_topic):
+    query = Query(server, unique_topic)
+
+    class Killed(Exception):
+        pass
+
+    def die(step: Any, is_done: bool) -> None:
+        if isinstance(step, End) and step.task == 0 and is_done:
+            raise Killed
+
+    sink = numbered(query, 0)
+    sink.passing = die
+    with pytest.raises(Killed):
+        sink.commit(write_numbered(query, 0))
+    assert still_open(server, unique_topic) == [f"ottla-spark-{unique_topic}-batches-1"]
+    numbered(query, 0).commit(write_numbered(query, 0))
+    query.check(1)
+
+
+# --- a batch is given up ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("finished", [[], [0], [1], [0, 1]])
+def test_nothing_stays_open_of_a_batch_that_was_given_up_whichever_tasks_were_killed(server, unique_topic, finished):
+    query = Query(server, unique_topic)
+    messages = [query.write(0, task) for task in range(2)]
+    sink = query.sink()
+    sink.abort_batch(unique_topic, [each if task in finished else None for task, each in enumerate(messages)], 0)
+    assert still_open(server, unique_topic) == []
+    query.run(0)
+    query.check(1)
+
+
+def test_a_decided_batch_is_not_given_up(server, unique_topic):
+    query = Query(server, unique_topic)
+    query.run(0)
+    query.sink().abort_batch(unique_topic, [None, None], 0)
+    query.check(1)
+
+
+def test_the_query_of_an_abort_without_messages_is_in_its_checkpoint(server, unique_topic, tmp_path):
+    query = Query(server, unique_topic, checkpointLocation=tmp_path.as_uri())
+    query.write(0, 0)
+    query.sink().abort([None], 0)  # no checkpoint yet
+    assert still_open(server, unique_topic) != []
+    (tmp_path / "metadata").write_text(json.dumps({"id": unique_topic}))
+    query.sink().abort([None], 0)
+    assert still_open(server, unique_topic) == []
+    assert checkpoint_query_id("hdfs://somewhere/else") is None
 
 
 # --- clients ----------------------------------------------------------------------------------------------------------

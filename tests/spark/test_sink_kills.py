@@ -85,7 +85,7 @@ def campaign(broker: Any, topic: str, kills: list[Kill], directory: Path, seed: 
     }
     done = subprocess.run(
         [sys.executable, str(PROGRAMS / "sink_campaign.py"), json.dumps(plan)],
-        env={**os.environ, "PYTHONPATH": str(PROGRAMS)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(PROGRAMS), os.environ.get("PYTHONPATH", "")])},
         capture_output=True,
         text=True,
         timeout=600,

@@ -53,7 +53,7 @@ def live(plan: dict[str, Any]) -> int:
     """One life of the driver; gives how it ended, a negative number for a signal."""
     driver = subprocess.Popen(
         [sys.executable, str(PROGRAMS / "sink_driver.py"), json.dumps(plan)],
-        env={**os.environ, "PYTHONPATH": str(PROGRAMS)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(PROGRAMS), os.environ.get("PYTHONPATH", "")])},
         start_new_session=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

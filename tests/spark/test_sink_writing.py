@@ -11,6 +11,7 @@ import pytest
 from tests.patience import HANG_S
 
 from ottla import Admin, Consumer, NewTopic, TopicPartition
+from ottla.spark.option_table import InvalidOption
 from ottla.testing import KafkaBroker
 
 pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ottla[spark]'")
@@ -116,7 +117,7 @@ def test_headers_and_times_can_be_left_out_and_the_option_wins_over_the_column(s
         ("'a' as value", {"topic": "t", "topics": "x"}, "did you mean topic?"),
         ("'a' as value", {"topic": "t", "kafka__transactional__id": "x"}, "transactionalIdPrefix"),
         ("'a' as value", {"topic": "t", "kafka__acks": "1"}, "acks"),
-        ("'a' as value", {"topic": "t", "kafka__transaction__timeout__ms": "60000"}, "driverRecovery"),
+        ("'a' as value", {"topic": "t", "batchId": "1"}, "batchId needs jobName"),
     ],
 )
 def test_what_is_wrong_is_told_before_the_first_record(spark, broker, select, options, told):
@@ -248,3 +249,30 @@ def test_sources_of_others_are_written_too(spark, broker, admin, unique_topic, t
     frame = spark.readStream.schema("value string").option("maxFilesPerTrigger", 1).text(str(tmp_path / "in"))
     stream(frame, broker, unique_topic, tmp_path / "checkpoint", singleTransaction="true")
     assert values(read(broker, unique_topic, 100)) == Counter(f"{name}{n}".encode() for name in "ab" for n in range(50))
+
+
+def test_update_mode_is_refused_by_start_and_foreach_batch_does_it(spark, broker, admin, unique_topic, tmp_path):
+    """The snippet of docs/spark.md."""
+    from ottla import Producer
+
+    source = f"{unique_topic}-in"
+    admin.create_topics([NewTopic(source, 1), NewTopic(unique_topic, 1)])
+    totals = reading(spark, broker, source).selectExpr("cast(value as string) as page").groupBy("page").count()
+    refused = totals.selectExpr("page as value").writeStream.format("ottla").outputMode("update")
+    with pytest.raises(InvalidOption, match="foreachBatch"):
+        refused.option("kafka.bootstrap.servers", broker.bootstrap_servers).option("topic", unique_topic).start()
+
+    def write_totals(rows: Any, batch_id: int) -> None:
+        options = {"topic": unique_topic, "jobName": unique_topic, "batchId": batch_id}
+        write(rows.selectExpr("page as key", "cast(count as string) as value"), broker, **options)
+
+    query = totals.writeStream.outputMode("update").foreachBatch(write_totals)
+    query = query.option("checkpointLocation", str(tmp_path)).start()
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        for pages in (["/", "/tea", "/"], ["/tea"]):
+            producer.send_many(source, pages)
+            producer.flush()
+            query.processAllAvailable()
+    query.stop()
+    found = sorted((record.key, record.value) for record in read(broker, unique_topic, 3))
+    assert found == [(b"/", b"2"), (b"/tea", b"1"), (b"/tea", b"2")]

@@ -67,13 +67,13 @@ class OttlaSource(DataSource):
         return options
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from ottla.spark.sink.writer import BatchSink
+        from ottla.spark.sink.numbered_writer import batch_sink
 
         if overwrite:
             from ottla.spark.option_table import InvalidOption
 
             raise InvalidOption('a topic can only be added to; write with mode("append")')
-        return BatchSink(dict(self.options), schema)
+        return batch_sink(dict(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         from ottla.spark.sink.stream_writer import StreamSink

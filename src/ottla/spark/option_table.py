@@ -60,6 +60,7 @@ class Where(enum.Enum):
     STREAM = "read, streaming only"
     BATCH = "read, batch only"
     WRITE = "write"
+    BATCH_WRITE = "write, batch only"
     BOTH = "read and write"
 
 

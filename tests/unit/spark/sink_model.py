@@ -19,6 +19,7 @@ from ottla.spark.sink.transactions import (
     AddMarker,
     BatchSuperseded,
     End,
+    Fence,
     LayoutChanged,
     Look,
     Step,
@@ -66,6 +67,13 @@ class Cluster:
         return PreparedTransaction(
             NAMES.transactional_id(task), found.producer_id, found.epoch, True, transaction_version=self.version
         )
+
+    def fence(self, tasks: tuple[int, ...]) -> None:
+        """Abort what these have open, and nothing else: an end that was answered is answered again."""
+        for task in tasks:
+            found = self.transactions.get(task)
+            if found is not None and found.is_open:
+                self.take_over(task)
 
     def time_out(self, task: int) -> None:
         self.story.append(f"task {task} times out")
@@ -166,7 +174,7 @@ class Run:
                 yield from self._carry_out(commit_steps(batch, list(results), NAMES), None)
             except OttlaError as error:
                 self.error = error
-                yield from self._carry_out(abort_steps(results), None)
+                yield from self._carry_out(abort_steps(batch, results), None)
                 return
             yield True  # killed here, Spark does not know that the batch is done
             self.checkpoint[0] = max(self.checkpoint[0], batch + 1)
@@ -207,6 +215,8 @@ class Run:
             case Write(task):
                 assert rows is not None
                 return cluster.write(task, held["mine"], rows), len(rows)
+            case Fence(tasks):
+                cluster.fence(tasks)
             case AddMarker(task, prepared, marker):
                 return _answered(lambda: cluster.add_marker(task, prepared, marker))
             case End(task, prepared, commit):

@@ -12,7 +12,8 @@
    Processes of a local session take the installed PySpark, not Spark's zip of it, which starts slowly (homes.py).
 3. `quiet` leaves of Spark's own log the errors, and takes a Java without the incubator module that Java warns of (MLlib
    is slower without it): for programs that a person watches.
-4. A setting of the caller wins over SETTINGS; what the environment says already (PYSPARK_PYTHON, JAVA_HOME) stays.
+4. Streams in update mode are refused by start(), because Spark cannot run them with our sink (output_modes.py).
+5. A setting of the caller wins over SETTINGS; what the environment says already (PYSPARK_PYTHON, JAVA_HOME) stays.
 A session made without this file works too; SETTINGS then are the caller's to choose.
 """
 
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Final
 from ottla.java import java_home
 from ottla.spark.running.cores import CORES_VARIABLE
 from ottla.spark.running.homes import SparkMissing, light_home
+from ottla.spark.running.output_modes import check_output_modes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,4 +107,16 @@ def session(
         chosen = {**SETTINGS, **(LOCAL_SETTINGS if address.startswith("local") else {})}
     for key, value in {**chosen, **(settings or {})}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    made = builder.getOrCreate()
+    check_output_modes(_stream_writer(is_remote=remote is not None))
+    return made
+
+
+def _stream_writer(*, is_remote: bool) -> type:
+    if is_remote:
+        from pyspark.sql.connect.streaming.readwriter import DataStreamWriter as RemoteWriter
+
+        return RemoteWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    return DataStreamWriter

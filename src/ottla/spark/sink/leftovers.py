@@ -1,7 +1,7 @@
 """Open transactions of tasks that this batch does not have: they would hold back readers until they time out.
 
 A run that had more tasks and died leaves them; no task of a later, smaller batch takes their ids over. Nobody can
-commit them any more (sink_transactions.py), so the driver aborts them when it has committed a batch.
+commit them any more (transactions.py), so the driver aborts them when it has committed a batch.
 
 1. Which tasks there ever were is asked once per run, by looking at ids beyond the last task until WINDOW of them in a
    row are unknown; after that the driver remembers. A query whose number of tasks never shrinks asks nothing more.
@@ -43,10 +43,15 @@ async def _abort_beyond(clients: SinkClients, names: SinkNames, task_count: int)
     beyond = [task for task in known if task >= task_count]
     known.update(range(task_count))
     if beyond:
-        states = await _states(clients.admin, names, beyond)
-        left = [names.transactional_id(task) for task, state in states.items() if state == ONGOING]
-        if left:
-            await clients.admin.fence_producers(left)
+        await abort_open(clients.admin, names, beyond)
+
+
+async def abort_open(admin: AsyncAdmin, names: SinkNames, tasks: Iterable[int]) -> None:
+    """Abort what these tasks have open, and fence who wrote it."""
+    states = await _states(admin, names, tasks)
+    left = [names.transactional_id(task) for task, state in states.items() if state == ONGOING]
+    if left:
+        await admin.fence_producers(left)
 
 
 async def _tasks_from(admin: AsyncAdmin, names: SinkNames, first: int) -> set[int]:

@@ -4,13 +4,15 @@
 
 1. Everything is checked before the first record; an error says which option is wrong and what to write instead.
 2. Both a stream and a batch are written exactly once unless at-least-once is asked for (docs/decisions/0024).
-3. An open transaction must outlive a restart of the driver: a transaction time-out that is not longer than
-   `driverRecovery` is refused here, one that the brokers do not allow is refused by them, with our sentence.
+3. What a restarted driver finishes (a stream, or a batch with a batchId) must still be open then: a transaction
+   time-out that is not longer than `driverRecovery` is refused here, one that the brokers do not allow is refused by
+   them, with our sentence. A batch without a batchId is not finished by anybody: its time-out is shorter.
 4. Neither repr nor an error shows client settings: they may hold secrets.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,7 +21,28 @@ from typing import Final, Literal, TypeAlias
 from ottla.client.admin.settings import AdminSettings
 from ottla.client.producer.settings import ProducerSettings
 from ottla.errors import InvalidConfig
-from ottla.spark.option_table import Given, InvalidOption, Option, Where, milliseconds, names_of, one_of, text, truth
+from ottla.spark.option_table import (
+    Given,
+    InvalidOption,
+    Option,
+    Where,
+    milliseconds,
+    names_of,
+    one_of,
+    text,
+    truth,
+    whole,
+)
+
+JOB_NAME_LETTERS: Final = r"[A-Za-z0-9._-]{1,100}"
+
+
+def job_name(value: str) -> str:
+    """A name that can be a part of a transactional id and of a group id."""
+    if not re.fullmatch(JOB_NAME_LETTERS, value):
+        raise ValueError("1 to 100 letters, digits, dots, dashes and underscores")
+    return value
+
 
 SinkClientKind: TypeAlias = Literal["admin", "producer"]
 
@@ -28,6 +51,8 @@ AT_LEAST_ONCE: Final = "at-least-once"
 TRANSACTION_TIMEOUT: Final = "transaction.timeout.ms"
 TRANSACTION_TIMEOUT_MS: Final = 900_000
 """The longest that brokers allow by default (transaction.max.timeout.ms)."""
+BATCH_TIMEOUT_MS: Final = 300_000
+"""For a batch that nobody would finish: so long a killed one holds back readers, and so long a job may write."""
 RETRY_BACKOFF_MS: Final = 20
 """A task begins while the markers of the batch before are still being written: that takes milliseconds."""
 BATCH_BYTES: Final = 131_072
@@ -70,6 +95,21 @@ DRIVER_RECOVERY = Option(
     "How long a restart of the driver may take; kafka.transaction.timeout.ms must be longer.",
     "5m",
 )
+JOB_NAME = Option(
+    "jobName",
+    job_name,
+    None,
+    Where.BATCH_WRITE,
+    "What this write is called, the same in every run: a run aborts what a killed run of that name left open.",
+)
+BATCH_ID = Option(
+    "batchId",
+    whole(0),
+    None,
+    Where.BATCH_WRITE,
+    "A number that grows with every batch of jobName, as foreachBatch has it: each number is written once, however"
+    " often it is tried.",
+)
 INCLUDE_HEADERS = Option(
     "includeHeaders", truth, True, Where.BOTH, "Whether a column `headers` becomes the headers of the records."
 )
@@ -87,6 +127,8 @@ SINK_OPTIONS: Final = (
     SINGLE_TRANSACTION,
     MARKER_TOPIC,
     DRIVER_RECOVERY,
+    JOB_NAME,
+    BATCH_ID,
     INCLUDE_HEADERS,
     INCLUDE_TIMESTAMP,
 )
@@ -112,6 +154,8 @@ class SinkOptions:
     single_transaction: bool = False
     marker_topic: str = "_ottla_spark_markers"
     transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
+    job_name: str | None = None
+    batch_id: int | None = None
     include_headers: bool = True
     include_timestamp: bool = False
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -123,6 +167,8 @@ class SinkOptions:
         kafka = _client_settings(given, is_exactly_once=is_exactly_once)
         if given.needed(SINGLE_TRANSACTION) and not is_exactly_once:
             raise InvalidOption(f"singleTransaction needs deliveryGuarantee={EXACTLY_ONCE}")
+        _check_names(given, streaming=streaming, is_exactly_once=is_exactly_once)
+        is_finished_later = streaming or BATCH_ID in given
         return cls(
             streaming=streaming,
             topic=given.value(TOPIC),
@@ -130,7 +176,11 @@ class SinkOptions:
             transactional_id_prefix=given.needed(TRANSACTIONAL_ID_PREFIX),
             single_transaction=given.needed(SINGLE_TRANSACTION),
             marker_topic=given.needed(MARKER_TOPIC),
-            transaction_timeout_ms=_transaction_timeout_ms(given, kafka) if is_exactly_once else TRANSACTION_TIMEOUT_MS,
+            transaction_timeout_ms=_transaction_timeout_ms(
+                given, kafka, is_finished_later=is_exactly_once and is_finished_later
+            ),
+            job_name=given.value(JOB_NAME),
+            batch_id=given.value(BATCH_ID),
             include_headers=given.needed(INCLUDE_HEADERS),
             include_timestamp=given.needed(INCLUDE_TIMESTAMP),
             kafka=kafka,
@@ -179,10 +229,21 @@ def _client_settings(given: Given, *, is_exactly_once: bool) -> dict[str, str]:
     return kafka
 
 
-def _transaction_timeout_ms(given: Given, kafka: Mapping[str, str]) -> int:
-    timeout_ms = int(kafka.get(TRANSACTION_TIMEOUT, TRANSACTION_TIMEOUT_MS))
+def _check_names(given: Given, *, streaming: bool, is_exactly_once: bool) -> None:
+    named = [option.name for option in (JOB_NAME, BATCH_ID) if option in given]
+    if named and streaming:
+        raise InvalidOption(f"{named[0]} is for df.write; a stream is known by its checkpoint and numbers its batches")
+    if named and not is_exactly_once:
+        raise InvalidOption(f"{named[0]} needs deliveryGuarantee={EXACTLY_ONCE}")
+    if BATCH_ID in given and JOB_NAME not in given:
+        raise InvalidOption("batchId needs jobName: which job's batches does it count?")
+
+
+def _transaction_timeout_ms(given: Given, kafka: Mapping[str, str], *, is_finished_later: bool) -> int:
+    default_ms = TRANSACTION_TIMEOUT_MS if is_finished_later else BATCH_TIMEOUT_MS
+    timeout_ms = int(kafka.get(TRANSACTION_TIMEOUT, default_ms))
     recovery_ms = given.needed(DRIVER_RECOVERY)
-    if timeout_ms <= recovery_ms:
+    if is_finished_later and timeout_ms <= recovery_ms:
         raise InvalidOption(
             f"kafka.{TRANSACTION_TIMEOUT}={timeout_ms} is not longer than driverRecovery={recovery_ms}ms: what tasks"
             " wrote could be lost before a restarted driver commits it. Raise the one, or lower the other if a restart"

@@ -25,10 +25,11 @@ from ottla.errors import (
     UnknownTopicOrPartition,
 )
 from ottla.spark.sink.clients import SinkClients
+from ottla.spark.sink.leftovers import abort_open
 from ottla.spark.sink.markers import MARKERS_PER_GROUP, Marker, SinkNames
 from ottla.spark.sink.options import TRANSACTION_TIMEOUT, SinkOptions
 from ottla.spark.sink.rows import TaskRows
-from ottla.spark.sink.transactions import AddMarker, End, Look, Step, TakeOver, Together, Write
+from ottla.spark.sink.transactions import AddMarker, End, Fence, Look, Step, TakeOver, Together, Write
 
 R = TypeVar("R")
 
@@ -96,8 +97,10 @@ class SinkActions:
         self._passing(step, True)
         return answer
 
-    def _act_alone(self, step: Look | TakeOver | Write) -> Any:
+    def _act_alone(self, step: Look | TakeOver | Write | Fence) -> Any:
         match step:
+            case Fence(tasks):
+                return self._clients.run(abort_open(self._clients.admin, self._names, tasks))
             case Look(tasks, is_final):
                 return self._clients.run(self._look(tasks, is_final))
             case TakeOver(task):

@@ -1,4 +1,4 @@
-"""Exactly once: what a task does, and what the driver does, as steps. They decide; sink_steps.py carries out.
+"""Exactly once: what a task does, and what the driver does, as steps. They decide; steps.py carries out.
 
 Spark runs every task of a batch, then calls commit() on the driver, then writes into its checkpoint that the batch is
 done. A crash anywhere before that repeats the batch under the same id. So it must be known what is done already.
@@ -27,7 +27,7 @@ done. A crash anywhere before that repeats the batch under the same id. So it mu
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -85,7 +85,14 @@ class Together:
     steps: tuple[AddMarker | End, ...]
 
 
-Step: TypeAlias = Look | TakeOver | Write | AddMarker | End | Together
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Abort whatever these tasks have open, and fence who wrote it: None."""
+
+    tasks: tuple[int, ...]
+
+
+Step: TypeAlias = Look | TakeOver | Write | AddMarker | End | Together | Fence
 Steps: TypeAlias = Generator[Step, Any, Any]
 
 
@@ -270,15 +277,32 @@ def _finish(
         yield from _end(batch_id, (yield from _mark(batch_id, again, None)), TransactionLost)
 
 
-def abort_steps(results: Iterable[TaskResult | None]) -> Steps:
-    """Give up a batch. When it cannot be made sure that task 0 will never be committed, nothing is touched: the batch
-    may be decided, and the next run finishes it."""
+def abort_steps(batch_id: int, results: Sequence[TaskResult | None]) -> Steps:
+    """Give up a batch: nothing of it stays open, neither of tasks that are done nor of tasks that were killed (None).
+    When it cannot be made sure that task 0 will never be committed, nothing is touched: the batch may be decided, and
+    the next run finishes it."""
+    if any(isinstance(each, Finished) for each in results):
+        return
     written = {each.task: each.prepared for each in results if isinstance(each, Written)}
-    first = written.pop(0, None)
+    if not (yield from _can_never_count(batch_id, written.pop(0, None))):
+        return
+    if written:
+        yield Together(tuple(End(task, replace(each, is_empty=False), commit=False) for task, each in written.items()))
+    killed = tuple(task for task, each in enumerate(results) if each is None and task != 0)
+    if killed:
+        yield Fence(killed)
+
+
+def _can_never_count(batch_id: int, first: PreparedTransaction | None) -> Generator[Step, Any, bool]:
+    """End task 0 by an abort; whether that was done before anybody decided the batch."""
     if first is not None:
         # The marker may have made a transaction of what was empty, so it is always ended.
         refusal = yield End(0, replace(first, is_empty=False), commit=False)
-        if refusal is not None:
-            return
-    if written:
-        yield Together(tuple(End(task, replace(each, is_empty=False), commit=False) for task, each in written.items()))
+        return refusal is None
+    for is_final in (False, True):
+        found = yield Look((0,), is_final)
+        if found[0].batch_id >= batch_id:
+            return False
+        if not is_final:
+            yield Fence((0,))
+    return True

@@ -4,21 +4,24 @@
         .mode("append").save()
 
 1. exactly-once, the default: each task writes in a transaction of its own and leaves it open. When all tasks are done
-   the driver looks whether all are still open, ends them, and aborts what other attempts left. If the job fails before
-   that, nothing shows. A driver that dies between two ends leaves a part: a batch has no second run that would finish
-   it. singleTransaction (with coalesce(1)) closes that gap.
-2. Every attempt has its own transactional id, <prefix>-<job>-<task>-<attempt>: twins do not disturb each other, the
-   driver commits the one that Spark chose. The job's id is drawn when the writer is made, on the driver; Spark hands
-   the same object to the tasks and to commit().
-3. at-least-once: rows show as they are written; a task that is tried again writes its rows again.
+   the driver checks that all are still open, ends them, and aborts what other attempts left. If the job fails before
+   that, nothing shows. A driver that dies between two ends leaves a part: nobody finishes a batch without a batchId.
+   singleTransaction (with coalesce(1)) closes that gap, and so does batchId (numbered_writer.py).
+2. Every attempt has its own transactional id, <prefix>-<job>-<run>-<task>-<attempt>: twins do not disturb each other,
+   the driver commits the one that Spark chose. The run is drawn when the writer is made, on the driver; Spark hands the
+   same object to the tasks and to commit().
+3. A run of a jobName first aborts what killed runs of the same jobName left open. They would hold back readers of
+   committed records until their time-out (five minutes). Without a jobName nobody can tell whose they are.
+4. at-least-once: rows show as they are written; a task that is tried again writes its rows again.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -28,10 +31,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from ottla.client.producer.transactions.prepared import PreparedTransaction
 from ottla.errors import OttlaError
 from ottla.spark.sink.clients import SinkClients, sink_clients
+from ottla.spark.sink.marked_batches import check_single, send_at_least_once
 from ottla.spark.sink.options import SinkOptions
 from ottla.spark.sink.rows import TaskRows, chosen_columns
 from ottla.spark.sink.steps import REFUSALS, take_over, write_rows
-from ottla.spark.sink.stream_writer import check_single, send_at_least_once
 
 if TYPE_CHECKING:
     import pyarrow
@@ -42,6 +45,7 @@ log = logging.getLogger(__name__)
 ONGOING: Final = "Ongoing"
 NOT_ENDED: Final = ("Empty", ONGOING)
 """What an attempt that is still at work may leave: it has its id and will write, or has written."""
+ATTEMPT_OF_A_RUN: Final = r"[0-9a-f]{32}-\d+-\d+"
 LAST_LOOK_S: Final = 1.0
 """An attempt that Spark kills may begin its transaction a moment after the job was given up."""
 
@@ -70,7 +74,15 @@ class BatchSink(DataSourceArrowWriter):
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.options = SinkOptions.parse(options, streaming=False)
         self.columns = chosen_columns(schema, self.options)
-        self.job_prefix = f"{self.options.transactional_id_prefix}-{uuid.uuid4().hex}-"
+        prefix, job = self.options.transactional_id_prefix, self.options.job_name
+        self.runs_prefix = f"{prefix}-{job}-" if job is not None else None
+        self.job_prefix = f"{self.runs_prefix or prefix + '-'}{uuid.uuid4().hex}-"
+
+    def abort_former_runs(self) -> None:
+        """Called on the driver before the first task."""
+        if self.runs_prefix is not None:
+            former = re.compile(re.escape(self.runs_prefix) + ATTEMPT_OF_A_RUN)
+            self._abort_open(lambda transactional_id: former.fullmatch(transactional_id) is not None)
 
     # --- in a worker process ------------------------------------------------------------------------------------------
 
@@ -105,7 +117,7 @@ class BatchSink(DataSourceArrowWriter):
         self._check_open(clients, prepared)
         answers = clients.run_all([_ended(clients, each, commit=True) for each in prepared])
         refused = [str(answer) for answer in answers if answer is not None]
-        self._abort_leftovers(clients)
+        self._abort_leftovers()
         if refused:
             done = [each.transactional_id for each, answer in zip(prepared, answers, strict=True) if answer is None]
             kind = JobPartlyCommitted if done else JobNotCommitted
@@ -114,10 +126,10 @@ class BatchSink(DataSourceArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         if not self.options.is_exactly_once:
             return
-        self._abort_leftovers(sink_clients(self.options))
+        self._abort_leftovers()
         if any(each is None for each in messages):
             time.sleep(LAST_LOOK_S)
-            self._abort_leftovers(sink_clients(self.options))
+            self._abort_leftovers()
 
     def _check_open(self, clients: SinkClients, prepared: Sequence[PreparedTransaction]) -> None:
         """Before the first end: when one of them is gone, none is to be committed."""
@@ -128,16 +140,21 @@ class BatchSink(DataSourceArrowWriter):
             if (state.state, state.producer_epoch) != (ONGOING, each.producer_epoch):
                 raise JobNotCommitted(f"{each.transactional_id} is {state.state}")
 
-    def _abort_leftovers(self, clients: SinkClients) -> None:
-        """What other attempts of this job left open would hold back readers until it times out."""
+    def _abort_leftovers(self) -> None:
+        """What other attempts of this run left open."""
+        self._abort_open(lambda transactional_id: transactional_id.startswith(self.job_prefix))
+
+    def _abort_open(self, is_left: Callable[[str], bool]) -> None:
+        """An open transaction holds back readers until it times out."""
+        clients = sink_clients(self.options)
         try:
             listed = clients.run(clients.admin.list_transactions(states=NOT_ENDED))
-            mine = [each.transactional_id for each in listed if each.transactional_id.startswith(self.job_prefix)]
-            if mine:
-                clients.run(clients.admin.fence_producers(mine))
+            left = [each.transactional_id for each in listed if is_left(each.transactional_id)]
+            if left:
+                clients.run(clients.admin.fence_producers(left))
         except OttlaError as error:
             # The job's own outcome is the one to see; what is left open ends by itself.
-            log.warning("transactions of failed attempts could not be aborted and will time out: %s", error)
+            log.warning("transactions of earlier attempts could not be aborted and will time out: %s", error)
 
 
 async def _ended(clients: SinkClients, prepared: PreparedTransaction, *, commit: bool) -> OttlaError | None:

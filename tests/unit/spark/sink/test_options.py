@@ -16,10 +16,10 @@ def parse(streaming: bool = True, **options: str) -> SinkOptions:
     )
 
 
-@pytest.mark.parametrize("streaming", [True, False])
-def test_the_defaults_write_exactly_once(streaming):
+@pytest.mark.parametrize(("streaming", "timeout_ms"), [(True, 900_000), (False, 300_000)])
+def test_the_defaults_write_exactly_once(streaming, timeout_ms):
     options = parse(streaming)
-    assert (options.is_exactly_once, options.transaction_timeout_ms, options.topic) == (True, 900_000, None)
+    assert (options.is_exactly_once, options.transaction_timeout_ms, options.topic) == (True, timeout_ms, None)
     assert (options.include_headers, options.include_timestamp, options.single_transaction) == (True, False, False)
 
 
@@ -49,6 +49,33 @@ def test_what_is_wrong_is_told(given, told):
     with pytest.raises(InvalidOption) as caught:
         parse(**given)
     assert told in str(caught.value)
+
+
+def test_a_batch_with_a_number_stays_open_as_long_as_a_restart_may_take():
+    options = parse(streaming=False, jobName="totals", batchId="7")
+    assert (options.job_name, options.batch_id, options.transaction_timeout_ms) == ("totals", 7, 900_000)
+    with pytest.raises(InvalidOption, match="driverRecovery"):
+        parse(streaming=False, jobName="totals", batchId="7", kafka__transaction__timeout__ms="60000")
+    assert parse(streaming=False, kafka__transaction__timeout__ms="60000").transaction_timeout_ms == 60_000
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"batchId": "1"}, "batchId needs jobName"),
+        ({"jobName": "a", "batchId": "-1"}, "a whole number, at least 0"),
+        ({"jobName": "a b"}, "letters, digits"),
+        ({"jobName": "a", "deliveryGuarantee": "at-least-once"}, "exactly-once"),
+    ],
+)
+def test_names_of_jobs_are_checked(options, sentence):
+    with pytest.raises(InvalidOption, match=sentence):
+        parse(streaming=False, **options)
+
+
+def test_a_stream_has_no_name_of_a_job():
+    with pytest.raises(InvalidOption, match="a stream is known by its checkpoint"):
+        parse(jobName="a")
 
 
 def test_without_transactions_their_rules_do_not_count():

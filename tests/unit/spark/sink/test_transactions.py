@@ -15,6 +15,7 @@ from ottla.spark.sink.transactions import (
     BatchNotCommitted,
     BatchSuperseded,
     End,
+    Fence,
     Finished,
     LayoutChanged,
     Look,
@@ -169,12 +170,29 @@ def test_markers_that_do_not_fit_are_an_error():
 
 def test_an_abort_begins_with_task_0_and_stops_when_that_is_refused():
     results = [Written(0, prepared(0), 1), None, Written(2, prepared(2), 1)]
-    assert talk(abort_steps(results), None, [None]) == [
+    assert talk(abort_steps(7, results), None, [None], None) == [
         End(0, prepared(0), commit=False),
         Together((End(2, prepared(2), commit=False),)),
+        Fence((1,)),
         None,
     ]
-    assert len(talk(abort_steps(results), ProducerFenced())) == 2
+    assert len(talk(abort_steps(7, results), ProducerFenced())) == 2
+
+
+def test_an_abort_of_tasks_that_were_killed_leaves_nothing_open():
+    assert talk(abort_steps(7, [None, None]), {0: Marker(6)}, None, {0: Marker(6)}, None) == [
+        Look((0,), False),
+        Fence((0,)),
+        Look((0,), True),
+        Fence((1,)),
+        None,
+    ]
+
+
+@pytest.mark.parametrize("answers", [[{0: Marker(7)}], [{0: Marker(6)}, None, {0: Marker(7)}]])
+def test_an_abort_leaves_a_batch_alone_that_was_decided(answers):
+    assert Fence((1,)) not in talk(abort_steps(7, [None, None]), *answers)
+    assert talk(abort_steps(7, [Finished(0), None])) == [None]
 
 
 # --- what is written down ---------------------------------------------------------------------------------------------

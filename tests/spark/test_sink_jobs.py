@@ -1,0 +1,70 @@
+"""df.write whose driver is killed, and the same job run again: no row is there twice, and readers need not wait."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.spark.conftest import why_not
+from tests.spark.test_sink_kills import PROGRAMS, committed
+
+from ottla import Admin, NewTopic, Producer
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+LIFE_LIMIT_S = 400
+RECORDS = 400
+
+
+@pytest.fixture
+def plan(broker: Any, unique_topic: str, tmp_path: Path) -> dict[str, Any]:
+    """A source with RECORDS numbers, and an empty topic to write."""
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic(f"{unique_topic}-in", 2), NewTopic(unique_topic, 3)])
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        producer.send_many(f"{unique_topic}-in", [(str(number), str(number)) for number in range(RECORDS)])
+    return {
+        "servers": broker.bootstrap_servers,
+        "source": f"{unique_topic}-in",
+        "sink": unique_topic,
+        "checkpoint": str(tmp_path / "checkpoint"),
+    }
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(PROGRAMS))
+    import sink_jobs
+
+    return sink_jobs
+
+
+def run_until_killed(plan: dict[str, Any], kind: str) -> None:
+    words = [sys.executable, str(PROGRAMS / "sink_jobs.py"), json.dumps({**plan, "kind": kind})]
+    driver = subprocess.Popen(
+        words, env=os.environ, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    assert driver.wait(LIFE_LIMIT_S) == -signal.SIGKILL
+
+
+def test_foreach_batch_writes_each_batch_once_when_the_driver_is_killed_behind_a_write(spark, broker, plan, program):
+    run_until_killed(plan, "numbered")
+    repeated: list[int] = []
+    program.copy_numbered(spark, plan, repeated.append)
+    assert program.KILLED_BATCH in repeated
+    assert committed(broker, plan["sink"], RECORDS) == Counter(map(str, range(RECORDS)))
+
+
+def test_the_next_run_of_a_killed_job_is_visible_at_once(spark, broker, plan, program):
+    run_until_killed(plan, "named")
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        assert [each for each in admin.list_transactions(states=["Ongoing"]) if plan["sink"] in each.transactional_id]
+    program.write(program.rows_of_job(spark), plan)
+    assert committed(broker, plan["sink"], program.ROWS) == Counter(map(str, range(program.ROWS)))
