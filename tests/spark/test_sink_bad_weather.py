@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -24,6 +25,7 @@ from tests.spark.test_sink_kills import committed  # noqa: E402
 from ottla import Admin, NewTopic  # noqa: E402
 from ottla.spark.sink.clients import PRODUCER_LIMIT, close_sink_clients, sink_clients  # noqa: E402
 from ottla.spark.sink.numbered_writer import batch_sink  # noqa: E402
+from ottla.spark.sink.signals import WorkerEnded  # noqa: E402
 from ottla.spark.sink.steps import MarkerTopicUnfit, TaskFenced, TransactionTimeoutRefused  # noqa: E402
 from ottla.spark.sink.stream_writer import NotInAQuery, StreamSink, checkpoint_query_id  # noqa: E402
 from ottla.spark.sink.transactions import (  # noqa: E402
@@ -364,6 +366,24 @@ def test_nothing_stays_open_of_a_batch_that_was_given_up_whichever_tasks_were_ki
     assert still_open(server, unique_topic) == []
     query.run(0)
     query.check(1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_worker_that_is_ended_by_a_signal_leaves_nothing_open(server, unique_topic, number):
+    query = Query(server, unique_topic)
+    before = signal.getsignal(number)
+
+    def batches() -> Iterator[Any]:
+        yield arrow(rows_of(0, 0))
+        sink_clients(query.sink().options).producer(f"ottla-spark-{unique_topic}-0").flush()
+        assert still_open(server, unique_topic) != []
+        signal.raise_signal(number)
+        yield arrow(rows_of(0, 1))
+
+    with pytest.raises(WorkerEnded):
+        query.write(0, 0, batches())
+    assert still_open(server, unique_topic) == []
+    assert signal.getsignal(number) is before
 
 
 def test_a_decided_batch_is_not_given_up(server, unique_topic):

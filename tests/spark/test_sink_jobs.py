@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -46,12 +47,21 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Any:
     return sink_jobs
 
 
-def run_until_killed(plan: dict[str, Any], kind: str) -> None:
+def start(plan: dict[str, Any], kind: str) -> subprocess.Popen[bytes]:
     words = [sys.executable, str(PROGRAMS / "sink_jobs.py"), json.dumps({**plan, "kind": kind})]
-    driver = subprocess.Popen(
+    return subprocess.Popen(
         words, env=os.environ, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    assert driver.wait(LIFE_LIMIT_S) == -signal.SIGKILL
+
+
+def run_until_killed(plan: dict[str, Any], kind: str) -> None:
+    assert start(plan, kind).wait(LIFE_LIMIT_S) == -signal.SIGKILL
+
+
+def open_transactions(plan: dict[str, Any]) -> list[str]:
+    with Admin(bootstrap_servers=plan["servers"]) as admin:
+        listed = admin.list_transactions(states=["Ongoing"])
+    return [each.transactional_id for each in listed if plan["sink"] in each.transactional_id]
 
 
 def test_foreach_batch_writes_each_batch_once_when_the_driver_is_killed_behind_a_write(spark, broker, plan, program):
@@ -64,7 +74,18 @@ def test_foreach_batch_writes_each_batch_once_when_the_driver_is_killed_behind_a
 
 def test_the_next_run_of_a_killed_job_is_visible_at_once(spark, broker, plan, program):
     run_until_killed(plan, "named")
-    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-        assert [each for each in admin.list_transactions(states=["Ongoing"]) if plan["sink"] in each.transactional_id]
+    assert open_transactions(plan) != []
     program.write(program.rows_of_job(spark), plan)
     assert committed(broker, plan["sink"], program.ROWS) == Counter(map(str, range(program.ROWS)))
+
+
+def test_a_job_that_is_ended_by_sigterm_leaves_nothing_open(plan):
+    driver = start(plan, "waiting")
+    waiting = Path(f"{plan['checkpoint']}.waiting")
+    deadline = time.monotonic() + LIFE_LIMIT_S
+    while not waiting.exists() and driver.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert open_transactions(plan) != []
+    driver.terminate()
+    assert driver.wait(LIFE_LIMIT_S) == -signal.SIGTERM
+    assert open_transactions(plan) == []

@@ -1,10 +1,11 @@
 """Batch writes whose driver is killed. Arguments: JSON.
 
-{"servers": ..., "source": ..., "sink": ..., "checkpoint": ..., "kind": "numbered" or "named"}
+{"servers": ..., "source": ..., "sink": ..., "checkpoint": ..., "kind": "numbered", "named" or "waiting"}
 
     numbered    foreachBatch with df.write, jobName and batchId; killed when KILLED_BATCH is written and Spark does not
                 know it yet
     named       df.write with a jobName; killed when its first task is done and the second begins
+    waiting     the same, and instead of a kill the second task makes the file "<checkpoint>.waiting" and waits for ever
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +55,10 @@ def main() -> None:
     def kill(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
             if batch.column(0)[0].as_py() != "0":  # not the first task
-                os.killpg(driver, signal.SIGKILL)
+                if plan["kind"] == "named":
+                    os.killpg(driver, signal.SIGKILL)
+                Path(f"{plan['checkpoint']}.waiting").touch()
+                signal.pause()
             yield batch
 
     if plan["kind"] == "numbered":

@@ -13,7 +13,8 @@
 3. `quiet` leaves of Spark's own log the errors, and takes a Java without the incubator module that Java warns of (MLlib
    is slower without it): for programs that a person watches.
 4. Streams in update mode are refused by start(), because Spark cannot run them with our sink (output_modes.py).
-5. A setting of the caller wins over SETTINGS; what the environment says already (PYSPARK_PYTHON, JAVA_HOME) stays.
+5. SIGTERM ends streams and jobs in order before it ends the process (termination.py).
+6. A setting of the caller wins over SETTINGS; what the environment says already (PYSPARK_PYTHON, JAVA_HOME) stays.
 A session made without this file works too; SETTINGS then are the caller's to choose.
 """
 
@@ -31,6 +32,7 @@ from ottla.java import java_home
 from ottla.spark.running.cores import CORES_VARIABLE
 from ottla.spark.running.homes import SparkMissing, light_home
 from ottla.spark.running.output_modes import check_output_modes
+from ottla.spark.running.termination import end_in_order_on_sigterm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,6 +111,8 @@ def session(
         builder = builder.config(key, value)
     made = builder.getOrCreate()
     check_output_modes(_stream_writer(is_remote=remote is not None))
+    if remote is None:
+        end_in_order_on_sigterm(made)
     return made
 
 

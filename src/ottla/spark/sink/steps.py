@@ -29,6 +29,7 @@ from ottla.spark.sink.leftovers import abort_open
 from ottla.spark.sink.markers import MARKERS_PER_GROUP, Marker, SinkNames
 from ottla.spark.sink.options import TRANSACTION_TIMEOUT, SinkOptions
 from ottla.spark.sink.rows import TaskRows
+from ottla.spark.sink.signals import ended_by_signals
 from ottla.spark.sink.transactions import AddMarker, End, Fence, Look, Step, TakeOver, Together, Write
 
 R = TypeVar("R")
@@ -185,9 +186,10 @@ def write_rows(
     """All rows in one transaction, acknowledged, and the transaction left open."""
     producer = clients.producer(transactional_id)
     try:
-        producer.begin_transaction()
-        rows.send(producer, options.topic)
-        prepared = producer.prepare_transaction(options.transaction_timeout_ms / 1000)
+        with ended_by_signals():
+            producer.begin_transaction()
+            rows.send(producer, options.topic)
+            prepared = producer.prepare_transaction(options.transaction_timeout_ms / 1000)
     except BaseException as error:
         clients.drop(transactional_id)
         if isinstance(error, REFUSALS):
