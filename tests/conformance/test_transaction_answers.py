@@ -9,6 +9,7 @@ Not in the table, because they take 32,766 requests each: ids whose epochs are u
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Iterator
@@ -37,8 +38,15 @@ JAVA_LIMIT_S = 300
 
 @pytest.fixture
 def our_address(tmp_path: Path) -> Iterator[str]:
-    """Our broker with the two topics; nobody writes the markers of AWAY. On a disk, so that markers take their time."""
-    with KafkaBroker(directory=tmp_path / "data") as broker:
+    """On a disk, so that markers take their time."""
+    with _our_broker(tmp_path / "data") as address:
+        yield address
+
+
+@contextlib.contextmanager
+def _our_broker(directory: Path | None = None) -> Iterator[str]:
+    """Our broker with the two topics; nobody writes the markers of AWAY."""
+    with KafkaBroker(directory=directory) as broker:
         own_id = broker.call(lambda server: server.broker.id)
         broker.call(_hold_markers_of_away)
         with Wire(broker.bootstrap_servers) as wire:
@@ -53,8 +61,7 @@ def _hold_markers_of_away(server) -> None:
     write_marker = transactions._write_marker
 
     def write_unless_away(markers, partition, *rest):
-        if partition.topic != AWAY:
-            write_marker(markers, partition, *rest)
+        return None if partition.topic == AWAY else write_marker(markers, partition, *rest)
 
     transactions._write_marker = write_unless_away
 
@@ -83,8 +90,9 @@ def _differences(answers: dict, expected: dict) -> list[str]:
             if answers.get(key) != expected.get(key)]  # fmt: skip
 
 
-def test_our_broker_answers_every_transactional_request_as_kafka_does(our_address: str) -> None:
-    assert _differences(_answers_of(our_address), _golden()) == []
+def test_our_broker_answers_every_transactional_request_as_kafka_does() -> None:
+    with _our_broker() as address:
+        assert _differences(_answers_of(address), _golden()) == []
 
 
 def test_a_producer_may_end_transactions_of_ours_in_quick_succession(our_address: str) -> None:
