@@ -170,22 +170,27 @@ class ClusterMember:
         is_reachable = True
         if self._settings.controlled_shutdown_enable and self.epoch >= 0:
             is_reachable = await self._while_reachable(self._hand_over(), "our leaderships were not handed over")
-        await self._end()
+        await self._end_roles()
+        # At once: until then nobody is controller, and closing connections takes its time.
         if is_reachable:
             is_reachable = await self._while_reachable(self.role.resign(), "we did not resign as controller")
         if is_reachable and self.epoch >= 0:
             await self._while_reachable(self._leave(), "the cluster was not told that we leave")
+        await self._end_connections()
         await self._close_store()
 
     async def vanish(self) -> None:
         """For tests: end without a word to anybody."""
         self._is_leaving = True
-        await self._end()
+        await self._end_roles()
+        await self._end_connections()
 
-    async def _end(self) -> None:
+    async def _end_roles(self) -> None:
         if self._broker.replication is not None:
             await self._broker.replication.stop()
         await self.role.close()
+
+    async def _end_connections(self) -> None:
         await self.addresses.close()
         await self.forwarder.close()
         for task in list(self._tasks):
