@@ -94,8 +94,8 @@ def append_as_leader(
             return _duplicate(log, decided.batch)
         accepted = decided
     first_offset, last_offset = batch.base_offset, batch.last_offset
-    if log.written_epoch != leader_epoch:
-        log.change_epochs(lambda epochs: epochs.assign(leader_epoch, first_offset))
+    if log.epoch_history.written_epoch != leader_epoch:
+        log.epoch_history.change(lambda epochs: epochs.assign(leader_epoch, first_offset))
     segment = _segment_for(log, (batch,), len(buffer), batch.max_timestamp_ms, now_ms)
     write_batches(log, segment, (buffer,), (batch,), accepted, now_ms)
     return AppendResult(first_offset, last_offset, append_time_ms, log.log_start_offset, leader_epoch)
@@ -126,7 +126,7 @@ def append_as_follower(log: LogState, buffer: Buffer, *, leader_epoch: int, now_
     ready = check_follower_append(buffer, next_offset=log.log_end_offset, leader_epoch=leader_epoch)
     if ready is None:
         return None
-    log.change_epochs(lambda epochs: _assign_epochs(epochs, ready.batches))
+    log.epoch_history.change(lambda epochs: _assign_epochs(epochs, ready.batches))
     for batches in _runs(ready.batches, log.limits.segment_bytes):
         start, end = batches[0].position, batches[-1].position + batches[-1].size_bytes
         known = read_producer_batches(ready.buffer, batches)

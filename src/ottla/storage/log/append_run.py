@@ -50,7 +50,7 @@ def _decide(
 ) -> Accepted | None:
     """Give every batch its place, and say what their producer's state will be; None when this is no run."""
     terms = log.plain_terms
-    if terms is None or log.written_epoch != leader_epoch:
+    if terms is None or log.epoch_history.written_epoch != leader_epoch:
         return None
     next_offset, size_bytes, latest_ms, have_producer = log.log_end_offset, 0, NO_TIMESTAMP, False
     for buffer in buffers:

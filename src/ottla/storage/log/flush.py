@@ -16,14 +16,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
-from ottla.storage.files import Files
 from ottla.storage.log.log_state import LogState
+from ottla.storage.log.partition_directory import Unsynced
 from ottla.storage.log.roll import write_snapshot
-from ottla.storage.segment.segment import Segment
 from ottla.storage.settings import TopicSettings
 
 
@@ -33,9 +30,7 @@ class FlushJob(NamedTuple):
     syncs: tuple[Callable[[], None], ...]
     up_to_offset: int
     recovery_point: int
-    segments: tuple[Segment, ...]
-    files: tuple[Path, ...]
-    directories: tuple[Path, ...]
+    unsynced: Unsynced
     truncations: int
 
     def __bool__(self) -> bool:
@@ -57,7 +52,7 @@ def flush_is_due(settings: TopicSettings, *, unflushed_records: int, last_flush_
 def flush_job(log: LogState) -> FlushJob:
     """Everything up to the end of the log as it is now."""
     active: list[Callable[[], None]] = []
-    if log.flushed_offset < log.log_end_offset or log.unsynced_directories:
+    if log.flushed_offset < log.log_end_offset or log.partition_directory.has_new_names:
         active.append(log.active.records.file.sync)
     return _job(log, active, log.safe_recovery_point(log.log_end_offset))
 
@@ -70,24 +65,14 @@ def closing_job(log: LogState) -> FlushJob:
     active.on_roll()
     if log.settings.preallocate:
         active.records.file.truncate(active.size_bytes)
-    is_synced = log.recovery_point == log.log_end_offset and not log.unsynced_directories
+    is_synced = log.recovery_point == log.log_end_offset and not log.partition_directory.has_new_names
     return _job(log, [] if is_synced else active.pending_syncs(), log.log_end_offset)
 
 
 def _job(log: LogState, active: list[Callable[[], None]], recovery_point: int) -> FlushJob:
-    syncs = [sync for segment in log.unsynced_segments for sync in segment.pending_syncs()]
-    syncs += active
-    syncs += [partial(_sync_file, log.files, path) for path in log.unsynced_files]
-    syncs += [partial(log.files.sync_directory, path) for path in log.unsynced_directories]
-    return FlushJob(
-        tuple(syncs),
-        log.log_end_offset,
-        recovery_point,
-        tuple(log.unsynced_segments),
-        tuple(log.unsynced_files),
-        tuple(log.unsynced_directories),
-        log.truncations,
-    )
+    unsynced = log.partition_directory.unsynced
+    syncs = log.partition_directory.syncs(unsynced, active)
+    return FlushJob(tuple(syncs), log.log_end_offset, recovery_point, unsynced, log.truncations)
 
 
 def flushed(log: LogState, job: FlushJob, now_ms: int) -> None:
@@ -97,17 +82,4 @@ def flushed(log: LogState, job: FlushJob, now_ms: int) -> None:
     log.flushed_offset = max(log.flushed_offset, job.up_to_offset)
     log.recovery_point = max(log.recovery_point, job.recovery_point)
     log.last_flush_ms = now_ms
-    log.unsynced_segments = [each for each in log.unsynced_segments if each not in job.segments]
-    log.unsynced_files = [each for each in log.unsynced_files if each not in job.files]
-    log.unsynced_directories = [each for each in log.unsynced_directories if each not in job.directories]
-
-
-def _sync_file(files: Files, path: Path) -> None:
-    try:
-        file = files.open(path)
-    except FileNotFoundError:
-        return  # a snapshot that was deleted meanwhile
-    try:
-        file.sync()
-    finally:
-        file.close()
+    log.partition_directory.forget_synced(job.unsynced)

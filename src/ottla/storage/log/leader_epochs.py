@@ -9,8 +9,8 @@ offset of the first one. A follower asks the leader "where does epoch 5 end with
 3. An epoch ends where the next one begins; the latest ends where the log ends.
 4. The first entry may start after the record that began its epoch: records before it were deleted, and the entry moved
    with the start of the log. It never starts before the log does.
-5. This is plain state of the partition's log. `save` writes leader-epoch-checkpoint; the log has it written after an
-   assign before the records of that epoch, so that the file never lacks an epoch of which there are records. A file
+5. `LeaderEpochs` is plain state, `EpochHistory` keeps it and leader-epoch-checkpoint together: a new epoch is written
+   before the records of that epoch, so that the file never lacks an epoch of which there are records. A file
    that has too many, after a crash, is cut by the log with the two `truncate` methods. One that was cut by a power
    failure is noticed, and the epochs are read from the records.
 """
@@ -18,16 +18,20 @@ offset of the first one. A follower asks the leader "where does epoch 5 end with
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from ottla.errors import StorageExhausted
 from ottla.storage.directory.checkpoints import read_table, table_bytes, whole_number
 from ottla.storage.files import Files
+from ottla.storage.log.partition_directory import PartitionDirectory
 
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_OFFSET: Final = -1
+UNWRITTEN: Final = -2
 
 
 class EpochEntry(NamedTuple):
@@ -132,6 +136,44 @@ class LeaderEpochs:
     def clear(self) -> bool:
         """Forget everything, when the log starts anew; says whether there was anything."""
         return self.truncate_from_end(0)
+
+
+class EpochHistory:
+    """The epochs of a log together with their file: a change is in the file before it counts."""
+
+    def __init__(self, epochs: LeaderEpochs, directory: PartitionDirectory) -> None:
+        self.epochs = epochs
+        self.written_epoch = _latest(epochs)  # the newest in the file; UNWRITTEN when the file lacks what is here
+        self._directory = directory
+
+    def begin(self, epoch: int, log_end_offset: int) -> None:
+        """A leader begins. It is written down with its first record: before that there is nothing to lose, and a start
+        forgets an epoch without records anyway."""
+        changed = LeaderEpochs(self.epochs.entries)
+        if changed.assign(epoch, log_end_offset):
+            self.epochs, self.written_epoch = changed, UNWRITTEN
+
+    def change(self, change: Callable[[LeaderEpochs], bool]) -> None:
+        """Change the epochs, in the file first: a change that fails has not happened."""
+        changed = LeaderEpochs(self.epochs.entries)
+        if change(changed) or self.written_epoch == UNWRITTEN:
+            self._directory.replace(LEADER_EPOCHS, changed.content())
+            self.epochs, self.written_epoch = changed, _latest(changed)
+
+    def forget_before(self, offset: int) -> None:
+        """The log starts at `offset`. Nobody waits for a sync: what a power failure leaves is noticed by the next start
+        (recovery.py), and epochs too many are forgotten by it again."""
+        changed = LeaderEpochs(self.epochs.entries)
+        if not changed.truncate_from_start(offset):
+            return
+        if self.written_epoch != UNWRITTEN:
+            with suppress(StorageExhausted):  # deleting is what makes room
+                self._directory.replace_unsynced(LEADER_EPOCHS, changed.content())
+        self.epochs = changed
+
+
+def _latest(epochs: LeaderEpochs) -> int:
+    return UNDEFINED_EPOCH if epochs.latest is None else epochs.latest.epoch
 
 
 def _epoch(entry: EpochEntry) -> int:

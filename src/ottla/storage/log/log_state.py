@@ -6,8 +6,10 @@
 1. Everything before `flushed_offset` is on the disk. `recovery_point` is what may be written down for the next start:
    a recovery that begins there finds everything. The two differ while the last segment grows, because its indexes are
    not synced with every flush: a recovery point inside it makes recovery build them anew.
-2. The state is plain and has one owner: no lock, no thread, no clock. What can be done with it is told by idea:
-   appending.py, reading.py, lookups.py, rolling.py, cutting.py, swapping.py, flushing.py; log.py puts them together.
+2. The state is plain and has one owner: no lock, no thread, no clock. Parts of it have owners of their own: what waits
+   for a sync (partition_directory.py), the leader epochs and their file (leader_epochs.py), the producers. What can be
+   done with the rest is told by idea: append.py, append_run.py, read.py, lookups.py, roll.py, truncate.py, flush.py and
+   compaction/swap.py; partition_log.py puts them together.
 3. Settings may be replaced while the log is open; segments to come and the next append go by the new ones.
 4. There is always at least one segment; the last one is the active one.
 """
@@ -16,15 +18,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ottla.errors import StorageExhausted
 from ottla.records import Compression, TimestampType, crc32c
-from ottla.storage.files import Files, replace_unsynced
+from ottla.storage.files import Files
 from ottla.storage.index.time_index import TimeIndex
-from ottla.storage.log.leader_epochs import LEADER_EPOCHS, UNDEFINED_EPOCH, LeaderEpochs
+from ottla.storage.log.leader_epochs import EpochHistory, LeaderEpochs
+from ottla.storage.log.partition_directory import PartitionDirectory
 from ottla.storage.log.validation import AppendRules, plain_terms
 from ottla.storage.producers.state import ProducerState
 from ottla.storage.segment.names import (
@@ -41,7 +42,6 @@ from ottla.values import TopicPartition
 
 logger = logging.getLogger(__name__)
 
-UNWRITTEN: Final = -2
 NO_LIMIT: Final = 2**63 - 1
 
 
@@ -125,25 +125,20 @@ class LogState:
         topic_id: bytes | None,
         now_ms: int,
     ) -> None:
-        self.directory = directory
+        self.partition_directory = PartitionDirectory(files, directory)
         self.topic_partition = topic_partition
         self.bytes_before_full_index = NO_LIMIT
         self.settings = settings
         self.files = files
         self.segments: Segments[Segment] = Segments(segments)
         self.producers = producers
-        self.epochs = epochs
-        self.written_epoch = _latest(epochs)  # the newest on the disk; UNWRITTEN when epochs are not as they are there
+        self.epoch_history = EpochHistory(epochs, self.partition_directory)
         self.topic_id = topic_id
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.high_watermark = log_start_offset
         self.recovery_point = self.flushed_offset = recovery_point
         self.last_flush_ms = now_ms
-        # What the next flush must sync beside the active segment: rolled segments, files, directories.
-        self.unsynced_segments: list[Segment] = []
-        self.unsynced_files: list[Path] = []
-        self.unsynced_directories: list[Path] = []
         # A flush that was begun before a truncation says nothing about what was appended after it.
         self.truncations = 0
         self._bounds: dict[int, tuple[Segment, int]] = {}
@@ -160,6 +155,15 @@ class LogState:
         self.bytes_before_full_index = min(self.bytes_before_full_index, bytes_before_full_index(self.limits))
         self.rules = rules_of(settings)
         self.plain_terms = plain_terms(self.rules)
+
+    @property
+    def directory(self) -> Path:
+        return self.partition_directory.path
+
+    @property
+    def epochs(self) -> LeaderEpochs:
+        """Which leader wrote from which offset; changed by `epoch_history` alone."""
+        return self.epoch_history.epochs
 
     @property
     def active(self) -> Segment:
@@ -224,58 +228,12 @@ class LogState:
         made = create_segment(
             self.files, self.directory, base_offset, self._settings, self.topic_partition, now_ms=now_ms
         )
-        self.note_directory(self.directory)
+        self.partition_directory.note_names()
         return made
 
-    def note_directory(self, directory: Path) -> None:
-        """The next flush must sync the names in it."""
-        if directory not in self.unsynced_directories:
-            self.unsynced_directories.append(directory)
-
-    def replace_file(self, name: str, content: bytes) -> None:
-        """Replace a small file, synced; but a log so new that its directory is not synced yet need not have more on the
-        disk than that, and the next flush syncs both."""
-        if self.directory.parent in self.unsynced_directories:
-            self.replace_file_unsynced(name, content)
-        else:
-            self.files.replace_bytes(self.directory / name, content)
-
-    def replace_file_unsynced(self, name: str, content: bytes) -> None:
-        """Replace a small file, and let the next flush sync it; after a power failure it may be cut."""
-        path = self.directory / name
-        replace_unsynced(self.files, path, content)
-        self.note_directory(self.directory)
-        if path not in self.unsynced_files:
-            self.unsynced_files.append(path)
-
     def begin_epoch(self, epoch: int) -> None:
-        """A leader begins. It is written down with its first record: before that there is nothing to lose, and a start
-        forgets an epoch without records anyway."""
-        changed = LeaderEpochs(self.epochs.entries)
-        if changed.assign(epoch, self.log_end_offset):
-            self.epochs, self.written_epoch = changed, UNWRITTEN
-
-    def change_epochs(self, change: Callable[[LeaderEpochs], bool]) -> None:
-        """Change the leader epochs on the disk first: a change that fails has not happened."""
-        changed = LeaderEpochs(self.epochs.entries)
-        if change(changed) or self.written_epoch == UNWRITTEN:
-            self.replace_file(LEADER_EPOCHS, changed.content())
-            self.epochs, self.written_epoch = changed, _latest(changed)
-
-    def forget_epochs_before(self, offset: int) -> None:
-        """The log starts at `offset`. Nobody waits for a sync: what a power failure leaves is noticed by the next start
-        (recovery.py), and epochs too many are forgotten by it again."""
-        changed = LeaderEpochs(self.epochs.entries)
-        if not changed.truncate_from_start(offset):
-            return
-        if self.written_epoch != UNWRITTEN:
-            with suppress(StorageExhausted):  # deleting is what makes room
-                self.replace_file_unsynced(LEADER_EPOCHS, changed.content())
-        self.epochs = changed
-
-
-def _latest(epochs: LeaderEpochs) -> int:
-    return UNDEFINED_EPOCH if epochs.latest is None else epochs.latest.epoch
+        """A leader begins, with the next record; see `EpochHistory.begin`."""
+        self.epoch_history.begin(epoch, self.log_end_offset)
 
 
 def create_segment(

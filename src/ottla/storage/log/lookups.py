@@ -41,8 +41,8 @@ def _reindex(log: LogState, segment: Segment) -> None:
         now_ms=log.last_flush_ms,
     )
     log.forget_positions()
-    if segment is not log.active and segment not in log.unsynced_segments:
-        log.unsynced_segments.append(segment)
+    if segment is not log.active:
+        log.partition_directory.note_segment(segment)
 
 
 def offset_for_timestamp(log: LogState, timestamp_ms: int) -> FoundOffset | None:

@@ -105,7 +105,7 @@ class PartitionLog(LogState):
     def assign_topic_id(self, topic_id: bytes) -> None:
         """Say which topic this is the log of; it can be said once."""
         if self.topic_id is None:
-            self.replace_file(PARTITION_METADATA, topic_id_bytes(topic_id))
+            self.partition_directory.replace(PARTITION_METADATA, topic_id_bytes(topic_id))
             self.topic_id = topic_id
         elif self.topic_id != topic_id:
             raise InconsistentTopicId(
@@ -114,17 +114,10 @@ class PartitionLog(LogState):
 
     def rename_directory(self, name: str) -> Path:
         """Give the log's directory another name, on the disk when it returns; the log goes on there."""
-        directory = self.directory.with_name(name)
-        self.files.rename(self.directory, directory)
-        self.files.sync_directory(directory.parent)
-        self.unsynced_files = [directory / path.name for path in self.unsynced_files]
-        self.unsynced_directories = [
-            directory if path == self.directory else path for path in self.unsynced_directories
-        ]
-        self.directory = directory
+        self.partition_directory.rename(name)
         for segment in self.segments:
-            segment.moved(directory)
-        return directory
+            segment.moved(self.directory)
+        return self.directory
 
     def delete(self) -> None:
         """Remove the log from the disk; it should have been renamed before (`deleted_directory_name`)."""
@@ -196,9 +189,11 @@ def opened(loader: recovery.LogLoader, settings: TopicSettings, *, files: Files,
         topic_id=loader.topic_id,
         now_ms=now_ms,
     )
-    log.unsynced_segments = [each for each in loader.recovered if each is not log.active]
+    for segment in loader.recovered:
+        if segment is not log.active:
+            log.partition_directory.note_segment(segment)
     if loader.recovered:
-        log.note_directory(log.directory)
+        log.partition_directory.note_names()
     if loader.is_new:
-        log.note_directory(log.directory.parent)
+        log.partition_directory.note_made()
     return log

@@ -31,7 +31,7 @@ def roll(log: LogState, now_ms: int, first_offset: int = 0) -> Segment:
     write_snapshot(log)
     made = log.new_segment(base_offset, now_ms)
     log.segments.add(made)
-    log.unsynced_segments.append(active)
+    log.partition_directory.note_segment(active)
     return made
 
 
@@ -52,5 +52,4 @@ def write_snapshot(log: LogState) -> None:
         log.files.remove(path, missing_ok=True)
         raise
     producers.snapshot_offset = producers.end_offset
-    log.unsynced_files.append(path)
-    log.note_directory(log.directory)
+    log.partition_directory.note_file(path)

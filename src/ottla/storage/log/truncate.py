@@ -51,9 +51,9 @@ def set_aside(log: LogState, segments: Iterable[Segment]) -> Removed:
         snapshot = producer_snapshot.mark_snapshot_deleted(log.files, log.directory, segment.base_offset)
         gone.append(segment)
         snapshots += [snapshot] if snapshot is not None else []
-    log.unsynced_segments = [each for each in log.unsynced_segments if each not in gone]
+    log.partition_directory.forget_segments(gone)
     log.forget_positions()
-    log.note_directory(log.directory)
+    log.partition_directory.note_names()
     return Removed(tuple(gone), tuple(snapshots))
 
 
@@ -74,7 +74,7 @@ def truncate_to(log: LogState, offset: int, now_ms: int) -> Removed:
     first = log.segments.first
     if offset >= log.log_end_offset:
         # A leader that wrote nothing may have left its epoch at the end, and the next leader's would contradict it.
-        log.change_epochs(lambda epochs: epochs.truncate_from_end(log.log_end_offset))
+        log.epoch_history.change(lambda epochs: epochs.truncate_from_end(log.log_end_offset))
         return Removed()
     if first is None or first.base_offset > offset:
         return truncate_fully(log, offset, now_ms)
@@ -84,11 +84,10 @@ def truncate_to(log: LogState, offset: int, now_ms: int) -> Removed:
     sound(log, active, lambda segment: segment.truncate_to(offset, now_ms))
     active.records.file.sync(metadata=True)
     log.files.sync_directory(log.directory)
-    if active in log.unsynced_segments:
-        log.unsynced_segments.remove(active)
+    log.partition_directory.forget_segments([active])
     log.log_start_offset = min(log.log_start_offset, offset)
     _end_at(log, offset)
-    log.change_epochs(lambda epochs: epochs.truncate_from_end(offset))
+    log.epoch_history.change(lambda epochs: epochs.truncate_from_end(offset))
     _go_back(log, now_ms)
     return removed
 
@@ -98,7 +97,7 @@ def truncate_fully(log: LogState, offset: int, now_ms: int) -> Removed:
     log.truncations += 1
     removed = set_aside(log, reversed(list(log.segments)))
     log.segments.add(log.new_segment(offset, now_ms))
-    log.change_epochs(lambda epochs: epochs.clear())
+    log.epoch_history.change(lambda epochs: epochs.clear())
     producer_snapshot.truncate_fully(log.producers, log.files, log.directory, offset)
     log.files.sync_directory(log.directory)
     log.log_start_offset = log.high_watermark = offset
@@ -143,7 +142,7 @@ def advance_log_start(log: LogState, offset: int) -> bool:
         )
     if offset <= log.log_start_offset:
         return False
-    log.forget_epochs_before(offset)
+    log.epoch_history.forget_before(offset)
     log.log_start_offset = offset
     snapshots = producer_snapshot.list_snapshots(log.files, log.directory)
     log.producers.move_log_start(offset, snapshots[-1] if snapshots else None)
