@@ -94,7 +94,7 @@ def read(name: str, scratch: Path, broker: BrokerProcess, other: BrokerProcess) 
             command, cwd=scratch, env=environment(scratch, broker), stdout=said, stderr=said, start_new_session=True
         )
         try:
-            code = process.wait(3 * HANG_S)
+            code = process.wait(6 * HANG_S)
         finally:
             end_all_of(process)
     text = (scratch.parent / "said.txt").read_text(errors="replace")
@@ -118,6 +118,8 @@ def environment(scratch: Path, broker: BrokerProcess) -> dict[str, str]:
         path = commands / name
         path.write_text(f"#!{sys.executable}\n{program}")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    # A document has twenty records: two tasks after a shuffle are enough, and nobody looks at Spark's web pages.
+    (commands / "spark-defaults.conf").write_text("spark.sql.shuffle.partitions 2\nspark.ui.enabled false\n")
     return {
         **os.environ,
         "HOME": str(scratch),
@@ -125,6 +127,7 @@ def environment(scratch: Path, broker: BrokerProcess) -> dict[str, str]:
         "OUTER_PATH": os.environ["PATH"],
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]),
         "OTTLA_BOOTSTRAP_SERVERS": broker.bootstrap_servers,
+        "SPARK_CONF_DIR": str(commands),
     }
 
 

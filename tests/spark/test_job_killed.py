@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from tests.spark.reading import read_to_end
 
 import ottla
 from ottla.testing import KafkaBroker
@@ -126,9 +127,8 @@ def read(broker: KafkaBroker, topic: str, begins: dict[int, int]) -> dict[int, l
         consumer.assign([TopicPartition(topic, partition) for partition in begins])
         for partition, offset in begins.items():
             consumer.seek(TopicPartition(topic, partition), offset)
-        while polled := consumer.poll(2.0):
-            for record in polled:
-                found[record.partition].append(record.value)
+        for record in read_to_end(consumer):
+            found[record.partition].append(record.value)
     return found
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import pickle
 import signal
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -20,6 +19,7 @@ pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ottla[spark]'
 
 from pyspark.sql.types import StructType  # noqa: E402
 from tests.conformance.our_broker import BrokerProcess  # noqa: E402
+from tests.patience import wait_until  # noqa: E402
 from tests.spark.test_sink_kills import committed  # noqa: E402
 
 from ottla import Admin, NewTopic  # noqa: E402
@@ -212,10 +212,8 @@ SHORT = {"kafka.transaction.timeout.ms": "300", "driverRecovery": "0"}
 
 def wait_until_aborted(broker: Any, transactional_id: str) -> None:
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-        deadline = time.monotonic() + 30
-        while admin.describe_transactions([transactional_id])[transactional_id].state != "CompleteAbort":
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        describe = admin.describe_transactions
+        wait_until(lambda: describe([transactional_id])[transactional_id].state == "CompleteAbort", "the abort")
 
 
 def test_a_time_out_before_the_end_is_an_error_and_a_repeated_batch(server, unique_topic):
