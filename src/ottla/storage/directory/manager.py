@@ -14,8 +14,8 @@
    go between two of them.
 3. A new log goes to the directory that has the fewest. While a directory is offline only logs that are new for sure
    (`is_new`) are made: the records of the others may be there.
-4. A directory that fails is told once by `failures`, with the partitions that are gone with it; if it was the last one
-   the broker must stop. Its logs raise from then on, here and in the hands of those who have them.
+4. A directory that fails is reported once by `failures`, with the partitions that are gone with it; if it was the last
+   one the broker must stop. Its logs raise from then on, here and in the hands of those who have them.
 5. A full disk is no failure: what needs room says so and is done the next time.
 6. A truncation, and a log that takes the name of a deleted one, are written down before they happen: else a recovery
    would trust records that took the place of synced ones, or take a young log for one that lost its records.
@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -105,10 +106,10 @@ class LogManager:
         self._random_bytes = random_bytes
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._futures: dict[TopicPartition, PartitionLog] = {}
-        self._homes: dict[TopicPartition, LogDirectory] = {}
+        self._directories_by_log: dict[TopicPartition, LogDirectory] = {}
         self._failed: dict[TopicPartition, LogDirectory] = {}
         self._abandoned: list[PartitionLog] = []
-        self._told: set[Path] = set()
+        self._reported: set[Path] = set()
         self._removals = Removals()
 
     # --- start --------------------------------------------------------------------------------------------------------
@@ -118,7 +119,7 @@ class LogManager:
         return list(self.opening(now_ms, pool=pool))
 
     def opening(self, now_ms: int, *, pool: Executor | None = None) -> Iterator[LoadedLog]:
-        """Open everything, telling each log when it is open. An error means that nothing is open."""
+        """Open everything, giving each log when it is open. An error means that nothing is open."""
         try:
             yield from self._opening(now_ms, pool)
         except BaseException:
@@ -139,7 +140,7 @@ class LogManager:
             wanted, settings_of=self._settings_of, limits=self._producer_limits, now_ms=now_ms, pool=pool
         )
         for loaded in loading:
-            self._take(loaded)
+            self._add(loaded)
             yield loaded
         if not any(directory.is_online for directory in self.directories):
             raise NoLogDirectory("; ".join(str(each.failure) for each in self.directories))
@@ -152,7 +153,7 @@ class LogManager:
         elif found.name.role == STRAY:
             logger.warning("%s belongs to no partition of this broker; look into it and remove it", found.path)
 
-    def _take(self, loaded: LoadedLog) -> None:
+    def _add(self, loaded: LoadedLog) -> None:
         name = loaded.found.name.topic_partition
         if loaded.log is None:
             self._failed[name] = loaded.found.directory
@@ -160,13 +161,13 @@ class LogManager:
             self._futures[name] = loaded.log
         else:
             self._logs[name] = loaded.log
-            self._homes[name] = loaded.found.directory
+            self._directories_by_log[name] = loaded.found.directory
 
     # --- logs ---------------------------------------------------------------------------------------------------------
 
     def log(self, name: TopicPartition) -> PartitionLog | None:
         """The log of a partition, if there is one; KafkaStorageError if its directory is offline."""
-        self._see_failures()
+        self._drop_failed_logs()
         failed = self._failed.get(name)
         if failed is not None:
             failed.files.check()
@@ -178,12 +179,12 @@ class LogManager:
 
     def logs(self) -> list[PartitionLog]:
         """All logs whose directories work."""
-        self._see_failures()
+        self._drop_failed_logs()
         return list(self._logs.values())
 
     def directory_of(self, name: TopicPartition) -> LogDirectory | None:
         """Where a partition's log is."""
-        return self._homes.get(name) or self._failed.get(name)
+        return self._directories_by_log.get(name) or self._failed.get(name)
 
     def create(
         self,
@@ -194,7 +195,7 @@ class LogManager:
         *,
         is_new: bool = False,
     ) -> PartitionLog:
-        """Make the log of a partition; one that is there already is given if it is of the same topic."""
+        """Make the log of a partition; one that is there already is returned if it is of the same topic."""
         found = self.log(name)
         if found is not None:
             found.assign_topic_id(topic_id)
@@ -221,7 +222,7 @@ class LogManager:
             if directory.is_online:
                 directory.files.remove_directory(path)
             raise
-        self._logs[name], self._homes[name] = log, directory
+        self._logs[name], self._directories_by_log[name] = log, directory
         return log
 
     def _directory_for(self, name: TopicPartition, is_new: bool) -> LogDirectory:
@@ -232,14 +233,16 @@ class LogManager:
         usable = [each for each in online if each.path not in self.cordoned] or online
         if not usable:
             raise KafkaStorageError(f"{name} cannot be made: all log directories are offline")
-        homes = list(self._homes.values())
-        return min(usable, key=homes.count)
+        if len(usable) == 1:
+            return usable[0]
+        counts = Counter(id(each) for each in self._directories_by_log.values())
+        return min(usable, key=lambda each: counts[id(each)])
 
     def delete(self, name: TopicPartition, now_ms: int) -> None:
         """Take a partition's log out of use; it leaves the disk after file.delete.delay.ms."""
         log = self._expect(name)
         self._set_aside(log, deleted_directory_name(name, self._random_bytes(16).hex()))
-        segments = self._removals.take_segments(name)
+        segments = self._removals.pop_segments(name)
         removal = Removal(name, log.directory, log.files, segments=segments, log=log)
         self._removals.add(removal, now_ms + log.settings.file_delete_delay_ms)
 
@@ -253,7 +256,7 @@ class LogManager:
     def _set_aside(self, log: PartitionLog, directory_name: str) -> None:
         log.rename_directory(directory_name)
         del self._logs[log.topic_partition]
-        del self._homes[log.topic_partition]
+        del self._directories_by_log[log.topic_partition]
 
     def _expect(self, name: TopicPartition) -> PartitionLog:
         log = self.log(name)
@@ -266,13 +269,13 @@ class LogManager:
     def truncate_to(self, name: TopicPartition, offset: int, now_ms: int) -> None:
         """Let a log end at `offset`, or before the batch that holds it; on the disk when it returns."""
         log = self._expect(name)
-        self._homes[name].lower(name, end_after_cut(log, offset))
+        self._directories_by_log[name].lower(name, end_after_cut(log, offset))
         self.remove_later(log, log.truncate_to(offset, now_ms), now_ms)
 
     def truncate_fully(self, name: TopicPartition, offset: int, now_ms: int) -> None:
         """Let a log start and end at `offset`."""
         log = self._expect(name)
-        self._homes[name].lower(name, 0)
+        self._directories_by_log[name].lower(name, 0)
         self.remove_later(log, log.truncate_fully(offset, now_ms), now_ms)
 
     def remove_later(self, log: PartitionLog, removed: Removed, now_ms: int) -> None:
@@ -294,7 +297,7 @@ class LogManager:
     def _clean_up_log(self, name: TopicPartition, log: PartitionLog, now_ms: int) -> Iterator[CleanedUp]:
         steps = retention.clean_up(log, now_ms)
         # Between two steps the log may have been deleted, or its directory may have failed.
-        while self._logs.get(name) is log and self._homes[name].is_online:
+        while self._logs.get(name) is log and self._directories_by_log[name].is_online:
             try:
                 step = next(steps, None)
                 if step is None:
@@ -307,7 +310,7 @@ class LogManager:
 
     def checkpoint_jobs(self, tables: Collection[str] = CHECKPOINTED) -> list[CheckpointJob]:
         """Which of these tables are not what they should be."""
-        self._see_failures()
+        self._drop_failed_logs()
         jobs: list[CheckpointJob] = []
         for directory in self.directories:
             if directory.is_online:
@@ -317,12 +320,12 @@ class LogManager:
     def _tables(
         self, directory: LogDirectory, tables: Collection[str] = CHECKPOINTED
     ) -> dict[str, dict[TopicPartition, int]]:
-        logs = [log for name, log in self._logs.items() if self._homes[name] is directory]
+        logs = [log for name, log in self._logs.items() if self._directories_by_log[name] is directory]
         return {table: _OFFSETS_OF[table](logs) for table in tables}
 
     def removals_due(self, now_ms: int, *, limit: int = REMOVALS_PER_CALL) -> list[Removal]:
         """What may leave the disk now; each is given once, and must be run."""
-        return self._removals.take_due(now_ms, limit)
+        return self._removals.pop_due(now_ms, limit)
 
     def cleaner_offset(self, name: TopicPartition) -> int | None:
         """Up to where compaction has come, as it is written down."""
@@ -331,7 +334,7 @@ class LogManager:
 
     def write_cleaner_offset(self, name: TopicPartition, offset: int) -> None:
         """Write down up to where compaction has come; partitions that are gone are forgotten with it."""
-        directory = self._homes[name]
+        directory = self._directories_by_log[name]
         known = {each: at for each, at in directory.offsets(CLEANER_OFFSETS).items() if each in self._logs}
         directory.write(CLEANER_OFFSETS, {**known, name: offset})
 
@@ -339,15 +342,15 @@ class LogManager:
 
     def failures(self) -> list[DirectoryFailure]:
         """The directories that have failed since this was asked last."""
-        self._see_failures()
+        self._drop_failed_logs()
         is_last = not any(directory.is_online for directory in self.directories)
-        news = [each for each in self.directories if not each.is_online and each.path not in self._told]
-        self._told.update(each.path for each in news)
-        return [self._failure(each, is_last) for each in news]
+        failed = [each for each in self.directories if not each.is_online and each.path not in self._reported]
+        self._reported.update(each.path for each in failed)
+        return [self._failure(each, is_last) for each in failed]
 
     def _failure(self, directory: LogDirectory, is_last: bool) -> DirectoryFailure:
-        assert directory.failure is not None, "only failed directories are told"
-        gone = tuple(sorted(name for name, home in self._failed.items() if home is directory))
+        assert directory.failure is not None, "only failed directories are reported"
+        gone = tuple(sorted(name for name, each in self._failed.items() if each is directory))
         return DirectoryFailure(directory.path, directory.directory_id, directory.failure, gone, is_last)
 
     def take_offline(self, directory: Path, error: KafkaStorageError) -> None:
@@ -356,12 +359,12 @@ class LogManager:
             if each.path == directory:
                 each.files.fail(error)
 
-    def _see_failures(self) -> None:
+    def _drop_failed_logs(self) -> None:
         if all(directory.is_online for directory in self.directories):
             return
-        for name, home in list(self._homes.items()):
-            if not home.is_online:
-                self._failed[name] = self._homes.pop(name)
+        for name, directory in list(self._directories_by_log.items()):
+            if not directory.is_online:
+                self._failed[name] = self._directories_by_log.pop(name)
                 # Its files stay open: a thread may be in the middle of a sync.
                 self._abandoned.append(self._logs.pop(name))
 
@@ -369,13 +372,13 @@ class LogManager:
 
     def close(self, is_clean: bool = True, *, pool: Executor | None = None, broker_epoch: int = -1) -> None:
         """Close everything, syncing in the pool's threads if one is given. No job of a log may be running."""
-        self._see_failures()
+        self._drop_failed_logs()
         for removal in self._removals.clear():
             removal.abandon()
         for log in [*self._abandoned, *self._futures.values()]:
             log.close(is_clean=False)
         for directory in self.directories:
-            logs = [log for name, log in self._logs.items() if self._homes[name] is directory]
+            logs = [log for name, log in self._logs.items() if self._directories_by_log[name] is directory]
             try:
                 if is_clean and directory.is_online:
                     close_cleanly(directory, logs, self._tables(directory), pool=pool, broker_epoch=broker_epoch)
@@ -385,7 +388,7 @@ class LogManager:
                 directory.release()
         self._abandoned.clear()
         self._logs.clear()
-        self._homes.clear()
+        self._directories_by_log.clear()
         self._futures.clear()
 
 

@@ -1,6 +1,6 @@
 """What is out of use and waits for file.delete.delay.ms before it leaves the disk.
 
-1. A removal is due at a time; `take_due` gives a bounded number of those that are, the longest waiting first.
+1. A removal is due at a time; `pop_due` gives a bounded number of those that are, the longest waiting first.
 2. The owner, or a thread for him, calls `run`: nobody else uses these files any more. One that fails is not tried
    again: the directory is offline then, or the next start removes what is left.
 3. Files of a partition that is deleted as a whole wait with it, so that they cannot be mistaken for those of a
@@ -68,22 +68,26 @@ class Removals:
         self._count += 1
         heappush(self._waiting, (due_ms, self._count, removal))
 
-    def take_due(self, now_ms: int, limit: int) -> list[Removal]:
+    def pop_due(self, now_ms: int, limit: int) -> list[Removal]:
         """Those whose time has come, `limit` at most."""
-        taken: list[Removal] = []
-        while self._waiting and self._waiting[0][0] <= now_ms and len(taken) < limit:
-            taken.append(heappop(self._waiting)[2])
-        return taken
+        due: list[Removal] = []
+        while self._waiting and self._waiting[0][0] <= now_ms and len(due) < limit:
+            due.append(heappop(self._waiting)[2])
+        return due
 
-    def take_segments(self, name: TopicPartition) -> tuple[Removed, ...]:
+    def pop_segments(self, name: TopicPartition) -> tuple[Removed, ...]:
         """The files that wait for a log in use; they wait with somebody else from here on."""
-        is_taken = [each.name == name and each.log is None and not each.is_directory for _, _, each in self._waiting]
-        taken = [each for each, wanted in zip(self._waiting, is_taken, strict=True) if wanted]
-        self._waiting = [each for each, wanted in zip(self._waiting, is_taken, strict=True) if not wanted]
+        found = [entry for entry in self._waiting if _is_of_log(entry[2], name)]
+        self._waiting = [entry for entry in self._waiting if not _is_of_log(entry[2], name)]
         heapify(self._waiting)
-        return tuple(removed for _, _, each in sorted(taken, key=lambda one: one[:2]) for removed in each.segments)
+        return tuple(removed for _, _, each in sorted(found, key=lambda entry: entry[:2]) for removed in each.segments)
 
     def clear(self) -> list[Removal]:
-        """Take all of them."""
-        taken, self._waiting = [each for _, _, each in self._waiting], []
-        return taken
+        """Remove and return all of them."""
+        waiting, self._waiting = [each for _, _, each in self._waiting], []
+        return waiting
+
+
+def _is_of_log(removal: Removal, name: TopicPartition) -> bool:
+    """Whether these are segments of a log that is in use."""
+    return removal.name == name and removal.log is None and not removal.is_directory
