@@ -52,12 +52,7 @@ def test_every_file_opens_with_its_story(path: Path) -> None:
 TIMED_ROOMS = ("broker", "client", "cluster")
 # Direct uses that are still there, by file. The list only gets shorter; a file that has none left is taken off it.
 TIME_EXCEPTIONS = {
-    "broker/broker.py": 1,
-    "broker/network/processor.py": 1,
     "broker/observe/admin_http.py": 2,
-    "broker/replication/replication.py": 1,
-    "broker/requests/host_names.py": 1,
-    "broker/requests/long_work.py": 2,
     "cluster/store/zookeeper/server.py": 3,
 }
 

@@ -22,15 +22,18 @@ from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.broker import Broker
+from ottla.broker.cluster.alone import AloneLink
+from ottla.broker.cluster.link import ClusterLink
 from ottla.broker.cluster.memory_loss import lost_memory, note_boot, read_boot_id
-from ottla.broker.housekeeping.jobs import start_jobs
+from ottla.broker.housekeeping.jobs import see_failures, start_jobs
 from ottla.broker.network.acceptor import Acceptor, ConnectionLimits
 from ottla.broker.observe.admin_http import AdminServer, Watch
 from ottla.broker.observe.readiness import why_not_writable
 from ottla.broker.observe.state_metrics import StateMetrics
 from ottla.broker.requests.dispatch import Dispatch
-from ottla.broker.requests.limits import frame_limit_bytes
-from ottla.broker.requests.served import CLUSTER_APIS, SERVED_APIS
+from ottla.broker.requests.gate import Gate, Meter
+from ottla.broker.requests.running import next_turn
+from ottla.broker.requests.served import CLUSTER_APIS, SERVED_APIS, frame_limit_bytes
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.endpoints import Endpoint, advertise
 from ottla.broker.settings.group_level import GroupLevelSettings
@@ -60,6 +63,7 @@ DEFAULT_BROKER_ID: Final = 0
 DRAIN_LIMIT_MS: Final = 5_000
 QUIET_LIMIT_MS: Final = 30_000
 QUIET_STEP_MS: Final = 2
+LAST_TURNS: Final = 3
 LISTEN_BACKLOG: Final = 1_024
 WORKERS: Final = 4
 CONNECTION_LIMITS: Final = (
@@ -142,8 +146,7 @@ class Server:
         self._acceptor.close()
         for connection in self._acceptor.connections:
             connection.abort("the broker is gone")
-        if self.broker.member is not None:
-            await self.broker.member.vanish()
+        await self.broker.link.vanish()
         await self._stack.aclose()
 
     async def _start(self) -> ServerInfo:
@@ -166,12 +169,14 @@ class Server:
             broker_id,
             self.settings,
             clock=world.clock,
-            store=store if shared is None else MemoryStore(cluster_id),
+            image=store.load() if shared is None else MemoryStore(cluster_id).load(),
+            make_link=self._link_maker(store, shared, pool),
             logs=logs,
             pool=pool,
             random=world.random,
             registry=self.registry,
             served_apis=self._served,
+            directory_failed=lambda: see_failures(self.broker, logs, self._last_disk_failed),
         )
         self._stack.push_async_callback(self._quieten)
         gate = None if shared is None else await self._wait_until_free(shared, broker_id, pool)
@@ -186,12 +191,12 @@ class Server:
             features=tuple(SUPPORTED),
             lost_memory=shared is not None and self._lost_memory(logs),
         )
-        if shared is None:
-            self._register(store, me)
-        else:
-            await self._join(shared, me, pool, acceptor)
+        if shared is not None:
+            acceptor.release()  # the controller's first orders are answered from here on, clients when the gate opens
+        self._stack.push_async_callback(self.broker.link.stop)
+        await self.broker.start(me)
+        if shared is not None:
             note_boot(logs.directories, self._world.boot_id)  # not before the controller has heard of what was lost
-        self.broker.start()
         self._stack.push_async_callback(start_jobs(self.broker, logs, world.clock, pool, self._last_disk_failed))
         await self._start_admin(acceptor)
         acceptor.release()
@@ -225,6 +230,8 @@ class Server:
     async def _quieten(self) -> None:
         """Everybody is answered, everything is on the disk."""
         self.broker.stop()
+        for _ in range(LAST_TURNS):
+            await next_turn()  # whoever was answered by that takes the last steps while the logs are open
         if self._has_crashed:
             return
         clock = self._world.clock
@@ -286,6 +293,9 @@ class Server:
             log.info("%s", told)
         return logs
 
+    def _make_dispatch(self) -> Dispatch:
+        return Dispatch(self.broker, self._served, Gate(self.broker.link), Meter())
+
     def _make_acceptor(self, gate: ClientGate | None) -> Acceptor:
         settings = self.settings
         limits = ConnectionLimits(**_limits(self.broker.settings))
@@ -298,7 +308,7 @@ class Server:
         )
         return Acceptor(
             self._world.transport,
-            gate or Dispatch(self.broker, self._served),
+            gate or self._make_dispatch(),
             clock=self._world.clock,
             limits=limits,
             link_settings=link_settings,
@@ -356,11 +366,6 @@ class Server:
 
         return look
 
-    def _register(self, store: MetadataStore, me: model.Broker) -> None:
-        store.membership.register(me)
-        store.election.stand(me.id)
-        self.broker.image = store.load()
-
     # -- in a cluster ------------------------------------------------------------------------------------------------
 
     async def _open_shared_store(self, pool: ThreadPoolExecutor | None) -> SharedStore | None:
@@ -384,20 +389,18 @@ class Server:
         from ottla.broker.cluster.client_gate import ClientGate
 
         await joining.wait_until_free(store, broker_id, self._world.clock, pool)
-        gate = ClientGate(Dispatch(self.broker, self._served), self._world.clock)
+        gate = ClientGate(self._make_dispatch(), self._world.clock)
         self._stack.callback(gate.close)
         return gate
 
-    async def _join(
-        self, store: SharedStore, me: model.Broker, pool: ThreadPoolExecutor | None, acceptor: Acceptor
-    ) -> None:
-        """Become a member. The controller's first orders are answered from here on, clients when the gate opens."""
+    def _link_maker(
+        self, store: MetadataStore, shared: SharedStore | None, pool: ThreadPoolExecutor | None
+    ) -> Callable[[Broker], ClusterLink]:
+        if shared is None:
+            return lambda broker: AloneLink(broker, store, pool)
         from ottla.broker.cluster import joining
 
-        member = joining.make_member(self.broker, store, self.settings, self._world, pool)
-        acceptor.release()
-        self._stack.push_async_callback(member.stop)
-        await member.start(me)
+        return lambda broker: joining.make_member(broker, shared, self.settings, self._world, pool)
 
 
 def _limits(settings: BrokerSettings) -> dict[str, Any]:

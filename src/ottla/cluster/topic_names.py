@@ -41,6 +41,10 @@ def check_name(name: str) -> None:
         raise InvalidTopicException(f"the topic name is not possible: {problem}")
 
 
+def is_legal_name(name: str) -> bool:
+    return name_problem(name) is None
+
+
 def collision_key(name: str) -> str | None:
     """What the names that collide with this one have in common; None when none can."""
     return name.replace(".", "_") if "." in name or "_" in name else None

@@ -29,6 +29,7 @@ from ottla.clock import SystemClock
 from ottla.net.transport import TcpTransport
 from ottla.storage.files import DiskFiles
 from ottla.testing.files import MemoryFiles
+from ottla.testing.rollback import forget_since
 from ottla.values import TopicPartition
 
 T = TypeVar("T")
@@ -145,11 +146,14 @@ class KafkaBroker:
         finally:
             await self._server.stop()
 
+    def _running(self) -> tuple[asyncio.AbstractEventLoop, Server]:
+        if self._loop is None or self._server is None:
+            raise RuntimeError("the broker is not running; a test that stops it should use kafka_broker_fresh")
+        return self._loop, self._server
+
     def call(self, function: Callable[[Server], T]) -> T:
         """Run a function on the broker's loop, with its server; for tests that want to look inside."""
-        loop, server = self._loop, self._server
-        if loop is None or server is None:
-            raise RuntimeError("the broker is not running; a test that stops it should use kafka_broker_fresh")
+        loop, server = self._running()
 
         async def run() -> T:
             return function(server)
@@ -168,4 +172,6 @@ class KafkaBroker:
 
     def rollback(self, snapshot: Snapshot) -> None:
         """Forget everything since the snapshot. Clients that are still connected see their topics shrink or vanish."""
-        self.call(lambda server: server.broker.forget_since(snapshot.end_offsets, snapshot.topics))
+        loop, server = self._running()
+        forgetting = forget_since(server.broker, snapshot.end_offsets, snapshot.topics)
+        asyncio.run_coroutine_threadsafe(forgetting, loop).result(START_LIMIT_S)

@@ -25,7 +25,7 @@ from random import Random
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from ottla.broker.replication.manager import Moves
+from ottla.broker.replication.moves import Moves
 from ottla.broker.replication.partition import Partition
 from ottla.broker.server import Server, World
 from ottla.broker.settings import BrokerSettings
@@ -122,7 +122,7 @@ class KafkaCluster:
 
     def _shared_controller(self) -> int:
         for number in self.running:
-            role = self.server(number).broker.controller_role
+            role = self.server(number).broker.link.role
             if role is not None and role.is_active:
                 return number
         return -1
@@ -235,9 +235,8 @@ class KafkaCluster:
         """Let a broker fetch no more of a partition, until the controller's next order about it."""
 
         def stop() -> None:
-            replication = self.server(broker_id).broker.replication
-            assert replication is not None, "a member of a cluster has one"
-            replication.take(Moves([], [], [], [TopicPartition(topic, partition)]))
+            moves = Moves([], [], [], [TopicPartition(topic, partition)])
+            self.server(broker_id).broker.link.replication.apply(moves)
 
         self.call(stop)
 

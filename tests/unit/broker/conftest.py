@@ -10,17 +10,18 @@ Requests and answers go through their bytes at that version, so that an answer t
 from __future__ import annotations
 
 import asyncio
-from importlib import import_module
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from ottla.broker.broker import Broker
+from ottla.broker.cluster.alone import AloneLink
 from ottla.broker.coordinators.effects import RequestContext
-from ottla.broker.requests.answers import Later
+from ottla.broker.network.processor import CloseConnection
 from ottla.broker.requests.dispatch import codec_of, error_response
-from ottla.broker.requests.served import SERVED_APIS
+from ottla.broker.requests.running import Background, awaited
+from ottla.broker.requests.served import SERVED_APIS, handler_of
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster import model
 from ottla.cluster.features import SUPPORTED, first_features
@@ -48,6 +49,19 @@ SMALL = {
 }
 
 
+class Asked:
+    """A question that may have its answer already."""
+
+    def __init__(self):
+        self.is_answered = False
+        self.answer = None
+        self.closed_by = None
+
+    def resolve(self, answer):
+        assert not self.is_answered, "a question is answered once"
+        self.is_answered, self.answer = True, answer
+
+
 class MemoryBroker:
     """A Broker with all that it needs, and short ways to ask it something."""
 
@@ -69,9 +83,6 @@ class MemoryBroker:
         )
         self.logs.open(self.clock.now_ms())
         self.store = MemoryStore(CLUSTER_ID, first_features())
-        endpoint = model.Endpoint("PLAINTEXT", "localhost", 9092)
-        self.store.membership.register(model.Broker(BROKER_ID, (endpoint,), features=tuple(SUPPORTED)))
-        self.store.election.stand(BROKER_ID)
         self.broker: Broker
         self._run(self._start)
 
@@ -80,14 +91,16 @@ class MemoryBroker:
             BROKER_ID,
             self.settings,
             clock=self.clock,
-            store=self.store,
+            image=self.store.load(),
+            make_link=lambda broker: AloneLink(broker, self.store, None),
             logs=self.logs,
             pool=None,
             random=Random(2),
             registry=Registry(),
             served_apis=SERVED_APIS,
         )
-        self.broker.start()
+        endpoint = model.Endpoint("PLAINTEXT", "localhost", 9092)
+        Background().start(self.broker.start(model.Broker(BROKER_ID, (endpoint,), features=tuple(SUPPORTED))))
 
     def restart(self):
         """What a stop in order and a start with the same directories and store do."""
@@ -112,42 +125,40 @@ class MemoryBroker:
     # -- asking --------------------------------------------------------------------------------------------------------
 
     def begin(self, request, version=None, **who):
-        """Ask, and give a Later: the answer may not be there yet."""
+        """Ask; the answer may not be there yet."""
         api = api_of(request)
         version = api.advertised.max if version is None else version
         context = RequestContext(**{"api_version": version, "client_id": "test", "client_host": "/127.0.0.1", **who})
         read_request, write_answer = codec_of(api, version)
         read, _ = read_request(memoryview(bytearray(b"".join(map(bytes, encode(request, version))))), 0)
-        handle = import_module(f"ottla.broker.handlers.{api.module}").handle
-        later = Later()
+        asked = Asked()
 
-        def answered(answer):
-            later.give(None if answer is None else _through_bytes(answer, write_answer, api.response, version))
-
-        def ask():
+        async def ask():
             try:
-                given = handle(self.broker, read, context)
+                answer = await awaited(handler_of(api).handle(self.broker, read, context))
             except BrokerError as error:
-                later.give(error_response(api, error, version))
+                asked.resolve(error_response(api, error, version))
                 return
-            if isinstance(given, Later):
-                given.when_given(answered)
-            else:
-                answered(given)
+            except CloseConnection as reason:
+                asked.closed_by = reason
+                return
+            asked.resolve(None if answer is None else _through_bytes(answer, write_answer, api.response, version))
 
-        self._run(ask)
-        return later
+        self._run(lambda: Background().start(ask()))
+        return asked
 
     def ask(self, request, version=None, **who):
         """Ask, and give the answer, which must be there after some turns of the loop."""
-        later = self.begin(request, version, **who)
-        assert later.is_given, f"{type(request).__name__} waits"
-        return given(later)
+        asked = self.begin(request, version, **who)
+        if asked.closed_by is not None:
+            raise asked.closed_by
+        assert asked.is_answered, f"{type(request).__name__} waits"
+        return asked.answer
 
     def later(self, duration_ms):
         """Let time pass."""
         self.clock.move(duration_ms)
-        self._run(self.broker.tick)
+        self._run(self.broker.deadlines.ring)
 
     def do(self, call):
         """Call something on the loop, and let it work."""
@@ -205,13 +216,6 @@ class MemoryBroker:
         return self.ask(request, 12).responses[0].partitions[0]
 
 
-def given(later):
-    """The value of a Later that has one."""
-    values = []
-    later.when_given(values.append)
-    return values[0]
-
-
 def _through_bytes(answer, write_answer, kind, version):
     for name in ("responses",):
         for topic in getattr(answer, name, ()):
@@ -263,8 +267,3 @@ def values_of():
         ]
 
     return read
-
-
-@pytest.fixture
-def given_value():
-    return given

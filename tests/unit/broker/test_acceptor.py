@@ -9,7 +9,6 @@ import pytest
 from ottla.broker import server
 from ottla.broker.network.acceptor import IDLE_LOOK_MS, Acceptor, ConnectionLimits
 from ottla.broker.network.processor import Connection
-from ottla.broker.requests.answers import Later
 from ottla.broker.settings import BrokerSettings
 from ottla.net.transport import LinkSettings
 from ottla.testing.clock import ManualClock
@@ -57,7 +56,10 @@ class Patient:
     """A dispatcher that never answers."""
 
     def dispatch(self, frame: memoryview, connection: Connection) -> Any:
-        return Later()
+        return self._wait()
+
+    async def _wait(self) -> None:
+        await asyncio.get_running_loop().create_future()
 
 
 def run(test: Callable[[Acceptor, Door, ManualClock], Coroutine[Any, Any, None]]) -> None:

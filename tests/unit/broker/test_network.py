@@ -11,7 +11,6 @@ import pytest
 from ottla.broker.network.acceptor import ConnectionLimits
 from ottla.broker.network.processor import PORTION_BYTES, CloseConnection, Connection
 from ottla.broker.network.waiting_requests import WaitingRequests
-from ottla.broker.requests.answers import Later, gather
 from ottla.errors import OttlaError
 from ottla.storage.files import DiskFiles
 from ottla.storage.segment.records_file import FileSlice
@@ -49,6 +48,22 @@ class FakeLink:
         self.end = f"aborted: {reason}"
 
 
+class Unanswered:
+    """An answer that comes when the test says so."""
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[Any] | None = None
+
+    async def wait(self) -> Any:
+        self.future = asyncio.get_running_loop().create_future()
+        return await self.future
+
+    async def resolve(self, answer: Any) -> None:
+        assert self.future is not None, "the request has begun"
+        self.future.set_result(answer)
+        await asyncio.sleep(0)
+
+
 class Script:
     """A dispatcher that answers from a list."""
 
@@ -60,7 +75,7 @@ class Script:
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return answer.wait() if isinstance(answer, Unanswered) else answer
 
     def dispatch_run(self, frame: memoryview, following: deque[memoryview], connection: Connection) -> Any:
         if not self.runs:
@@ -93,14 +108,14 @@ REQUEST = memoryview(b"request")
 
 
 def test_answers_leave_in_the_order_of_their_requests() -> None:
-    first: Later[Any] = Later()
+    first: Unanswered = Unanswered()
 
     async def test() -> None:
         connection, link = connect(first, [b"second"])
         connection.frame_received(REQUEST)
         connection.frame_received(REQUEST)
         assert link.written == []
-        first.give([b"fir", b"st"])
+        await first.resolve([b"fir", b"st"])
         assert b"".join(link.written) == framed(b"first") + framed(b"second")
 
     run(test)
@@ -126,7 +141,7 @@ def test_a_request_that_cannot_be_understood_ends_the_connection() -> None:
 
 
 def test_reading_stops_while_too_many_requests_wait() -> None:
-    waiting: list[Later[Any]] = [Later() for _ in range(64)]
+    waiting: list[Unanswered] = [Unanswered() for _ in range(64)]
 
     async def test() -> None:
         connection, link = connect(*waiting)
@@ -136,7 +151,7 @@ def test_reading_stops_while_too_many_requests_wait() -> None:
         connection.frame_received(REQUEST)
         assert not link.is_reading
         for later in waiting[:40]:
-            later.give([b""])
+            await later.resolve([b""])
         assert link.is_reading
 
     run(test)
@@ -196,13 +211,13 @@ def test_a_throttled_connection_is_not_read_until_its_time_is_over() -> None:
 
 
 def test_an_answer_for_a_connection_that_is_gone_is_forgotten() -> None:
-    later: Later[Any] = Later()
+    later: Unanswered = Unanswered()
 
     async def test() -> None:
         connection, link = connect(later)
         connection.frame_received(REQUEST)
         connection.closed(None)
-        later.give([b"too late"])
+        await later.resolve([b"too late"])
         assert link.written == []
 
     run(test)
@@ -235,18 +250,6 @@ def test_a_place_is_free_again_when_its_connection_left() -> None:
     assert guard.count == 1
 
 
-def test_gathered_answers_come_in_order_when_the_last_is_there() -> None:
-    asked: list[Later[int]] = [Later(), Later.given(2), Later()]
-    taken: list[list[int]] = []
-    gather(asked, taken.append)
-    asked[2].give(3)
-    assert taken == []
-    asked[0].give(1)
-    assert taken == [[1, 2, 3]]
-    gather([], taken.append)
-    assert taken[-1] == []
-
-
 # --- bytes that wait, in all connections ---
 
 
@@ -257,14 +260,14 @@ class Crowd:
         self.waiting = WaitingRequests(limit_bytes, self._changed)
         self.connections: list[Connection] = []
         self.links: list[FakeLink] = []
-        self.answers: list[Later[Any]] = []
+        self.answers: list[Unanswered] = []
 
     def _changed(self) -> None:
         for connection in self.connections:
             connection.go_on()
 
     def join(self) -> None:
-        self.answers.append(Later())
+        self.answers.append(Unanswered())
         self.links.append(FakeLink())
         script = Script(self.answers[-1])
         self.connections.append(Connection(1, "PLAINTEXT", script, lambda _: None, self.waiting))
@@ -287,32 +290,42 @@ def crowd(limit_bytes: int, count: int) -> Crowd:
 
 def test_who_waits_is_not_read_while_all_together_have_too_much_waiting_and_the_others_are() -> None:
     """One of the others may be the follower for whose fetch they all wait."""
-    one = crowd(100, 3)
-    one.ask(0, 60)
-    assert one.reading == [True, True, True]
-    one.ask(1, 40)
-    assert one.reading == [False, False, True]
-    one.answers[1].give([b"done"])
-    assert one.reading == [False, True, True], "the first one waits until half of it is free"
-    one.answers[0].give([b"done"])
-    assert one.reading == [True, True, True]
-    assert one.waiting.size_bytes == 0
+
+    async def test() -> None:
+        one = crowd(100, 3)
+        one.ask(0, 60)
+        assert one.reading == [True, True, True]
+        one.ask(1, 40)
+        assert one.reading == [False, False, True]
+        await one.answers[1].resolve([b"done"])
+        assert one.reading == [False, True, True], "the first one waits until half of it is free"
+        await one.answers[0].resolve([b"done"])
+        assert one.reading == [True, True, True]
+        assert one.waiting.size_bytes == 0
+
+    run(test)
 
 
 def test_who_leaves_takes_its_waiting_bytes_along() -> None:
-    one = crowd(100, 2)
-    one.ask(0, 100)
-    assert one.reading == [False, True]
-    one.connections[0].closed(None)
-    assert one.reading[1]
-    one.answers[0].give([b"too late"])
-    assert one.waiting.size_bytes == 0
+    async def test() -> None:
+        one = crowd(100, 2)
+        one.ask(0, 100)
+        assert one.reading == [False, True]
+        one.connections[0].closed(None)
+        assert one.reading[1]
+        await one.answers[0].resolve([b"too late"])
+        assert one.waiting.size_bytes == 0
+
+    run(test)
 
 
 def test_without_a_limit_everybody_is_read() -> None:
-    one = crowd(-1, 2)
-    one.ask(0, 1_000_000)
-    assert one.reading == [True, True]
+    async def test() -> None:
+        one = crowd(-1, 2)
+        one.ask(0, 1_000_000)
+        assert one.reading == [True, True]
+
+    run(test)
 
 
 # --- requests that came together -------------------------------------------------------------------------------------
@@ -350,11 +363,11 @@ def test_a_run_for_a_client_that_does_not_read_waits_until_it_does() -> None:
 
 def test_in_a_run_an_answer_that_is_ready_waits_for_the_one_before() -> None:
     async def test() -> None:
-        later: Later[Any] = Later()
-        connection, link = connect_run([[b"one"], later, [b"three"]], 2)
+        later: Unanswered = Unanswered()
+        connection, link = connect_run([[b"one"], later.wait(), [b"three"]], 2)
         connection.frame_received(memoryview(b"frame"))
         assert link.written == [framed(b"one")]
-        later.give([b"two"])
+        await later.resolve([b"two"])
         assert b"".join(link.written[1:]) == framed(b"two") + framed(b"three")
 
     run(test)

@@ -9,6 +9,7 @@ import pytest
 from ottla.broker.network.processor import Connection
 from ottla.broker.replication.partition import Partition
 from ottla.broker.requests.dispatch import Dispatch
+from ottla.broker.requests.gate import Gate, Meter
 from ottla.broker.requests.served import SERVED_APIS
 from ottla.protocol.api import APIS
 from ottla.protocol.header import encode_request
@@ -69,7 +70,12 @@ def framed(request, version, number, client_id="test"):
 
 def deliver(memory_broker, frames, *, together):
     link = Link()
-    connection = Connection(1, "PLAINTEXT", Dispatch(memory_broker.broker, SERVED_APIS), lambda _: None)
+    connection = Connection(
+        1,
+        "PLAINTEXT",
+        Dispatch(memory_broker.broker, SERVED_APIS, Gate(memory_broker.broker.link), Meter()),
+        lambda _: None,
+    )
     connection.opened(link)
 
     def run():

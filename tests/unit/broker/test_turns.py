@@ -1,61 +1,90 @@
 """Turns: one at a time, in order, and nothing is kept."""
 
+import asyncio
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.broker.requests.running import Running
 from ottla.broker.waiting.turns import Turns
 
 
-def test_the_first_begins_at_once_and_the_others_in_order():
-    turns, begun = Turns(), []
-    for name in "abc":
-        turns.take("key", lambda done, name=name: begun.append((name, done)))
-    assert [name for name, _ in begun] == ["a"]
-    begun[0][1]()
-    begun[1][1]()
-    assert [name for name, _ in begun] == ["a", "b", "c"]
-    assert turns.is_taken("key")
-    begun[2][1]()
-    assert not turns.is_taken("key")
+class Line:
+    """Somebody who takes a turn and keeps it until told."""
+
+    def __init__(self, turns, key, name, begun):
+        self.may_leave = asyncio.get_running_loop().create_future()
+        self.running = Running(self._take(turns, key, name, begun))
+
+    async def _take(self, turns, key, name, begun):
+        async with turns.take(key):
+            begun.append(name)
+            await self.may_leave
+
+    async def leave(self):
+        self.may_leave.set_result(None)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
 
 
-def test_other_keys_do_not_wait():
-    turns, begun = Turns(), []
-    turns.take("a", lambda done: None)
-    turns.take("b", lambda done: begun.append("b"))
-    assert begun == ["b"]
+def test_a_free_turn_is_taken_in_the_same_turn_of_the_loop_and_others_follow_in_order():
+    async def run():
+        turns, begun = Turns(), []
+        lines = [Line(turns, "a", number, begun) for number in range(3)]
+        assert begun == [0]
+        assert turns.is_taken("a")
+        for number, line in enumerate(lines):
+            assert begun == list(range(number + 1))
+            await line.leave()
+        assert not turns.is_taken("a")
+
+    asyncio.run(run())
 
 
-def test_a_long_line_that_is_done_at_once_does_not_fill_the_stack():
-    turns, held, begun = Turns(), [], []
-    turns.take("key", held.append)
-    for number in range(10_000):
-        turns.take("key", lambda done, number=number: (begun.append(number), done()))
-    held[0]()
-    assert begun == list(range(10_000))
-    assert not turns.is_taken("key")
+def test_whoever_raises_lets_the_next_one_in():
+    async def run():
+        turns, begun = Turns(), []
+
+        async def fail():
+            async with turns.take("a"):
+                await asyncio.sleep(0)
+                raise ValueError("the holder fails")
+
+        failing = Running(fail())
+        after = Line(turns, "a", "after", begun)
+        with pytest.raises(ValueError, match="the holder fails"):
+            await failing.wait()
+        await asyncio.sleep(0)
+        assert begun == ["after"]
+        await after.leave()
+        assert not turns.is_taken("a")
+
+    asyncio.run(run())
 
 
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.booleans())), st.randoms(use_true_random=False))
-def test_however_they_end_each_key_is_served_in_order(arrivals, random):
-    turns, begun, open_turns = Turns(), {"a": [], "b": []}, []
+def test_whoever_is_cancelled_in_the_line_is_passed_over():
+    async def run():
+        turns, begun = Turns(), []
+        first, second, third = (Line(turns, "a", number, begun) for number in range(3))
+        second.running.cancel()
+        await first.leave()
+        assert begun == [0, 2]
+        await third.leave()
+        assert not turns.is_taken("a")
 
-    def begin(key, number, at_once):
-        def call(done):
-            begun[key].append(number)
-            if at_once:
-                done()
-            else:
-                open_turns.append(done)
+    asyncio.run(run())
 
-        return call
 
-    for number, (key, at_once) in enumerate(arrivals):
-        turns.take(key, begin(key, number, at_once))
-        if open_turns and random.random() < 0.3:
-            open_turns.pop(random.randrange(len(open_turns)))()
-    while open_turns:
-        open_turns.pop(random.randrange(len(open_turns)))()
-    for key in "ab":
-        assert begun[key] == [number for number, (each, _) in enumerate(arrivals) if each == key]
-        assert not turns.is_taken(key)
+@given(st.lists(st.sampled_from("ab"), max_size=12))
+def test_keys_have_lines_of_their_own_in_the_order_of_arrival(keys):
+    async def run():
+        turns, begun = Turns(), {"a": [], "b": []}
+        lines = [(key, Line(turns, key, number, begun[key])) for number, key in enumerate(keys)]
+        for _, line in lines:
+            await line.leave()
+        assert begun == {name: [number for number, key in enumerate(keys) if key == name] for name in "ab"}
+        assert not turns.is_taken("a")
+        assert not turns.is_taken("b")
+
+    asyncio.run(run())

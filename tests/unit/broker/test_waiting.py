@@ -1,44 +1,18 @@
-"""Deadlines and operations that wait."""
+"""Deadlines, and conditions that are waited for."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.requests.answers import Later
+from ottla.broker.waiting.deadlines import Deadlines
 from ottla.broker.waiting.purgatory import Purgatory
 from ottla.broker.waiting.timer_wheel import TimerWheel
-
-
-class Waiter:
-    def __init__(self) -> None:
-        self.ready = False
-        self.story: list[str] = []
-
-    def try_complete(self) -> bool:
-        if self.ready:
-            self.story.append("completed")
-        return self.ready
-
-    def expire(self) -> None:
-        self.story.append("expired")
-
-
-def test_an_answer_reaches_its_taker_whoever_comes_first() -> None:
-    early: Later[int] = Later()
-    late: Later[int] = Later()
-    taken: list[int] = []
-    early.when_given(taken.append)
-    early.give(1)
-    late.give(2)
-    late.when_given(taken.append)
-    assert taken == [1, 2]
-
-
-def test_an_answer_given_twice_is_a_fault() -> None:
-    later: Later[int] = Later()
-    later.give(1)
-    with pytest.raises(RuntimeError, match="given twice"):
-        later.give(1)
+from ottla.testing.clock import ManualClock
 
 
 def test_a_timer_fires_at_its_tick_and_not_before() -> None:
@@ -77,63 +51,118 @@ def test_the_wheel_agrees_with_a_plain_dict(steps: list[tuple[int, int, bool]]) 
         assert wheel.next_due_ms() == min(model.values(), default=None)
 
 
-def test_an_operation_completes_when_its_key_is_checked_and_only_once() -> None:
-    purgatory, waiter = Purgatory(), Waiter()
-    assert not purgatory.wait(waiter, ["a", "b"], deadline_ms=1000)
+class Condition:
+    def __init__(self, *, is_met: bool = False) -> None:
+        self.is_met = is_met
+
+    def __call__(self) -> bool:
+        return self.is_met
+
+
+def on_a_loop(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    return lambda: asyncio.run(test())
+
+
+@on_a_loop
+async def test_a_waiter_is_resolved_when_its_key_is_checked_and_only_once() -> None:
+    purgatory, condition = Purgatory(), Condition()
+    future = purgatory.wait(condition, ["a", "b"], deadline_ms=1000)
     assert purgatory.check("a") == 0
-    waiter.ready = True
+    condition.is_met = True
     assert purgatory.check("b") == 1
     assert purgatory.check("a") == 0
     assert purgatory.expire_due(2000) == 0
-    assert waiter.story == ["completed"]
+    assert await future is True
     assert len(purgatory) == 0
 
 
-def test_an_operation_that_is_ready_does_not_wait() -> None:
-    purgatory, waiter = Purgatory(), Waiter()
-    waiter.ready = True
-    assert purgatory.wait(waiter, ["a"], deadline_ms=1000)
+@on_a_loop
+async def test_a_condition_that_is_met_is_not_waited_for() -> None:
+    purgatory = Purgatory()
+    assert purgatory.wait(Condition(is_met=True), ["a"], deadline_ms=1000).done()
     assert len(purgatory) == 0
 
 
-def test_at_its_deadline_an_operation_is_answered_as_it_is() -> None:
-    purgatory, waiter = Purgatory(), Waiter()
-    purgatory.wait(waiter, ["a"], deadline_ms=1000)
+@on_a_loop
+async def test_at_its_deadline_a_waiter_hears_that_the_time_is_over() -> None:
+    purgatory, condition = Purgatory(), Condition()
+    future = purgatory.wait(condition, ["a"], deadline_ms=1000)
     assert purgatory.expire_due(999) == 0
     purgatory.expire_due(1000)
-    waiter.ready = True
+    condition.is_met = True
     assert purgatory.check("a") == 0
-    assert waiter.story == ["expired"]
+    assert await future is False
 
 
-def test_a_condition_that_comes_true_while_joining_the_line_is_noticed() -> None:
-    class SecondTry(Waiter):
-        def try_complete(self) -> bool:
-            self.story.append("asked")
-            return len(self.story) == 2
-
-    purgatory = Purgatory()
-    assert purgatory.wait(SecondTry(), ["a"], deadline_ms=1000)
-    assert len(purgatory) == 0
-
-
-def test_an_operation_under_many_keys_is_told_which_of_them_changed() -> None:
-    purgatory, waiter, told = Purgatory(), Waiter(), list[object]()
+@on_a_loop
+async def test_a_waiter_under_many_keys_hears_which_of_them_changed() -> None:
+    purgatory, condition, seen = Purgatory(), Condition(), list[object]()
 
     def changed(key: object) -> bool:
-        told.append(key)
+        seen.append(key)
         return key == "b"
 
-    purgatory.wait(waiter, ["a", "b"], 1000, changed)
-    waiter.ready = True
+    future = purgatory.wait(condition, ["a", "b"], 1000, changed)
+    condition.is_met = True
     assert [purgatory.check(key) for key in "abb"] == [0, 1, 0]
-    assert told == ["a", "b"]
+    assert (seen, await future, len(purgatory)) == (["a", "b"], True, 0)
+
+
+@on_a_loop
+async def test_what_a_condition_raises_reaches_its_own_waiter_only() -> None:
+    purgatory, other = Purgatory(), Condition()
+    asked: list[int] = []
+
+    def fails() -> bool:
+        asked.append(1)
+        if len(asked) > 1:
+            raise ValueError("the log is gone")
+        return False
+
+    broken = purgatory.wait(fails, ["a"], 1000)
+    fine = purgatory.wait(other, ["a"], 1000)
+    other.is_met = True
+    assert purgatory.check("a") == 2
+    with pytest.raises(ValueError, match="the log is gone"):
+        await broken
+    assert await fine is True
+
+
+@on_a_loop
+async def test_a_waiter_that_was_cancelled_is_forgotten() -> None:
+    purgatory, condition = Purgatory(), Condition()
+    purgatory.wait(condition, ["a"], 1000).cancel()
+    condition.is_met = True
+    purgatory.check("a")
     assert len(purgatory) == 0
 
 
-def test_at_shut_down_everybody_is_answered() -> None:
-    purgatory, waiters = Purgatory(), [Waiter(), Waiter()]
-    for waiter in waiters:
-        purgatory.wait(waiter, ["a"], deadline_ms=1000)
-    purgatory.expire_all()
-    assert [waiter.story for waiter in waiters] == [["expired"], ["expired"]]
+@on_a_loop
+async def test_at_shut_down_everybody_hears_that_the_time_is_over() -> None:
+    purgatory = Purgatory()
+    waiting = [purgatory.wait(Condition(), ["a"], deadline_ms=1000) for _ in range(2)]
+    purgatory.close()
+    late = purgatory.wait(Condition(), ["a"], deadline_ms=1000)
+    assert [await each for each in (*waiting, late)] == [False] * 3
+
+
+@asynccontextmanager
+async def deadlines(*purgatories: Purgatory) -> AsyncIterator[tuple[ManualClock, Deadlines]]:
+    clock = ManualClock()
+    made = Deadlines(clock, monotonic=lambda: purgatories, wall=lambda: ())
+    yield clock, made
+    made.cancel()
+
+
+@on_a_loop
+async def test_one_alarm_rings_for_whoever_is_first() -> None:
+    first, second = Purgatory(), Purgatory()
+    async with deadlines(first, second) as (clock, alarm):
+        late = first.wait(Condition(), ["a"], 500)
+        alarm.arm()
+        early = second.wait(Condition(), ["a"], 100)
+        alarm.arm()
+        await clock.advance(110)
+        assert (early.done(), late.done()) == (True, False)
+        await clock.advance(400)
+        assert late.done()

@@ -13,27 +13,19 @@
 
 from __future__ import annotations
 
-import logging
+import asyncio
 from collections import deque
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
-from ottla.broker.network.processor import Connection, Dispatcher
-from ottla.clock import Clock, Timer
+from ottla.broker.network.processor import Answer, Answering, CloseConnection, Connection, Dispatcher
+from ottla.broker.requests.running import awaited, resolve
+from ottla.broker.requests.served import BROKER_APIS
+from ottla.clock import Clock
 from ottla.protocol.api import APIS
 
-log = logging.getLogger(__name__)
-
-_LOGIN: Final = ("api_versions", "sasl_handshake", "sasl_authenticate")
-_FROM_BROKERS: Final = (
-    "leader_and_isr",
-    "stop_replica",
-    "update_metadata",
-    "controlled_shutdown",
-    "write_txn_markers",
-    "alter_partition",
-    "allocate_producer_ids",
-)
-WHILE_JOINING: Final = frozenset(key for key, api in APIS.items() if api.module in (*_LOGIN, *_FROM_BROKERS))
+_OTHERS: Final = ("api_versions", "sasl_handshake", "sasl_authenticate", "write_txn_markers")
+WHILE_JOINING: Final = BROKER_APIS | frozenset(key for key, api in APIS.items() if api.module in _OTHERS)
 KEPT_LIMIT_MS: Final = 5_000.0
 _KEY_BYTES: Final = 2
 
@@ -44,45 +36,45 @@ class ClientGate:
     def __init__(self, behind: Dispatcher, clock: Clock) -> None:
         self._behind = behind
         self._clock = clock
-        self._kept: dict[Connection, tuple[list[bytes], Timer]] = {}
+        self._waiting: set[asyncio.Future[bool]] = set()
         self.is_open = False
 
     def open(self) -> None:
         """Dispatch what was kept, and everything from now on."""
-        if self.is_open:
-            return
         self.is_open = True
         self.dispatch = self._behind.dispatch  # type: ignore[method-assign]
         self.dispatch_run = self._behind.dispatch_run  # type: ignore[method-assign]
-        kept, self._kept = self._kept, {}
-        for connection, (frames, timer) in kept.items():
-            timer.cancel()
-            for frame in frames:
-                if not connection.is_gone:
-                    connection.frame_received(memoryview(frame))
-            connection.let_go()
+        self._resolve(True)
 
     def close(self) -> None:
         """The broker ends without having joined."""
-        for _, timer in self._kept.values():
-            timer.cancel()
-        self._kept.clear()
+        self._resolve(False)
+
+    def _resolve(self, is_open: bool) -> None:
+        for each in list(self._waiting):
+            resolve(each, is_open)
 
     # -- what connections call ---------------------------------------------------------------------------------------
 
-    def dispatch(self, frame: memoryview, connection: Connection) -> Any:
+    def dispatch(self, frame: memoryview, connection: Connection) -> Answering:
         if self.is_open or int.from_bytes(frame[:_KEY_BYTES], signed=True) in WHILE_JOINING:
             return self._behind.dispatch(frame, connection)
-        connection.hold()
-        if connection not in self._kept:
-            self._kept[connection] = [], self._clock.call_later(KEPT_LIMIT_MS, lambda: self._send_away(connection))
-        self._kept[connection][0].append(bytes(frame))
-        return None
+        return self._dispatch_when_open(bytes(frame), connection)
 
-    def dispatch_run(self, frame: memoryview, following: deque[memoryview], connection: Connection) -> Any:
+    def dispatch_run(
+        self, frame: memoryview, following: deque[memoryview], connection: Connection
+    ) -> bytes | list[tuple[Answering, int]] | None:
         return self._behind.dispatch_run(frame, following, connection) if self.is_open else None
 
-    def _send_away(self, connection: Connection) -> None:
-        if self._kept.pop(connection, None) is not None:
-            log.info("%s: closed, because this broker has not joined its cluster yet", connection.name)
-            connection.close()
+    async def _dispatch_when_open(self, frame: bytes, connection: Connection) -> Answer | None:
+        connection.hold()
+        waiting: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiting)
+        timer = self._clock.call_later(KEPT_LIMIT_MS, partial(resolve, waiting, False))
+        try:
+            if not await waiting:
+                raise CloseConnection("this broker has not joined its cluster yet")
+        finally:
+            timer.cancel()
+            self._waiting.discard(waiting)
+        return await awaited(self._behind.dispatch(memoryview(frame), connection))

@@ -23,9 +23,9 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
-from ottla.broker.requests.answers import Later
+from ottla.broker.cluster.changes import P
 from ottla.clock import Clock, SystemClock, Timer
 from ottla.cluster.controller.broker_channel import BrokerChannels, Send
 from ottla.cluster.controller.controller import advanced, decide, topics_of
@@ -67,14 +67,8 @@ LONGEST_PAUSE_MS: Final = 1_000.0
 PAUSE_AFTER_FAILURE_MS: Final = 1_000.0
 FIRST_CHECK_S: Final = 5.0
 
-_Waiting: TypeAlias = "tuple[ControllerEvent | StoreEvent, Later[Any] | None]"
+_Waiting: TypeAlias = "tuple[ControllerEvent | StoreEvent, asyncio.Future[Any] | None]"
 T = TypeVar("T")
-
-
-class HasControllerRole(Protocol):
-    """What the controller's handlers need of a broker; None on a broker that has no cluster."""
-
-    controller_role: ControllerRole | None
 
 
 class ControllerRole:
@@ -151,17 +145,18 @@ class ControllerRole:
         else:
             self._put(event)
 
-    def ask(self, event: Asked) -> Later[Any]:
-        """Gives the reply, or a BrokerError (NotController when this broker is not, or not any more)."""
+    async def ask(self, event: Asked) -> Any:
+        """The reply; raises a BrokerError (NotController when this broker is not controller, or not any more)."""
         if len(self._queue) >= WAITING_LIMIT:
-            return Later.given(RequestTimedOut("the controller has too much to do; try again"))
-        later: Later[Any] = Later()
-        self._put(event, later)
-        return later
+            raise RequestTimedOut("the controller has too much to do; try again")
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._put(event, reply)
+        return await reply
 
-    def submit(self, make_plan: Callable[[ClusterImage], Any]) -> Later[Any]:
-        """As ChangeQueue.submit: gives the plan when its changes are true, or the BrokerError that stopped it."""
-        return self.ask(ChangeAsked(make_plan))
+    async def submit(self, make_plan: Callable[[ClusterImage], P]) -> P:
+        """As ChangeQueue.submit: the plan when its changes are true; raises the BrokerError that stopped it."""
+        plan: P = await self.ask(ChangeAsked(make_plan))
+        return plan
 
     async def close(self) -> None:
         """End everything that runs; the office is ours until `resign`, or until the session ends."""
@@ -183,63 +178,62 @@ class ControllerRole:
 
     # -- the queue ---------------------------------------------------------------------------------------------------
 
-    def _put(self, event: ControllerEvent | StoreEvent, later: Later[Any] | None = None) -> None:
-        self._queue.append((event, later))
+    def _put(self, event: ControllerEvent | StoreEvent, reply: asyncio.Future[Any] | None = None) -> None:
+        self._queue.append((event, reply))
         self._something_waits.set()
 
     async def _run(self) -> None:
         while True:
             await self._something_waits.wait()
             while self._first or self._queue:
-                event, later = (self._first or self._queue).popleft()
+                event, reply = (self._first or self._queue).popleft()
                 self._is_busy = True
-                await self._survive(event, later)
+                await self._survive(event, reply)
                 self._is_busy = False
             self._something_waits.clear()
 
-    async def _survive(self, event: ControllerEvent | StoreEvent, later: Later[Any] | None) -> None:
+    async def _survive(self, event: ControllerEvent | StoreEvent, reply: asyncio.Future[Any] | None) -> None:
         try:
-            await self._take_fresh(event, later)
+            await self._take_fresh(event, reply)
         except (ControllerMoved, NoSession, StoreClosed) as error:
             log.info("not controller any more: %s", error)
-            await self._give_up(later, NotController())
+            await self._give_up(reply, NotController())
             if isinstance(error, ControllerMoved):
                 await self._clock.sleep(PAUSE_MS)
                 self._first.append((SessionBack(), None))
         except Exception:
             log.exception("%s could not be carried out; the controller resigns", type(event).__name__)
-            await self._give_up(later, UnknownServerError())
+            await self._give_up(reply, UnknownServerError())
             await self._clock.sleep(PAUSE_AFTER_FAILURE_MS)
             self._first.append((SessionBack(), None))
 
-    async def _take_fresh(self, event: ControllerEvent | StoreEvent, later: Later[Any] | None) -> None:
+    async def _take_fresh(self, event: ControllerEvent | StoreEvent, reply: asyncio.Future[Any] | None) -> None:
         try:
-            await self._take(event, later)
+            await self._take(event, reply)
         except StaleImage as error:
             log.info("decided on what was not so any more, deciding again: %s", error)
             attempts = self._attempts[id(event)] = self._attempts.get(id(event), 0) + 1
             if attempts > STALE_LIMIT:
                 raise RuntimeError("what others changed does not become known here") from error
             await self._clock.sleep(min(PAUSE_MS * 2 ** (attempts - 1), LONGEST_PAUSE_MS))
-            self._decide_again(event, later)
+            self._decide_again(event, reply)
         else:
             self._attempts.pop(id(event), None)
 
-    def _decide_again(self, event: ControllerEvent | StoreEvent, later: Later[Any] | None) -> None:
+    def _decide_again(self, event: ControllerEvent | StoreEvent, reply: asyncio.Future[Any] | None) -> None:
         """After everything that nobody asked for: among it is what corrects the image. What is asked waits behind."""
         unasked = [each for each in self._queue if each[1] is None]
         asked = [each for each in self._queue if each[1] is not None]
-        self._queue = deque([*unasked, (event, later), *asked])
+        self._queue = deque([*unasked, (event, reply), *asked])
 
-    async def _give_up(self, later: Later[Any] | None, error: BrokerError) -> None:
+    async def _give_up(self, reply: asyncio.Future[Any] | None, error: BrokerError) -> None:
         was_active = self.is_active
         self._deactivate()
-        if later is not None:
-            later.give(error)
+        _resolve(reply, error)
         if was_active:
             await self.resign()
 
-    async def _take(self, event: ControllerEvent | StoreEvent, later: Later[Any] | None) -> None:
+    async def _take(self, event: ControllerEvent | StoreEvent, reply: asyncio.Future[Any] | None) -> None:
         match event:
             case SessionBack() | ControllerChanged(None):
                 await self._stand()
@@ -254,7 +248,7 @@ class ControllerRole:
                 if self._state is not None and say_who_may_lead(changes):
                     await self._carry_out(SettingsChanged(changes), None)
             case _:
-                await self._carry_out(event, later)
+                await self._carry_out(event, reply)
 
     # -- being controller --------------------------------------------------------------------------------------------
 
@@ -290,31 +284,29 @@ class ControllerRole:
         self._queue = deque(each for each in self._queue if each[1] is not None or isinstance(each[0], kept))
 
     def _refuse_waiting(self) -> None:
-        for _, later in (*self._first, *self._queue):
-            if later is not None:
-                later.give(NotController())
+        for _, reply in (*self._first, *self._queue):
+            _resolve(reply, NotController())
         self._first.clear()
         self._queue.clear()
 
-    async def _carry_out(self, event: Any, later: Later[Any] | None) -> None:
+    async def _carry_out(self, event: Any, reply: asyncio.Future[Any] | None) -> None:
         if self._state is None:
-            if later is not None:
-                later.give(NotController("this broker is not the controller"))
+            _resolve(reply, NotController("this broker is not the controller"))
             return
         told = self._state
         state = replace(told, image=self._store.load(), rules=self._rules())
         try:
             decided = decide(state, event)
         except BrokerError as error:
-            if later is None:
+            if reply is None:
                 raise
-            later.give(error)
+            _resolve(reply, error)
             return
         image = await self._make_true(state, decided)
         self._untold |= topics_of(told.image, image, decided.changes)
         self._adopt(told, advanced(state, decided, image), decided)
-        if later is not None:
-            later.give(decided.replies[0])
+        if reply is not None:
+            _resolve(reply, decided.replies[0])
 
     async def _make_true(self, state: ControllerState, decided: Decided) -> ClusterImage:
         image = self._store.observe(decided.observed) if decided.observed else state.image
@@ -362,3 +354,13 @@ class ControllerRole:
         if interval_s is not None:
             self._put(RebalanceDue())
         self._set_check(FIRST_CHECK_S if interval_s is None else interval_s)
+
+
+def _resolve(reply: asyncio.Future[Any] | None, value: Any) -> None:
+    """Answer whoever asked, if somebody did and still waits."""
+    if reply is None or reply.done():
+        return
+    if isinstance(value, BrokerError):
+        reply.set_exception(value)
+    else:
+        reply.set_result(value)

@@ -1,7 +1,8 @@
 """What only the controller can do is passed on to it, as a broker of Apache Kafka 4 does; the client gets its answer.
 
-1. A client may send these requests (FORWARDED) to any broker. One that is not controller asks the controller with the
-   same request in the same version, over a connection for nothing else: a long answer holds nobody up.
+1. A client may send what only the controller decides (Served.is_forwarded) to any broker. One that is not controller
+   asks the controller with the same request in the same version, over a connection for nothing else: a long answer
+   holds nobody up.
 2. A controller that changed, or cannot be reached, is looked for until `limit_ms` has passed (request.timeout.ms). Then
    the broker answers by itself, which is NOT_CONTROLLER.
 3. A request that was passed on to us is not passed on again: two brokers that each believe the other to be controller
@@ -12,16 +13,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.cluster.visible import shows_answer, wait_until
 from ottla.broker.coordinators.effects import RequestContext
-from ottla.broker.requests.answers import Later
 from ottla.errors import NotController, OttlaError
-from ottla.protocol.api import Api
 from ottla.protocol.schema import Message
 
 if TYPE_CHECKING:
@@ -30,17 +27,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FORWARDED: Final = frozenset(
-    {
-        "create_topics",
-        "delete_topics",
-        "create_partitions",
-        "alter_partition_reassignments",
-        "list_partition_reassignments",
-        "elect_leaders",
-        "update_features",
-    }
-)
 PREFIX: Final = "ottla-forwarder-"
 RETRY_MS: Final = 100.0
 _RESULTS: Final = ("topics", "responses", "results")
@@ -50,20 +36,6 @@ def forwarding_client_id(broker_id: int) -> str:
     return f"{PREFIX}{broker_id}"
 
 
-def forwarding(api: Api, handle: Callable[..., Any]) -> Callable[..., Any]:
-    """The handler of an API, or one that asks the controller first where that is its affair."""
-    if api.module not in FORWARDED:
-        return handle
-
-    def forward(broker: Broker, request: Any, context: RequestContext) -> Any:
-        member = broker.member
-        if member is None or member.role.is_active or context.client_id.startswith(PREFIX):
-            return handle(broker, request, context)
-        return member.forwarder.answer(request, context.api_version, lambda: handle(broker, request, context))
-
-    return forward
-
-
 class Forwarder:
     """Asks the controller what clients ask us; see the module. Belongs to the broker's loop."""
 
@@ -71,37 +43,16 @@ class Forwarder:
         self._broker = broker
         self._controllers = controllers
         self._limit_ms = limit_ms
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def answer(self, request: Any, version: int, by_ourselves: Callable[[], Any]) -> Later[Any]:
-        """The controller's answer, or our own when there is none."""
-        later: Later[Any] = Later()
-        task = asyncio.get_running_loop().create_task(self._answer(request, version, by_ourselves, later))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return later
 
     async def close(self) -> None:
-        """End what is under way; nobody is answered any more."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._controllers.close()
 
-    async def _answer(self, request: Any, version: int, by_ourselves: Callable[[], Any], later: Later[Any]) -> None:
+    async def answer(self, request: Message, context: RequestContext) -> Message | None:
+        """The controller's answer; None when this broker must answer by itself."""
+        if self._is_controller or context.client_id.startswith(PREFIX):
+            return None
         try:
-            response: Any = await self._forward_or_not(request, version)
-            response = by_ourselves() if response is None else response
-        except Exception as error:
-            response = error  # it cannot be written, and that ends the connection
-        if isinstance(response, Later):
-            response.when_given(later.give)
-        else:
-            later.give(response)
-
-    async def _forward_or_not(self, request: Message, version: int) -> Message | None:
-        try:
-            return await self.forward(request, version)
+            return await self.forward(request, context.api_version)
         except OttlaError:
             return None  # a controller that does not know the request, or not in a version that has room for it
 
@@ -124,8 +75,8 @@ class Forwarder:
 
     @property
     def _is_controller(self) -> bool:
-        member = self._broker.member
-        return member is None or member.role.is_active
+        role = self._broker.link.role
+        return role is None or role.is_active
 
     async def _ask(self, request: Message, version: int, timeout_ms: float) -> Message | None:
         controller_id = self._broker.image.controller_id

@@ -16,7 +16,6 @@ from ottla.broker.cluster.earlier_session import wait_for_earlier_session
 from ottla.broker.cluster.forwarding import Forwarder, forwarding_client_id
 from ottla.broker.cluster.inter_broker import InterBroker
 from ottla.broker.cluster.membership import ClusterMember
-from ottla.broker.replication.replication import Replication
 from ottla.broker.settings import BrokerSettings
 from ottla.clock import Clock
 from ottla.cluster import model
@@ -61,8 +60,7 @@ def make_member(
 
     def endpoint_of(broker_id: int) -> model.Endpoint | None:
         known = broker.image.brokers.get(broker_id)
-        role = broker.controller_role
-        if known is None and role is not None and role.is_active:
+        if known is None and role.is_active:
             # A controller knows a broker before its own view does: the view comes with its orders.
             known = store.load().brokers.get(broker_id)
         return None if known is None else known.endpoint(listener)
@@ -87,17 +85,12 @@ def make_member(
         check_interval_s=lambda: _check_interval_s(broker.settings),
         clock=world.clock,
     )
-    member = ClusterMember(broker, store, inter_broker, role, settings=settings, pool=pool)
-    member.forwarder = Forwarder(
-        broker, ways_to_others(forwarding_client_id(broker.id)), limit_ms=settings.request_timeout_ms
-    )
-    broker.join(member)
     fetchers = [ways_to_others() for _ in range(settings.num_replica_fetchers)]
-    replication = broker.replication = Replication(broker, fetchers, member.ask_controller)
-    replication.start()
+    forwarder = Forwarder(broker, ways_to_others(forwarding_client_id(broker.id)), limit_ms=settings.request_timeout_ms)
+    member = ClusterMember(broker, store, inter_broker, role, fetchers, forwarder, settings=settings, pool=pool)
     broker.dynamic.tell(
         ["num.replica.fetchers"],
-        lambda _, new: replication.share_out([ways_to_others() for _ in range(new.num_replica_fetchers)]),
+        lambda _, new: member.replication.share_out([ways_to_others() for _ in range(new.num_replica_fetchers)]),
     )
     return member
 

@@ -22,21 +22,23 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from ottla.broker.cluster.apply import apply_image, apply_topic_settings, notify_groups, topics_of
 from ottla.broker.cluster.broker_addresses import BrokerAddresses
+from ottla.broker.cluster.changes import P
 from ottla.broker.cluster.first_view import wait_for_first_view
 from ottla.broker.cluster.forwarding import Forwarder
 from ottla.broker.cluster.inter_broker import InterBroker
 from ottla.broker.cluster.leaving import while_reachable
 from ottla.broker.cluster.metadata_view import changes_of
 from ottla.broker.cluster.visible import shows_changes, wait_until
-from ottla.broker.requests.answers import Later
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock
+from ottla.broker.replication.replication import Replication, Ways
 from ottla.cluster.changes import (
-    AddPartitions,
     AlterConfig,
     Change,
     CreateTopic,
     RegisterBroker,
-    RemoveTopic,
     SetController,
     SetFeature,
     SetQuota,
@@ -45,13 +47,20 @@ from ottla.cluster.changes import (
     UnregisterBroker,
     apply_all,
 )
-from ottla.cluster.controller.events import ProducerIdsAsked
+from ottla.cluster.controller.events import Asked, ProducerIdsAsked
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import NO_LEADER
 from ottla.cluster.model import Broker as BrokerEntry
 from ottla.cluster.store.events import ConfigChanged, ControllerChanged, SessionBack, SessionLost
 from ottla.cluster.store.interface import SharedStore
-from ottla.errors import BrokerError, NotController, OttlaError, UnknownServerError, broker_error
+from ottla.errors import (
+    BrokerError,
+    NotController,
+    NotLeaderOrFollower,
+    OttlaError,
+    UnknownServerError,
+    broker_error,
+)
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -91,7 +100,9 @@ class MemberSettings(Protocol):
 
 
 class ClusterMember:
-    """See the module. Belongs to the broker's loop."""
+    """ClusterLink of a broker in a cluster; see the module. Belongs to the broker's loop."""
+
+    is_alone = False
 
     def __init__(
         self,
@@ -99,6 +110,8 @@ class ClusterMember:
         store: SharedStore,
         inter_broker: InterBroker,
         role: ControllerRole,
+        fetchers: Sequence[Ways],
+        forwarder: Forwarder,
         *,
         settings: MemberSettings,
         pool: Executor | None,
@@ -113,12 +126,14 @@ class ClusterMember:
         self._me: BrokerEntry | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._commits = 0  # that are being written
         self._is_leaving = False
         self._is_announcing = False
         self._has_view = False  # whether the controller has told us of the cluster
         self._view_changed = asyncio.Event()
+        self.replication = Replication(broker, fetchers, self.ask_controller, broker_epoch=lambda: self.epoch)
         self.addresses = BrokerAddresses(self._registered_brokers, clock=broker.clock)
-        self.forwarder: Forwarder  # joining.make_member gives it
+        self._forwarder = forwarder
         self._unread: set[str] = set()  # new topics whose settings could not be read yet
 
     # --- coming and going ---
@@ -128,6 +143,7 @@ class ClusterMember:
         self._loop = asyncio.get_running_loop()
         self._me = me
         self._take_kept(())
+        self.replication.start()
         await self._register()
         await self.addresses.refresh()
         self._store.wake_with(self._wake)
@@ -186,13 +202,12 @@ class ClusterMember:
         await self._end_connections()
 
     async def _end_roles(self) -> None:
-        if self._broker.replication is not None:
-            await self._broker.replication.stop()
+        await self.replication.stop()
         await self.role.close()
 
     async def _end_connections(self) -> None:
         await self.addresses.close()
-        await self.forwarder.close()
+        await self._forwarder.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -258,7 +273,7 @@ class ClusterMember:
     def _see(self, changes: Sequence[Change]) -> None:
         """These things are true now."""
         if changes:
-            self._broker.adopt(apply_all(self._broker.image, changes), changes)
+            self._apply(apply_all(self._broker.image, changes), changes)
 
     def _take_kept(self, changes: Sequence[Change]) -> None:
         """Settings, quotas, credentials and features are in the store's image already: take them over."""
@@ -273,7 +288,15 @@ class ClusterMember:
             scram_credentials=kept.scram_credentials,
             stored_values=kept.stored_values,
         )
-        self._broker.adopt(image, tuple(changes))
+        self._apply(image, changes)
+
+    def _apply(self, image: ClusterImage, changes: Sequence[Change]) -> None:
+        """Partitions are the controller's affair; everything else follows the view."""
+        before = self._broker.image
+        changed = apply_image(self._broker, image, changes)
+        settings = [each for each in changes if isinstance(each, AlterConfig)]
+        apply_topic_settings(self._broker, topics_of(before, image, settings))
+        notify_groups(self._broker, before, changes, changed)
 
     async def learn_settings(self, topics: Collection[str]) -> None:
         """Have the settings of topics that are new: they are told by nobody."""
@@ -325,59 +348,45 @@ class ClusterMember:
 
     @property
     def is_idle(self) -> bool:
-        return not self._tasks
+        return not self._tasks and not self._commits
 
-    def submit(self, make_plan: Callable[[ClusterImage], Any]) -> Later[Any]:
-        """As ChangeQueue.submit: gives the plan when its changes are true, or the BrokerError that stopped it."""
-        later: Later[Any] = Later()
+    async def change(self, make_plan: Callable[[ClusterImage], P]) -> P:
+        """The plan when its changes are true and visible here; raises the BrokerError that stopped it."""
         if self.role.is_active:
-            self.role.submit(make_plan).when_given(partial(self._changed, later))
-            return later
-        try:
-            plan = make_plan(self._broker.image)
-        except BrokerError as error:
-            later.give(error)
-            return later
-        if not plan.changes:
-            later.give(plan)
-        elif all(isinstance(each, ANYBODYS) for each in plan.changes):
-            self._start(self._commit(plan, later))
-        else:
-            later.give(NotController(f"broker {self._broker.image.controller_id} is the controller"))
-        return later
-
-    def _changed(self, later: Later[Any], given: Any) -> None:
-        """The controller's own settings come back to nobody else's view as an event; take them over here."""
-        changes: Sequence[Change] = getattr(given, "changes", ())
-        if kept := [each for each in changes if isinstance(each, KEPT_IN_THE_STORE)]:
-            self._take_kept(kept)
-        if any(isinstance(each, CreateTopic | RemoveTopic | AddPartitions) for each in changes):
-            self._start(self._give_when_visible(later, given, changes))
-        else:
-            later.give(given)
-
-    async def _give_when_visible(self, later: Later[Any], given: Any, changes: Sequence[Change]) -> None:
-        """Whoever changed a topic asks for it next, and should see it changed."""
-        await self._wait_until_visible(changes)
-        later.give(given)
+            plan = await self.role.submit(make_plan)
+            # The controller's own settings come back to nobody else's view as an event; take them over here.
+            if kept := [each for each in plan.changes if isinstance(each, KEPT_IN_THE_STORE)]:
+                self._take_kept(kept)
+            await self._wait_until_visible(plan.changes)
+            return plan
+        plan = make_plan(self._broker.image)
+        if plan.changes:
+            if not all(isinstance(each, ANYBODYS) for each in plan.changes):
+                raise NotController(f"broker {self._broker.image.controller_id} is the controller")
+            await self._commit(plan.changes)
+        return plan
 
     async def _wait_until_visible(self, changes: Sequence[Change]) -> None:
+        """Whoever changed a topic asks for it next, and should see it changed."""
+
         def is_visible() -> bool:
             truth = self.role.state.image if self.role.state is not None else self._broker.image
             return shows_changes(self._broker.image, truth, changes)
 
         await wait_until(is_visible, self._broker.clock)
 
-    async def _commit(self, plan: Any, later: Later[Any]) -> None:
+    async def _commit(self, changes: Sequence[Change]) -> None:
+        self._commits += 1
         try:
-            await self._in_store(self._store.commit, plan.changes)
-            self._take_kept(plan.changes)
-            later.give(plan)
-        except BrokerError as error:
-            later.give(error)
+            await self._in_store(self._store.commit, changes)
+            self._take_kept(changes)
+        except BrokerError:
+            raise
         except Exception as error:
             log.exception("a change could not be written")
-            later.give(UnknownServerError(str(error)))
+            raise UnknownServerError(str(error)) from error
+        finally:
+            self._commits -= 1
 
     def directory_failed(self) -> None:
         """Have the controller find other leaders for what was in a log directory of ours; told once for many partitions
@@ -410,65 +419,42 @@ class ClusterMember:
             await self._broker.clock.sleep(CONTROLLER_STEP_MS)
         return self._broker.image.controller_id
 
-    def ask(self, broker_id: int, request: Message, answered: Callable[[Any], None]) -> None:
-        """Ask another broker; `answered` gets its answer, or the error that stopped it."""
-        self._start(self._ask(broker_id, request, answered))
+    async def forward(self, request: Message, context: RequestContext) -> Message | None:
+        return await self._forwarder.answer(request, context)
 
-    def ask_leader(self, topic: str, partition: int, request: Message, answered: Callable[[Any], None]) -> bool:
-        """Ask whoever leads a partition; False, and nothing is asked, when that is this broker or nobody."""
+    async def ask_controller_role(self, event: Asked) -> Any:
+        return await self.role.ask(event)
+
+    def leads_elsewhere(self, topic: str, partition: int) -> bool:
         state = self._broker.image.partition(topic, partition)
-        if state is None or state.leader in (NO_LEADER, self._broker.id):
-            return False
-        self.ask(state.leader, request, answered)
-        return True
+        return state is not None and state.leader not in (NO_LEADER, self._broker.id)
 
-    async def _ask(self, broker_id: int, request: Message, answered: Callable[[Any], None]) -> None:
-        try:
-            given = await self.inter_broker.send(broker_id, request, timeout_ms=self._settings.request_timeout_ms)
-        except OttlaError as error:
-            given = error
-        answered(given)
+    async def ask_leader(self, topic: str, partition: int, request: Message) -> Any:
+        state = self._broker.image.partition(topic, partition)
+        if state is None or not self.leads_elsewhere(topic, partition):
+            raise NotLeaderOrFollower(f"{topic}-{partition} is led by no other broker")
+        timeout_ms = self._settings.request_timeout_ms
+        return await self.inter_broker.send(state.leader, request, timeout_ms=timeout_ms)
 
-    def create_topic(self, topic: CreatableTopic, told: Callable[[BrokerError | None], None]) -> None:
-        """Have a topic made that a client, or a coordinator, needs."""
-        self._start(self._create_topic(topic, told))
-
-    async def _create_topic(self, topic: CreatableTopic, told: Callable[[BrokerError | None], None]) -> None:
+    async def create_topic(self, topic: CreatableTopic) -> None:
         request = CreateTopicsRequest(topics=[topic], timeout_ms=self._settings.request_timeout_ms)
-        try:
-            response = await self.ask_controller(request)
-            (answer,) = response.topics
-            told(broker_error(answer.error_code, answer.error_message) if answer.error_code else None)
-        except BrokerError as error:
-            told(error)
-        except OttlaError as error:
-            told(UnknownServerError(str(error)))
+        response = await self.ask_controller(request)
+        (answer,) = response.topics
+        if answer.error_code:
+            raise broker_error(answer.error_code, answer.error_message)
 
-    def allocate_producer_ids(self, told: Callable[[int, int], None], failed: Callable[[OttlaError], None]) -> None:
-        """A block of producer ids: its first and its size."""
-        self._start(self._allocate_producer_ids(told, failed))
-
-    async def _allocate_producer_ids(
-        self, told: Callable[[int, int], None], failed: Callable[[OttlaError], None]
-    ) -> None:
+    async def allocate_producer_ids(self) -> ProducerIdBlock:
         request = AllocateProducerIdsRequest(broker_id=self._broker.id, broker_epoch=self.epoch)
-        try:
-            response = await self._producer_ids(request)
-            if response.error_code:
-                raise broker_error(response.error_code)
-            told(response.producer_id_start, response.producer_id_len)
-        except OttlaError as error:
-            failed(error)
+        if self.role.is_active:
+            response = await self.role.ask(ProducerIdsAsked(request))
+        else:
+            response = await self.ask_controller(request)
+        if response.error_code:
+            raise broker_error(response.error_code)
+        return ProducerIdBlock(response.producer_id_start, response.producer_id_len)
 
-    async def _producer_ids(self, request: AllocateProducerIdsRequest) -> Any:
-        if not self.role.is_active:
-            return await self.ask_controller(request)
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.role.ask(ProducerIdsAsked(request)).when_given(answer.set_result)
-        given = await answer
-        if isinstance(given, OttlaError):
-            raise given
-        return given
+    async def admits_broker(self, address: str) -> bool:
+        return await self.addresses.admits(address)
 
     # --- small parts ---
 

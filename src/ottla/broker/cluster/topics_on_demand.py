@@ -1,46 +1,96 @@
-"""Topics that are made because a client, or a coordinator, needs them: one request at a time for each.
+"""Topics that are created because a client, or a coordinator, needs them: one attempt at a time for each.
 
-1. Clients ask again every few milliseconds until the topic is there. Only the first asks the controller; the next may
-   when that one was answered.
-2. A refusal is said once, and again when the reason is another one. That somebody else made the topic is no refusal.
+1. Clients ask again every few milliseconds until the topic is there. Only the first begins an attempt; the next may
+   when that one has ended.
+2. A refusal is logged once, and again when the reason is another one. That somebody else created the topic is none.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
 
-from ottla.errors import TopicAlreadyExists
+from ottla.broker.cluster.internal_topics import internal_topic_request
+from ottla.broker.requests.running import Background
+from ottla.broker.settings import BrokerSettings
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.topic_names import INTERNAL_TOPICS, is_legal_name
+from ottla.errors import BrokerError, LeaderNotAvailable, OttlaError, TopicAlreadyExists
+from ottla.protocol.messages.create_topics import CreatableTopic
 
 log = logging.getLogger(__name__)
 
 REMEMBERED_LIMIT: Final = 1_000
 
 
-class TopicsOnDemand:
-    """Which topics are on their way, and why others could not be made."""
+class Creates(Protocol):
+    """The part of a ClusterLink that is needed here."""
 
-    def __init__(self) -> None:
+    is_alone: bool
+
+    async def create_topic(self, topic: CreatableTopic) -> None: ...
+
+
+class TopicsOnDemand:
+    """Which topics are on their way, and why others could not be created."""
+
+    def __init__(
+        self,
+        link: Creates,
+        background: Background,
+        *,
+        settings: Callable[[], BrokerSettings],
+        image: Callable[[], ClusterImage],
+    ) -> None:
+        self._link = link
+        self._background = background
+        self._settings = settings
+        self._image = image
         self._on_their_way: set[str] = set()
         self._refused: dict[str, str] = {}
 
-    def begin(self, topic: str) -> bool:
-        """False when the topic is on its way already."""
-        if topic in self._on_their_way:
-            return False
-        self._on_their_way.add(topic)
-        return True
+    def create_missing(self, names: Sequence[str]) -> dict[str, BrokerError]:
+        """Begin to create topics that a client asked for; says of each that is not there yet why it must ask again."""
+        if not self._settings().auto_create_topics_enable:
+            return {}
+        wanted = [name for name in names if is_legal_name(name)]
+        for name in wanted:
+            if name in INTERNAL_TOPICS:
+                self.create_internal(name)
+            else:
+                self._begin(_with_defaults(name))
+        return {name: LeaderNotAvailable() for name in wanted if self._image().topic(name) is None}
 
-    def ended(self, topic: str, refusal: object) -> None:
-        """The topic is there, or was refused."""
-        self._on_their_way.discard(topic)
-        if refusal is None or isinstance(refusal, TopicAlreadyExists):
-            self._refused.pop(topic, None)
-            return
-        reason = str(refusal)
+    def create_internal(self, name: str) -> None:
+        """Begin to create the topic of a coordinator."""
+        self._begin(internal_topic_request(name, self._settings(), is_alone=self._link.is_alone))
+
+    def _begin(self, topic: CreatableTopic) -> None:
+        if topic.name not in self._on_their_way:
+            self._on_their_way.add(topic.name)
+            self._background.start(self._create(topic))
+
+    async def _create(self, topic: CreatableTopic) -> None:
+        try:
+            await self._link.create_topic(topic)
+        except TopicAlreadyExists:
+            self._refused.pop(topic.name, None)
+        except OttlaError as error:
+            self._remember(topic.name, str(error))
+        else:
+            self._refused.pop(topic.name, None)
+        finally:
+            self._on_their_way.discard(topic.name)
+
+    def _remember(self, topic: str, reason: str) -> None:
         if self._refused.get(topic) == reason:
             return
         if len(self._refused) >= REMEMBERED_LIMIT:
             self._refused.clear()
         self._refused[topic] = reason
-        log.warning("topic %s could not be made: %s", topic, reason)
+        log.warning("topic %s could not be created: %s", topic, reason)
+
+
+def _with_defaults(name: str) -> CreatableTopic:
+    return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=[], configs=[])

@@ -10,17 +10,21 @@ broker leads.
    replayed, the shard says what to reply instead, and what follows is dropped. A Write without records waits for what
    was written before it.
 3. A shard that is being loaded answers COORDINATOR_LOAD_IN_PROGRESS, one that is not here NOT_COORDINATOR.
-4. Loading is a replay of the log from its start: the same `replay` as in daily work. What it gives for others to do
+4. Replies that wait longer than the write time-out (offsets.commit.timeout.ms for groups) become what the shard says to
+   RequestTimedOut: a follower that is down must not keep members waiting until they lose their place. The records stay
+   where they are, and are committed when the follower is back or out of the in-sync set.
+5. Loading is a replay of the log from its start: the same `replay` as in daily work. What it gives for others to do
    (markers) waits until all that was replayed is committed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.broker.coordinators.effects import (
     CancelTimer,
@@ -31,7 +35,6 @@ from ottla.broker.coordinators.effects import (
     Token,
     Write,
 )
-from ottla.broker.requests.answers import Later
 from ottla.broker.waiting.timer_wheel import TimerWheel
 from ottla.errors import (
     BrokerError,
@@ -39,6 +42,7 @@ from ottla.errors import (
     KafkaStorageError,
     NotCoordinator,
     NotLeaderOrFollower,
+    RequestTimedOut,
 )
 from ottla.protocol.schema import Message
 from ottla.protocol.stored import decode_key, decode_value, encode_key, encode_value, split_lead
@@ -51,6 +55,7 @@ log = logging.getLogger(__name__)
 S = TypeVar("S", bound=Shard)
 
 BATCH_LIMIT_BYTES = 1 << 30  # the topic's max.message.bytes decides, not the builder
+WRITES: Final = "writes that wait too long"  # a timer of the runtime's own, beside those of the shard
 
 
 class InternalPartition(Protocol):
@@ -75,6 +80,7 @@ class _Waiting(NamedTuple):
     next_offset: int
     act: Callable[[], None]
     refuse: Callable[[BrokerError], None] | None = None
+    deadline_ms: int | None = None  # of those that can be refused
 
 
 class _Place(Generic[S]):
@@ -96,6 +102,7 @@ class Runtime(Generic[S]):
         make_shard: Callable[[int, InternalPartition], S],
         kinds: dict[type[Message], type[Message]],
         now_ms: Callable[[], int],
+        write_timeout_ms: Callable[[], int],
         other_effect: Callable[[int, Any], None] | None = None,
         wake: Callable[[], None] | None = None,
     ) -> None:
@@ -105,10 +112,11 @@ class Runtime(Generic[S]):
         self._make_shard = make_shard
         self._kinds = kinds
         self._now_ms = now_ms
+        self._write_timeout_ms = write_timeout_ms
         self._other_effect = other_effect
         self._wake = wake
         self._places: dict[int, _Place[S]] = {}
-        self._waiting: dict[Token, Later[Message]] = {}
+        self._waiting: dict[Token, asyncio.Future[Message]] = {}
         self._next_token = 0
         self._loads = 0
         # With the number of the load, so that a shard never meets a timer of the one before it.
@@ -118,18 +126,17 @@ class Runtime(Generic[S]):
 
     def call(
         self, index: int, ask: Callable[[S, Token, int], Sequence[Any]], *, guard: VerificationGuard | None = None
-    ) -> Later[Message]:
-        """Ask the shard of partition `index`; raises when it is not here or not loaded yet.
+    ) -> asyncio.Future[Message]:
+        """Ask the shard of partition `index`; raises at once when it is not here or not loaded yet.
 
         `guard` shows that the transaction coordinator agreed to what will be written in a transaction.
         """
         place = self._place(index)
         self._next_token += 1
         token = self._next_token
-        later: Later[Message] = Later()
-        self._waiting[token] = later
+        answer = self._waiting[token] = asyncio.get_running_loop().create_future()
         self._carry_out(index, place, ask(place.shard, token, self._now_ms()), guard)
-        return later
+        return answer
 
     def tell(self, index: int, tell: Callable[[S, int], Sequence[Any]]) -> None:
         """Tell the shard something that nobody waits for; nothing happens when it is not here."""
@@ -174,7 +181,7 @@ class Runtime(Generic[S]):
             if isinstance(effect, Reply):
                 self._reply(effect)
             elif isinstance(effect, Write):
-                written = self._write(place, effect, guard)
+                written = self._write(index, place, effect, guard)
                 is_dropped = is_dropped or written is None
                 waits_for = max(waits_for, written or 0)
             elif isinstance(effect, SetTimer):
@@ -189,12 +196,13 @@ class Runtime(Generic[S]):
         self.committed(index)
 
     def _reply(self, reply: Reply) -> None:
-        later = self._waiting.pop(reply.token, None)
-        if later is None:
+        answer = self._waiting.pop(reply.token, None)
+        if answer is None:
             raise RuntimeError(f"{self._name}: request {reply.token} was answered twice or never asked")
-        later.give(reply.response)
+        if not answer.done():  # whoever asked may have been cancelled
+            answer.set_result(reply.response)
 
-    def _write(self, place: _Place[S], write: Write, guard: VerificationGuard | None) -> int | None:
+    def _write(self, index: int, place: _Place[S], write: Write, guard: VerificationGuard | None) -> int | None:
         """Append and replay; gives the offset that must be committed, None when the append was refused."""
         next_offset = place.partition.log_end_offset
         if write.records:
@@ -206,8 +214,10 @@ class Runtime(Generic[S]):
                 return None
             self._replay_written(place.shard, write, next_offset - len(write.records))
         if write.replies:
-            told = partial(self._reply_all, write.replies)
-            place.uncommitted.append(_Waiting(next_offset, told, partial(self._refuse, write)))
+            reply = partial(self._reply_all, write.replies)
+            deadline_ms = self._now_ms() + self._write_timeout_ms()
+            place.uncommitted.append(_Waiting(next_offset, reply, partial(self._refuse, write), deadline_ms))
+            self._watch_writes(index, place)
         return next_offset
 
     def _reply_all(self, replies: Sequence[Reply]) -> None:
@@ -238,13 +248,34 @@ class Runtime(Generic[S]):
 
     # -- timers ------------------------------------------------------------------------------------------------------
 
+    def _watch_writes(self, index: int, place: _Place[S]) -> None:
+        """Have the timer of the oldest write set; a later one has a later deadline."""
+        timer = (index, place.number, WRITES)
+        oldest = next((each.deadline_ms for each in place.uncommitted if each.deadline_ms is not None), None)
+        if oldest is not None and timer not in self._timers and self._timers.set(timer, oldest) and self._wake:
+            self._wake()
+
+    def _refuse_late_writes(self, index: int, place: _Place[S], now_ms: int) -> None:
+        late = [each for each in place.uncommitted if each.deadline_ms is not None and each.deadline_ms <= now_ms]
+        for each in late:
+            place.uncommitted.remove(each)
+        for each in late:
+            assert each.refuse is not None, "only what can be refused has a deadline"
+            each.refuse(RequestTimedOut(f"{self._name}-{index} did not commit in time; a replica may be down"))
+        self._watch_writes(index, place)
+
     def next_due_ms(self) -> int | None:
         return self._timers.next_due_ms()
 
-    def fire_due(self, now_ms: int) -> None:
+    def expire_due(self, now_ms: float) -> None:
+        now_ms = int(now_ms)
         for index, number, key in self._timers.take_due(now_ms):
             place = self._places.get(index)
-            if place is not None and place.is_loaded and place.number == number:
+            if place is None or not place.is_loaded or place.number != number:
+                continue
+            if key == WRITES:
+                self._refuse_late_writes(index, place, now_ms)
+            else:
                 self._carry_out(index, place, place.shard.timer_fired(key, now_ms))
 
     # -- coming and going --------------------------------------------------------------------------------------------

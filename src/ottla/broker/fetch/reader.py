@@ -32,10 +32,10 @@ def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
 
 class Reader:
     def __init__(self, broker: Broker, request: FetchRequest, version: int) -> None:
-        self._replication = broker.replication
+        self._followers = broker.link.replication
         self._version = version
         self._rack = request.rack_id
-        known = replica_of(request, version) if broker.replication is not None else (NOBODY, -1)
+        known = replica_of(request, version) if self._followers.serves_followers else (NOBODY, -1)
         self.replica_id, self._replica_epoch = known
         self.is_follower = self.replica_id >= 0
 
@@ -45,21 +45,21 @@ class Reader:
             partition.check_replica(current_leader_epoch)
             return
         partition.check_leader(current_leader_epoch)
-        if self.is_follower and self._replication is not None:
+        if self.is_follower:
             knows_epoch = current_leader_epoch >= 0
-            self._replication.check_follower(partition, self.replica_id, knows_epoch=knows_epoch)
+            self._followers.check_follower(partition, self.replica_id, knows_epoch=knows_epoch)
 
     def preferred(self, partition: Partition, offset: int) -> int | None:
         """The replica it should read from instead, if there is a better one."""
-        if self.is_follower or self._replication is None or not self._rack or not partition.is_leader:
+        if self.is_follower or not self._rack or not partition.is_leader:
             return None
-        return self._replication.preferred_replica(partition, self._rack, offset)
+        return self._followers.preferred_replica(partition, self._rack, offset)
 
     def note(self, partition: Partition, wanted: Wanted) -> None:
         """A follower has all before the offset it asks for, if that is an offset of ours."""
         log = partition.log
-        if self._replication is not None and log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset:
-            self._replication.follower_fetched(
+        if log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset:
+            self._followers.follower_fetched(
                 partition,
                 self.replica_id,
                 wanted.fetch_offset,
@@ -69,14 +69,12 @@ class Reader:
 
     def is_throttled(self, partition: Partition) -> bool:
         """Whether a follower gets nothing now, because it only catches up."""
-        return self._replication is not None and self._replication.is_leader_throttled(partition, self.replica_id)
+        return self._followers.is_leader_throttled(partition, self.replica_id)
 
-    def gave(self, partition: Partition | None, size_bytes: int) -> None:
+    def count_sent(self, partition: Partition | None, size_bytes: int) -> None:
         """So much goes to a follower."""
-        if partition is None or self._replication is None:
-            return
-        if self._replication.is_slow_leader(partition, self.replica_id):
-            self._replication.gave(size_bytes)
+        if partition is not None:
+            self._followers.count_sent(partition, self.replica_id, size_bytes)
 
     def is_idle(self, partition: Partition | None, wanted: Wanted, told: Told | None, now_ms: float | None) -> bool:
         """Whether there is nothing new for a follower that is in sync; with `now_ms` that is noted as heard from it."""

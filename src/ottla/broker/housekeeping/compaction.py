@@ -94,4 +94,4 @@ def _carry_out(progress: Progress, broker: Broker, logs: LogManager, now_ms: int
     for unflushed in progress.flush_wanted:
         waiting = broker.replicas.get(unflushed)
         if waiting is not None:
-            broker.flush(waiting)
+            broker.progress.flush(waiting)

@@ -40,7 +40,6 @@ def start_jobs(
     last_disk_failed: Callable[[KafkaStorageError], None],
 ) -> Callable[[], Awaitable[None]]:
     """Begin; gives the call that ends them. `last_disk_failed` is told when no directory is left."""
-    broker.offline = lambda: see_failures(broker, logs, last_disk_failed)
     settings = broker.settings
     runner = TaskRunner(Schedule(broker.random.random), clock)
 
@@ -111,7 +110,7 @@ def _forget_producers(broker: Broker, now_ms: int) -> Iterator[None]:
 def _flush_due(broker: Broker, now_ms: int) -> Iterator[None]:
     for partition in list(broker.replicas):
         if partition.offline is None and partition.log.flush_is_due(now_ms):
-            broker.flush(partition)
+            broker.progress.flush(partition)
         yield
 
 

@@ -81,7 +81,7 @@ class _Guarded(Connection):
     """A connection that is counted from its first moment to its last."""
 
     def __init__(self, acceptor: Acceptor, number: int, listener: str, login_limit_bytes: int | None) -> None:
-        super().__init__(number, listener, acceptor.dispatcher, acceptor.gone, acceptor.waiting)
+        super().__init__(number, listener, acceptor.dispatcher, acceptor.gone, acceptor.waiting, acceptor.clock)
         self._acceptor = acceptor
         self._login_limit_bytes = login_limit_bytes  # None: nobody has to say who he is
         self._full_limit_bytes = 0

@@ -8,7 +8,8 @@
    megabytes does not make producers wait; nothing is read ahead of what the socket takes. Where the link can, the
    kernel sends KERNEL_PORTION_BYTES straight from the file; elsewhere PORTION_BYTES are read and written.
 4. A request that cannot be understood ends the connection, and the log says who sent what.
-5. While a long request of a connection is worked on, none of its other requests is begun: `hold` and `let_go`.
+5. While a long request of a connection is worked on (`hold`), none of its other requests is begun until it is answered.
+6. An answer that must be awaited is a coroutine; its first step runs at once, in the order of the requests.
 
 What to answer is the dispatcher's business; this file knows bytes, order and time.
 """
@@ -18,13 +19,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from types import CoroutineType
 from typing import Any, Final, Protocol, TypeAlias
 
 from ottla.broker.network.portions import PORTION_BYTES, read_portion
 from ottla.broker.network.waiting_requests import NO_LIMIT, WaitingRequests
 from ottla.broker.observe.log_limit import LineLimit
-from ottla.broker.requests.answers import Later
+from ottla.broker.requests.running import Running
+from ottla.clock import Clock, SystemClock, Timer
 from ottla.errors import BrokerError, ConnectionClosed, MalformedMessage, OttlaError
 from ottla.net.connection import AnswerOrder
 from ottla.net.framing import SIZE, Buffer, frame_prefix
@@ -37,9 +41,12 @@ log.addFilter(LineLimit())
 OUTBOX_LIMIT_BYTES: Final = 2 * 1024 * 1024
 KERNEL_PORTION_BYTES: Final = 262_144
 ANONYMOUS: Final = "User:ANONYMOUS"
+ANSWERED: Final = -1
 
 Piece: TypeAlias = Any  # bytes-like, or a FileSlice
 Answer: TypeAlias = Sequence[Piece]
+Answering: TypeAlias = "Answer | Coroutine[Any, Any, Answer | None] | None"
+"""The answer to a request, None for no answer, or a coroutine that returns either."""
 
 
 class CloseConnection(Exception):
@@ -47,12 +54,12 @@ class CloseConnection(Exception):
 
 
 class Dispatcher(Protocol):
-    def dispatch(self, frame: memoryview, connection: Connection) -> Answer | Later[Answer | None] | None:
-        """The answer, None for no answer, or a Later of either. CloseConnection ends the connection."""
+    def dispatch(self, frame: memoryview, connection: Connection) -> Answering:
+        """CloseConnection ends the connection, also out of a coroutine."""
 
     def dispatch_run(
         self, frame: memoryview, following: deque[memoryview], connection: Connection
-    ) -> bytes | list[tuple[Answer | Later[Answer | None] | None, int]] | None:
+    ) -> bytes | list[tuple[Answering, int]] | None:
         """The answers to this request and to those that it takes away from `following`: as whole frames, or one by one
         with the request's size; None when it is to be dispatched alone."""
 
@@ -67,6 +74,7 @@ class Connection:
         dispatcher: Dispatcher,
         gone: Callable[[Connection], None],
         waiting: WaitingRequests = NO_LIMIT,
+        clock: Clock | None = None,
     ) -> None:
         self.number = number
         self.listener = listener
@@ -78,14 +86,16 @@ class Connection:
         self._link: Link | None = None
         self._order: AnswerOrder[Answer] = AnswerOrder()
         self._waiting = waiting
+        self._clock = clock or SystemClock()
         self._outbox: deque[Piece] = deque()
         self._outbox_bytes = 0
         self._offset = 0  # how much of the first file slice is sent already
         self._turn_is_planned = False
         self._waits_for_room = False
         self._throttled = False
-        self._held = False
-        self._throttle_timer: asyncio.TimerHandle | None = None
+        self._begun = 0  # requests whose answers are awaited, counted
+        self._held_by: int | None = None
+        self._throttle_timer: Timer | None = None
         # The dispatcher's memory of who asks by this connection, per kind of request.
         self.contexts: dict[Any, tuple[Any, bytes]] = {}
 
@@ -118,13 +128,13 @@ class Connection:
         return self._link is None
 
     def hold(self) -> None:
-        """Begin no other request of this connection until `let_go`."""
-        self._held = True
+        """Begin no other request of this connection until the one that was begun last is answered."""
+        self._held_by = self._begun
         self._read_or_rest()
 
-    def let_go(self) -> None:
-        self._held = False
-        self._read_or_rest()
+    @property
+    def is_held(self) -> bool:
+        return self._held_by is not None
 
     def go_on(self) -> None:
         """Read requests again, unless something else holds them back."""
@@ -148,7 +158,7 @@ class Connection:
         self._link.pause_reading()
         if self._throttle_timer is not None:
             self._throttle_timer.cancel()
-        self._throttle_timer = asyncio.get_running_loop().call_later(for_ms / 1000, self._throttle_ends)
+        self._throttle_timer = self._clock.call_later(for_ms, self._throttle_ends)
 
     # -- what the link tells -----------------------------------------------------------------------------------------
 
@@ -188,16 +198,43 @@ class Connection:
         self._waiting.change(size_bytes)
         return self._order.arrived(size_bytes)
 
-    def _take(self, answer: Answer | Later[Answer | None] | None, size_bytes: int, place: int | None) -> None:
+    def _take(self, answering: Answering, size_bytes: int, place: int | None) -> None:
         """The answer to a request of that size; `place` None: nothing waits before it."""
-        if isinstance(answer, Later):
-            waits_at = self._arrived(size_bytes) if place is None else place
-            answer.when_given(lambda given: self._answered(waits_at, given))
-        elif place is None:
-            self._write_at_once(answer)
+        if type(answering) is CoroutineType:
+            self._begun += 1
+            self._run(Running(answering), self._begun, size_bytes, place)
             return
+        answer: Any = answering
+        if place is None:
+            self._write_at_once(answer)
         else:
             self._answered(place, answer)
+            self._read_or_rest()
+
+    def _run(self, running: Running[Answer | None], number: int, size_bytes: int, place: int | None) -> None:
+        if running.is_done:
+            self._completed(running, number, place)
+        else:
+            waits_at = self._arrived(size_bytes) if place is None else place
+            running.on_done = partial(self._completed, running, number, waits_at)
+            self._read_or_rest()
+
+    def _completed(self, running: Running[Answer | None], number: int, place: int | None) -> None:
+        if self._held_by == number:
+            self._held_by = ANSWERED
+        try:
+            answer = running.result()
+        except (CloseConnection, MalformedMessage, BrokerError) as reason:
+            self.end(reason)
+        except Exception as fault:
+            # What goes wrong here must not reach whoever completed the request: he has others to serve.
+            log.exception("%s: a request cannot be answered", self.name)
+            self.end(fault)
+        else:
+            if place is None:
+                self._write_at_once(answer)
+            else:
+                self._answered(place, answer)
         self._read_or_rest()
 
     def writable_changed(self, writable: bool) -> None:
@@ -323,9 +360,11 @@ class Connection:
     def _read_or_rest(self) -> None:
         if self._link is None:
             return
+        if self._held_by == ANSWERED and not self._order.waiting_count:
+            self._held_by = None  # its answer has left, and so have those before it
         # Who has nothing waiting may always ask: one of those requests may be what the others are waiting for.
         is_one_at_a_time = self._waiting.is_full and self._order.waiting_count > 0
-        is_held_back = self._throttled or self._held or is_one_at_a_time
+        is_held_back = self._throttled or self.is_held or is_one_at_a_time
         if self._order.wants_reading and self._outbox_bytes < OUTBOX_LIMIT_BYTES and not is_held_back:
             self._link.resume_reading()
         else:

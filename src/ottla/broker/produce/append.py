@@ -1,14 +1,15 @@
 """Records of produce requests on their way into the logs.
 
     appending = Appending(broker, acks, api_version)
-    answers, pending = appending.take(request)      # for each request; nothing is written yet
+    answers, uncommitted = appending.add(request)   # for each request; nothing is written yet
     appending.append()                              # now the answers say what became of the records
 
-1. Requests that came together may be taken in together. Records for the same partition are then appended in their
+1. Requests that came together may be added together. Records for the same partition are then appended in their
    order, by one write where they are simple (storage/log/append_run.py), else one by one.
 2. What goes wrong with one partition is said in its outcome and concerns no other.
-3. `pending` is what a request that wants its records committed must still wait for.
-4. Where it may take long (`takes_long`), `steps` does the same as `append` and leaves others their turn: a few
+3. `uncommitted` is what must be waited for before the request is answered: with acks=all everything, with acks=1 what
+   one durable replica has not synced yet, because whoever is answered can read it.
+4. Where it may take long (`takes_long`), `append_with_pauses` does the same and leaves others their turn: a few
    kilobytes of compressed records may be a hundred megabytes to look at, and a request may have thousands of these.
 """
 
@@ -17,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from ottla.broker.produce.committed import Pending
+from ottla.broker.produce.committed import Uncommitted
 from ottla.broker.produce.frames import Answers, Outcome, Produce, Topic
 from ottla.broker.replication.partition import ACKS_ALL, Partition
-from ottla.broker.requests.long_work import Steps
+from ottla.broker.requests.pacing import Pace
 from ottla.errors import BrokerError, InvalidTopicException, UnknownTopicId, UnknownTopicOrPartition
 from ottla.records.checks import RecordsCheck
 from ottla.records.compression import Compression
@@ -40,7 +41,7 @@ NO_RECORDS = memoryview(b"")
 
 Guards: TypeAlias = Mapping[TopicPartition, VerificationGuard]
 Refused: TypeAlias = Mapping[TopicPartition, BrokerError]
-Part: TypeAlias = tuple[memoryview, Outcome, list[Pending]]
+Part: TypeAlias = tuple[memoryview, Outcome, list[Uncommitted]]
 
 
 def topic_name(broker: Broker, topic: Topic) -> str | None:
@@ -79,9 +80,9 @@ class Appending:
         self._guards = guards
         self._parts: dict[Partition, list[Part]] = {}
 
-    def take(self, request: Produce) -> tuple[Answers, list[Pending]]:
-        """Take in a request; its answers are true and its list is complete after `append`."""
-        pending: list[Pending] = []
+    def add(self, request: Produce) -> tuple[Answers, list[Uncommitted]]:
+        """Add a request; its answers are true and its list is complete after `append`."""
+        uncommitted: list[Uncommitted] = []
         answers: Answers = []
         for topic, partitions in request.topics:
             name = topic if isinstance(topic, str) else topic_name(self._broker, topic)
@@ -94,37 +95,39 @@ class Appending:
                 except BrokerError as error:
                     outcome.refuse(error)
                     continue
-                part = NO_RECORDS if records is None else records, outcome, pending
+                part = NO_RECORDS if records is None else records, outcome, uncommitted
                 known = self._parts.get(partition)
                 if known is None:
                     self._parts[partition] = [part]
                 else:
                     known.append(part)
             answers.append((topic, outcomes))
-        return answers, pending
+        return answers, uncommitted
 
     def append(self) -> None:
-        """Append all that was taken in."""
-        for _ in self.steps():
-            pass
-
-    def steps(self) -> Steps[None]:
+        """Append all that was added."""
         now_ms = self._broker.clock.now_ms()
         for partition, parts in self._parts.items():
             if len(parts) > 1 and not self._guards and self._append_run(partition, parts, now_ms):
-                yield
                 continue
             for part in parts:
+                self._append_one(partition, part, now_ms)
+
+    async def append_with_pauses(self, pace: Pace) -> None:
+        now_ms = self._broker.clock.now_ms()
+        for partition, parts in self._parts.items():
+            for part in parts:
                 if is_slow(part[0]):
-                    yield from self._append_slowly(partition, part, now_ms)
+                    await self._append_slowly(partition, part, now_ms, pace)
                 else:
                     self._append_one(partition, part, now_ms)
-                yield
+                await pace.step()
 
-    def _append_slowly(self, partition: Partition, part: Part, now_ms: int) -> Steps[None]:
+    async def _append_slowly(self, partition: Partition, part: Part, now_ms: int, pace: Pace) -> None:
         """Look into the batch piece by piece first, so that nobody waits until all of it was seen."""
+        inspection = partition.log.inspect_batch(part[0], now_ms=now_ms, zstd_allowed=self._zstd_allowed)
         try:
-            checked = yield from partition.log.inspect_batch(part[0], now_ms=now_ms, zstd_allowed=self._zstd_allowed)
+            checked = await pace.run(inspection)
         except BrokerError as error:
             part[1].refuse(error)
             return
@@ -177,9 +180,11 @@ class Appending:
     ) -> None:
         broker = self._broker
         size_bytes = record_count = 0
-        broker.appended(partition)
-        waits_from = partition.log.high_watermark if self._acks == ACKS_ALL else None
-        for (records, outcome, pending), result in zip(parts, results, strict=True):
+        broker.progress.appended(partition)
+        wants_all = self._acks == ACKS_ALL
+        waits = wants_all or (self._acks == 1 and partition.in_sync is None and partition.needs_flush)
+        waits_from = partition.log.high_watermark if waits else None
+        for (records, outcome, uncommitted), result in zip(parts, results, strict=True):
             first_offset, last_offset = result[0], result[1]
             outcome.base_offset, outcome.log_append_time_ms, outcome.log_start_offset = (
                 first_offset,
@@ -189,5 +194,5 @@ class Appending:
             size_bytes += len(records)
             record_count += last_offset - first_offset + 1
             if waits_from is not None and last_offset >= waits_from:
-                pending.append(Pending(partition, last_offset + 1, outcome))
+                uncommitted.append(Uncommitted(partition, last_offset + 1, outcome, wants_all))
         broker.topic_metrics.produced(partition.name.topic, size_bytes, record_count, len(parts))

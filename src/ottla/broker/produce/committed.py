@@ -1,56 +1,63 @@
-"""Produce with acks=all waits until every partition has committed what it wrote, or its time is over."""
+"""A produce request waits until every partition has committed what it wrote, or its time is over."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ottla.broker.produce.frames import Outcome
+from ottla.broker.produce.frames import Answers, Outcome
 from ottla.broker.replication.partition import Partition
 from ottla.errors import BrokerError, NotEnoughReplicasAfterAppend, RequestTimedOut
 
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from typing import Any
+
+    from ottla.broker.broker import Broker
+
 
 @dataclass(slots=True)
-class Pending:
+class Uncommitted:
     """One partition's part of the request."""
 
     partition: Partition
     next_offset: int  # committed when the high watermark is here
     outcome: Outcome
+    wants_all: bool = True  # acks=all; with acks=1 only the leader's own disk is waited for
 
-
-class WaitingProduce:
-    """An operation of the purgatory, watched under its partitions."""
-
-    def __init__(self, pending: list[Pending], done: Callable[[], None]) -> None:
-        self._pending = pending
-        self._done = done
-
-    def try_complete(self) -> bool:
-        self._pending = [one for one in self._pending if not is_settled(one)]
-        if self._pending:
+    def is_over(self) -> bool:
+        """Whether it is committed, or cannot be any more, which its answer then says."""
+        partition = self.partition
+        try:
+            # In whichever epoch: a leader that goes on in a new one (a follower died) has what it wrote in the old one,
+            # and one that lost its office in between was asked when that happened.
+            partition.check_leader()
+        except BrokerError as error:
+            self.outcome.refuse(error)
+            return True
+        if partition.high_watermark < self.next_offset:
             return False
-        self._done()
+        if self.wants_all and partition.in_sync_count < partition.min_in_sync_count:
+            self.outcome.refuse(NotEnoughReplicasAfterAppend())
         return True
 
-    def expire(self) -> None:
-        for one in self._pending:
-            one.outcome.refuse(RequestTimedOut())
-        self._done()
+
+def wait_until_committed(
+    broker: Broker, answers: Answers, uncommitted: list[Uncommitted], timeout_ms: int
+) -> Answers | Coroutine[Any, Any, Answers]:
+    """The answers, if nothing has to be waited for."""
+    waiting = [each for each in uncommitted if not each.is_over()]
+    return _wait(broker, answers, waiting, timeout_ms) if waiting else answers
 
 
-def is_settled(one: Pending) -> bool:
-    """Whether one partition's part is committed, or cannot be any more, which its answer then says."""
-    partition = one.partition
-    try:
-        # In whichever epoch: a leader that goes on in a new one (a follower died) has what it wrote in the old one, and
-        # one that lost its office in between was looked at when that happened.
-        partition.check_leader()
-    except BrokerError as error:
-        one.outcome.refuse(error)
-        return True
-    if partition.high_watermark < one.next_offset:
-        return False
-    if partition.in_sync_count < partition.min_in_sync_count:
-        one.outcome.refuse(NotEnoughReplicasAfterAppend())
-    return True
+async def _wait(broker: Broker, answers: Answers, waiting: list[Uncommitted], timeout_ms: int) -> Answers:
+    def is_committed() -> bool:
+        waiting[:] = [each for each in waiting if not each.is_over()]
+        return not waiting
+
+    keys = [each.partition.name for each in waiting]
+    deadline_ms = broker.clock.monotonic_ms() + timeout_ms
+    if not await broker.progress.produce_purgatory.wait(is_committed, keys, deadline_ms):
+        for each in waiting:
+            each.outcome.refuse(RequestTimedOut())
+    return answers

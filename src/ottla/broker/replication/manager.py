@@ -1,7 +1,7 @@
 """The partitions this broker has: made, changed and removed as the cluster says.
 
-On its own, a broker goes by the image (`follow`). In a cluster it goes by the controller's orders alone (`becoming`,
-`stopping`): an image that is late must not bring back what was stopped. What changed is told as values, so that whoever
+On its own, a broker goes by the image (`follow`). In a cluster it goes by the controller's orders alone (`become`,
+`stop`): an image that is late must not bring back what was stopped. What changed is returned as values, so that whoever
 knows them can load and unload coordinators, and follow leaders.
 
 1. An order about a partition is obeyed when its leader epoch is greater than ours. Everything else is refused for that
@@ -15,11 +15,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
 
 from ottla.broker.replication import orders
+from ottla.broker.replication.moves import Moves
 from ottla.broker.replication.partition import NO_EPOCH, Partition
-from ottla.broker.requests.long_work import Steps, at_once
+from ottla.broker.requests.pacing import Pace
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.partition_room import PartitionRoom
 from ottla.errors import (
@@ -71,27 +72,25 @@ class Logs(Protocol):
     def truncate_fully(self, name: TopicPartition, offset: int, now_ms: int) -> None: ...
 
 
-class Moves(NamedTuple):
-    """What an image or an order brought."""
-
-    new_leaders: list[Partition]  # led from here in a new epoch
-    removed: list[TopicPartition]
-    followers: list[Partition]  # that have another leader, or the same in a new epoch
-    stopped: list[TopicPartition]  # here, but follow nobody any more
-
-
 class ReplicaManager:
     def __init__(
-        self, broker_id: int, logs: Logs, *, settings_of: Callable[[ClusterImage, str], TopicSettings]
+        self,
+        broker_id: int,
+        logs: Logs,
+        *,
+        settings_of: Callable[[ClusterImage, str], TopicSettings],
+        broker_epoch: Callable[[], int] = lambda: NO_EPOCH,
+        monotonic_ms: Callable[[], float] = lambda: 0.0,
     ) -> None:
+        """`broker_epoch` is that of our registration; by `monotonic_ms` followers are late."""
         self._broker_id = broker_id
         self._logs = logs
         self._settings_of = settings_of
         self._partitions: dict[TopicPartition, Partition] = {}
         self._names: dict[bytes, dict[TopicPartition, None]] = {}  # by topic id
         self.controller_epoch = 0  # of the newest controller that gave us an order
-        self.broker_epoch: Callable[[], int] = lambda: NO_EPOCH  # of our registration
-        self.monotonic_ms: Callable[[], float] = lambda: 0.0  # by which followers are late
+        self.broker_epoch = broker_epoch
+        self._monotonic_ms = monotonic_ms
         # On the path of every record, where a plain pair is made in less time than a TopicPartition and equals it.
         self.get: Callable[[tuple[str, int]], Partition | None] = cast(Any, self._partitions.get)
 
@@ -127,29 +126,29 @@ class ReplicaManager:
         )
         return PartitionRoom(self._broker_id, image, files.partition_limit, reason)
 
-    def follow(self, image: ClusterImage, topics: set[str] | None, now_ms: int) -> Steps[Moves]:
-        """Make what we have match the image; `topics` limits the look to those that changed, None is all."""
+    async def follow(self, image: ClusterImage, topics: set[str] | None, now_ms: int, pace: Pace) -> Moves:
+        """Make what we have match the image; only the `topics` that changed are looked at, None is all."""
         moves = Moves([], [], [], [])
         names = set(image.topics()) if topics is None else topics
         for topic in sorted(names):
-            yield from self._follow_topic(image, topic, now_ms, moves)
+            await self._follow_topic(image, topic, now_ms, moves, pace)
         gone = [each for each in self._partitions if image.topic(each.topic) is None and self._concerns(each, topics)]
         for name in gone:
             self._remove(name, now_ms, moves)
-            yield
+            await pace.step()
         return moves
 
     @staticmethod
     def _concerns(name: TopicPartition, topics: set[str] | None) -> bool:
         return topics is None or name.topic in topics
 
-    def _follow_topic(self, image: ClusterImage, topic_name: str, now_ms: int, moves: Moves) -> Steps[None]:
+    async def _follow_topic(self, image: ClusterImage, topic_name: str, now_ms: int, moves: Moves, pace: Pace) -> None:
         topic = image.topic(topic_name)
         if topic is None:
             return
         settings: TopicSettings | None = None
         for index, state in enumerate(topic.partitions):
-            yield
+            await pace.step()
             name = TopicPartition(topic_name, index)
             partition = self._partitions.get(name)
             if partition is not None and partition.topic_id != topic.id:
@@ -186,18 +185,17 @@ class ReplicaManager:
             if role.name not in self._partitions and self._logs.log(role.name) is None
         }
 
-    def becoming(
-        self, request: LeaderAndIsrRequest, image: ClusterImage, now_ms: int, *, version: int = 7
-    ) -> Steps[tuple[LeaderAndIsrResponse, Moves]]:
-        """Lead and follow as the controller says, in steps. The order was found to be of the newest controller, and for
-        us as we are now."""
+    async def become(
+        self, request: LeaderAndIsrRequest, image: ClusterImage, now_ms: int, *, pace: Pace, version: int = 7
+    ) -> tuple[LeaderAndIsrResponse, Moves]:
+        """Lead and follow as the controller says; `check_order` has found the order to be for us."""
         self.controller_epoch = request.controller_epoch
         moves = Moves([], [], [], [])
         codes: dict[TopicPartition, int] = {}
-        told = sorted(orders.roles(request), key=lambda role: role.state.leader != self._broker_id)
-        for role in told:
+        roles = sorted(orders.roles(request), key=lambda role: role.state.leader != self._broker_id)
+        for role in roles:
             codes[role.name] = self._become_one(role, image, now_ms, moves)
-            yield
+            await pace.step()
         return orders.roles_answer(request, codes, version), moves
 
     def _become_one(self, role: orders.Role, image: ClusterImage, now_ms: int, moves: Moves) -> int:
@@ -207,7 +205,7 @@ class ReplicaManager:
             if partition is None:
                 settings = self._settings_of(image, role.name.topic)
                 partition = self._made(role, settings, now_ms)
-            partition.take_state(role.state, now_ms=self.monotonic_ms(), broker_epoch=self.broker_epoch())
+            partition.take_state(role.state, now_ms=self._monotonic_ms(), broker_epoch=self.broker_epoch())
         except StaleControllerEpoch as error:
             log.debug("%s stays what it is: %s", role.name, error)  # a new controller tells everything again
             return error.code
@@ -238,18 +236,14 @@ class ReplicaManager:
             raise InconsistentTopicId(f"the controller gave no id for the topic of {role.name}, and the log has none")
         return self._open(role.name, topic_id, settings, now_ms, is_new=role.is_new)
 
-    def stop(self, request: StopReplicaRequest, now_ms: int) -> tuple[StopReplicaResponse, Moves]:
-        """Stop, and delete where the controller says so; see `stopping`."""
-        return at_once(self.stopping(request, now_ms))
-
-    def stopping(self, request: StopReplicaRequest, now_ms: int) -> Steps[tuple[StopReplicaResponse, Moves]]:
-        """The same in steps. The order was found to be of the newest controller, and for us as we are now."""
+    async def stop(self, request: StopReplicaRequest, now_ms: int, *, pace: Pace) -> tuple[StopReplicaResponse, Moves]:
+        """Stop, and delete where the controller says so; `check_order` has found the order to be for us."""
         self.controller_epoch = request.controller_epoch
         moves = Moves([], [], [], [])
         codes: dict[TopicPartition, int] = {}
         for each in orders.stops(request):
             codes[each.name] = self._stop_one(each, now_ms, moves)
-            yield
+            await pace.step()
         return orders.stops_answer(codes), moves
 
     def _stop_one(self, order: orders.Stop, now_ms: int, moves: Moves) -> int:

@@ -1,18 +1,16 @@
 """Writes the marker that ends a transaction into a partition: here, or where it is led.
 
-A marker that could not be written is told as an error; the coordinator tries again, with whoever leads then.
+A marker that could not be written is an error; the coordinator tries again, with whoever leads then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.groups import coordinator as groups
 from ottla.broker.coordinators.transactions.markers import WriteMarkers
-from ottla.broker.replication.partition import ACKS_ALL
-from ottla.cluster.model import NO_LEADER
-from ottla.errors import BrokerError, NotLeaderOrFollower, broker_error
+from ottla.broker.replication.partition import ACKS_ALL, Partition
+from ottla.errors import BrokerError, NotLeaderOrFollower, OttlaError, broker_error
 from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -26,17 +24,18 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-def write_marker(
-    broker: Broker, markers: WriteMarkers, name: TopicPartition, told: Callable[[BrokerError | None], None]
-) -> None:
-    """`told` is called when the marker is committed, or with what stopped it. A partition that is gone needs none."""
+async def write_marker(broker: Broker, markers: WriteMarkers, name: TopicPartition) -> None:
+    """Returns when the marker is committed, and raises what stopped it. A partition that is gone needs none."""
     if broker.image.partition(name.topic, name.partition) is None:
-        told(None)
         return
     partition = broker.replicas.get(name)
     if partition is None or not partition.is_leader:
-        _send_marker(broker, markers, name, told)
-        return
+        await _send_marker(broker, markers, name)
+    else:
+        await _append_marker(broker, markers, partition)
+
+
+async def _append_marker(broker: Broker, markers: WriteMarkers, partition: Partition) -> None:
     now_ms = broker.clock.now_ms()
     batch = end_transaction_batch(
         EndTransactionMarker(markers.commit, markers.coordinator_epoch),
@@ -44,35 +43,25 @@ def write_marker(
         producer_epoch=markers.producer_epoch,
         timestamp_ms=now_ms,
     )
-    try:
-        result = partition.append(
-            bytearray(batch),
-            acks=ACKS_ALL,
-            now_ms=now_ms,
-            origin=AppendOrigin.COORDINATOR,
-            transaction_version=markers.transaction_version,
-        )
-    except BrokerError as error:
-        told(error)
-        return
-    if name.topic == groups.TOPIC:
+    result = partition.append(
+        bytearray(batch),
+        acks=ACKS_ALL,
+        now_ms=now_ms,
+        origin=AppendOrigin.COORDINATOR,
+        transaction_version=markers.transaction_version,
+    )
+    if partition.name.topic == groups.TOPIC:
         broker.groups.runtime.replay_marker(
-            name.partition,
+            partition.name.partition,
             producer_id=markers.producer_id,
             producer_epoch=markers.producer_epoch,
             committed=markers.commit,
         )
-    broker.appended(partition)
-    broker.commits.when_committed(partition, result.next_offset, told)
+    broker.progress.appended(partition)
+    await broker.progress.commits.committed(partition, result.next_offset)
 
 
-def _send_marker(
-    broker: Broker, markers: WriteMarkers, name: TopicPartition, told: Callable[[BrokerError | None], None]
-) -> None:
-    state = broker.image.partition(name.topic, name.partition)
-    if broker.member is None or state is None or state.leader in (NO_LEADER, broker.id):
-        told(NotLeaderOrFollower(f"{name} is led elsewhere"))
-        return
+async def _send_marker(broker: Broker, markers: WriteMarkers, name: TopicPartition) -> None:
     marker = WritableTxnMarker(
         producer_id=markers.producer_id,
         producer_epoch=markers.producer_epoch,
@@ -81,12 +70,12 @@ def _send_marker(
         coordinator_epoch=markers.coordinator_epoch,
         transaction_version=markers.transaction_version or 0,
     )
-
-    def answered(given: Any) -> None:
-        if isinstance(given, Exception):
-            told(given if isinstance(given, BrokerError) else NotLeaderOrFollower(str(given)))
-            return
-        code = given.markers[0].topics[0].partitions[0].error_code
-        told(broker_error(code, str(name)) if code else None)
-
-    broker.member.ask(state.leader, WriteTxnMarkersRequest(markers=[marker]), answered)
+    try:
+        answer = await broker.link.ask_leader(*name, WriteTxnMarkersRequest(markers=[marker]))
+    except BrokerError:
+        raise
+    except OttlaError as error:
+        raise NotLeaderOrFollower(str(error)) from error
+    code = answer.markers[0].topics[0].partitions[0].error_code
+    if code:
+        raise broker_error(code, str(name))

@@ -22,10 +22,11 @@ from ottla.broker.replication.follower import Follower, Taken
 from ottla.broker.replication.in_sync import Proposal
 from ottla.broker.replication.isr_requests import Outcome, Verdict
 from ottla.broker.replication.isr_sender import IsrSender
-from ottla.broker.replication.manager import Moves
+from ottla.broker.replication.moves import Moves
 from ottla.broker.replication.partition import Partition
 from ottla.broker.replication.replica_log import ReplicaLog
 from ottla.broker.replication.throttle import Throttle, is_listed
+from ottla.broker.requests.running import next_turn
 from ottla.cluster.model import NO_LEADER
 from ottla.errors import KafkaStorageError, NotLeaderOrFollower, UnknownLeaderEpoch
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest
@@ -59,8 +60,17 @@ class Ways(Protocol):
 
 
 class Replication:
+    """Followers (followers.py) of a broker in a cluster, and the fetch loops by which it follows others."""
+
+    serves_followers = True
+
     def __init__(
-        self, broker: Broker, ways: Sequence[Ways], ask_controller: Callable[[AlterPartitionRequest], Awaitable[Any]]
+        self,
+        broker: Broker,
+        ways: Sequence[Ways],
+        ask_controller: Callable[[AlterPartitionRequest], Awaitable[Any]],
+        *,
+        broker_epoch: Callable[[], int],
     ) -> None:
         """`ways` to other brokers are used by nobody else, one per fetcher: a fetch holds up what is behind it."""
         settings = broker.settings
@@ -69,10 +79,10 @@ class Replication:
         self._loops: dict[tuple[int, int], FetchLoop] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._sender = IsrSender(
-            broker.id, ask_controller, broker_epoch=broker.replicas.broker_epoch, clock=broker.clock, told=self._settled
+            broker.id, ask_controller, broker_epoch=broker_epoch, clock=broker.clock, told=self._settled
         )
         window = settings.replication_quota_window_num, settings.replication_quota_window_size_seconds * 1000
-        self._given = Throttle(samples=window[0], sample_ms=window[1])
+        self._sent = Throttle(samples=window[0], sample_ms=window[1])
         self._fetched = Throttle(samples=window[0], sample_ms=window[1])
         self.is_rack_aware = is_rack_aware(settings.replica_selector_class)
         self._looking: asyncio.Task[None] | None = None
@@ -96,7 +106,7 @@ class Replication:
 
     # -- following ---------------------------------------------------------------------------------------------------
 
-    def take(self, moves: Moves) -> None:
+    def apply(self, moves: Moves) -> None:
         """Partitions came, went, or have another leader."""
         names = [*moves.removed, *moves.stopped, *(each.name for each in (*moves.new_leaders, *moves.followers))]
         for name in names:
@@ -193,8 +203,8 @@ class Replication:
         for name in taken.committed:
             partition = self._broker.replicas.get(name)
             if partition is not None:
-                self._broker.told_committed(partition)
-        unsynced = [self._broker.synced(each) for each in partitions if each is not None and each.needs_flush]
+                self._broker.progress.advanced(partition)
+        unsynced = [self._broker.progress.synced(each) for each in partitions if each is not None and each.needs_flush]
         if unsynced:
             await asyncio.gather(*unsynced)
 
@@ -217,20 +227,21 @@ class Replication:
 
     def is_leader_throttled(self, partition: Partition, replica_id: int) -> bool:
         """Whether this follower gets nothing of this partition now."""
-        if not self.is_slow_leader(partition, replica_id):
+        if not self._is_slow_leader(partition, replica_id):
             return False
         limit = self._broker.settings.leader_replication_throttled_rate
-        return self._given.is_exceeded(limit, self._broker.clock.monotonic_ms())
+        return self._sent.is_exceeded(limit, self._broker.clock.monotonic_ms())
 
-    def is_slow_leader(self, partition: Partition, replica_id: int) -> bool:
+    def _is_slow_leader(self, partition: Partition, replica_id: int) -> bool:
         listed = partition.log.settings.leader_replication_throttled_replicas
         if not listed or not is_listed(partition.name, self._broker.id, listed):
             return False
         return partition.in_sync is not None and replica_id not in partition.in_sync.isr
 
-    def gave(self, size_bytes: int) -> None:
-        """So much was given to followers that are slowed down."""
-        self._given.record(size_bytes, self._broker.clock.monotonic_ms())
+    def count_sent(self, partition: Partition, replica_id: int, size_bytes: int) -> None:
+        """So much goes to a follower; it counts when the follower is throttled."""
+        if self._is_slow_leader(partition, replica_id):
+            self._sent.record(size_bytes, self._broker.clock.monotonic_ms())
 
     # -- leading -----------------------------------------------------------------------------------------------------
 
@@ -255,9 +266,9 @@ class Replication:
             in_sync.look(end, now_ms, lag_limit_ms=self._lag_limit_ms, may_join=self._may_join)
             self._propose(partition, in_sync.expand(replica_id, partition.high_watermark, self._may_join))
         if partition.advance():
-            self._broker.told_committed(partition)
+            self._broker.progress.advanced(partition)
         elif log_start_offset != start_before:
-            self._broker.produce_purgatory.check(partition.name)  # deletions wait for it
+            self._broker.progress.produce_purgatory.check(partition.name)  # deletions wait for it
 
     def check_follower(self, partition: Partition, replica_id: int, *, knows_epoch: bool) -> None:
         """Raise unless this broker is one of the partition's replicas, as far as the leader knows."""
@@ -304,7 +315,7 @@ class Replication:
             partition.settle(outcome.proposal, outcome.isr, outcome.leader_epoch, outcome.partition_epoch)
         elif outcome.verdict is Verdict.WITHDRAWN:
             partition.in_sync.withdraw()
-        self._broker.moved(partition)
+        self._broker.progress.advanced(partition)
 
     async def _look_again_and_again(self) -> None:
         while True:
@@ -312,7 +323,7 @@ class Replication:
             for partition in list(self._broker.replicas):
                 if partition.in_sync is not None:
                     self._look(partition)
-            await asyncio.sleep(0)
+            await next_turn()
 
     def _look(self, partition: Partition) -> None:
         in_sync = partition.in_sync
@@ -321,4 +332,4 @@ class Replication:
         self._propose(partition, in_sync.shrink(end, now_ms, self._lag_limit_ms))
         in_sync.look(end, now_ms, lag_limit_ms=self._lag_limit_ms, may_join=self._may_join)
         if partition.advance():
-            self._broker.told_committed(partition)
+            self._broker.progress.advanced(partition)

@@ -1,19 +1,20 @@
-"""A frame becomes a request, a request meets its handler, and what the handler gives becomes a frame.
+"""A frame becomes a request, a request meets its handler, and what the handler returns becomes a frame.
 
-1. A handler is a plain function of (broker, request, context) in handlers/<api>.py that gives a response, None (no
-   answer is written: Produce with acks=0), or a Later of one of these. Where its module has a `codec`, that reads
-   requests and writes answers, else they are the API's messages.
-2. What an API cannot put into its answer, it raises; a BrokerError that reaches this file becomes the error code of the
-   whole answer when the answer has one, and otherwise ends the connection, as any other fault does.
-3. An ApiVersions request of a version that we do not know is answered with error 35 in the layout of version 0, which
-   every client can read; any other unknown API or version ends the connection, as in Kafka.
-4. Per API: how many requests, how long they took, which errors.
-5. Clients repeat themselves. What does not change between requests of one API and version is kept in a Lane; what does
+    frame ─► lane ─► who asks ─► decode ─► gate ─► handler ─► quota ─► encode ─► metrics ─► answer
+             limits                        may he?            how much?
+
+1. Clients repeat themselves. What does not change between requests of one API and version is kept in a Lane; what does
    not change between those of one connection (who asks) is kept with the connection and recognised by its bytes.
-6. Requests that came together may be handled together: the `runs` of a handler module are given those of one kind and
-   one client, and answer as many from the front as they can take in one go.
-7. No request keeps the others waiting: how much it may ask for is limited (request_limits.py), and a large one is read,
-   answered and written in stints (long_work.py), while its connection rests.
+2. A handler (served.py) is a plain function, or an `async` one. What is plain is answered in this call; of what awaits
+   the connection gets the coroutine, runs its first step at once and keeps its place in the order of answers.
+3. What an API cannot put into its answer, its handler raises; a BrokerError that reaches this file becomes the error
+   code of the whole answer when the answer has one, and otherwise ends the connection, as any other fault does.
+4. An ApiVersions request of a version that we do not know is answered with error 35 in the layout of version 0, which
+   every client can read; any other unknown API or version ends the connection, as in Kafka.
+5. Requests that came together may be handled together (Served.runs): of one kind and one client, as many from the front
+   as the handler can take in one go.
+6. No request keeps the others waiting: how much it may ask for is limited (served.py), and a large one is decoded,
+   handled and encoded with pauses (pacing.py), while its connection is held.
 """
 
 from __future__ import annotations
@@ -21,24 +22,24 @@ from __future__ import annotations
 import logging
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
-from importlib import import_module
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ottla.broker.cluster.forwarding import forwarding
 from ottla.broker.coordinators.effects import RequestContext
-from ottla.broker.network.processor import Answer, CloseConnection, Connection
-from ottla.broker.requests.answers import Later
-from ottla.broker.requests.limits import (
+from ottla.broker.network.processor import Answer, Answering, CloseConnection, Connection
+from ottla.broker.requests.gate import Gate, Meter
+from ottla.broker.requests.running import awaited, is_coroutine
+from ottla.broker.requests.served import (
     APART_FRAME_BYTES,
-    LONG_FRAME_BYTES,
-    entries_limit,
-    size_limit_bytes,
-    works_in_stints,
+    LARGE_FRAME_BYTES,
+    Decode,
+    Encode,
+    frame_limit_bytes,
+    handler_of,
+    served,
 )
-from ottla.broker.requests.long_work import LongLater, Steps
 from ottla.errors import BrokerError, MalformedMessage, UnknownServerError, UnsupportedVersion
 from ottla.protocol.api import APIS, Api
 from ottla.protocol.compile_decode import FAILURES as DECODE_FAILURES
@@ -52,11 +53,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Given: TypeAlias = "Message | Later[Message | None] | None"
-Handler: TypeAlias = "Callable[[Broker, Any, RequestContext], Given]"
-Decoder: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
-Encoder: TypeAlias = Callable[[Any], list[Any]]
-
+Handled: TypeAlias = "Message | Coroutine[Any, Any, Message | None] | None"
+Handler: TypeAlias = "Callable[[Broker, Any, RequestContext], Handled]"
 
 # API key, API version, correlation id: the same in every header. The rest says who asks.
 _FIXED: Final = struct.Struct(">hhi")
@@ -71,65 +69,74 @@ _KEPT_HEADER_BYTES: Final = 1_024
 _ANSWER_HEADERS: Final = (struct.Struct(">i"), struct.Struct(">ix"))
 
 
-class Runs(NamedTuple):
-    """How requests of one API and version that came together are read, handled and answered."""
-
-    decode: Callable[[list[memoryview], int], list[Any]]
-    handle: Callable[[Broker, list[Any], RequestContext], list[Any]]
-    encode: Callable[[list[memoryview], list[Any]], bytes]
-
-
 class Lane:
     """What all requests of one API and version have in common."""
 
     __slots__ = (
         "answer_header",
         "api",
+        "check",
+        "count",
         "decode",
         "encode",
+        "frame_bytes",
         "handler",
         "has_error_code",
-        "long_bytes",
+        "large_bytes",
         "requests",
         "runs",
-        "size_limit_bytes",
         "times",
         "version",
     )
 
-    def __init__(self, broker: Broker, api: Api, version: int) -> None:
+    def __init__(self, broker: Broker, gate: Gate, meter: Meter, api: Api, version: int) -> None:
         self.api = api
         self.version = version
-        module = import_module(f"ottla.broker.handlers.{api.module}")
-        self.handler: Handler = forwarding(api, module.handle)
-        self.runs: Runs | None = module.runs(version) if hasattr(module, "runs") else None
+        declared = served(api)
+        self.handler: Handler = handler_of(api).handle
+        if declared.is_forwarded and not broker.link.is_alone:
+            self.handler = _forwarding(self.handler)
+        self.runs = declared.runs(version) if declared.runs is not None else None
         self.decode, self.encode = codec_of(api, version)
         self.answer_header = _ANSWER_HEADERS[response_header_version(api.key, version)]
         self.has_error_code = any(field.name == "error_code" for field in api.response.fields)
-        self.size_limit_bytes = size_limit_bytes(api)
-        self.long_bytes = LONG_FRAME_BYTES if works_in_stints(api) else self.size_limit_bytes
+        self.frame_bytes = frame_limit_bytes(api.key)
+        self.large_bytes = LARGE_FRAME_BYTES if declared.is_paced else self.frame_bytes
+        self.check = gate.check_of(api)
+        self.count = meter.count_of(api)
         self.requests, self.times = broker.request_metrics.of(api, version)
 
 
-def codec_of(api: Api, version: int) -> tuple[Decoder, Encoder]:
+def _forwarding(handle: Handler) -> Handler:
+    """A handler that asks the controller first."""
+
+    async def forward(broker: Broker, request: Message, context: RequestContext) -> Message | None:
+        answer = await broker.link.forward(request, context)
+        return answer if answer is not None else await awaited(handle(broker, request, context))
+
+    return forward
+
+
+def codec_of(api: Api, version: int) -> tuple[Decode, Encode]:
     """How its requests are read and its answers written."""
-    module = import_module(f"ottla.broker.handlers.{api.module}")
-    if hasattr(module, "codec"):
-        made: tuple[Decoder, Encoder] = module.codec(version)
-        return made
-    return partial(decoder(api.request, version), left=entries_limit(api)), encoder(api.response, version)
+    declared = served(api)
+    if declared.codec is not None:
+        return declared.codec(version)
+    return partial(decoder(api.request, version), left=declared.entries), encoder(api.response, version)
 
 
 class Dispatch:
     """Finds the handler of a request and writes its answer."""
 
-    def __init__(self, broker: Broker, served: frozenset[int]) -> None:
+    def __init__(self, broker: Broker, served_apis: frozenset[int], gate: Gate, meter: Meter) -> None:
         self._broker = broker
-        self._served = served
+        self._served = served_apis
+        self._gate = gate
+        self._meter = meter
         self._lanes: dict[tuple[int, int], Lane] = {}
         self._monotonic_ms = broker.clock.monotonic_ms
 
-    def dispatch(self, frame: memoryview, connection: Connection) -> Answer | Later[Answer | None] | None:
+    def dispatch(self, frame: memoryview, connection: Connection) -> Answering:
         started_ms = self._monotonic_ms()
         if len(frame) < _FIXED.size:
             raise MalformedMessage(f"a request of {len(frame)} bytes has no room for its header")
@@ -138,118 +145,68 @@ class Dispatch:
         if lane is None:
             return self._unknown_version(frame)
         context, position = _context(lane, frame, connection)
-        if len(frame) > lane.long_bytes:
-            return self._long(lane, frame, position, context, correlation_id, started_ms)
-        given = self._answer(lane, _decoded(lane, frame, position), context)
-        if isinstance(given, LongLater):
-            return self._written_in_stints(lane, given, context, correlation_id, started_ms)
-        if isinstance(given, Later):
-            return self._later_answer(lane, given, context, correlation_id, started_ms)
-        return self._written(lane, given, correlation_id, started_ms)
+        if len(frame) > lane.large_bytes:
+            handled: Handled = self._handle_large(lane, frame, position, context)
+        else:
+            handled = self._handle(lane, _decoded(lane, frame, position), context)
+        return self._answering(lane, handled, context, len(frame), correlation_id, started_ms)
 
     def dispatch_run(
         self, frame: memoryview, following: deque[memoryview], connection: Connection
-    ) -> bytes | list[tuple[Answer | Later[Answer | None] | None, int]] | None:
+    ) -> bytes | list[tuple[Answering, int]] | None:
         """Requests of one kind and one client that came together, where the handler can take them together."""
         if len(frame) < _FIXED.size or frame[: _KIND.size] != following[0][: _KIND.size]:
             return None
         lane = self._lanes.get(_KIND.unpack_from(frame))
-        if lane is None or lane.runs is None:
+        if lane is None or lane.runs is None or lane.check is not None or lane.count is not None:
             return None
         started_ms = self._monotonic_ms()
         context, position = _context(lane, frame, connection)
         frames = [frame, *islice(following, RUN_LIMIT - 1)]
         requests = lane.runs.decode(frames, position)
-        given = lane.runs.handle(self._broker, requests, context) if len(requests) > 1 else ()
-        if not given:
+        handled = lane.runs.handle(self._broker, requests, context) if len(requests) > 1 else ()
+        if not handled:
             return None
-        del frames[len(given) :]
+        del frames[len(handled) :]
         for _ in frames[1:]:
             following.popleft()
-        if not any(isinstance(one, Later) for one in given):
-            self._count_run(lane, len(given), started_ms)
-            return lane.runs.encode(frames, given)
+        if not any(map(is_coroutine, handled)):
+            self._count_run(lane, len(handled), started_ms)
+            return lane.runs.encode(frames, handled)
         return [
-            (self._of_run(lane, one, each, context, started_ms), len(each))
-            for one, each in zip(given, frames, strict=True)
+            (self._answering(lane, one, context, len(each), _FIXED.unpack_from(each)[2], started_ms), len(each))
+            for one, each in zip(handled, frames, strict=True)
         ]
 
-    def _of_run(
-        self, lane: Lane, given: Given, frame: memoryview, context: RequestContext, started_ms: float
-    ) -> Answer | Later[Answer | None] | None:
-        correlation_id = _FIXED.unpack_from(frame)[2]
-        if isinstance(given, Later):
-            return self._later_answer(lane, given, context, correlation_id, started_ms)
-        return self._written(lane, given, correlation_id, started_ms)
+    # -- handling ----------------------------------------------------------------------------------------------------
 
-    # -- what takes long ---------------------------------------------------------------------------------------------
-
-    def _long(
-        self,
-        lane: Lane,
-        frame: memoryview,
-        position: int,
-        context: RequestContext,
-        correlation_id: int,
-        started_ms: float,
-    ) -> Later[Answer | None]:
-        if len(frame) > lane.size_limit_bytes:
-            raise MalformedMessage(f"{lane.api} of {len(frame)} bytes; {lane.size_limit_bytes} are allowed")
-
-        def steps() -> Steps[Given]:
-            if len(frame) > APART_FRAME_BYTES:
-                request = yield self._broker.long_work.apart(_decoded, lane, frame, position)
-            else:
-                request = _decoded(lane, frame, position)
-            return self._answer(lane, request, context)
-
-        given = self._broker.long_work.do_later(steps(), context.connection)
-        return self._written_in_stints(lane, given, context, correlation_id, started_ms)
-
-    def _written_in_stints(
-        self, lane: Lane, given: Later[Any], context: RequestContext, correlation_id: int, started_ms: float
-    ) -> Later[Answer | None]:
-        """Hold the connection until the answer is there: so its requests keep their order, and it has one at a time."""
-        connection, long_work = context.connection, self._broker.long_work
-        connection.hold()
-        later: Later[Answer | None] = Later()
-
-        def steps(response: Message | None) -> Steps[Any]:
-            self._count(lane, response, started_ms)
-            return None if response is None else (yield long_work.apart(_encoded, lane, response, correlation_id))
-
-        def write(response: Any) -> None:
-            if isinstance(response, Later):
-                response.when_given(write)
-            elif isinstance(response, Exception):
-                self._refused_later(lane, response, context, write)
-            else:
-                long_work.do_later(steps(response), connection).when_given(written)
-
-        def written(answer: Answer | Exception | None) -> None:
-            if isinstance(answer, Exception):
-                connection.end(answer)
-                return
-            later.give(answer)
-            connection.let_go()
-
-        given.when_given(write)
-        return later
-
-    def _refused_later(
-        self, lane: Lane, error: Exception, context: RequestContext, write: Callable[[Message], None]
-    ) -> None:
-        """What `_answer` makes of an error, for one that came later."""
+    def _handle(self, lane: Lane, request: Any, context: RequestContext) -> Handled:
         try:
-            write(self._refusal(lane, error, context))
-        except (CloseConnection, MalformedMessage) as reason:
-            context.connection.end(reason)
-
-    def _answer(self, lane: Lane, request: Message, context: RequestContext) -> Given:
-        try:
+            if lane.check is not None and (checking := lane.check(request, context)) is not None:
+                return self._handle_checked(lane, checking, request, context)
             return lane.handler(self._broker, request, context)
         except Exception as error:
             return self._refusal(lane, error, context)
+
+    async def _handle_checked(
+        self, lane: Lane, checking: Coroutine[Any, Any, None], request: Any, context: RequestContext
+    ) -> Message | None:
+        await checking
+        return await awaited(lane.handler(self._broker, request, context))
+
+    async def _handle_large(
+        self, lane: Lane, frame: memoryview, position: int, context: RequestContext
+    ) -> Message | None:
+        """Wait for the turn of large requests, and decode in a thread what takes long to decode."""
+        if len(frame) > lane.frame_bytes:
+            raise MalformedMessage(f"{lane.api} of {len(frame)} bytes; {lane.frame_bytes} are allowed")
+        with self._broker.pacing.turn(context.connection) as pace:
+            await pace.pause()
+            if len(frame) > APART_FRAME_BYTES:
+                request = await self._broker.pacing.apart(_decoded, lane, frame, position)
+            else:
+                request = _decoded(lane, frame, position)
+        return await awaited(self._handle(lane, request, context))
 
     def _refusal(self, lane: Lane, error: Exception, context: RequestContext) -> Message:
         if isinstance(error, CloseConnection | MalformedMessage):
@@ -259,42 +216,59 @@ class Dispatch:
         log.error("%s from %s failed", lane.api, context.client_id, exc_info=error)
         return error_response(lane.api, UnknownServerError(), lane.version)
 
-    def _written(self, lane: Lane, response: Any, correlation_id: int, started_ms: float) -> Answer | None:
-        self._count(lane, response, started_ms)
-        return None if response is None else _encoded(lane, response, correlation_id)
+    # -- answering ---------------------------------------------------------------------------------------------------
 
-    def _count(self, lane: Lane, response: Any, started_ms: float) -> None:
+    def _answering(
+        self,
+        lane: Lane,
+        handled: Handled,
+        context: RequestContext,
+        size_bytes: int,
+        correlation_id: int,
+        started_ms: float,
+    ) -> Answering:
+        if is_coroutine(handled):
+            return self._answer_later(lane, handled, context, size_bytes, correlation_id, started_ms)
+        self._count(lane, handled, context, size_bytes, started_ms)
+        return None if handled is None else _encoded(lane, handled, correlation_id)
+
+    async def _answer_later(
+        self,
+        lane: Lane,
+        handling: Coroutine[Any, Any, Message | None],
+        context: RequestContext,
+        size_bytes: int,
+        correlation_id: int,
+        started_ms: float,
+    ) -> Answer | None:
+        try:
+            response = await handling
+        except Exception as error:
+            response = self._refusal(lane, error, context)
+        self._count(lane, response, context, size_bytes, started_ms)
+        if response is None:
+            return None
+        if not context.connection.is_held:
+            return _encoded(lane, response, correlation_id)
+        with self._broker.pacing.turn(context.connection) as pace:  # the answer to a long request is long, too
+            await pace.pause()
+            return await self._broker.pacing.apart(_encoded, lane, response, correlation_id)
+
+    def _count(self, lane: Lane, response: Any, context: RequestContext, size_bytes: int, started_ms: float) -> None:
         now_ms = self._monotonic_ms()
         lane.requests.value += 1
         lane.times.record(now_ms - started_ms, now_ms)
         if lane.has_error_code and response is not None and response.error_code:
             self._broker.request_metrics.failed(lane.api, response.error_code)
+        if lane.count is not None:
+            context.connection.throttle(lane.count(context, size_bytes, now_ms - started_ms))
 
     def _count_run(self, lane: Lane, count: int, started_ms: float) -> None:
-        if count:
-            now_ms = self._monotonic_ms()
-            lane.requests.value += count
-            lane.times.record(now_ms - started_ms, now_ms, count)
+        now_ms = self._monotonic_ms()
+        lane.requests.value += count
+        lane.times.record(now_ms - started_ms, now_ms, count)
 
-    def _later_answer(
-        self, lane: Lane, given: Later[Message | None], context: RequestContext, correlation_id: int, started_ms: float
-    ) -> Later[Answer | None]:
-        later: Later[Answer | None] = Later()
-        given.when_given(lambda g: later.give(self._written_later(lane, g, context, correlation_id, started_ms)))
-        return later
-
-    def _written_later(
-        self, lane: Lane, response: Message | None, context: RequestContext, correlation_id: int, started_ms: float
-    ) -> Answer | None:
-        """What goes wrong here must not reach whoever gave the answer: he has others to serve."""
-        try:
-            return self._written(lane, response, correlation_id, started_ms)
-        except Exception:
-            log.exception(
-                "the answer to %s of %s cannot be written, its connection is closed", lane.api, context.client_id
-            )
-            context.connection.close()
-            return None
+    # -- lanes -------------------------------------------------------------------------------------------------------
 
     def _new_lane(self, key: int, version: int) -> Lane | None:
         """The lane for the first request of its kind; None where we do not speak the version."""
@@ -303,15 +277,14 @@ class Dispatch:
         api = APIS[key]
         if version not in api.versions:
             return None
-        made = self._lanes[key, version] = Lane(self._broker, api, version)
+        made = self._lanes[key, version] = Lane(self._broker, self._gate, self._meter, api, version)
         return made
 
     def _unknown_version(self, frame: memoryview) -> Answer:
         header, _ = decode_request_header(frame)
         if header.request_api_key != API_VERSIONS_KEY:
             raise UnsupportedVersion(f"version {header.request_api_version} is not spoken here")
-        from ottla.broker.handlers.api_versions import refusal
-
+        refusal = handler_of(APIS[API_VERSIONS_KEY]).refusal
         return encode_response(refusal(), version=0, correlation_id=header.correlation_id)
 
 
@@ -328,7 +301,7 @@ def _decoded(lane: Lane, frame: memoryview, position: int) -> Any:
     try:
         return lane.decode(frame, position)[0]
     except DECODE_FAILURES:
-        limit = entries_limit(lane.api)
+        limit = served(lane.api).entries
         if len(frame) > _EXPLAINED_BYTES:
             what = f"{lane.api} version {lane.version}, {len(frame)} bytes"
             raise MalformedMessage(f"{what}: it is broken, or has more than {limit} entries") from None

@@ -12,12 +12,10 @@ import socket
 from collections.abc import Collection
 from typing import Final
 
-from ottla.broker.requests.answers import Later
+from ottla.clock import Clock
 
 NAMES_LIMIT: Final = 100
 LOOK_UP_LIMIT_MS: Final = 5_000
-
-_running: Final[set[asyncio.Task[None]]] = set()  # a task that nobody holds may be collected before it is done
 
 
 def is_address(text: str) -> bool:
@@ -29,23 +27,16 @@ def is_address(text: str) -> bool:
     return True
 
 
-def look_up(names: Collection[str]) -> Later[frozenset[str]]:
+async def look_up(names: Collection[str], clock: Clock) -> frozenset[str]:
     """Those of the names that have an address."""
-    later: Later[frozenset[str]] = Later()
-    task = asyncio.get_running_loop().create_task(_look_up(sorted(names)[:NAMES_LIMIT], later))
-    _running.add(task)
-    task.add_done_callback(_running.discard)
-    return later
+    asked = sorted(names)[:NAMES_LIMIT]
+    found = await asyncio.gather(*(_has_address(name, clock) for name in asked))
+    return frozenset(name for name, is_there in zip(asked, found, strict=True) if is_there)
 
 
-async def _look_up(names: list[str], later: Later[frozenset[str]]) -> None:
-    found = await asyncio.gather(*map(_has_address, names))
-    later.give(frozenset(name for name, is_there in zip(names, found, strict=True) if is_there))
-
-
-async def _has_address(name: str) -> bool:
-    asked = asyncio.get_running_loop().getaddrinfo(name, None, type=socket.SOCK_STREAM)
+async def _has_address(name: str, clock: Clock) -> bool:
     try:
-        return bool(await asyncio.wait_for(asked, LOOK_UP_LIMIT_MS / 1000))
+        async with clock.timeout(LOOK_UP_LIMIT_MS):
+            return bool(await asyncio.get_running_loop().getaddrinfo(name, None, type=socket.SOCK_STREAM))
     except (OSError, UnicodeError, TimeoutError):
         return False

@@ -1,20 +1,151 @@
-"""Which APIs a broker serves: those that have a handler. Nothing else is advertised."""
+"""What a broker serves, and what each handler module declares about its API: once, in the handler.
+
+    SERVES = Served(
+        DeleteRecordsRequest,
+        needs=(Need(AclOperation.DELETE, AclResource.TOPIC, lambda request: [topic.name for topic in request.topics]),),
+    )
+
+1. What has a handler file is served and advertised, nothing else. Files in handlers/between_brokers/ are served by
+   members of a cluster only, and only to brokers; finding that out costs no import.
+2. A handler module has SERVES and `handle(broker, request, context)`: a plain function where the answer is there at
+   once, an `async` one where it must be awaited. It returns the response, or None where no answer is written.
+3. How much one request may ask for is limited before anything is done for it. A decoder makes an object of every entry
+   of an array, and an entry may be a single byte on the wire. Kafka has no such limits; we serve everybody from one
+   loop:
+
+    entries       of all arrays together. Kafka's controller refuses changes of more than 10,000 records, a commit of
+                  more offsets than fit into a megabyte is refused too, and a producer's request is a megabyte in a
+                  hundred partitions. Measured: 20,000 entries take at most 0.2 s. WIDE_ENTRIES is for questions that a
+                  client of a very large cluster asks at once: 100,000 topics with a partition each are 200,000
+                  entries.
+    frame_bytes   of the whole frame; judged as soon as its first bytes tell the API. What has no list needs little.
+    is_paced      large frames are decoded and answered with pauses (pacing.py), one at a time.
+"""
 
 from __future__ import annotations
 
+import enum
 import pkgutil
-from typing import Final
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from ottla.broker import handlers
-from ottla.protocol.api import APIS
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.api import APIS, Api
+from ottla.protocol.schema import BYTES, ArrayOf, Message
 
-_MODULES = {module.name for module in pkgutil.iter_modules(handlers.__path__)}
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.coordinators.effects import RequestContext
 
-BETWEEN_BROKERS: Final = frozenset({4, 5, 6, 7, 56, 67})
-"""LeaderAndIsr, StopReplica, UpdateMetadata, ControlledShutdown, AlterPartition, AllocateProducerIds."""
+ENTRIES: Final = 20_000
+WIDE_ENTRIES: Final = 250_000
+LIST_FRAME_BYTES: Final = 32 * 1024 * 1024
+"""Of a request with a list: 100,000 topic names of the longest kind, and more."""
+BLOB_FRAME_BYTES: Final = 1024 * 1024
+"""Of a request without a list that carries bytes: a token of SaslAuthenticate, telemetry."""
+SMALL_FRAME_BYTES: Final = 64 * 1024
+"""Of a request that is a header and a few strings, and of what is no request that we know."""
+ANY_FRAME_BYTES: Final = 1 << 31
+"""No limit but socket.request.max.bytes, which the frame has passed already."""
+LARGE_FRAME_BYTES: Final = 8 * 1024
+"""A larger frame of a paced API may have thousands of entries."""
+APART_FRAME_BYTES: Final = 128 * 1024
+"""Decoding a larger frame takes longer than others should wait, and is done in a thread."""
+BETWEEN_BROKERS: Final = "between_brokers"
+
+Decode: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
+Encode: TypeAlias = Callable[[Any], list[Any]]
+
+
+class Quota(enum.Enum):
+    """Which quota of its client a request counts against, beside the processor time that every request costs."""
+
+    NONE = "none"
+    PRODUCE = "producer_byte_rate"
+    FETCH = "consumer_byte_rate"
+    MUTATION = "controller_mutation_rate"
+
+
+class Need(NamedTuple):
+    """An operation on a resource that a request is about; `names` takes the resources out of the request."""
+
+    operation: AclOperation
+    resource: AclResource
+    names: Callable[[Any], Iterable[str]] | None = None
+
+
+class Runs(NamedTuple):
+    """How requests of one API and version that came together are read, handled and answered."""
+
+    decode: Callable[[list[memoryview], int], list[Any]]
+    handle: Callable[[Broker, list[Any], RequestContext], list[Any]]
+    encode: Callable[[list[memoryview], list[Any]], bytes]
+
+
+@dataclass(frozen=True)
+class Served:
+    """Everything that is true of one API in this broker, whoever asks."""
+
+    request: type[Message]
+    entries: int = ENTRIES
+    frame_bytes: int | None = None  # where the shape of the request does not say it
+    is_paced: bool = False
+    needs: tuple[Need, ...] = ()
+    quota: Quota = Quota.NONE
+    is_forwarded: bool = False
+    """Only the controller decides it: other brokers pass it on (cluster/forwarding.py)."""
+    codec: Callable[[int], tuple[Decode, Encode]] | None = None
+    """Reads requests and writes answers of a version, where that is not done by the API's messages."""
+    runs: Callable[[int], Runs] | None = None
+    """For requests of a version that came together."""
+
+
+def _modules() -> dict[str, str]:
+    """Where the handler of each API is, by the name of its module."""
+    found = {}
+    for module in pkgutil.walk_packages(handlers.__path__, f"{handlers.__name__}."):
+        if not module.ispkg:
+            found[module.name.rpartition(".")[2]] = module.name
+    return found
+
+
+_MODULES: Final = _modules()
 
 CLUSTER_APIS: Final[frozenset[int]] = frozenset(key for key, api in APIS.items() if api.module in _MODULES)
 """What a member of a cluster serves."""
+BROKER_APIS: Final[frozenset[int]] = frozenset(
+    key for key in CLUSTER_APIS if f".{BETWEEN_BROKERS}." in _MODULES[APIS[key].module]
+)
+"""What members serve to brokers only."""
+SERVED_APIS: Final[frozenset[int]] = CLUSTER_APIS - BROKER_APIS
+"""What a broker on its own serves."""
 
-SERVED_APIS: Final[frozenset[int]] = CLUSTER_APIS - BETWEEN_BROKERS
-"""What a broker on its own serves: nobody gives it orders."""
+
+def handler_of(api: Api) -> ModuleType:
+    """The handler module of an API; loaded when it is first asked for."""
+    return import_module(_MODULES[api.module])
+
+
+def served(api: Api) -> Served:
+    declared: Served = handler_of(api).SERVES
+    return declared
+
+
+def frame_limit_bytes(api_key: int) -> int:
+    """The limit for a frame whose first bytes name this API, of which nobody knows yet whether they are a request."""
+    api = APIS.get(api_key)
+    if api is None:
+        return SMALL_FRAME_BYTES
+    declared = served(api).frame_bytes if api_key in CLUSTER_APIS else None
+    return _natural_frame_bytes(api.request) if declared is None else declared
+
+
+def _natural_frame_bytes(request: type[Message]) -> int:
+    kinds = [field.type for field in request.fields]
+    if any(isinstance(kind, ArrayOf) for kind in kinds):
+        return LIST_FRAME_BYTES
+    return BLOB_FRAME_BYTES if BYTES in kinds else SMALL_FRAME_BYTES

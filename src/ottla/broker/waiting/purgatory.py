@@ -1,111 +1,126 @@
-"""Operations that wait for a condition or a deadline; each is completed exactly once.
+"""What an `await` rests on: conditions that must come true before a deadline; each waiter is resolved exactly once.
 
-An operation is watched under keys (partitions, mostly). Whoever changes a partition calls `check(key)`, and every
-operation under it is asked whether it can be answered now. At its deadline an operation is answered as it is.
+A waiter is watched under keys (partitions, mostly). Whoever changes a partition calls `check(key)`, and every condition
+under it is asked again. At its deadline a waiter is resolved with False.
 
-1. Completed exactly once: the first of `try_complete() -> True` and the deadline wins, and it is forgotten everywhere.
-2. `wait` tries once more after the operation is watched: the condition may have come true between the caller's test
-   and the moment we knew of it, and nobody would check again.
-3. An operation under thousands of keys says by `changed` what the change under one of them means, so that it need not
-   look at all of them each time.
+    if await broker.produce_purgatory.wait(is_committed, [partition.name], deadline_ms):
+        ...
+
+1. Resolved exactly once: the first of the condition and the deadline wins, and the waiter is forgotten everywhere.
+2. `wait` asks once when the waiter is watched: the condition may have come true between the caller's test and the
+   moment we knew of it, and nobody would check again.
+3. A waiter under thousands of keys has `changed`, which says what the change under one of them means, so that not all
+   of them are looked at each time.
+4. What raises in a condition is raised where the waiter awaits, and reaches nobody else.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Hashable, Iterable
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ottla.broker.waiting.timer_wheel import TimerWheel
 
-
-class Operation(Protocol):
-    def try_complete(self) -> bool:
-        """Answer if the condition is met, and say whether it was."""
-
-    def expire(self) -> None:
-        """The time is over: answer with what there is."""
-
-
+Condition: TypeAlias = Callable[[], bool]
 Changed: TypeAlias = Callable[[Hashable], bool]
+
+
+class _Waiter(NamedTuple):
+    future: asyncio.Future[bool]
+    is_met: Condition
+    changed: Changed | None
+    keys: tuple[Hashable, ...]
 
 
 class Purgatory:
     def __init__(self, wake: Callable[[], None] | None = None) -> None:
-        """`wake` is called when an operation waits whose deadline comes before all others."""
+        """`wake` is called when a waiter has a deadline that comes before all others."""
         self._wake = wake
-        self._watched: dict[Hashable, dict[int, Changed]] = {}
-        self._keys_of: dict[int, tuple[Hashable, ...]] = {}
+        self._watched: dict[Hashable, dict[int, _Waiter]] = {}
         self._timers: TimerWheel[int] = TimerWheel()
-        self._waiting: dict[int, Operation] = {}
+        self._waiting: dict[int, _Waiter] = {}
         self._next = 0
+        self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def wait(
         self,
-        operation: Operation,
+        is_met: Condition,
         keys: Iterable[Hashable],
         deadline_ms: float,
         changed: Changed | None = None,
-    ) -> bool:
-        """Keep an operation until it completes; True when it could be completed at once.
+    ) -> asyncio.Future[bool]:
+        """True when the condition is met, False when the time is over or the broker stops.
 
-        `changed` is asked instead of `try_complete` when something changed under a key.
+        `changed` is asked instead of the condition when something changed under a key.
         """
-        if operation.try_complete():
-            return True
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        if self._is_closed:
+            future.set_result(False)
+            return future
         number = self._next = self._next + 1
-        kept = tuple(keys)
-        asked = changed or (lambda _: operation.try_complete())
-        for key in kept:
-            self._watched.setdefault(key, {})[number] = asked
-        self._keys_of[number] = kept
-        self._waiting[number] = operation
+        waiter = self._waiting[number] = _Waiter(future, is_met, changed, tuple(keys))
+        for key in waiter.keys:
+            self._watched.setdefault(key, {})[number] = waiter
         is_next = self._timers.set(number, deadline_ms)
-        if operation.try_complete():
-            self._forget(number)
-            return True
-        if is_next and self._wake is not None:
+        if is_met():
+            self._resolve(number, True)
+        elif is_next and self._wake is not None:
             self._wake()
-        return False
+        return future
 
     def check(self, key: Hashable) -> int:
-        """Something changed under `key`; gives how many operations that completed."""
+        """Something changed under `key`; returns how many waiters that resolved."""
         watched = self._watched.get(key)
         if not watched:
             return 0
-        completed = 0
-        for number, changed in list(watched.items()):
-            if number in self._waiting and changed(key):
-                self._forget(number)
-                completed += 1
-        return completed
+        count = 0
+        for number, waiter in list(watched.items()):
+            if number in self._waiting and self._ask(number, waiter, key):
+                count += 1
+        return count
+
+    def _ask(self, number: int, waiter: _Waiter, key: Hashable) -> bool:
+        try:
+            is_met = waiter.is_met() if waiter.changed is None else waiter.changed(key)
+        except Exception as error:
+            self._forget(number)
+            if not waiter.future.done():
+                waiter.future.set_exception(error)
+            return True
+        if is_met:
+            self._resolve(number, True)
+        return is_met
 
     def expire_due(self, now_ms: float) -> int:
         due = self._timers.take_due(now_ms)
         for number in due:
-            operation = self._waiting.get(number)
-            if operation is not None:
-                self._forget(number)
-                operation.expire()
+            if number in self._waiting:
+                self._resolve(number, False)
         return len(due)
 
     def next_due_ms(self) -> int | None:
         return self._timers.next_due_ms()
 
-    def expire_all(self) -> None:
-        """At shut-down: everybody is answered with what there is."""
+    def close(self) -> None:
+        """At shut-down: whoever waits, now or later, is resolved as if the time were over."""
+        self._is_closed = True
         for number in list(self._waiting):
-            operation = self._waiting.get(number)
-            if operation is not None:
-                self._forget(number)
-                operation.expire()
+            self._resolve(number, False)
+
+    def _resolve(self, number: int, is_met: bool) -> None:
+        future = self._waiting[number].future
+        self._forget(number)
+        if not future.done():  # whoever awaited it may have been cancelled
+            future.set_result(is_met)
 
     def _forget(self, number: int) -> None:
-        del self._waiting[number]
+        waiter = self._waiting.pop(number)
         self._timers.cancel(number)
-        for key in self._keys_of.pop(number):
+        for key in waiter.keys:
             watched = self._watched.get(key)
             if watched is not None:
                 watched.pop(number, None)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.cluster.changes import Apart, ChangeQueue
-from ottla.broker.requests.answers import Later
+from ottla.broker.cluster.changes import ChangeQueue
+from ottla.broker.requests.running import Running
 from ottla.errors import InvalidRequest, KafkaStorageError
 
 
@@ -32,66 +32,79 @@ def plan(*changes: str) -> Any:
     return SimpleNamespace(changes=changes)
 
 
-def given(later: Later[Any]) -> Any:
-    values: list[Any] = []
-    later.when_given(values.append)
-    return values[0] if values else "nothing yet"
+async def apply_at_once(image: Any, changes: Any) -> None:
+    """Nothing has to be waited for."""
 
 
-def test_what_is_adopted_at_once_is_given_at_once() -> None:
-    adopted: list[Any] = []
-    queue = ChangeQueue(Store(), None, lambda image, changes: adopted.append((image, changes)))
-    assert given(queue.submit(lambda image: plan("a", "b"))).changes == ("a", "b")
-    assert adopted == [(2, ("a", "b"))]
-    assert queue.is_idle
+def test_what_needs_no_waiting_is_changed_at_once() -> None:
+    async def run() -> None:
+        applied: list[Any] = []
+
+        async def apply(image: Any, changes: Any) -> None:
+            applied.append((image, changes))
+
+        running = Running(ChangeQueue(Store(), None, apply).submit(lambda image: plan("a", "b")))
+        assert running.is_done
+        assert running.result().changes == ("a", "b")
+        assert applied == [(2, ("a", "b"))]
+
+    asyncio.run(run())
 
 
-def test_the_next_change_waits_until_the_one_before_is_adopted() -> None:
-    waits: list[Later[Any]] = []
+def test_the_next_change_is_planned_when_the_one_before_is_applied() -> None:
+    async def run() -> None:
+        may_apply, seen = [asyncio.get_running_loop().create_future() for _ in range(2)], list[int]()
+        applying = iter(may_apply)
 
-    def adopt(image: Any, changes: Any) -> Later[Any]:
-        waits.append(Later())
-        return waits[-1]
+        async def apply(image: Any, changes: Any) -> None:
+            await next(applying)
 
-    queue, seen = ChangeQueue(Store(), None, adopt), list[int]()
+        def make(image: Any) -> Any:
+            seen.append(image)
+            return plan("x")
 
-    def make(image: Any) -> Any:
-        seen.append(image)
-        return plan("x")
+        queue = ChangeQueue(Store(), None, apply)
+        first, second = Running(queue.submit(make)), Running(queue.submit(make))
+        assert (seen, first.is_done, queue.is_idle) == ([0], False, False)
+        may_apply[0].set_result(None)
+        await first.wait()
+        await asyncio.sleep(0)
+        assert (seen, second.is_done) == ([0, 1], False)
+        may_apply[1].set_result(None)
+        await second.wait()
+        assert queue.is_idle
 
-    told: list[Any] = []
-    for _ in range(2):
-        queue.submit(make).when_given(told.append)
-    assert (seen, told, queue.is_idle) == ([0], [], False)
-    waits[0].give(None)
-    assert (seen, len(told), queue.is_idle) == ([0, 1], 1, False)
-    waits[1].give(None)
-    assert (len(told), queue.is_idle) == (2, True)
+    asyncio.run(run())
 
 
-def test_a_change_that_cannot_be_followed_is_an_error_and_the_next_is_made() -> None:
-    waits = [Later[Any](), None]
-    queue = ChangeQueue(Store(), None, lambda image, changes: waits.pop(0))
-    first = waits[0]
-    assert first is not None
-    failed, next_one = queue.submit(lambda image: plan("x")), queue.submit(lambda image: plan("y"))
-    first.give(OSError("no room"))
-    assert isinstance(given(failed), KafkaStorageError)
-    assert given(next_one).changes == ("y",)
+def test_a_change_that_cannot_be_applied_is_an_error_and_the_next_is_made() -> None:
+    async def run() -> None:
+        outcomes: list[Exception | None] = [OSError("no room"), None]
+
+        async def apply(image: Any, changes: Any) -> None:
+            if error := outcomes.pop(0):
+                raise error
+
+        queue = ChangeQueue(Store(), None, apply)
+        with pytest.raises(KafkaStorageError, match="no room"):
+            await queue.submit(lambda image: plan("x"))
+        assert (await queue.submit(lambda image: plan("y"))).changes == ("y",)
+
+    asyncio.run(run())
 
 
 def test_a_plan_that_is_refused_changes_nothing() -> None:
     store = Store()
-    queue = ChangeQueue(store, None, lambda image, changes: None)
 
     def refuse(image: Any) -> Any:
         raise InvalidRequest("no")
 
-    assert isinstance(given(queue.submit(refuse)), InvalidRequest)
+    with pytest.raises(InvalidRequest):
+        asyncio.run(ChangeQueue(store, None, apply_at_once).submit(refuse))
     assert store.image == 0
 
 
-# --- plans that take long ---
+# --- with a worker thread ---
 
 
 class Pending:
@@ -117,38 +130,30 @@ class SlowStore(Store):
 
 
 def submitted(*plans: Any) -> tuple[list[Any], list[int], SlowStore]:
-    """What a queue with a worker thread gave for plans, and in which threads those apart were made."""
+    """What a queue with a worker thread made of plans, and in which threads they were made."""
 
     async def whole() -> tuple[list[Any], list[int], SlowStore]:
         store, made = SlowStore(), list[int]()
+
+        def make(wanted: Any, image: Any) -> Any:
+            made.append(threading.get_ident())
+            if isinstance(wanted, Exception):
+                raise wanted
+            return plan(*wanted, f"on {image}") if wanted else plan()
+
         with ThreadPoolExecutor(1) as pool:
-            queue = ChangeQueue(store, pool, lambda image, changes: None)
-            told: list[Any] = []
-            all_told = asyncio.Event()
-
-            def take(given: Any) -> None:
-                told.append(given)
-                if len(told) == len(plans):
-                    all_told.set()
-
-            def make(wanted: Any, image: Any) -> Any:
-                made.append(threading.get_ident())
-                if isinstance(wanted, Exception):
-                    raise wanted
-                return plan(*wanted, f"on {image}") if wanted else plan()
-
-            for wanted in plans:
-                queue.submit(Apart(partial(make, wanted))).when_given(take)
-            await all_told.wait()
+            queue = ChangeQueue(store, pool, apply_at_once)
+            asked = [queue.submit(partial(make, wanted)) for wanted in plans]
+            outcomes = await asyncio.gather(*asked, return_exceptions=True)
             assert queue.is_idle
-        return told, made, store
+        return outcomes, made, store
 
     return asyncio.run(whole())
 
 
-def test_a_large_plan_is_made_and_written_in_the_worker_thread_one_after_the_other() -> None:
-    told, made, store = submitted(("a",), (), ("b",))
-    assert [each.changes for each in told] == [("a", "on 0"), (), ("b", "on 2")]
+def test_a_plan_is_made_and_written_in_the_worker_thread_one_after_the_other() -> None:
+    outcomes, made, store = submitted(("a",), (), ("b",))
+    assert [each.changes for each in outcomes] == [("a", "on 0"), (), ("b", "on 2")]
     assert threading.get_ident() not in made + store.threads
     assert store.image == 4
 
@@ -156,8 +161,8 @@ def test_a_large_plan_is_made_and_written_in_the_worker_thread_one_after_the_oth
 @pytest.mark.parametrize(
     ("wanted", "kind"), [(InvalidRequest("no"), InvalidRequest), (ZeroDivisionError("oops"), KafkaStorageError)]
 )
-def test_what_stops_a_large_plan_is_told_and_the_next_goes_on(wanted: Exception, kind: type) -> None:
-    told, _, store = submitted(wanted, ("b",))
-    assert isinstance(told[0], kind)
-    assert told[1].changes == ("b", "on 0")
+def test_what_stops_a_plan_is_raised_and_the_next_goes_on(wanted: Exception, kind: type) -> None:
+    outcomes, _, store = submitted(wanted, ("b",))
+    assert isinstance(outcomes[0], kind)
+    assert outcomes[1].changes == ("b", "on 0")
     assert store.image == 2

@@ -6,15 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.patience import HANG_S
 
-from ottla.broker.cluster.ask_controller import asked
+from ottla.broker.cluster.alone import AloneLink
 from ottla.broker.cluster.controller_role import ControllerRole
-from ottla.broker.handlers import allocate_producer_ids, alter_partition, controlled_shutdown
-from ottla.broker.requests.answers import Later
+from ottla.broker.handlers.between_brokers import allocate_producer_ids, alter_partition, controlled_shutdown
 from ottla.cluster.changes import AlterConfig, Change, ChangePartition, CreateTopic
 from ottla.cluster.controller.events import ProducerIdsAsked
 from ottla.cluster.controller.state import ControllerRules
@@ -57,6 +56,7 @@ class Node:
         self.register()
         self.member.wake_with(self._take_events)
         self.controller_role.start()
+        self.link = SimpleNamespace(ask_controller_role=self.controller_role.ask)
 
     def register(self) -> None:
         endpoint = Endpoint("PLAINTEXT", "localhost", 9000 + self.id)
@@ -129,10 +129,12 @@ def creation(name: str, replicas: tuple[int, ...]) -> Callable[[ClusterImage], P
     return plan
 
 
-async def reply(later: Later[Any]) -> Any:
-    given: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    later.when_given(given.set_result)
-    return await asyncio.wait_for(given, HANG_S)
+async def reply(asking: Awaitable[Any]) -> Any:
+    """The reply, or the error that was raised instead."""
+    try:
+        return await asking
+    except BrokerError as error:
+        return error
 
 
 def play(story: Callable[[Cluster], Awaitable[None]], *broker_ids: int, pool: Executor | None = None) -> None:
@@ -431,10 +433,6 @@ def test_a_broker_that_is_not_controller_answers_not_controller(handler: Any, re
 
 
 def test_a_broker_without_a_cluster_is_no_controller() -> None:
-    class Alone:
-        controller_role = None
-
-    given: list[Any] = []
     event = ProducerIdsAsked(AllocateProducerIdsRequest(broker_id=1))
-    asked(Alone(), event, lambda error: error).when_given(given.append)  # type: ignore[arg-type, return-value]
-    assert isinstance(given[0], NotController)
+    alone = AloneLink(SimpleNamespace(), SimpleNamespace(), None)  # type: ignore[arg-type]
+    assert isinstance(asyncio.run(reply(alone.ask_controller_role(event))), NotController)

@@ -14,6 +14,8 @@ from ottla.broker.cluster.client_gate import KEPT_LIMIT_MS, ClientGate
 from ottla.broker.cluster.earlier_session import LIMIT_AT_LEAST_MS, wait_for_earlier_session
 from ottla.broker.cluster.first_view import LOG_EVERY_MS, TOPICS_LIMIT_MS, wait_for_first_view
 from ottla.broker.cluster.leaving import AWAY_LIMIT_MS, while_reachable
+from ottla.broker.network.processor import CloseConnection
+from ottla.broker.requests.running import Background, awaited
 from ottla.cluster.changes import CreateTopic, RegisterBroker, SetController, apply_all
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import Broker, Partition, Topic
@@ -169,18 +171,17 @@ class FakeConnection:
         self.is_held = self.is_gone = False
 
     def frame_received(self, frame: memoryview) -> None:
-        answer = self._gate.dispatch(frame, self)  # type: ignore[arg-type]
-        if answer is not None:
-            self.answers += answer
+        Background().start(self._answer(frame))
+
+    async def _answer(self, frame: memoryview) -> None:
+        try:
+            self.answers += await awaited(self._gate.dispatch(frame, self)) or ()  # type: ignore[arg-type]
+        except CloseConnection:
+            self.is_gone = True
+        self.is_held = False
 
     def hold(self) -> None:
         self.is_held = True
-
-    def let_go(self) -> None:
-        self.is_held = False
-
-    def close(self) -> None:
-        self.is_gone = True
 
 
 def test_a_closed_gate_keeps_clients_and_lets_the_controller_through() -> None:
@@ -194,6 +195,7 @@ def test_a_closed_gate_keeps_clients_and_lets_the_controller_through() -> None:
         assert (controller.answers, controller.is_held) == ([b"\0\x06"], False)
         assert gate.dispatch_run(frame(METADATA), deque(), client) is None  # type: ignore[arg-type]
         gate.open()
+        await turns()
         assert (client.answers, client.is_held) == ([b"\0\x12", b"\0\x031"], False)
         client.frame_received(frame(METADATA, b"2"))
         assert client.answers[-1] == b"\0\x032"

@@ -1,19 +1,22 @@
 """The runtime of coordinator shards, over a partition whose high watermark is moved by hand."""
 
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from ottla.broker.coordinators.effects import Reply, StoredRecord, Write
 from ottla.broker.coordinators.runtime import InternalPartition, Runtime
-from ottla.errors import BrokerError, NotCoordinator
+from ottla.broker.requests.running import Background
+from ottla.errors import BrokerError, NotCoordinator, RequestTimedOut
 from ottla.protocol.messages.end_txn import EndTxnResponse
 from ottla.protocol.stored.transactions import TransactionLogKey, TransactionLogValue
 from ottla.records import RecordBatch
 from ottla.storage.producers.check import VerificationGuard
 
 INDEX = 3
+TIMEOUT_MS = 5_000
 RECORD = StoredRecord(TransactionLogKey(transactional_id="payments"), None)
 
 
@@ -61,13 +64,16 @@ class SpreadingShard:
 
 class Bench:
     def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.now_ms = 0
         self.partition = HandMovedPartition()
         self.spread: list[tuple[int, Any]] = []
         self.runtime: Runtime[SpreadingShard] = Runtime(
             "__transaction_state",
             make_shard=lambda index, partition: SpreadingShard(),
             kinds={TransactionLogKey: TransactionLogValue},
-            now_ms=lambda: 0,
+            now_ms=lambda: self.now_ms,
+            write_timeout_ms=lambda: TIMEOUT_MS,
             other_effect=lambda index, effect: self.spread.append((index, effect)),
         )
         self.runtime.load(INDEX, self._seen())
@@ -76,8 +82,8 @@ class Bench:
         return self.partition
 
     def write(self, *after: Any) -> list[Any]:
-        """Have a record written; gives the answers as they come."""
-        given: list[Any] = []
+        """Have a record written; returns the list that the answer comes into."""
+        answers: list[Any] = []
 
         def ask(shard: SpreadingShard, token: int, now_ms: int) -> list[Any]:
             def refused(error: BrokerError) -> tuple[Reply, ...]:
@@ -85,28 +91,69 @@ class Bench:
 
             return [Write((RECORD,), (Reply(token, EndTxnResponse(error_code=0)),), refused), *after]
 
-        self.runtime.call(INDEX, ask).when_given(given.append)
-        return given
+        async def call() -> None:
+            answers.append(await self.runtime.call(INDEX, ask))
+
+        self.do(lambda: Background().start(call()))
+        return answers
+
+    def do(self, call: Callable[[], object]) -> None:
+        """Call something on a loop, and let it work."""
+
+        async def run() -> None:
+            call()
+            for _ in range(5):
+                await asyncio.sleep(0)
+
+        self.loop.run_until_complete(run())
+
+    def late(self, by_ms: int) -> None:
+        self.now_ms += by_ms
+        self.do(lambda: self.runtime.expire_due(self.now_ms))
 
     def commit(self, offset: int) -> None:
         self.partition.high_watermark = offset
-        self.runtime.committed(INDEX)
+        self.do(lambda: self.runtime.committed(INDEX))
 
     def reload(self) -> None:
-        self.runtime.unload(INDEX)
-        self.runtime.load(INDEX, self._seen())
+        self.do(lambda: self.runtime.unload(INDEX))
+        self.do(lambda: self.runtime.load(INDEX, self._seen()))
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> Iterator[Bench]:
+    made = Bench()
+    yield made
+    made.loop.close()
+
+
+def test_a_commit_that_does_not_come_is_refused_in_time_and_what_was_written_stays(bench: Bench) -> None:
+    early = bench.write("markers")
+    bench.late(TIMEOUT_MS - 20)
+    late = bench.write()
+    assert (early, late) == ([], [])
+    bench.late(20)
+    assert [each.error_code for each in early] == [RequestTimedOut.code]
+    assert late == []
+    bench.late(TIMEOUT_MS)
+    assert [each.error_code for each in late] == [RequestTimedOut.code]
+    assert bench.spread == []
+    bench.commit(2)
+    assert bench.spread == [(INDEX, "markers")]
+
+
+def test_a_commit_in_time_is_answered_once(bench: Bench) -> None:
+    answers = bench.write()
+    bench.commit(1)
+    bench.late(10 * TIMEOUT_MS)
+    assert [each.error_code for each in answers] == [0]
 
 
 def test_an_answer_and_what_follows_a_write_wait_for_its_commit(bench: Bench) -> None:
-    given = bench.write("markers")
-    assert (given, bench.spread) == ([], [])
+    answers = bench.write("markers")
+    assert (answers, bench.spread) == ([], [])
     bench.commit(1)
-    assert [each.error_code for each in given] == [0]
+    assert [each.error_code for each in answers] == [0]
     assert bench.spread == [(INDEX, "markers")]
 
 
@@ -128,10 +175,10 @@ def test_a_load_of_what_is_committed_is_spread_at_once(bench: Bench) -> None:
 
 
 def test_who_waits_when_the_shard_leaves_is_refused_and_nothing_is_spread(bench: Bench) -> None:
-    given = bench.write("markers")
-    bench.runtime.unload(INDEX)
-    assert [each.error_code for each in given] != [0]
+    answers = bench.write("markers")
+    bench.do(lambda: bench.runtime.unload(INDEX))
+    assert [each.error_code for each in answers] != [0]
     bench.commit(1)
     assert bench.spread == []
     with pytest.raises(NotCoordinator):
-        bench.write()
+        bench.runtime.look(INDEX)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,25 +25,38 @@ from ottla.values import TopicPartition
 NAME = TopicPartition("clicks", 0)
 
 
-def refusal(given: Any) -> BrokerError | None:
-    coordinator = TransactionCoordinator(lambda: 5, lambda *_: None)
+class OtherBroker:
+    """The part of a ClusterLink that asks another broker, which answers or fails as it is told."""
 
-    def ask_elsewhere(partition: int, request: Any, answered: Callable[[Any], None]) -> bool:
-        answered(given)
+    def __init__(self, outcome: Any) -> None:
+        self.outcome = outcome
+
+    def leads_elsewhere(self, topic: str, partition: int) -> bool:
         return True
 
-    coordinator.ask_elsewhere = ask_elsewhere
+    async def ask_leader(self, topic: str, partition: int, request: Any) -> Any:
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
+
+
+def refusal(outcome: Any) -> BrokerError | None:
+    broker: Any = SimpleNamespace(
+        clock=SimpleNamespace(now_ms=lambda: 0),
+        deadlines=SimpleNamespace(arm=lambda: None),
+        image=SimpleNamespace(partition_count=lambda topic: 5),
+        link=OtherBroker(outcome),
+    )
     context = RequestContext(api_version=11, client_id="c", client_host="h", principal="User:a", listener="PLAINTEXT")
-    found: list[dict[TopicPartition, BrokerError]] = []
-    coordinator.add_partitions("t", 1, 0, [NAME], verify_only=True, context=context).when_given(found.append)
-    return found[0].get(NAME)
+    asking = TransactionCoordinator(broker).add_partitions("t", 1, 0, [NAME], verify_only=True, context=context)
+    return asyncio.run(asking).get(NAME)
 
 
 @pytest.mark.parametrize("error", [BrokerNotAvailable("broker 0 is not in the cluster"), RequestTimedOut(), OSError()])
 def test_a_coordinator_that_cannot_be_asked_lets_the_producer_try_again(error: Exception) -> None:
-    told = refusal(error)
-    assert isinstance(told, CoordinatorNotAvailable)
-    assert isinstance(refused_produce(told, knows_abortable=True, adds_partitions=False), NotEnoughReplicas)
+    refused = refusal(error)
+    assert isinstance(refused, CoordinatorNotAvailable)
+    assert isinstance(refused_produce(refused, knows_abortable=True, adds_partitions=False), NotEnoughReplicas)
 
 
 def test_an_answer_that_refuses_everything_verifies_nothing() -> None:

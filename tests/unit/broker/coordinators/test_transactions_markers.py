@@ -1,3 +1,4 @@
+import asyncio
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +15,7 @@ from ottla.broker.coordinators.transactions.markers import (
     verdict,
 )
 from ottla.broker.coordinators.transactions.state import TransactionMetadata, TransactionState
+from ottla.broker.requests.running import Background
 from ottla.errors import (
     CorruptMessage,
     InvalidProducerEpoch,
@@ -129,20 +131,28 @@ def test_the_answer_finds_its_order_when_the_decision_before_it_could_not_be_wri
     assert book.waiting_for(other) is not None
 
 
-def test_a_marker_that_fails_in_itself_is_told_so_that_it_is_asked_for_again():
-    told = []
+def test_a_marker_that_fails_in_itself_is_reported_so_that_it_is_asked_for_again(monkeypatch):
+    reported = []
 
     class Shard:
         def markers_written(self, markers, partition, error, now_ms):
-            told.append((partition, verdict(error)))
+            reported.append((partition, verdict(error)))
             return []
 
-    def write_marker(markers, partition, tell):
+    async def write_marker(broker, markers, partition):
         if partition == A:
             raise ZeroDivisionError("oops")
-        tell(None)
 
-    coordinator = TransactionCoordinator(lambda: 1, write_marker)
-    coordinator.runtime = SimpleNamespace(tell=lambda index, call: call(Shard(), 0))
-    coordinator.carry_out(0, MarkerBook(0).order(prepared()))
-    assert told == [(A, Verdict.UNEXPECTED), (B, Verdict.DONE)]
+    async def run():
+        broker = SimpleNamespace(
+            clock=SimpleNamespace(now_ms=lambda: 0),
+            deadlines=SimpleNamespace(arm=lambda: None),
+            background=Background(),
+        )
+        coordinator = TransactionCoordinator(broker)
+        coordinator.runtime = SimpleNamespace(tell=lambda index, call: call(Shard(), 0))
+        coordinator.carry_out(0, MarkerBook(0).order(prepared()))
+
+    monkeypatch.setattr("ottla.broker.coordinators.transactions.coordinator.write_marker", write_marker)
+    asyncio.run(run())
+    assert reported == [(A, Verdict.UNEXPECTED), (B, Verdict.DONE)]

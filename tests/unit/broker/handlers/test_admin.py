@@ -4,7 +4,6 @@ import logging
 
 import pytest
 
-from ottla.broker.requests.answers import Later
 from ottla.errors import (
     DelegationTokenAuthDisabled,
     DelegationTokenRequestNotAllowed,
@@ -416,22 +415,25 @@ def test_quotas_that_cannot_be_are_refused(broker):
     assert quotas(broker, planet="mars") == UnsupportedVersion.code
 
 
-def test_a_host_name_is_looked_up_before_its_quota_is_set(broker, given_value):
+def test_a_host_name_is_looked_up_before_its_quota_is_set(broker):
     asked: list[set[str]] = []
-    answer: Later[frozenset[str]] = Later()
+    found = broker.loop.create_future()
 
-    def look_up(names):
+    async def look_up(names, clock):
         asked.append(set(names))
-        return answer
+        return await found
+
+    async def find_nothing(names, clock):
+        return frozenset()
 
     broker.broker.look_up_hosts = look_up
     assert set_quota(broker, 5.0, ip="10.0.0.1") == 0
     assert asked == []
     waiting = set_quota(broker, 5.0, begin=True, ip="there.example")
-    assert (asked, waiting.is_given) == ([{"there.example"}], False)
-    broker.do(lambda: answer.give(frozenset({"there.example"})))
-    assert given_value(waiting).entries[0].error_code == 0
-    broker.broker.look_up_hosts = lambda names: Later.given(frozenset())
+    assert (asked, waiting.is_answered) == ([{"there.example"}], False)
+    broker.do(lambda: found.set_result(frozenset({"there.example"})))
+    assert waiting.answer.entries[0].error_code == 0
+    broker.broker.look_up_hosts = find_nothing
     assert set_quota(broker, 5.0, ip="nowhere.example") == InvalidRequest.code
 
 

@@ -169,15 +169,15 @@ def test_a_silent_member_is_removed_by_time(grouped):
     assert grouped.ask(beat).error_code == UnknownMemberId.code
 
 
-def test_a_second_member_starts_a_rebalance(grouped, given_value):
+def test_a_second_member_starts_a_rebalance(grouped):
     first = member(grouped)
     asked = join(grouped)
     waiting = join(grouped, asked.member_id, begin=True)
-    assert not waiting.is_given
+    assert not waiting.is_answered
     again = join(grouped, first.member_id)
     assert again.generation_id == 2
     assert len(again.members) == 2
-    assert given_value(waiting).generation_id == 2
+    assert waiting.answer.generation_id == 2
 
 
 def test_a_member_that_leaves_empties_the_group(grouped):

@@ -20,10 +20,10 @@ class Ending:
         broker.ask(FindCoordinatorRequest(coordinator_keys=["x"], key_type=1))
         made = broker.ask(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=60_000))
         self.producer = made.producer_id, made.producer_epoch
-        assert self.given(self.send()).error_code == 0
+        assert self.outcome(self.send()).error_code == 0
         self.markers = []
         self._write = broker.broker.transactions._write_marker
-        broker.broker.transactions._write_marker = lambda *marker: self.markers.append(marker)
+        broker.broker.transactions._write_marker = self._keep_marker
         producer_id, epoch = self.producer
         ended = broker.ask(
             EndTxnRequest(transactional_id="tx", producer_id=producer_id, producer_epoch=epoch, committed=True)
@@ -40,13 +40,15 @@ class Ending:
             ProduceRequest(transactional_id="tx", acks=1, timeout_ms=1000, topic_data=[data]), version=12
         )
 
-    def given(self, later):
-        values = []
-        later.when_given(values.append)
-        return values[0].responses[0].partition_responses[0]
+    def outcome(self, asked):
+        return asked.answer.responses[0].partition_responses[0]
+
+    async def _keep_marker(self, *marker):
+        self.markers.append(marker)
 
     def write_markers(self):
-        self.broker.do(lambda: [self._write(*marker) for marker in self.markers])
+        background = self.broker.broker.background
+        self.broker.do(lambda: [background.start(self._write(*marker)) for marker in self.markers])
 
 
 @pytest.fixture
@@ -56,30 +58,30 @@ def ending(broker, batch):
 
 def test_the_next_transaction_begins_when_the_last_is_complete(ending):
     sent = ending.send()
-    assert not sent.is_given
+    assert not sent.is_answered
     ending.write_markers()
     ending.broker.later(BACKOFF_MS)
-    assert ending.given(sent).error_code == 0
+    assert ending.outcome(sent).error_code == 0
 
 
 def test_patience_ends_and_the_client_is_told_to_come_again(ending):
     sent = ending.send()
     for _ in range(LONGEST_MS // BACKOFF_MS - 1):
         ending.broker.later(BACKOFF_MS)
-        assert not sent.is_given
+        assert not sent.is_answered
     ending.broker.later(BACKOFF_MS)
-    assert ending.given(sent).error_code == ConcurrentTransactions.code
+    assert ending.outcome(sent).error_code == ConcurrentTransactions.code
 
 
 def test_a_broker_that_stops_does_not_keep_anybody_waiting(ending):
     sent = ending.send()
-    ending.broker.do(ending.broker.broker.produce_purgatory.expire_all)
-    assert ending.given(sent).error_code == ConcurrentTransactions.code
+    ending.broker.do(ending.broker.broker.progress.produce_purgatory.close)
+    assert ending.outcome(sent).error_code == ConcurrentTransactions.code
 
 
 def test_no_patience_is_possible_too(make_broker, batch):
     ending = Ending(make_broker(**{"add.partitions.to.txn.retry.backoff.max.ms": "0"}), batch)
-    assert ending.given(ending.send()).error_code == ConcurrentTransactions.code
+    assert ending.outcome(ending.send()).error_code == ConcurrentTransactions.code
 
 
 def test_who_comes_later_does_not_overtake_who_waits(ending):
@@ -88,7 +90,7 @@ def test_who_comes_later_does_not_overtake_who_waits(ending):
     second = ending.send(sequence=1)
     third = ending.send(sequence=2)
     ending.broker.later(BACKOFF_MS)
-    answers = [ending.given(each) for each in (first, second, third)]
+    answers = [ending.outcome(each) for each in (first, second, third)]
     assert [answer.error_code for answer in answers] == [0, 0, 0]
     assert [answer.base_offset for answer in answers] == sorted(answer.base_offset for answer in answers)
 
@@ -97,4 +99,4 @@ def test_a_turn_ends_with_a_refusal_too(ending):
     sent = [ending.send(sequence=number) for number in range(2)]
     for _ in range(2 * LONGEST_MS // BACKOFF_MS):
         ending.broker.later(BACKOFF_MS)
-    assert [ending.given(each).error_code for each in sent] == [ConcurrentTransactions.code] * 2
+    assert [ending.outcome(each).error_code for each in sent] == [ConcurrentTransactions.code] * 2

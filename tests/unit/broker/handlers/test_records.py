@@ -133,15 +133,15 @@ def test_a_repeated_batch_gets_the_old_offset_and_a_gap_is_refused(orders, batch
     assert orders.fetch("orders").high_watermark == 2
 
 
-def test_acks_all_waits_for_the_disk_and_times_out(orders, batch, given_value):
-    orders.broker._flusher.mark = lambda partition: None  # the disk never answers
+def test_acks_all_waits_for_the_disk_and_times_out(orders, batch):
+    orders.broker.progress._flusher.mark = lambda partition: None  # the disk never answers
     data = PartitionProduceData(index=0, records=batch("a"))
     topics = [TopicProduceData(name="orders", partition_data=[data])]
     waiting = orders.begin(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topics), 12)
-    assert not waiting.is_given
+    assert not waiting.is_answered
     assert orders.fetch("orders").high_watermark == 0
     orders.later(1_100)
-    answer = given_value(waiting).responses[0].partition_responses[0]
+    answer = waiting.answer.responses[0].partition_responses[0]
     assert answer.error_code == RequestTimedOut.code
 
 
@@ -162,19 +162,19 @@ def test_a_fetch_is_answered_at_every_version(orders, batch, values_of, version)
     assert values_of(answer.responses[0].partitions[0]) == ["a"]
 
 
-def test_a_fetch_waits_for_bytes_and_gets_them(orders, batch, values_of, given_value):
+def test_a_fetch_waits_for_bytes_and_gets_them(orders, batch, values_of):
     waiting = orders.begin(fetch_request(wait_ms=500), 12)
-    assert not waiting.is_given
+    assert not waiting.is_answered
     orders.produce("orders", batch("a"))
-    assert values_of(given_value(waiting).responses[0].partitions[0]) == ["a"]
+    assert values_of(waiting.answer.responses[0].partitions[0]) == ["a"]
 
 
-def test_a_fetch_that_gets_nothing_is_answered_when_its_time_is_over(orders, given_value):
+def test_a_fetch_that_gets_nothing_is_answered_when_its_time_is_over(orders):
     waiting = orders.begin(fetch_request(wait_ms=500), 12)
     orders.later(400)
-    assert not waiting.is_given
+    assert not waiting.is_answered
     orders.later(120)
-    assert len(given_value(waiting).responses[0].partitions[0].records or b"") == 0
+    assert len(waiting.answer.responses[0].partitions[0].records or b"") == 0
 
 
 @pytest.mark.parametrize(

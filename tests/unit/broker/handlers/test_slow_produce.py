@@ -1,5 +1,6 @@
 """A batch that takes long to look into is looked into in steps: the same outcome, and others come in between."""
 
+import asyncio
 import struct
 from random import Random
 
@@ -7,6 +8,8 @@ import pytest
 
 from ottla.broker.produce.append import SLOW_BYTES, Appending, is_slow, takes_long
 from ottla.broker.produce.frames import Produce
+from ottla.broker.requests.pacing import Pace, Pacing
+from ottla.broker.requests.running import Running
 from ottla.errors import InvalidRecord
 from ottla.records import BatchBuilder, RecordStream
 from ottla.records.checksum import crc32c
@@ -62,10 +65,28 @@ def test_others_come_in_between(make_broker):
     broker = make_broker()
     broker.create_topic("orders")
     appending = Appending(broker.broker, 1, 12)
-    answers, _ = appending.take(Produce(None, 1, 1000, [("orders", [(0, memoryview(slow_batch()))])]))
-    steps = appending.steps()
+    answers, _ = appending.add(Produce(None, 1, 1000, [("orders", [(0, memoryview(slow_batch()))])]))
+    pace = PausingPace()
+    running = broker.do(lambda: Running(appending.append_with_pauses(pace)))
     for _ in range(3):
-        next(steps)
+        broker.do(pace.go_on)
     assert broker.produce("orders", slow_batch(2)).base_offset == 0
-    broker.do(lambda: list(steps))
+    while not running.is_done:
+        broker.do(pace.go_on)
     assert answers[0][1][0].base_offset == 2
+
+
+class PausingPace(Pace):
+    """Pauses at every step until it is told to go on."""
+
+    def __init__(self):
+        super().__init__(Pacing(lambda: 0.0, None), None, True)
+        self.future = None
+
+    async def step(self):
+        self.future = asyncio.get_running_loop().create_future()
+        await self.future
+
+    def go_on(self):
+        if not self.future.done():
+            self.future.set_result(None)

@@ -102,17 +102,17 @@ def test_a_topic_made_again_under_its_name_is_empty(broker, batch):
     assert broker.fetch("orders").high_watermark == 0
 
 
-def test_a_produce_that_waits_is_answered_when_its_topic_goes(broker, batch, given_value):
+def test_a_produce_that_waits_is_answered_when_its_topic_goes(broker, batch):
     from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
     broker.create_topic("orders")
-    broker.broker._flusher.mark = lambda partition: None  # the disk never answers
+    broker.broker.progress._flusher.mark = lambda partition: None  # the disk never answers
     data = PartitionProduceData(index=0, records=batch("a"))
     topics = [TopicProduceData(name="orders", partition_data=[data])]
     waiting = broker.begin(ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=topics), 12)
-    assert not waiting.is_given
+    assert not waiting.is_answered
     broker.ask(DeleteTopicsRequest(topic_names=["orders"], timeout_ms=1000), 5)
-    assert given_value(waiting).responses[0].partition_responses[0].error_code != 0
+    assert waiting.answer.responses[0].partition_responses[0].error_code != 0
 
 
 # -- Metadata ----------------------------------------------------------------------------------------------------------

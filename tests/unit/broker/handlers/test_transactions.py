@@ -283,8 +283,9 @@ def test_markers_of_old_epochs_are_refused(bank, batch):
 def test_a_marker_is_reported_as_appended_once(bank, batch, monkeypatch):
     producer = Producer(bank, batch)
     producer.send("a")
-    reported, report = [], bank.broker.appended
-    monkeypatch.setattr(bank.broker, "appended", lambda partition: (reported.append(partition.name), report(partition)))
+    reported, progress = [], bank.broker.progress
+    report = progress.appended
+    monkeypatch.setattr(progress, "appended", lambda partition: (reported.append(partition.name), report(partition)))
     assert write_marker(bank, producer.id, producer.epoch) == 0
     assert reported == [TopicPartition("orders", 0)]
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from ottla.broker.handlers import fetch as handler
+from ottla.broker.fetch import attempt
+from ottla.broker.handlers.records import fetch as handler
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 PARTITIONS = 40
@@ -20,13 +21,13 @@ def wide(make_broker, monkeypatch):
 def looks(monkeypatch):
     """The partitions that were read, in order."""
     seen = []
-    read_one = handler._Attempt._read_one
+    read_one = attempt.Attempt._read_one
 
     def counted(self, key, *arguments, **options):
         seen.append(key.partition)
         return read_one(self, key, *arguments, **options)
 
-    monkeypatch.setattr(handler._Attempt, "_read_one", counted)
+    monkeypatch.setattr(attempt.Attempt, "_read_one", counted)
     return seen
 
 
@@ -58,60 +59,60 @@ def test_what_is_there_is_given_at_once(wide, batch, values_of):
     assert found(answer, values_of) == {3: ["a"], 39: ["b"]}
 
 
-def test_it_waits_and_gets_what_comes_and_nobody_looks_at_the_others(wide, batch, values_of, given_value, looks):
+def test_it_waits_and_gets_what_comes_and_nobody_looks_at_the_others(wide, batch, values_of, looks):
     size_bytes = len(batch("a"))
     waiting = wide.begin(fetch_all(wait_ms=500, min_bytes=2 * size_bytes), 12)
-    assert not waiting.is_given
+    assert not waiting.is_answered
     looks.clear()
     wide.produce("orders", batch("a"), 7)
-    assert not waiting.is_given
+    assert not waiting.is_answered
     assert set(looks) == {7}
     wide.produce("orders", batch("b"), 8)
-    assert found(given_value(waiting), values_of) == {7: ["a"], 8: ["b"]}
-    assert len(wide.broker.fetch_purgatory) == 0
+    assert found(waiting.answer, values_of) == {7: ["a"], 8: ["b"]}
+    assert len(wide.broker.progress.fetch_purgatory) == 0
 
 
-def test_it_is_answered_when_its_time_is_over(wide, given_value):
+def test_it_is_answered_when_its_time_is_over(wide):
     waiting = wide.begin(fetch_all(wait_ms=500), 12)
     wide.later(400)
-    assert not waiting.is_given
+    assert not waiting.is_answered
     wide.later(120)
-    assert len(given_value(waiting).responses[0].partitions) == PARTITIONS
+    assert len(waiting.answer.responses[0].partitions) == PARTITIONS
 
 
-def test_a_small_request_of_a_wide_session_is_wide(wide, batch, values_of, given_value, looks):
+def test_a_small_request_of_a_wide_session_is_wide(wide, batch, values_of, looks):
     opened = wide.ask(fetch_all(session=(0, 0)), 12)
     waiting = wide.begin(fetch_all(session=(opened.session_id, 1), count=0, wait_ms=500), 12)
     looks.clear()
     wide.produce("orders", batch("a"), 5)
-    assert found(given_value(waiting), values_of) == {5: ["a"]}
+    assert found(waiting.answer, values_of) == {5: ["a"]}
     assert looks[0] == 5
 
 
-def test_a_deleted_topic_ends_the_wait_with_its_error(wide, given_value):
+def test_a_deleted_topic_ends_the_wait_with_its_error(wide):
     from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 
     waiting = wide.begin(fetch_all(wait_ms=500), 12)
     wide.ask(DeleteTopicsRequest(topic_names=["orders"], timeout_ms=1000), 5)
-    assert {one.error_code for one in given_value(waiting).responses[0].partitions} == {3}
+    assert {one.error_code for one in waiting.answer.responses[0].partitions} == {3}
 
 
-def test_what_comes_while_it_looks_once_more_is_answered_once(
-    make_broker, batch, values_of, given_value, monkeypatch, caplog
-):
+def test_what_comes_while_it_looks_once_more_is_answered_once(make_broker, batch, values_of, monkeypatch, caplog):
     monkeypatch.setattr(handler, "WIDE_PARTITIONS", PARTITIONS - 1)
     wide = make_broker(**{"ottla.durability": "replicated"})
     wide.create_topic("orders", PARTITIONS)
-    wait = handler._WideAttempt._wait
+    read_with_pauses, reads = attempt.WideAttempt._read_with_pauses, []
 
-    def then_something_comes(self, read):
-        wait(self, read)
-        partition = wide.broker.replicas.get(("orders", 7))
-        partition.append(bytearray(batch("a")), acks=1, now_ms=wide.clock.now_ms())
-        partition.advance()
-        wide.broker.fetch_purgatory.check(partition.name)
+    async def then_something_comes(self):
+        await read_with_pauses(self)
+        reads.append(self)
+        if len(reads) == 2:  # it waits already, and reads once more
+            partition = wide.broker.replicas.get(("orders", 7))
+            partition.append(bytearray(batch("a")), acks=1, now_ms=wide.clock.now_ms())
+            partition.advance()
+            wide.broker.progress.fetch_purgatory.check(partition.name)
 
-    monkeypatch.setattr(handler._WideAttempt, "_wait", then_something_comes)
+    monkeypatch.setattr(attempt.WideAttempt, "_read_with_pauses", then_something_comes)
     waiting = wide.begin(fetch_all(wait_ms=500), 12)
-    assert found(given_value(waiting), values_of) == {7: ["a"]}
+    assert found(waiting.answer, values_of) == {7: ["a"]}
     assert not caplog.records

@@ -1,6 +1,6 @@
 """Metadata about many topics: each is told once, and one request makes so many and no more."""
 
-from ottla.broker.handlers import metadata as handler
+from ottla.broker.handlers.topics import metadata as handler
 from ottla.errors import LeaderNotAvailable, UnknownTopicOrPartition
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 

@@ -15,18 +15,18 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from ottla.broker.broker import Broker
+from ottla.broker.cluster.alone import AloneLink
 from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.replication.replication import Replication
-from ottla.broker.requests.answers import Later
 from ottla.broker.requests.dispatch import codec_of
-from ottla.broker.requests.served import CLUSTER_APIS
+from ottla.broker.requests.running import Background, awaited
+from ottla.broker.requests.served import CLUSTER_APIS, handler_of
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster import model
 from ottla.cluster.changes import AlterConfig, CreateTopic, RegisterBroker, apply_all
@@ -101,6 +101,26 @@ class Ways:
         pass
 
 
+class NodeLink(AloneLink):
+    """The link of a broker whose controller is the test."""
+
+    is_alone = False
+
+    def __init__(self, broker, world, node):
+        super().__init__(broker, MemoryStore(CLUSTER_ID, first_features()), None)
+        self._node = node
+        self.replication = Replication(
+            broker,
+            [Ways(world, node.id)],
+            lambda request: world.post(node.id, CONTROLLER, request, None),
+            broker_epoch=lambda: node.epoch,
+        )
+
+    @property
+    def epoch(self):
+        return self._node.epoch
+
+
 class Node:
     """One broker's place; the files stay when the broker goes."""
 
@@ -139,19 +159,15 @@ class Node:
             self.id,
             settings,
             clock=world.clock,
-            store=MemoryStore(CLUSTER_ID, first_features()),
+            image=MemoryStore(CLUSTER_ID, first_features()).load(),
+            make_link=lambda broker: NodeLink(broker, world, self),
             logs=self.logs,
             pool=None,
             random=Random(self.id),
             registry=Registry(),
             served_apis=CLUSTER_APIS,
         )
-        self.broker.replicas.broker_epoch = lambda: self.epoch
-        self.broker.replicas.monotonic_ms = world.clock.monotonic_ms
-        self.broker.replication = Replication(
-            self.broker, [Ways(world, self.id)], lambda request: world.post(self.id, CONTROLLER, request, None)
-        )
-        self.broker.replication.start()
+        self.broker.link.replication.start()
         self.orders = []
 
     async def vanish(self):
@@ -159,7 +175,7 @@ class Node:
         for letter in self.world.letters:
             if letter.is_open and self.id in (letter.sender, letter.receiver):
                 letter.answer.set_exception(BrokerNotAvailable(f"broker {self.id} is gone"))
-        await broker.replication.stop()
+        await broker.link.replication.stop()
         broker.stop()
 
 
@@ -209,7 +225,7 @@ class World:
             await self.clock.advance(duration_ms)
             for node in self.nodes.values():
                 if node.is_alive:
-                    node.broker.tick()
+                    node.broker.deadlines.ring()
 
         self.do(advance)
 
@@ -243,7 +259,7 @@ class World:
             elif not self.nodes[letter.receiver].is_alive:
                 letter.answer.set_exception(BrokerNotAvailable(f"broker {letter.receiver} is not there"))
             else:
-                self.ask(letter.receiver, letter.request, letter.at_most).when_given(back)
+                self.ask(letter.receiver, letter.request, letter.at_most, back)
 
         self.do(handle)
 
@@ -268,28 +284,23 @@ class World:
             self.later(600)
         self.deliver()
 
-    def ask(self, broker_id, request, at_most=None):
-        """What a broker answers, through bytes; to be called on the loop."""
+    def ask(self, broker_id, request, at_most=None, answered=lambda answer: None):
+        """Ask a broker; `answered` gets what it answers, through bytes. To be called on the loop."""
         api = api_of(request)
         version = min(api.advertised.max, at_most or api.advertised.max)
         context = RequestContext(api_version=version, client_id="test", client_host="/127.0.0.1")
         read_request, write_answer = codec_of(api, version)
         read, _ = read_request(memoryview(bytearray(b"".join(map(bytes, encode(request, version))))), 0)
-        later = Later()
 
-        def answered(answer):
+        async def ask():
+            answer = await awaited(handler_of(api).handle(self.nodes[broker_id].broker, read, context))
             for topic in getattr(answer, "responses", ()):
                 for partition in getattr(topic, "partitions", ()):
                     if hasattr(getattr(partition, "records", None), "read"):
                         partition.records = partition.records.read()
-            later.give(decode(api.response, version, b"".join(map(bytes, write_answer(answer)))))
+            answered(decode(api.response, version, b"".join(map(bytes, write_answer(answer)))))
 
-        given = import_module(f"ottla.broker.handlers.{api.module}").handle(self.nodes[broker_id].broker, read, context)
-        if isinstance(given, Later):
-            given.when_given(answered)
-        else:
-            answered(given)
-        return later
+        Background().start(ask())
 
     # -- the controller ------------------------------------------------------------------------------------------------
 
@@ -420,7 +431,7 @@ class World:
             else:
                 self.refused.append((value, 0))
 
-        self.do(lambda: self.ask(broker_id, request, 11).when_given(answered))
+        self.do(lambda: self.ask(broker_id, request, 11, answered))
 
     def values(self, broker_id, end_offset=None):
         """The values in a replica's log, by offset; up to the high watermark, or up to an offset."""

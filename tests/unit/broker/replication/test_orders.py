@@ -70,7 +70,7 @@ def tell(world):
 
     def tell(request, version=None):
         answers = []
-        world.do(lambda: world.ask(0, request, version).when_given(answers.append))
+        world.do(lambda: world.ask(0, request, version, answers.append))
         (answer,) = answers
         parts = getattr(answer, "topics", None) or [answer]
         return answer.error_code, [each.error_code for part in parts for each in part.partition_errors]
@@ -175,7 +175,7 @@ def test_who_waits_for_a_leader_is_told_when_it_leads_no_more(world):
 def test_a_partition_that_leads_takes_nothing_from_the_leader_before(world, tell):
     """Between the steps of a long order a partition leads already, and its fetch loop has not heard of it."""
     tell(order(state(1)))
-    replication = world.nodes[0].broker.replication
+    replication = world.nodes[0].broker.link.replication
     (loop,) = [each for each in replication._loops.values() if BILLS in each.follower]
     replica = loop.follower._followed[BILLS].replica
     assert replica.is_following(1)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from ottla.broker.fetch import attempt
 from ottla.broker.fetch.replica_selector import RACK_AWARE
-from ottla.broker.handlers import fetch as handler
 from ottla.cluster.features import first_features
 from ottla.cluster.store.memory import MemoryStore
 from ottla.errors import (
@@ -31,7 +31,7 @@ def ask():
 
     def ask(world, broker_id, request, version=None):
         answers = []
-        world.do(lambda: world.ask(broker_id, request, version).when_given(answers.append))
+        world.do(lambda: world.ask(broker_id, request, version, answers.append))
         return answers[0] if answers else None
 
     return ask
@@ -170,7 +170,7 @@ def test_records_are_deleted_when_every_replica_has_deleted_them(world):
     asked = DeleteRecordsPartition(partition_index=0, offset=2)
     request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="orders", partitions=[asked])], timeout_ms=30_000)
     answers = []
-    world.do(lambda: world.ask(0, request).when_given(answers.append))
+    world.do(lambda: world.ask(0, request, None, answers.append))
     assert answers == []
     world.settle()
     (found,) = answers[0].topics[0].partitions
@@ -233,7 +233,7 @@ def test_a_follower_that_has_all_is_not_looked_at_closely_and_stays_in_sync(make
     world.produce(0, "a")
     world.settle()
     looks = []
-    monkeypatch.setattr(handler._Attempt, "_read_one", lambda self, key, *rest, **more: looks.append(key))
+    monkeypatch.setattr(attempt.Attempt, "_read_one", lambda self, key, *rest, **more: looks.append(key))
     for _ in range(12):
         world.later(500)
         world.deliver()

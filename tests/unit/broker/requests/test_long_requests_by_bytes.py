@@ -9,8 +9,8 @@ from tests.unit.broker.conftest import MemoryBroker
 
 from ottla.broker.network.acceptor import Acceptor, ConnectionLimits
 from ottla.broker.requests.dispatch import Dispatch
-from ottla.broker.requests.limits import LONG_FRAME_BYTES
-from ottla.broker.requests.served import SERVED_APIS
+from ottla.broker.requests.gate import Gate, Meter
+from ottla.broker.requests.served import LARGE_FRAME_BYTES, SERVED_APIS
 from ottla.net.framing import SIZE, Buffer
 from ottla.net.transport import FramedLink, LinkSettings
 from ottla.protocol.header import encode_request
@@ -99,7 +99,7 @@ def framed(request: Any, version: int, correlation_id: int) -> bytes:
 def long_request() -> bytes:
     topics = [MetadataRequestTopic(name=f"no-such-topic-{number}") for number in range(800)]
     made = framed(MetadataRequest(topics=topics, allow_auto_topic_creation=False), 9, LONG_ID)
-    assert len(made) > LONG_FRAME_BYTES
+    assert len(made) > LARGE_FRAME_BYTES
     return made
 
 
@@ -121,7 +121,7 @@ def answers_to(broker: MemoryBroker, *reads: bytes) -> list[tuple[int, int]]:
         door = Door()
         acceptor = Acceptor(
             door,  # type: ignore[arg-type]
-            Dispatch(broker.broker, SERVED_APIS),
+            Dispatch(broker.broker, SERVED_APIS, Gate(broker.broker.link), Meter()),
             clock=broker.clock,
             limits=ConnectionLimits(total=10, per_address=10, overrides={}, per_second=100),
             link_settings=LinkSettings(),

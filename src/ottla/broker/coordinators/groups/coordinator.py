@@ -1,20 +1,22 @@
-"""The group coordinator of this broker: which shard a group belongs to, and how to ask it."""
+"""The group coordinator of this broker: its topic, what is kept there, and what it hears of topics that change."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
-from ottla.broker.coordinators.effects import Effect, RequestContext
+from ottla.broker.cluster.live_view import LiveView
+from ottla.broker.coordinators.coordinator import Coordinator
 from ottla.broker.coordinators.groups.shard import GroupShard
-from ottla.broker.coordinators.placement import partition_for_name
-from ottla.broker.coordinators.runtime import Runtime
-from ottla.broker.requests.answers import Later
-from ottla.errors import CoordinatorNotAvailable
+from ottla.broker.coordinators.runtime import InternalPartition, Runtime
+from ottla.broker.settings.group_level import ConsumerTimes, consumer_times
+from ottla.cluster.model import ConfigResource, ResourceType
 from ottla.protocol.schema import Message
 from ottla.protocol.stored import classic_groups, consumer_groups, offsets, share_groups, streams_groups
-from ottla.storage.producers.check import VerificationGuard
+from ottla.values import random_uuid, uuid_to_text
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
 
 TOPIC: Final = "__consumer_offsets"
 
@@ -28,40 +30,33 @@ def _kinds(*modules: ModuleType) -> dict[type[Message], type[Message]]:
 # Every kind of record in the topic; what a shard cannot replay it refuses loudly, not silently.
 KINDS: Final = _kinds(offsets, classic_groups, consumer_groups, share_groups, streams_groups)
 
-Method = Callable[[GroupShard, int, Any, RequestContext, int], list[Effect]]
+
+class GroupCoordinator(Coordinator[GroupShard]):
+    def topics_changed(self, deleted: list[tuple[str, bytes]], changed: set[str] | None) -> None:
+        """Groups forget the offsets of topics that are gone, and share out partitions that are new."""
+        for index, _ in list(self.runtime.shards()):
+            if deleted:
+                self.runtime.tell(index, lambda shard, now_ms: shard.topics_deleted(deleted, now_ms))
+            if changed is None or changed:
+                self.runtime.tell(index, lambda shard, now_ms: shard.topics_changed(changed, now_ms))
 
 
-class GroupCoordinator:
-    def __init__(self, runtime: Runtime[GroupShard], partition_count: Callable[[], int | None]) -> None:
-        """`partition_count` of the internal topic; None while it does not exist."""
-        self.runtime = runtime
-        self._partition_count = partition_count
+def make_group_coordinator(broker: Broker) -> GroupCoordinator:
+    def times_of(group_id: str) -> ConsumerTimes:
+        return consumer_times(broker.image.config(ConfigResource(ResourceType.GROUP, group_id)), broker.settings)
 
-    def partition_of(self, group_id: str) -> int:
-        count = self._partition_count()
-        if count is None:
-            raise CoordinatorNotAvailable(f"{TOPIC} does not exist yet")
-        return partition_for_name(group_id, count)
+    def new_uuid_text() -> str:
+        return uuid_to_text(random_uuid(broker.random.randbytes))
 
-    def ask(
-        self,
-        group_id: str,
-        method: Method,
-        request: Message,
-        context: RequestContext,
-        *,
-        guard: VerificationGuard | None = None,
-    ) -> Later[Any]:
-        """Raises NotCoordinator, CoordinatorLoadInProgress or CoordinatorNotAvailable when there is nobody to ask."""
-        return self.runtime.call(
-            self.partition_of(group_id),
-            lambda shard, token, now_ms: method(shard, token, request, context, now_ms),
-            guard=guard,
-        )
+    def make_shard(index: int, partition: InternalPartition) -> GroupShard:
+        return GroupShard(broker.settings, LiveView(lambda: broker.image), new_uuid_text, times_of=times_of)
 
-    def ask_all(self, method: Method, request: Message, context: RequestContext) -> list[Later[Any]]:
-        """Every shard that is here."""
-        return [
-            self.runtime.call(index, lambda shard, token, now_ms: method(shard, token, request, context, now_ms))
-            for index, _ in list(self.runtime.shards())
-        ]
+    runtime = Runtime(
+        TOPIC,
+        make_shard=make_shard,
+        kinds=KINDS,
+        now_ms=broker.clock.now_ms,
+        write_timeout_ms=lambda: broker.settings.offsets_commit_timeout_ms,
+        wake=broker.deadlines.arm,
+    )
+    return GroupCoordinator(TOPIC, runtime, lambda: broker.image)

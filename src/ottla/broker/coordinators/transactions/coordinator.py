@@ -1,20 +1,22 @@
-"""The transaction coordinator of this broker: whose shard an id is, markers, and what Produce must ask first."""
+"""The transaction coordinator of this broker: its topic, the markers it writes, and what Produce must ask it first."""
 
 from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
+from ottla.broker.coordinators.coordinator import Coordinator
 from ottla.broker.coordinators.effects import Effect, RequestContext
-from ottla.broker.coordinators.placement import partition_for_name
-from ottla.broker.coordinators.runtime import Runtime
+from ottla.broker.coordinators.runtime import InternalPartition, Runtime
 from ottla.broker.coordinators.transactions.markers import DropMarkers, WriteMarkers
 from ottla.broker.coordinators.transactions.shard import TransactionShard
-from ottla.broker.requests.answers import Later
+from ottla.broker.replication.markers import write_marker
 from ottla.broker.waiting.turns import Turns
-from ottla.errors import BrokerError, CoordinatorNotAvailable, UnknownServerError, error_for_code
+from ottla.cluster.image import ClusterImage
+from ottla.errors import BrokerError, CoordinatorNotAvailable, OttlaError, UnknownServerError, error_for_code
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -25,6 +27,9 @@ from ottla.protocol.schema import Message
 from ottla.protocol.stored.transactions import TransactionLogKey, TransactionLogValue
 from ottla.values import TopicPartition
 
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
 log = logging.getLogger(__name__)
 
 TOPIC: Final = "__transaction_state"
@@ -32,57 +37,61 @@ KINDS: Final[dict[type[Message], type[Message]]] = {TransactionLogKey: Transacti
 
 BATCHED_VERSION: Final = 5  # of AddPartitionsToTxn between brokers
 
-Method = Callable[[TransactionShard, int, Any, RequestContext, int], list[Any]]
-# Write one marker: (markers, partition, told what became of it).
-WriteMarker = Callable[[WriteMarkers, TopicPartition, Callable[[BrokerError | None], None]], None]
-# Ask the coordinator in another broker: (its partition, request, told the answer or an error); False: it is not there.
-AskElsewhere = Callable[[int, Message, Callable[[Any], None]], bool]
+Refused = dict[TopicPartition, BrokerError]
 
 
-class TransactionCoordinator:
-    def __init__(self, partition_count: Callable[[], int | None], write_marker: WriteMarker) -> None:
-        self.runtime: Runtime[TransactionShard]  # set by the broker, which makes both
-        self._partition_count = partition_count
-        self._write_marker = write_marker
-        self.ask_elsewhere: AskElsewhere = lambda *_: False  # set when this broker becomes a member of a cluster
+class TransactionCoordinator(Coordinator[TransactionShard]):
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
         self.turns = Turns()  # of produce requests that ask before they append, by transactional id
-
-    def partition_of(self, transactional_id: str) -> int:
-        count = self._partition_count()
-        if count is None:
-            raise CoordinatorNotAvailable(f"{TOPIC} does not exist yet")
-        return partition_for_name(transactional_id, count)
-
-    def ask(self, transactional_id: str, method: Method, request: Message, context: RequestContext) -> Later[Any]:
-        return self.runtime.call(
-            self.partition_of(transactional_id),
-            lambda shard, token, now_ms: method(shard, token, request, context, now_ms),
+        runtime = Runtime(
+            TOPIC,
+            make_shard=self._make_shard,
+            kinds=KINDS,
+            now_ms=broker.clock.now_ms,
+            write_timeout_ms=lambda: broker.settings.request_timeout_ms,
+            other_effect=self.carry_out,
+            wake=broker.deadlines.arm,
         )
+        super().__init__(TOPIC, runtime, lambda: broker.image)
+
+    def _make_shard(self, index: int, partition: InternalPartition) -> TransactionShard:
+        return TransactionShard(
+            self._broker.settings,
+            coordinator_epoch=partition.leader_epoch,
+            next_producer_id=self._broker.producer_ids.next_id,
+            transaction_version=self._broker.image.feature("transaction.version"),
+        )
+
+    def image_changed(self, image: ClusterImage) -> None:
+        for _, shard in self.runtime.shards():
+            shard.transaction_version = image.feature("transaction.version")
 
     # -- markers -----------------------------------------------------------------------------------------------------
 
     def carry_out(self, index: int, effect: Effect | WriteMarkers | DropMarkers) -> None:
-        """Effects that only this coordinator has. An answer about dropped markers does no harm: nobody waits for it."""
+        """Effects that only this coordinator has. The result of dropped markers does no harm: nobody waits for it."""
         if isinstance(effect, WriteMarkers):
             for partition in effect.partitions:
-                self._one_marker(index, effect, partition)
+                self._broker.background.start(self._write_marker(index, effect, partition))
         elif not isinstance(effect, DropMarkers):
             raise TypeError(f"no effect of a transaction coordinator: {effect!r}")
 
-    def _one_marker(self, index: int, markers: WriteMarkers, partition: TopicPartition) -> None:
-        def told(error: BrokerError | None) -> None:
-            self.runtime.tell(index, lambda shard, now_ms: shard.markers_written(markers, partition, error, now_ms))
-
+    async def _write_marker(self, index: int, markers: WriteMarkers, partition: TopicPartition) -> None:
+        error: BrokerError | None = None
         try:
-            self._write_marker(markers, partition, told)
-        except Exception as error:
+            await write_marker(self._broker, markers, partition)
+        except BrokerError as refusal:
+            error = refusal
+        except Exception as failure:
             # A marker that nobody asks for again would leave its transaction open, and its readers waiting, for ever.
             log.exception("the marker of %r for %s failed in itself", markers.transactional_id, partition)
-            told(UnknownServerError(str(error)))
+            error = UnknownServerError(str(failure))
+        self.runtime.tell(index, lambda shard, now_ms: shard.markers_written(markers, partition, error, now_ms))
 
     # -- before a transactional produce ------------------------------------------------------------------------------
 
-    def add_partitions(
+    async def add_partitions(
         self,
         transactional_id: str,
         producer_id: int,
@@ -91,8 +100,8 @@ class TransactionCoordinator:
         *,
         verify_only: bool,
         context: RequestContext,
-    ) -> Later[dict[TopicPartition, BrokerError]]:
-        """Add partitions to a transaction, or only ask whether they are part of it; gives those that are refused."""
+    ) -> Refused:
+        """Add partitions to a transaction, or only ask whether they are part of it; returns those that are refused."""
         wanted = list(partitions)
         by_topic: dict[str, list[int]] = defaultdict(list)
         for name in wanted:
@@ -104,44 +113,35 @@ class TransactionCoordinator:
             verify_only=verify_only,
             topics=[AddPartitionsToTxnTopic(name=topic, partitions=found) for topic, found in by_topic.items()],
         )
-        refused: Later[dict[TopicPartition, BrokerError]] = Later()
-        batched = RequestContext(
-            api_version=BATCHED_VERSION,
-            client_id=context.client_id,
-            client_host=context.client_host,
-            principal=context.principal,
-            listener=context.listener,
-        )
-
-        def answered(given: AddPartitionsToTxnResponse | Exception) -> None:
-            if not isinstance(given, Exception) and given.error_code:
-                given = error_for_code(given.error_code)()
-            refused.give(_all_refused(wanted, given) if isinstance(given, Exception) else _refused(given))
-
-        def answered_elsewhere(given: AddPartitionsToTxnResponse | Exception) -> None:
-            # Whatever it was, the coordinator could not be asked; that its broker is unknown to us would mean something
-            # else to a producer, and end its transaction.
-            answered(CoordinatorNotAvailable(str(given)) if isinstance(given, Exception) else given)
-
+        request = AddPartitionsToTxnRequest(transactions=[transaction])
         try:
-            request = AddPartitionsToTxnRequest(transactions=[transaction])
-            if self.ask_elsewhere(self.partition_of(transactional_id), request, answered_elsewhere):
-                return refused
-            asked = self.ask(transactional_id, TransactionShard.add_partitions_to_txn, request, batched)
+            answer = await self._ask_coordinator(transactional_id, request, context)
         except BrokerError as error:
-            refused.give(_all_refused(wanted, error))
-            return refused
-        asked.when_given(answered)
-        return refused
+            return dict.fromkeys(wanted, error)
+        return _refused(answer)
+
+    async def _ask_coordinator(
+        self, transactional_id: str, request: AddPartitionsToTxnRequest, context: RequestContext
+    ) -> AddPartitionsToTxnResponse:
+        """Whoever coordinates this id: a shard here, or another broker."""
+        partition, link = self.partition_of(transactional_id), self._broker.link
+        answer: AddPartitionsToTxnResponse
+        if link.leads_elsewhere(TOPIC, partition):
+            try:
+                answer = await link.ask_leader(TOPIC, partition, request)
+            except (OttlaError, OSError) as error:
+                # Whatever it was, the coordinator could not be asked; that its broker is unknown to us would mean
+                # something else to a producer, and end its transaction.
+                raise CoordinatorNotAvailable(str(error)) from error
+        else:
+            batched = replace(context, api_version=BATCHED_VERSION, connection=None)
+            answer = await self.ask(transactional_id, TransactionShard.add_partitions_to_txn, request, batched)
+        if answer.error_code:
+            raise error_for_code(answer.error_code)()
+        return answer
 
 
-def _all_refused(wanted: Iterable[TopicPartition], error: Exception) -> dict[TopicPartition, BrokerError]:
-    """An error that is no broker's answer means that the coordinator could not be asked."""
-    told = error if isinstance(error, BrokerError) else CoordinatorNotAvailable(str(error))
-    return dict.fromkeys(wanted, told)
-
-
-def _refused(answer: AddPartitionsToTxnResponse) -> dict[TopicPartition, BrokerError]:
+def _refused(answer: AddPartitionsToTxnResponse) -> Refused:
     return {
         TopicPartition(topic.name, partition.partition_index): error_for_code(partition.partition_error_code)()
         for result in answer.results_by_transaction

@@ -1,0 +1,123 @@
+"""ClusterLink of a broker that is the whole cluster: it keeps the truth in its own store, and every change is its
+own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.broker.cluster.apply import apply_image, apply_moves, notify_groups
+from ottla.broker.cluster.changes import ChangeQueue, P
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock
+from ottla.broker.replication.followers import Followers, NoFollowers
+from ottla.cluster import model
+from ottla.cluster.brokers import ProducerIds, allocate_producer_ids
+from ottla.cluster.changes import Change
+from ottla.cluster.controller.events import Asked
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.plan import Plan
+from ottla.cluster.store.interface import MetadataStore
+from ottla.cluster.topics import create_topics
+from ottla.errors import NotController, NotLeaderOrFollower, UnsupportedVersion, broker_error
+from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsRequest
+from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from ottla.protocol.schema import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ottla.broker.broker import Broker
+    from ottla.broker.cluster.controller_role import ControllerRole
+
+NOT_A_MEMBER: Final = "this broker is a cluster of its own"
+
+
+class AloneLink:
+    is_alone = True
+    epoch = -1
+    role: ControllerRole | None = None
+
+    def __init__(self, broker: Broker, store: MetadataStore, pool: Executor | None) -> None:
+        self.replication: Followers = NoFollowers()
+        self._broker = broker
+        self._store = store
+        self._changes = ChangeQueue(store, pool, self._apply)
+
+    @property
+    def is_idle(self) -> bool:
+        return self._changes.is_idle
+
+    async def start(self, me: model.Broker) -> None:
+        """Register, and make the disk follow the image."""
+        self._store.membership.register(me)
+        self._store.election.stand(me.id)
+        self._broker.image = self._store.load()
+        await self._follow(self._broker.image, None)
+
+    async def stop(self) -> None:
+        """Nobody has to be told."""
+
+    async def vanish(self) -> None:
+        """Nobody would notice."""
+
+    async def change(self, make_plan: Callable[[ClusterImage], P]) -> P:
+        return await self._changes.submit(make_plan)
+
+    async def _apply(self, image: ClusterImage, changes: Sequence[Change]) -> None:
+        before = self._broker.image
+        changed = apply_image(self._broker, image, changes)
+        await self._follow(image, changed)
+        notify_groups(self._broker, before, changes, changed)
+
+    async def _follow(self, image: ClusterImage, topics: set[str] | None) -> None:
+        broker = self._broker
+        with broker.pacing.turn() as pace:
+            moves = await broker.replicas.follow(image, topics, broker.clock.now_ms(), pace)
+            await apply_moves(broker, moves, pace)
+
+    async def forward(self, request: Message, context: RequestContext) -> Message | None:
+        return None
+
+    async def create_topic(self, topic: CreatableTopic) -> None:
+        def plan(image: ClusterImage) -> Plan[CreatableTopicResult]:
+            if image.topic(topic.name) is not None:
+                return Plan((), [])
+            request = CreateTopicsRequest(topics=[topic], timeout_ms=0)
+            return create_topics(image, request, self._broker.topic_rules, self._broker.random)
+
+        for answer in (await self.change(plan)).answers:
+            if answer.error_code:
+                raise broker_error(answer.error_code, answer.error_message)
+
+    async def allocate_producer_ids(self) -> ProducerIdBlock:
+        broker_id = self._broker.id
+
+        def plan(image: ClusterImage) -> Plan[ProducerIds]:
+            known = image.brokers.get(broker_id)
+            change, block = allocate_producer_ids(image, broker_id, known.epoch if known is not None else -1)
+            return Plan((change,), [block])
+
+        return ProducerIdBlock(*(await self.change(plan)).answers[0])
+
+    async def ask_controller_role(self, event: Asked) -> Any:
+        raise NotController(NOT_A_MEMBER)
+
+    def leads_elsewhere(self, topic: str, partition: int) -> bool:
+        return False
+
+    async def ask_leader(self, topic: str, partition: int, request: Message) -> Any:
+        raise NotLeaderOrFollower(f"{topic}-{partition}: {NOT_A_MEMBER}")
+
+    def directory_failed(self) -> None:
+        """Nobody else could lead what was there."""
+
+    def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+        raise UnsupportedVersion(NOT_A_MEMBER)
+
+    async def admits_broker(self, address: str) -> bool:
+        return False
+
+    async def learn_settings(self, topics: Collection[str]) -> None:
+        """They are in the image."""

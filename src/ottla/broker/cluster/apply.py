@@ -1,0 +1,87 @@
+"""What a new image, or an order of the controller, means for the parts of a broker.
+
+apply_image     settings, coordinators and topics follow what the image says
+apply_moves     partitions came, went, or have another leader: replication, waiters and coordinators follow
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.internal_partition import CoordinatorPartition
+from ottla.broker.replication.moves import Moves
+from ottla.broker.requests.pacing import Pace
+from ottla.cluster.changes import AddPartitions, AlterConfig, Change, ChangePartition, CreateTopic, RemoveTopic
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.model import ResourceType
+from ottla.storage.settings import TopicSettings
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+def apply_image(broker: Broker, image: ClusterImage, changes: Sequence[Change]) -> set[str] | None:
+    """Make an image the broker's; returns the topics that changed, None for all."""
+    before, broker.image = broker.image, image
+    if any(isinstance(each, AlterConfig) and each.resource.type is ResourceType.BROKER for each in changes):
+        broker.load_dynamic_settings()
+    for coordinator in broker.coordinators:
+        coordinator.image_changed(image)
+    return topics_of(before, image, changes)
+
+
+def notify_groups(broker: Broker, before: ClusterImage, changes: Sequence[Change], changed: set[str] | None) -> None:
+    """Groups forget the offsets of topics that are gone, and share out partitions that are new."""
+    deleted = [
+        (before.topic_name(each.topic_id) or "", each.topic_id) for each in changes if isinstance(each, RemoveTopic)
+    ]
+    broker.groups.topics_changed(deleted, changed)
+
+
+def apply_topic_settings(broker: Broker, topics: set[str] | None) -> None:
+    """Partitions get the settings that their topic has now; None is all topics."""
+    known: dict[str, TopicSettings] = {}
+    for partition in broker.replicas:
+        topic = partition.name.topic
+        if topics is None or topic in topics:
+            if topic not in known:
+                known[topic] = broker.topics_in_effect.of(broker.image, topic)
+            partition.take_settings(known[topic])
+
+
+async def apply_moves(broker: Broker, moves: Moves, pace: Pace) -> None:
+    broker.link.replication.apply(moves)
+    for name in [*moves.removed, *(each.name for each in moves.followers)]:
+        broker.progress.forget(name)
+        coordinator = broker.coordinator_of(name.topic)
+        if coordinator is not None:
+            coordinator.runtime.unload(name.partition)
+    for partition in moves.new_leaders:
+        coordinator = broker.coordinator_of(partition.name.topic)
+        if coordinator is not None:
+            coordinator.runtime.unload(partition.name.partition)  # what was led in an earlier epoch begins anew
+            coordinator.runtime.load(
+                partition.name.partition, CoordinatorPartition(partition, broker.progress.appended)
+            )
+    for partition in moves.new_leaders:
+        broker.progress.appended(partition)
+        await pace.step()
+    broker.deadlines.arm()
+
+
+def topics_of(before: ClusterImage, after: ClusterImage, changes: Sequence[Change]) -> set[str] | None:
+    """The topics that changes are about; None when it may be any of them."""
+    found: set[str] = set()
+    for change in changes:
+        if isinstance(change, CreateTopic):
+            found.add(change.topic.name)
+        elif isinstance(change, RemoveTopic | AddPartitions | ChangePartition):
+            # A removed topic has its name only in the image before, a new one only in the image after.
+            found.add(before.topic_name(change.topic_id) or after.topic_name(change.topic_id) or "")
+        elif isinstance(change, AlterConfig):
+            if change.resource.type is ResourceType.BROKER:
+                return None  # defaults of every topic
+            if change.resource.type is ResourceType.TOPIC:
+                found.add(change.resource.name)
+    return found

@@ -1,0 +1,86 @@
+"""How a broker is linked to its cluster. Handlers and coordinators use this and never ask whether they are alone.
+
+alone.py        the broker is the whole cluster: it keeps the truth in its own store and decides by itself
+membership.py   one of several: a controller decides, other brokers lead other partitions
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ottla.broker.cluster.changes import P
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock
+from ottla.cluster import model
+from ottla.cluster.controller.events import Asked
+from ottla.cluster.image import ClusterImage
+from ottla.protocol.messages.create_topics import CreatableTopic
+from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from ottla.protocol.schema import Message
+
+if TYPE_CHECKING:
+    from ottla.broker.cluster.controller_role import ControllerRole
+    from ottla.broker.replication.followers import Followers
+
+
+class ClusterLink(Protocol):
+    """What a broker can do in its cluster. Whatever is refused is raised as a BrokerError."""
+
+    is_alone: bool
+    epoch: int
+    """Of this broker's registration; -1 while it has none."""
+
+    @property
+    def replication(self) -> Followers: ...
+
+    @property
+    def role(self) -> ControllerRole | None:
+        """The part of this broker that may be controller; None in a broker that is alone."""
+
+    async def start(self, me: model.Broker) -> None:
+        """Register, and know the cluster: when it returns, clients are answered rightly."""
+
+    async def stop(self) -> None:
+        """Leave in order."""
+
+    async def vanish(self) -> None:
+        """For tests: end without a word to anybody."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is being changed."""
+
+    async def change(self, make_plan: Callable[[ClusterImage], P]) -> P:
+        """Plan on the newest image; returns the plan when its changes are stored and applied here."""
+
+    async def forward(self, request: Message, context: RequestContext) -> Message | None:
+        """The controller's answer to what only it decides; None when this broker decides it, or nobody could be
+        asked."""
+
+    async def create_topic(self, topic: CreatableTopic) -> None:
+        """Create a topic that a client, or a coordinator, needs."""
+
+    async def allocate_producer_ids(self) -> ProducerIdBlock:
+        """A block of producer ids that nobody else has."""
+
+    async def ask_controller_role(self, event: Asked) -> Any:
+        """What this broker decides as controller; raises NotController when it is not."""
+
+    def leads_elsewhere(self, topic: str, partition: int) -> bool:
+        """Whether another broker leads this partition, as far as is known here."""
+
+    async def ask_leader(self, topic: str, partition: int, request: Message) -> Any:
+        """Ask the other broker that leads a partition; raises an OttlaError when it cannot be asked."""
+
+    def directory_failed(self) -> None:
+        """A log directory of this broker is offline."""
+
+    def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+        """The controller's word about brokers and partitions."""
+
+    async def admits_broker(self, address: str) -> bool:
+        """Whether requests between brokers may come from this address."""
+
+    async def learn_settings(self, topics: Collection[str]) -> None:
+        """Read the settings of topics that are new here."""

@@ -1,0 +1,82 @@
+"""What every coordinator of this broker has: an internal topic, a shard for each of its partitions that is led here.
+
+A name (a group id, a transactional id) belongs to one partition of the topic, and its shard decides about it. To add a
+coordinator: a shard (effects.Shard), and a class like those in groups/ and transactions/ with a function that makes it
+from the broker's parts; the broker's list of coordinators then loads it, unloads it, and keeps its timers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from ottla.broker.coordinators.effects import RequestContext, Shard
+from ottla.broker.coordinators.placement import partition_for_name
+from ottla.broker.coordinators.runtime import Runtime
+from ottla.cluster.image import ClusterImage
+from ottla.errors import BrokerError, CoordinatorNotAvailable
+from ottla.protocol.schema import Message
+from ottla.storage.producers.check import VerificationGuard
+
+S = TypeVar("S", bound=Shard)
+R = TypeVar("R", bound=Message)
+A = TypeVar("A", bound=Message)
+
+# A method of a shard: (shard, token, request, context, now) to effects.
+Method: TypeAlias = Callable[[S, int, R, RequestContext, int], Sequence[Any]]
+
+
+class Coordinator(Generic[S]):
+    def __init__(self, topic: str, runtime: Runtime[S], image: Callable[[], ClusterImage]) -> None:
+        self.topic = topic
+        self.runtime = runtime
+        self._image = image
+
+    def partition_of(self, name: str) -> int:
+        count = self._image().partition_count(self.topic)
+        if count is None:
+            raise CoordinatorNotAvailable(f"{self.topic} does not exist yet")
+        return partition_for_name(name, count)
+
+    def ask(
+        self,
+        name: str,
+        method: Method[S, R],
+        request: R,
+        context: RequestContext,
+        *,
+        guard: VerificationGuard | None = None,
+    ) -> asyncio.Future[Any]:
+        """Raises NotCoordinator, CoordinatorLoadInProgress or CoordinatorNotAvailable when there is nobody to ask."""
+        return self.runtime.call(
+            self.partition_of(name),
+            lambda shard, token, now_ms: method(shard, token, request, context, now_ms),
+            guard=guard,
+        )
+
+    def ask_or(
+        self,
+        name: str,
+        method: Method[S, R],
+        request: R,
+        context: RequestContext,
+        refused: Callable[[BrokerError], A],
+    ) -> asyncio.Future[A]:
+        """The same for answers that name the error themselves: `refused` makes one when there is nobody to ask."""
+        try:
+            return self.ask(name, method, request, context)
+        except BrokerError as error:
+            answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
+            answer.set_result(refused(error))
+            return answer
+
+    def ask_all(self, method: Method[S, R], request: R, context: RequestContext) -> list[asyncio.Future[Any]]:
+        """Ask every shard that is here."""
+        return [
+            self.runtime.call(index, lambda shard, token, now_ms: method(shard, token, request, context, now_ms))
+            for index, _ in list(self.runtime.shards())
+        ]
+
+    def image_changed(self, image: ClusterImage) -> None:
+        """The cluster's truth is another one now."""

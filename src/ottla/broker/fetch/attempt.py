@@ -1,0 +1,285 @@
+"""One fetch on its way to an answer: read, and read again when something changed, until there is enough or time is
+over.
+
+    Attempt        of a few partitions, read all at once each time
+    WideAttempt    of many: read with pauses, and what changes under one partition costs a look at that one
+
+What goes into the answer, in which order, and what a session already knows, is the same for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.fetch.reader import Reader, replica_of
+from ottla.broker.fetch.sessions import FetchKey, FetchPlan, Told, Wanted
+from ottla.broker.replication.partition import Partition
+from ottla.broker.requests.pacing import Pace
+from ottla.errors import BrokerError, OffsetOutOfRange, UnknownServerError, UnknownTopicId, UnknownTopicOrPartition
+from ottla.protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from ottla.values import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+READ_COMMITTED = 1
+TOPIC_IDS_SINCE = 13
+
+
+@dataclass(slots=True)
+class Read:
+    """What every partition had."""
+
+    partitions: list[tuple[FetchKey, PartitionData]] = field(default_factory=list)
+    size_bytes: int = 0
+    is_urgent: bool = False  # the client must hear of it at once
+
+    def add(self, key: FetchKey, data: PartitionData) -> None:
+        self.partitions.append((key, data))
+        self.size_bytes += size_of(data)
+        self.is_urgent = self.is_urgent or is_urgent(data)
+
+
+class Attempt:
+    """One fetch on its way to an answer: read, and read again when something changed."""
+
+    def __init__(self, broker: Broker, request: FetchRequest, context: RequestContext, plan: FetchPlan) -> None:
+        self._broker = broker
+        self._request = request
+        self._context = context
+        self._plan = plan
+        self._read_committed = request.isolation_level == READ_COMMITTED
+        self._uses_ids = context.api_version >= TOPIC_IDS_SINCE
+        self._reader = Reader(broker, request, context.api_version)
+        self._is_first_look = True
+        self._now_ms = broker.clock.monotonic_ms()
+        self._named = self._named_now() if self._reader.is_follower else None
+        # fetch.max.bytes is for clients; how much a follower takes at a time is its own setting.
+        is_replica = replica_of(request, context.api_version)[0] >= 0
+        limit_bytes = request.max_bytes if is_replica else broker.settings.fetch_max_bytes
+        self._max_bytes = min(request.max_bytes, limit_bytes)
+        self._min_bytes = min(request.min_bytes, self._max_bytes)  # more than that is never read
+        self._read = Read()
+
+    def answer(self) -> FetchResponse | Coroutine[Any, Any, FetchResponse]:
+        has_enough = self._has_enough()
+        if has_enough or self._request.max_wait_ms <= 0 or not self._plan.wanted:
+            return self._respond()
+        return self._wait()
+
+    async def _wait(self) -> FetchResponse:
+        deadline_ms = self._broker.clock.monotonic_ms() + self._request.max_wait_ms
+        keys = [TopicPartition(key.topic, key.partition) for key, _ in self._plan.wanted]
+        await self._broker.progress.fetch_purgatory.wait(self._has_enough, keys, deadline_ms)
+        return self._respond()  # what was read after the last change
+
+    def _has_enough(self) -> bool:
+        self._read_all()
+        return self._is_enough(self._read)
+
+    def _is_enough(self, read: Read) -> bool:
+        return read.is_urgent or read.size_bytes >= self._min_bytes
+
+    def _read_all(self) -> None:
+        self._read = Read()
+        for key, wanted in self._plan.wanted:
+            self._add(self._read, key, wanted)
+        self._is_first_look = False
+
+    def _add(self, read: Read, key: FetchKey, wanted: Wanted) -> None:
+        """Read one more partition, with what is left of the bytes for all."""
+        if self._named is not None and (key[0], key[2]) not in self._named and self._is_idle(key, wanted):
+            return
+        limit_bytes = min(wanted.max_bytes, max(self._max_bytes - read.size_bytes, 0))
+        read.add(key, self._read_one(key, wanted, limit_bytes, is_first=read.size_bytes == 0))
+
+    def _read_one(self, key: FetchKey, wanted: Wanted, limit_bytes: int, *, is_first: bool) -> PartitionData:
+        try:
+            partition = self._partition(key)
+            self._reader.check(partition, wanted.current_leader_epoch)
+            if wanted.max_bytes < 0:
+                raise UnknownServerError(f"nobody can send {wanted.max_bytes} bytes of {partition.name}")
+            diverging = _divergence(partition, wanted)
+            if diverging is not None:
+                return _data(key, partition, diverging_epoch=diverging)
+            preferred = self._reader.preferred(partition, wanted.fetch_offset)
+            if preferred is not None:
+                return _data(key, partition, preferred_read_replica=preferred)
+            if self._reader.is_follower:
+                if self._is_first_look:
+                    self._reader.note(partition, wanted)
+                if self._reader.is_throttled(partition):
+                    return _data(key, partition)
+            if limit_bytes <= 0 and not is_first:
+                return _data(key, partition)
+            found = partition.read(
+                wanted.fetch_offset,
+                limit_bytes,
+                read_committed=self._read_committed,
+                at_least_one_batch=is_first,
+                is_follower=self._reader.is_follower,
+            )
+        except BrokerError as error:
+            return PartitionData(
+                partition_index=key.partition,
+                error_code=error.code,
+                high_watermark=-1,
+                aborted_transactions=None,
+                records=b"",
+            )
+        aborted = None
+        if self._read_committed:
+            aborted = [
+                AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
+                for one in found.aborted or ()
+            ]
+        return _data(key, partition, records=found.slice, aborted_transactions=aborted)
+
+    def _named_now(self) -> set[tuple[bytes, int]] | None:
+        """What a follower names in this request, beside what its session knows; None when all must be looked at."""
+        if self._plan.session is None or self._plan.is_full:
+            return None
+        return {(topic.topic_id, each.partition) for topic in self._request.topics for each in topic.partitions}
+
+    def _is_idle(self, key: FetchKey, wanted: Wanted) -> bool:
+        assert self._plan.session is not None, "only sessions know what was told"
+        partition, told = self._broker.replicas.get((key.topic, key.partition)), self._plan.session.told.get(key)
+        if partition is not None and self._uses_ids and partition.topic_id != key.topic_id:
+            return False
+        now_ms = self._now_ms if self._is_first_look else None
+        return self._reader.is_idle(partition, wanted, told, now_ms)
+
+    def _partition(self, key: FetchKey) -> Partition:
+        if self._uses_ids and not key.topic:
+            raise UnknownTopicId()
+        partition = self._broker.replicas.get(TopicPartition(key.topic, key.partition))
+        if partition is None:
+            raise UnknownTopicOrPartition(f"{key.topic}-{key.partition}")
+        if self._uses_ids and partition.topic_id != key.topic_id:
+            raise UnknownTopicId(f"{key.topic} is another topic now")  # deleted, and made again under the same name
+        return partition
+
+    def _respond(self) -> FetchResponse:
+        topics: list[FetchableTopicResponse] = []
+        for key, data in self._read.partitions:
+            self._put(topics, key, data)
+        return FetchResponse(session_id=self._plan.session_id, responses=topics)
+
+    def _put(self, topics: list[FetchableTopicResponse], key: FetchKey, data: PartitionData) -> None:
+        """Add what is news to the answer, in the order of the request: a topic may come more than once."""
+        size_bytes = size_of(data)
+        told = Told(data.high_watermark, data.log_start_offset, data.preferred_read_replica, bool(data.error_code))
+        if not self._plan.is_news(key, told, size_bytes) and data.diverging_epoch.epoch < 0:
+            return
+        if not topics or (topics[-1].topic_id, topics[-1].topic) != (key.topic_id, key.topic):
+            topics.append(FetchableTopicResponse(topic=key.topic, topic_id=key.topic_id, partitions=[]))
+        topics[-1].partitions.append(data)
+        if not self._reader.is_follower:
+            self._broker.topic_metrics.fetched(key.topic, size_bytes)
+        elif size_bytes:
+            self._reader.count_sent(self._broker.replicas.get((key.topic, key.partition)), size_bytes)
+
+
+class WideAttempt(Attempt):
+    """One over many partitions."""
+
+    def __init__(
+        self, broker: Broker, request: FetchRequest, context: RequestContext, plan: FetchPlan, pace: Pace
+    ) -> None:
+        super().__init__(broker, request, context, plan)
+        self._pace = pace
+        self._has_changed = False
+        self._waits_for: dict[TopicPartition, tuple[FetchKey, Wanted]] = {}
+        self._sizes: dict[TopicPartition, int] = {}  # of what could be read where something was there, or came
+        self._size_bytes = 0
+
+    async def answer(self) -> FetchResponse:
+        await self._read_with_pauses()
+        if self._request.max_wait_ms > 0 and not self._is_enough(self._read):
+            await self._wait_for_changes()
+            await self._read_with_pauses()
+        topics: list[FetchableTopicResponse] = []
+        for key, data in self._read.partitions:
+            self._put(topics, key, data)
+            await self._pace.step()
+        return FetchResponse(session_id=self._plan.session_id, responses=topics)
+
+    async def _read_with_pauses(self) -> None:
+        read = Read()
+        for key, wanted in self._plan.wanted:
+            self._add(read, key, wanted)
+            await self._pace.step()
+        self._is_first_look = False
+        self._read = read
+
+    async def _wait_for_changes(self) -> None:
+        self._waits_for = {TopicPartition(each[0].topic, each[0].partition): each for each in self._plan.wanted}
+        for key, data in self._read.partitions:
+            if data.records:
+                self._sizes[TopicPartition(key.topic, key.partition)] = len(data.records)
+        self._size_bytes = sum(self._sizes.values())
+        deadline_ms = self._broker.clock.monotonic_ms() + self._request.max_wait_ms
+        change = self._broker.progress.fetch_purgatory.wait(
+            lambda: self._has_changed, self._waits_for, deadline_ms, self._changed
+        )
+        # Once more: what came while we read was noticed by nobody, because nobody was waiting yet.
+        await self._read_with_pauses()
+        self._pace.release()
+        if self._is_enough(self._read):
+            self._has_changed = True
+            self._broker.progress.fetch_purgatory.check(next(iter(self._waits_for)))
+        await change
+
+    def _changed(self, name: Hashable) -> bool:
+        assert isinstance(name, TopicPartition)
+        if self._has_changed:
+            return True
+        key, wanted = self._waits_for[name]
+        data = self._read_one(key, wanted, wanted.max_bytes, is_first=True)
+        size_bytes = size_of(data)
+        self._size_bytes += size_bytes - self._sizes.get(name, 0)
+        self._sizes[name] = size_bytes
+        self._has_changed = self._size_bytes >= self._min_bytes or is_urgent(data)
+        return self._has_changed
+
+
+def size_of(data: PartitionData) -> int:
+    return 0 if data.records is None else len(data.records)
+
+
+def is_urgent(data: PartitionData) -> bool:
+    return data.error_code != 0 or data.diverging_epoch.epoch >= 0 or data.preferred_read_replica >= 0
+
+
+def _data(key: FetchKey, partition: Partition, **values: Any) -> PartitionData:
+    log = partition.log
+    return PartitionData(
+        partition_index=key.partition,
+        error_code=0,
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        **{"aborted_transactions": None, "records": b"", **values},
+    )
+
+
+def _divergence(partition: Partition, wanted: Wanted) -> EpochEndOffset | None:
+    """Where the fetcher's log and ours went apart, when it names an epoch that ended earlier here (KIP-595)."""
+    if wanted.last_fetched_epoch < 0:
+        return None
+    end = partition.log.end_offset_for_epoch(wanted.last_fetched_epoch)
+    if end.epoch < 0 or end.end_offset < 0 or wanted.fetch_offset < partition.log.log_start_offset:
+        raise OffsetOutOfRange(f"{partition.name} does not know where epoch {wanted.last_fetched_epoch} ends")
+    if end.epoch < wanted.last_fetched_epoch or end.end_offset < wanted.fetch_offset:
+        return EpochEndOffset(epoch=end.epoch, end_offset=end.end_offset)
+    return None

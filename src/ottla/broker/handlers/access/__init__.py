@@ -1,0 +1,1 @@
+"""Requests about who may do what: logins, credentials, tokens, access rules."""

@@ -1,0 +1,28 @@
+"""AllocateProducerIds, on the controller: a broker needs a block of producer ids (cluster/brokers.py)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.served import Need, Served
+from ottla.cluster.controller.events import ProducerIdsAsked
+from ottla.errors import BrokerError
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+SERVES = Served(AllocateProducerIdsRequest, needs=(Need(AclOperation.CLUSTER_ACTION, AclResource.CLUSTER),))
+
+
+async def handle(
+    broker: Broker, request: AllocateProducerIdsRequest, context: RequestContext
+) -> AllocateProducerIdsResponse:
+    try:
+        answer: AllocateProducerIdsResponse = await broker.link.ask_controller_role(ProducerIdsAsked(request))
+    except BrokerError as error:
+        return AllocateProducerIdsResponse(error_code=error.code, producer_id_start=-1, producer_id_len=0)
+    return answer

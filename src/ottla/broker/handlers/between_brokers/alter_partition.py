@@ -1,0 +1,28 @@
+"""AlterPartition, on the controller: a leader proposes in-sync sets (cluster/controller/isr_changes.py)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.served import WIDE_ENTRIES, Need, Served
+from ottla.cluster.controller.events import AlterPartitionAsked
+from ottla.errors import BrokerError
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+SERVES = Served(
+    AlterPartitionRequest, entries=WIDE_ENTRIES, needs=(Need(AclOperation.CLUSTER_ACTION, AclResource.CLUSTER),)
+)
+
+
+async def handle(broker: Broker, request: AlterPartitionRequest, context: RequestContext) -> AlterPartitionResponse:
+    try:
+        answer: AlterPartitionResponse = await broker.link.ask_controller_role(AlterPartitionAsked(request))
+    except BrokerError as error:
+        return AlterPartitionResponse(error_code=error.code, topics=[])
+    return answer

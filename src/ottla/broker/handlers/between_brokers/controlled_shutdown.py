@@ -1,0 +1,28 @@
+"""ControlledShutdown, on the controller: a broker wants to stop (cluster/controller/controlled_shutdown.py)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.served import Need, Served
+from ottla.cluster.controller.events import ShutdownAsked
+from ottla.errors import BrokerError
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+SERVES = Served(ControlledShutdownRequest, needs=(Need(AclOperation.CLUSTER_ACTION, AclResource.CLUSTER),))
+
+
+async def handle(
+    broker: Broker, request: ControlledShutdownRequest, context: RequestContext
+) -> ControlledShutdownResponse:
+    try:
+        answer: ControlledShutdownResponse = await broker.link.ask_controller_role(ShutdownAsked(request))
+    except BrokerError as error:
+        return ControlledShutdownResponse(error_code=error.code, remaining_partitions=[])
+    return answer

@@ -1,0 +1,22 @@
+"""UpdateMetadata (between brokers, ZooKeeper mode): the controller tells who is there and who leads what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.served import WIDE_ENTRIES, Need, Served
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+SERVES = Served(
+    UpdateMetadataRequest, entries=WIDE_ENTRIES, needs=(Need(AclOperation.CLUSTER_ACTION, AclResource.CLUSTER),)
+)
+
+
+def handle(broker: Broker, request: UpdateMetadataRequest, context: RequestContext) -> UpdateMetadataResponse:
+    return broker.link.update_metadata(request)

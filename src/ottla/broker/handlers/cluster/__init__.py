@@ -1,0 +1,1 @@
+"""Requests about the cluster itself: what it speaks, its settings, features and quotas."""

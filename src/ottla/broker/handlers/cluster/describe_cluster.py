@@ -1,0 +1,47 @@
+"""DescribeCluster: id, controller and brokers of the cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.served import Need, Served
+from ottla.broker.security.operations import CLUSTER_OPERATIONS
+from ottla.errors import MismatchedEndpointType
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+BROKERS = 1
+
+
+SERVES = Served(DescribeClusterRequest, needs=(Need(AclOperation.DESCRIBE, AclResource.CLUSTER),))
+
+
+def handle(broker: Broker, request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
+    image = broker.image
+    if request.endpoint_type != BROKERS:
+        error = MismatchedEndpointType("this is a broker, it has no controllers to tell")
+        return DescribeClusterResponse(
+            error_code=error.code, error_message=str(error), cluster_id=image.cluster_id, brokers=[]
+        )
+    answer = DescribeClusterResponse(
+        error_code=0, cluster_id=image.cluster_id, controller_id=image.controller_id, brokers=[]
+    )
+    for one in image.brokers.values():
+        endpoint = one.endpoint(context.listener)
+        if endpoint is not None and (request.include_fenced_brokers or not one.fenced):
+            told = DescribeClusterBroker(
+                broker_id=one.id, host=endpoint.host, port=endpoint.port, rack=one.rack, is_fenced=one.fenced
+            )
+            answer.brokers.append(told)
+    if request.include_cluster_authorized_operations:
+        answer.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return answer

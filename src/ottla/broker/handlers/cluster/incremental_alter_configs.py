@@ -1,0 +1,32 @@
+"""IncrementalAlterConfigs: set, remove, append to or subtract from single settings (cluster/configs.py)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.cluster.config_changes import alter
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.served import Need, Served
+from ottla.cluster.configs import incremental_alter_configs_plan
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+SERVES = Served(
+    IncrementalAlterConfigsRequest, is_paced=True, needs=(Need(AclOperation.ALTER_CONFIGS, AclResource.CLUSTER),)
+)
+
+
+async def handle(
+    broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
+) -> IncrementalAlterConfigsResponse:
+    plan = incremental_alter_configs_plan
+    answers = await alter(broker, request.resources, plan, request, AlterConfigsResourceResponse)
+    return IncrementalAlterConfigsResponse(responses=answers)

@@ -1,0 +1,1 @@
+"""Requests of group members and about groups."""

@@ -1,0 +1,40 @@
+"""ConsumerGroupHeartbeat: join, stay in and leave a consumer group of the new protocol (KIP-848).
+
+From version 1 on the client makes the member id, and may subscribe by a regular expression. A broker whose
+group.coordinator.rebalance.protocols does not name `consumer` answers UNSUPPORTED_VERSION, and clients go back to the
+classic protocol or tell their user.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.coordinators.groups.shard import GroupShard
+from ottla.broker.requests.served import Need, Served
+from ottla.errors import UnsupportedVersion
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+SERVES = Served(
+    ConsumerGroupHeartbeatRequest,
+    needs=(Need(AclOperation.READ, AclResource.GROUP, lambda request: [request.group_id]),),
+)
+
+
+async def handle(
+    broker: Broker, request: ConsumerGroupHeartbeatRequest, context: RequestContext
+) -> ConsumerGroupHeartbeatResponse:
+    if "consumer" not in broker.settings.group_coordinator_rebalance_protocols:
+        raise UnsupportedVersion("group.coordinator.rebalance.protocols does not name consumer")
+    answer: ConsumerGroupHeartbeatResponse = await broker.groups.ask(
+        request.group_id, GroupShard.consumer_group_heartbeat, request, context
+    )
+    return answer

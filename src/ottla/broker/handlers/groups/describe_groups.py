@@ -1,0 +1,49 @@
+"""DescribeGroups: state and members of classic groups, each asked at its own shard. One that is named twice is told
+once: an answer must not grow with what a request repeats."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.coordinators.groups.shard import GroupShard
+from ottla.broker.requests.served import Need, Served
+from ottla.broker.security.operations import GROUP_OPERATIONS
+from ottla.errors import BrokerError
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+SERVES = Served(
+    DescribeGroupsRequest,
+    is_paced=True,
+    needs=(Need(AclOperation.DESCRIBE, AclResource.GROUP, lambda request: request.groups),),
+)
+
+
+async def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
+    asked = []
+    with broker.pacing.turn(context.connection) as pace:
+        for group_id in dict.fromkeys(request.groups):
+            asked.append(_ask(broker, group_id, context))
+            await pace.step()
+    groups = [group for each in asked for group in (await each).groups]
+    if request.include_authorized_operations:
+        for group in groups:
+            group.authorized_operations = GROUP_OPERATIONS
+    return DescribeGroupsResponse(groups=groups)
+
+
+def _ask(broker: Broker, group_id: str, context: RequestContext) -> asyncio.Future[DescribeGroupsResponse]:
+    def refused(error: BrokerError) -> DescribeGroupsResponse:
+        group = DescribedGroup(
+            error_code=error.code, group_id=group_id, group_state="", protocol_type="", protocol_data="", members=[]
+        )
+        return DescribeGroupsResponse(groups=[group])
+
+    single = DescribeGroupsRequest(groups=[group_id])
+    return broker.groups.ask_or(group_id, GroupShard.describe_groups, single, context, refused)

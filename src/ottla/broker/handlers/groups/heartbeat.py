@@ -1,0 +1,24 @@
+"""Heartbeat: a member of a classic group is alive. The group's coordinator decides (coordinators/groups)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.coordinators.groups.shard import GroupShard
+from ottla.broker.requests.served import Need, Served
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+SERVES = Served(
+    HeartbeatRequest, needs=(Need(AclOperation.READ, AclResource.GROUP, lambda request: [request.group_id]),)
+)
+
+
+async def handle(broker: Broker, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
+    answer: HeartbeatResponse = await broker.groups.ask(request.group_id, GroupShard.heartbeat, request, context)
+    return answer

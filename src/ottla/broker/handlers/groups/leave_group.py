@@ -1,0 +1,24 @@
+"""LeaveGroup: members leave a classic group at once instead of timing out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.coordinators.groups.shard import GroupShard
+from ottla.broker.requests.served import Need, Served
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+SERVES = Served(
+    LeaveGroupRequest, needs=(Need(AclOperation.READ, AclResource.GROUP, lambda request: [request.group_id]),)
+)
+
+
+async def handle(broker: Broker, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
+    answer: LeaveGroupResponse = await broker.groups.ask(request.group_id, GroupShard.leave_group, request, context)
+    return answer

@@ -1,0 +1,25 @@
+"""ListGroups: the groups of every shard that is on this broker, filtered by state and type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.coordinators.groups.shard import GroupShard
+from ottla.broker.requests.served import Need, Served
+from ottla.errors import CoordinatorLoadInProgress
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+SERVES = Served(ListGroupsRequest, needs=(Need(AclOperation.DESCRIBE, AclResource.CLUSTER),))
+
+
+async def handle(broker: Broker, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
+    error_code = CoordinatorLoadInProgress.code if broker.groups.runtime.is_loading else 0
+    asked = broker.groups.ask_all(GroupShard.list_groups, request, context)
+    groups = [group for each in asked for group in (await each).groups]
+    return ListGroupsResponse(error_code=error_code, groups=groups)

@@ -1,0 +1,24 @@
+"""SyncGroup: the leader hands out the assignment, the others wait for theirs (coordinators/groups)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.coordinators.groups.shard import GroupShard
+from ottla.broker.requests.served import Need, Served
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+SERVES = Served(
+    SyncGroupRequest, needs=(Need(AclOperation.READ, AclResource.GROUP, lambda request: [request.group_id]),)
+)
+
+
+async def handle(broker: Broker, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
+    answer: SyncGroupResponse = await broker.groups.ask(request.group_id, GroupShard.sync_group, request, context)
+    return answer

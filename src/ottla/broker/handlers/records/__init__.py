@@ -1,0 +1,1 @@
+"""Requests about records: write, read, find, delete."""

@@ -1,0 +1,133 @@
+"""DeleteRecords: move the start of partitions forward; -1 stands for the high watermark.
+
+It is answered when every replica that lives starts there (waiting/delete_records.py): what is deleted is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.replication.partition import Partition
+from ottla.broker.requests.served import Need, Served
+from ottla.errors import (
+    BrokerError,
+    InvalidTopicException,
+    OffsetOutOfRange,
+    PolicyViolation,
+    RequestTimedOut,
+    UnknownTopicOrPartition,
+)
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from ottla.values import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+HIGH_WATERMARK = -1
+
+
+@dataclass(slots=True)
+class _Deletion:
+    """Records of one partition that are deleted here, and must be in its followers."""
+
+    partition: Partition
+    offset: int
+    leader_epoch: int
+    result: DeleteRecordsPartitionResult
+    low_watermark: Callable[[Partition], int]
+
+    def is_over(self) -> bool:
+        """Whether it is done, or cannot be any more, which its result then says."""
+        try:
+            self.partition.check_leader(self.leader_epoch)
+        except BrokerError as error:
+            self.result.error_code, self.result.low_watermark = error.code, -1
+            return True
+        self.result.low_watermark = self.low_watermark(self.partition)
+        return self.result.low_watermark >= self.offset
+
+
+SERVES = Served(
+    DeleteRecordsRequest,
+    needs=(Need(AclOperation.DELETE, AclResource.TOPIC, lambda request: [topic.name for topic in request.topics]),),
+)
+
+
+async def handle(broker: Broker, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
+    deletions: list[_Deletion] = []
+    topics = [
+        DeleteRecordsTopicResult(
+            name=topic.name,
+            partitions=[
+                _one(broker, TopicPartition(topic.name, asked.partition_index), asked.offset, deletions)
+                for asked in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    await _wait(broker, deletions, broker.clock.monotonic_ms() + request.timeout_ms)
+    return DeleteRecordsResponse(topics=topics)
+
+
+async def _wait(broker: Broker, deletions: list[_Deletion], deadline_ms: float) -> None:
+    """Until every replica that is alive starts where the leader does, or the time is over."""
+    waiting = list(deletions)
+
+    def is_over() -> bool:
+        waiting[:] = [each for each in waiting if not each.is_over()]
+        return not waiting
+
+    keys = [each.partition.name for each in deletions]
+    if not await broker.progress.produce_purgatory.wait(is_over, keys, deadline_ms):
+        for each in waiting:
+            each.result.error_code = RequestTimedOut.code
+
+
+def _one(broker: Broker, name: TopicPartition, offset: int, deletions: list[_Deletion]) -> DeleteRecordsPartitionResult:
+    try:
+        partition = _delete(broker, name, offset)
+    except BrokerError as error:
+        return DeleteRecordsPartitionResult(partition_index=name.partition, low_watermark=-1, error_code=error.code)
+    start = partition.log.log_start_offset
+    result = DeleteRecordsPartitionResult(partition_index=name.partition, low_watermark=start, error_code=0)
+    deletions.append(_Deletion(partition, start, partition.leader_epoch, result, partial(_low_watermark, broker)))
+    return result
+
+
+def _low_watermark(broker: Broker, partition: Partition) -> int:
+    """Where the replicas that live start, the last of them."""
+    start = partition.log.log_start_offset
+    return (
+        start
+        if partition.in_sync is None
+        else partition.in_sync.low_watermark(start, broker.image.brokers.__contains__)
+    )
+
+
+def _delete(broker: Broker, name: TopicPartition, offset: int) -> Partition:
+    if name.topic in broker.internal_topics:
+        raise InvalidTopicException(f"{name.topic} is written and cut by the broker only")
+    partition = broker.replicas.get(name)
+    if partition is None:
+        raise UnknownTopicOrPartition(str(name))
+    partition.check_leader()
+    log = partition.log
+    if not log.settings.is_deleted and log.settings.is_compacted:
+        raise PolicyViolation(f"{name.topic} is compacted only; its records go when newer ones replace them")
+    target = log.high_watermark if offset == HIGH_WATERMARK else offset
+    if not 0 <= target <= log.high_watermark:
+        raise OffsetOutOfRange(f"{name} has committed offsets up to {log.high_watermark}, not {target}")
+    log.advance_log_start(target)
+    broker.progress.advanced(partition)
+    return partition

@@ -1,0 +1,121 @@
+"""Fetch: read record batches from partitions that this broker leads, or follows.
+
+The answer holds slices of files, not records (network/processor.py sends them). It comes when min_bytes can be
+read, when a partition has an error, or after max_wait_ms. max_bytes, at most fetch.max.bytes, limits the whole answer
+and partition_max_bytes each partition; the first batch of the first partition with data is always whole, so that a
+large record cannot block a reader. read_committed reads up to the last stable offset and names the aborted
+transactions.
+
+A fetch of more than WIDE_PARTITIONS is read with pauses, and while it waits only the partition that changed is looked
+at: otherwise one consumer of everything would make every append cost a look at everything.
+
+A follower names itself: it reads up to the end of the log, and by asking for an offset says that it has all before it.
+A consumer from version 11 on may be sent to a replica near it, and is served by followers up to what they know to be
+committed (KIP-392).
+
+Versions: 7 sessions, 9 leader epoch check, 12 diverging epochs, 13 topic ids, 15 replica state in a tag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.fetch.attempt import TOPIC_IDS_SINCE, Attempt, WideAttempt
+from ottla.broker.fetch.reader import replica_of
+from ottla.broker.fetch.sessions import FetchKey, FetchPlan, Wanted
+from ottla.broker.requests.served import WIDE_ENTRIES, Need, Quota, Served
+from ottla.errors import BrokerError
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+WIDE_PARTITIONS: Final = 256
+FOLLOWER_PARTITIONS: Final = 16
+
+SERVES = Served(
+    FetchRequest,
+    entries=WIDE_ENTRIES,
+    is_paced=True,
+    needs=(Need(AclOperation.READ, AclResource.TOPIC, lambda request: [topic.topic for topic in request.topics]),),
+    quota=Quota.FETCH,
+)
+
+
+def handle(
+    broker: Broker, request: FetchRequest, context: RequestContext
+) -> FetchResponse | Coroutine[Any, Any, FetchResponse]:
+    count = sum([len(topic.partitions) for topic in request.topics]) + broker.fetch_sessions.size_of(request.session_id)
+    # A follower waits at every leader for all it has: what changes anywhere must not cost a look at all of it.
+    if count > (FOLLOWER_PARTITIONS if _is_follower(request, context) else WIDE_PARTITIONS):
+        return _fetch_wide(broker, request, context)
+    try:
+        plan = _plan(broker, request, context, _wanted(broker, request, context))
+    except BrokerError as error:
+        return FetchResponse(error_code=error.code, responses=[])
+    return Attempt(broker, request, context, plan).answer()
+
+
+async def _fetch_wide(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse:
+    with broker.pacing.turn(context.connection) as pace:
+        wanted = []
+        for each in _wanted(broker, request, context):
+            wanted.append(each)
+            await pace.step()
+        try:
+            plan = _plan(broker, request, context, wanted)
+        except BrokerError as error:
+            return FetchResponse(error_code=error.code, responses=[])
+        return await WideAttempt(broker, request, context, plan, pace).answer()
+
+
+def _plan(
+    broker: Broker, request: FetchRequest, context: RequestContext, wanted: Iterable[tuple[FetchKey, Wanted]]
+) -> FetchPlan:
+    uses_ids = context.api_version >= TOPIC_IDS_SINCE
+    return broker.fetch_sessions.plan(
+        request.session_id,
+        request.session_epoch,
+        wanted,
+        _forgotten(broker, request, uses_ids),
+        uses_topic_ids=uses_ids,
+        is_follower=_is_follower(request, context),
+        now_ms=broker.clock.monotonic_ms(),
+        name_of=partial(_name, broker),
+    )
+
+
+def _is_follower(request: FetchRequest, context: RequestContext) -> bool:
+    return replica_of(request, context.api_version)[0] >= 0
+
+
+def _wanted(broker: Broker, request: FetchRequest, context: RequestContext) -> Iterator[tuple[FetchKey, Wanted]]:
+    uses_ids = context.api_version >= TOPIC_IDS_SINCE
+    for topic in request.topics:
+        name = _name(broker, topic.topic_id) if uses_ids else topic.topic
+        for partition in topic.partitions:
+            position = Wanted(
+                fetch_offset=partition.fetch_offset,
+                max_bytes=partition.partition_max_bytes,
+                current_leader_epoch=partition.current_leader_epoch,
+                last_fetched_epoch=partition.last_fetched_epoch,
+                log_start_offset=partition.log_start_offset,
+            )
+            yield FetchKey(topic.topic_id, name, partition.partition), position
+
+
+def _forgotten(broker: Broker, request: FetchRequest, uses_ids: bool) -> list[FetchKey]:
+    found = []
+    for topic in request.forgotten_topics_data:
+        name = _name(broker, topic.topic_id) if uses_ids else topic.topic
+        found += [FetchKey(topic.topic_id, name, partition) for partition in topic.partitions]
+    return found
+
+
+def _name(broker: Broker, topic_id: bytes) -> str:
+    """The name of a topic; a follower may ask for one that only the controller's orders have told us of yet."""
+    return broker.image.topic_name(topic_id) or broker.replicas.topic_name(topic_id) or ""

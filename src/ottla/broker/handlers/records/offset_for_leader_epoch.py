@@ -1,0 +1,55 @@
+"""OffsetForLeaderEpoch: where a leader epoch ended here; how others find out that logs went apart (KIP-320)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.served import WIDE_ENTRIES, Need, Served
+from ottla.errors import BrokerError, UnknownTopicOrPartition
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from ottla.values import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+SERVES = Served(
+    OffsetForLeaderEpochRequest,
+    entries=WIDE_ENTRIES,
+    is_paced=True,
+    needs=(Need(AclOperation.DESCRIBE, AclResource.TOPIC, lambda request: [topic.topic for topic in request.topics]),),
+)
+
+
+async def handle(
+    broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
+) -> OffsetForLeaderEpochResponse:
+    topics = []
+    with broker.pacing.turn(context.connection) as pace:
+        for topic in request.topics:
+            found: list[EpochEndOffset] = []
+            topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=found))
+            for asked in topic.partitions:
+                found.append(_one(broker, topic.topic, asked))
+                await pace.step()
+    return OffsetForLeaderEpochResponse(topics=topics)
+
+
+def _one(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        partition = broker.replicas.get(TopicPartition(topic, asked.partition))
+        if partition is None:
+            raise UnknownTopicOrPartition(f"{topic}-{asked.partition}")
+        partition.check_leader(asked.current_leader_epoch)
+        end = partition.log.end_offset_for_epoch(asked.leader_epoch)
+    except BrokerError as error:
+        return EpochEndOffset(error_code=error.code, partition=asked.partition)
+    return EpochEndOffset(error_code=0, partition=asked.partition, leader_epoch=end.epoch, end_offset=end.end_offset)

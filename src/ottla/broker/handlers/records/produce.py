@@ -1,0 +1,224 @@
+"""Produce: append record batches to partitions that this broker leads.
+
+acks 0: no answer; an error closes the connection, because that is the only thing the client can notice.
+acks 1: answered when the leader's log has it; on a partition with one durable replica, when it is on the disk, because
+whoever is answered can read it. acks -1: when it is committed (produce/committed.py).
+Any other acks is INVALID_REQUIRED_ACKS for every partition. Internal topics are refused to clients.
+From version 12 on a transactional batch adds its partition to the transaction; before, the partition must have been
+added by AddPartitionsToTxn, which is verified once per transaction (KIP-890).
+
+Requests and answers are flat values here, not messages (produce_frames.py): every record comes this way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.network.processor import CloseConnection
+from ottla.broker.produce.append import Appending, Guards, Refused, takes_long, topic_name
+from ottla.broker.produce.choice import scan, scan_run, write, write_run
+from ottla.broker.produce.committed import Uncommitted, wait_until_committed
+from ottla.broker.produce.frames import Answers, Outcome, Produce
+from ottla.broker.produce.patience import ask_patiently
+from ottla.broker.produce.verification import refused_produce
+from ottla.broker.replication.partition import ACKS_ALL
+from ottla.broker.requests.running import awaited
+from ottla.broker.requests.served import ANY_FRAME_BYTES, ENTRIES, Need, Quota, Runs, Served
+from ottla.errors import BrokerError, InvalidRequiredAcks
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.messages.produce import ProduceRequest
+from ottla.protocol.schema import Buffer
+from ottla.records import BatchInfo
+from ottla.records.layout import HEADER_BYTES
+from ottla.storage.producers.check import VerificationGuard
+from ottla.values import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+ABORTABLE_SINCE = 11
+IMPLICIT_ADD_SINCE = 12
+
+Produced: TypeAlias = "Answers | Coroutine[Any, Any, Answers | None] | None"
+
+
+def codec(version: int) -> tuple[Callable[[Buffer, int], tuple[Produce, int]], Callable[[Answers], list[Buffer]]]:
+    """Flat values instead of messages."""
+    return partial(scan, version, ENTRIES), partial(write, version)
+
+
+def runs(version: int) -> Runs:
+    """The same for requests that came together."""
+    return Runs(partial(scan_run, version, ENTRIES), handle_run, partial(write_run, version))
+
+
+SERVES = Served(
+    ProduceRequest,
+    frame_bytes=ANY_FRAME_BYTES,
+    needs=(
+        Need(AclOperation.WRITE, AclResource.TOPIC, lambda request: [topic for topic, _ in request.topics]),
+        Need(
+            AclOperation.WRITE, AclResource.TRANSACTIONAL_ID, lambda request: filter(None, [request.transactional_id])
+        ),
+    ),
+    quota=Quota.PRODUCE,
+    codec=codec,
+    runs=runs,
+)
+
+
+def handle(broker: Broker, request: Produce, context: RequestContext) -> Produced:
+    if request.acks not in (-1, 0, 1):
+        return _refuse_all(request, InvalidRequiredAcks(f"acks is {request.acks}"))
+    if request.transactional_id is not None:
+        return _append_in_transaction(broker, request, context)
+    return _append(broker, request, context, {}, {})
+
+
+def handle_run(broker: Broker, requests: list[Produce], context: RequestContext) -> list[Produced]:
+    """Requests that came together; returns the answers to those from the first on that are alike and acknowledged."""
+    acks = requests[0].acks
+    if acks not in (ACKS_ALL, 1):
+        return []
+    appending = Appending(broker, acks, context.api_version)
+    added = []
+    for request in requests:
+        if request.acks != acks or request.transactional_id is not None or takes_long(request):
+            break
+        added.append((*appending.add(request), request.timeout_ms))
+    appending.append()
+    return [
+        wait_until_committed(broker, answers, uncommitted, timeout_ms) if uncommitted else answers
+        for answers, uncommitted, timeout_ms in added
+    ]
+
+
+def _append(broker: Broker, request: Produce, context: RequestContext, refused: Refused, guards: Guards) -> Produced:
+    if takes_long(request):
+        return _append_with_pauses(broker, request, context, refused, guards)
+    appending = Appending(broker, request.acks, context.api_version, refused, guards)
+    answers, uncommitted = appending.add(request)
+    appending.append()
+    return _acknowledge(broker, request, answers, uncommitted)
+
+
+async def _append_with_pauses(
+    broker: Broker, request: Produce, context: RequestContext, refused: Refused, guards: Guards
+) -> Answers | None:
+    appending = Appending(broker, request.acks, context.api_version, refused, guards)
+    answers, uncommitted = appending.add(request)
+    with broker.pacing.turn(context.connection, always_finishes=True) as pace:
+        await appending.append_with_pauses(pace)
+    return await awaited(_acknowledge(broker, request, answers, uncommitted))
+
+
+def _acknowledge(broker: Broker, request: Produce, answers: Answers, uncommitted: list[Uncommitted]) -> Produced:
+    if request.acks == 0:
+        _close_on_error(answers)
+        return None
+    if uncommitted:
+        return wait_until_committed(broker, answers, uncommitted, request.timeout_ms)
+    return answers
+
+
+# -- transactions ----------------------------------------------------------------------------------------------------
+
+
+def _append_in_transaction(broker: Broker, request: Produce, context: RequestContext) -> Produced:
+    """Append when the coordinator knows of every partition, and never before what the same producer sent before."""
+    if not broker.transactions.turns.is_taken(request.transactional_id):
+        guards, fenced, producer = _unverified(broker, request, context)
+        if not guards or producer is None:
+            return _append(broker, request, context, fenced, guards)
+    return _verify_then_append(broker, request, context)
+
+
+async def _verify_then_append(broker: Broker, request: Produce, context: RequestContext) -> Answers | None:
+    """Ask the coordinator about partitions that have no open transaction of this producer yet, then append.
+
+    The next request of the producer may begin when this one is appended; it need not be committed.
+    """
+    async with broker.transactions.turns.take(request.transactional_id):
+        try:
+            guards, fenced, producer = _unverified(broker, request, context)
+        except BrokerError as error:
+            return _refuse_all(request, error)
+        refused = dict(fenced)
+        if guards and producer is not None:
+            refused |= await _verify(broker, request, context, guards, producer)
+        appending = Appending(broker, request.acks, context.api_version, refused, guards)
+        answers, uncommitted = appending.add(request)
+        with broker.pacing.turn(context.connection, always_finishes=True) as pace:
+            await appending.append_with_pauses(pace)
+    return await awaited(_acknowledge(broker, request, answers, uncommitted))
+
+
+async def _verify(
+    broker: Broker, request: Produce, context: RequestContext, guards: Guards, producer: tuple[int, int]
+) -> dict[TopicPartition, BrokerError]:
+    add = partial(
+        broker.transactions.add_partitions,
+        request.transactional_id or "",
+        *producer,
+        guards,
+        verify_only=context.api_version < IMPLICIT_ADD_SINCE,
+        context=context,
+    )
+    refused = await ask_patiently(broker, add)
+    return {name: _for_client(error, context.api_version) for name, error in refused.items()}
+
+
+def _for_client(error: BrokerError, version: int) -> BrokerError:
+    return refused_produce(
+        error, knows_abortable=version >= ABORTABLE_SINCE, adds_partitions=version >= IMPLICIT_ADD_SINCE
+    )
+
+
+def _unverified(
+    broker: Broker, request: Produce, context: RequestContext
+) -> tuple[Guards, Refused, tuple[int, int] | None]:
+    """Guards of partitions to ask about, partitions whose producer is fenced, and who the producer is."""
+    guards: dict[TopicPartition, VerificationGuard] = {}
+    fenced: dict[TopicPartition, BrokerError] = {}
+    producer: tuple[int, int] | None = None
+    for topic, partitions in request.topics:
+        name = topic_name(broker, topic) or ""
+        for index, records in partitions:
+            partition = broker.replicas.get((name, index))
+            if partition is None or not partition.is_leader or records is None or len(records) < HEADER_BYTES:
+                continue
+            batch = BatchInfo(records)
+            if not batch.is_transactional:
+                continue
+            producer = batch.producer_id, batch.producer_epoch
+            try:
+                guard = partition.log.producers.start_verification(
+                    batch.producer_id,
+                    batch.base_sequence,
+                    batch.producer_epoch,
+                    now_ms=broker.clock.now_ms(),
+                    raises_epoch=context.api_version >= IMPLICIT_ADD_SINCE,
+                )
+            except BrokerError as error:
+                fenced[partition.name] = error
+                continue
+            if guard is not None:
+                guards[partition.name] = guard
+    return guards, fenced, producer
+
+
+# -- answers ---------------------------------------------------------------------------------------------------------
+
+
+def _close_on_error(answers: Answers) -> None:
+    for topic, outcomes in answers:
+        for outcome in outcomes:
+            if outcome.error is not None:
+                raise CloseConnection(f"Produce with acks=0 to {topic!r}: {outcome.error}")
+
+
+def _refuse_all(request: Produce, error: BrokerError) -> Answers:
+    return [(topic, [Outcome(index, error=error) for index, _ in partitions]) for topic, partitions in request.topics]

@@ -1,0 +1,1 @@
+"""Requests about topics, their partitions and where these are kept."""

@@ -1,0 +1,93 @@
+"""AlterReplicaLogDirs: have replicas of this broker lie in another of its log directories.
+
+This broker does not move logs between its directories. What it can say truly, it says as Kafka does, the same in all
+versions: LOG_DIR_NOT_FOUND for a directory that it does not have, KAFKA_STORAGE_ERROR for one that is offline,
+UNKNOWN_TOPIC_OR_PARTITION for a partition that is nowhere, NOT_LEADER_OR_FOLLOWER for one that others have,
+INVALID_TOPIC_EXCEPTION for a topic whose name leaves no room for a copy's suffix, and no error where the replica lies
+in that directory already. Any other move is OPERATION_NOT_ATTEMPTED: nothing was begun, and asking again does not help.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.served import Need, Served
+from ottla.errors import (
+    NONE,
+    BrokerError,
+    InvalidTopicException,
+    LogDirNotFound,
+    NotLeaderOrFollower,
+    OperationNotAttempted,
+    UnknownTopicOrPartition,
+)
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+from ottla.values import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+log = logging.getLogger(__name__)
+
+FILE_NAME_LIMIT: Final = 255
+FUTURE_SUFFIX_BYTES: Final = len(".") + 32 + len("-future")
+
+
+SERVES = Served(AlterReplicaLogDirsRequest, needs=(Need(AclOperation.ALTER, AclResource.CLUSTER),))
+
+
+def handle(broker: Broker, request: AlterReplicaLogDirsRequest, context: RequestContext) -> AlterReplicaLogDirsResponse:
+    results: dict[str, dict[int, int]] = defaultdict(dict)
+    for directory in request.dirs:
+        for topic in directory.topics:
+            for index in topic.partitions:
+                results[topic.name][index] = _outcome(broker, TopicPartition(topic.name, index), directory.path)
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(
+                topic_name=name,
+                partitions=[
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+                    for index, code in codes.items()
+                ],
+            )
+            for name, codes in results.items()
+        ]
+    )
+
+
+def _outcome(broker: Broker, name: TopicPartition, path: str) -> int:
+    try:
+        _check(broker, name, path)
+    except BrokerError as error:
+        log.warning("%s stays where it is: %s", name, error)
+        return error.code
+    return NONE
+
+
+def _check(broker: Broker, name: TopicPartition, path: str) -> None:
+    if len(str(name)) + FUTURE_SUFFIX_BYTES > FILE_NAME_LIMIT:
+        raise InvalidTopicException(f"the name of {name.topic} is too long for a copy of its log")
+    directory = next((each for each in broker.replicas.directories if str(each.path.absolute()) == path), None)
+    if directory is None:
+        raise LogDirNotFound(f"{path} is not in log.dirs")
+    if directory.failure is not None:
+        raise directory.failure
+    partition = broker.replicas.get(name)
+    if partition is None:
+        if broker.image.partition(name.topic, name.partition) is None:
+            raise UnknownTopicOrPartition(str(name))
+        raise NotLeaderOrFollower(f"{name} is not on this broker")
+    if partition.offline is not None:
+        raise partition.offline
+    if partition.log.directory.parent != directory.path:
+        raise OperationNotAttempted(f"Ottla does not move logs between directories, so not to {path}")

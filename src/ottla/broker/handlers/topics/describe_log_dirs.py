@@ -1,0 +1,93 @@
+"""DescribeLogDirs: the log directories of this broker, and how much lies in each.
+
+Null topics asks about all partitions; partitions that are not here are left out. A directory that is offline is told
+with KAFKA_STORAGE_ERROR and nothing else. Before version 4 the size of the volume is not told, before version 5 not
+whether a directory is cordoned. A size that nobody knows (a disk in memory) is -1.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.replication.manager import Directory
+from ottla.broker.replication.partition import Partition
+from ottla.broker.requests.served import Need, Served
+from ottla.errors import KafkaStorageError
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+UNKNOWN_BYTES: Final = -1
+
+
+SERVES = Served(DescribeLogDirsRequest, needs=(Need(AclOperation.DESCRIBE, AclResource.CLUSTER),))
+
+
+def handle(broker: Broker, request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
+    wanted: set[tuple[str, int]] | None = None
+    if request.topics is not None:
+        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    by_directory: dict[Path, list[Partition]] = defaultdict(list)
+    for partition in broker.replicas:
+        if wanted is None or partition.name in wanted:
+            by_directory[partition.log.directory.parent].append(partition)
+    cordoned = broker.replicas.cordoned
+    return DescribeLogDirsResponse(
+        results=[
+            _result(directory, by_directory.get(directory.path, []), directory.path in cordoned)
+            for directory in broker.replicas.directories
+        ]
+    )
+
+
+def _result(directory: Directory, partitions: list[Partition], is_cordoned: bool) -> DescribeLogDirsResult:
+    path = str(directory.path.absolute())
+    try:
+        if directory.failure is not None:
+            raise directory.failure
+        usable_bytes = directory.files.free_bytes(directory.path)
+    except KafkaStorageError as error:
+        return DescribeLogDirsResult(error_code=error.code, log_dir=path, topics=[], is_cordoned=is_cordoned)
+    return DescribeLogDirsResult(
+        error_code=0,
+        log_dir=path,
+        topics=_topics(partitions),
+        total_bytes=_total_bytes(directory.path),
+        usable_bytes=usable_bytes,
+        is_cordoned=is_cordoned,
+    )
+
+
+def _topics(partitions: list[Partition]) -> list[DescribeLogDirsTopic]:
+    by_topic: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
+    for partition in sorted(partitions, key=lambda each: each.name):
+        log = partition.log
+        told = DescribeLogDirsPartition(
+            partition_index=partition.name.partition,
+            partition_size=log.size_bytes,
+            # How far the log is behind what is committed: 0 on every leader.
+            offset_lag=max(log.high_watermark - log.log_end_offset, 0),
+            is_future_key=False,
+        )
+        by_topic[partition.name.topic].append(told)
+    return [DescribeLogDirsTopic(name=name, partitions=found) for name, found in by_topic.items()]
+
+
+def _total_bytes(path: Path) -> int:
+    try:
+        volume = os.statvfs(path)
+    except OSError:
+        return UNKNOWN_BYTES
+    return volume.f_blocks * volume.f_frsize

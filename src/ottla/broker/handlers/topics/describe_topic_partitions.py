@@ -1,0 +1,131 @@
+"""DescribeTopicPartitions: topics with their partitions, in pages, in the order of their names.
+
+Version 0 only. No topics asks for all of them. An answer holds at most `response_partition_limit` partitions, and never
+more than max.request.partition.size.limit; where it stops, `next_cursor` names the first partition that is missing, and
+the client sends it back as `cursor`. A topic that is asked for by name and does not exist has an error and no
+partitions; a partition without a leader has the leader -1 and, as in Kafka, no error. A request that makes no sense (a
+cursor outside of the topics, a negative partition) is answered with INVALID_REQUEST at every topic, because the answer
+has no other place for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.handlers.topics.metadata import leader_of
+from ottla.broker.requests.served import WIDE_ENTRIES, Need, Served
+from ottla.broker.security.operations import TOPIC_OPERATIONS
+from ottla.cluster import model
+from ottla.errors import BrokerError, InvalidRequest, InvalidTopicException, UnknownTopicOrPartition
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from ottla.protocol.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+SERVES = Served(
+    DescribeTopicPartitionsRequest,
+    entries=WIDE_ENTRIES,
+    is_paced=True,
+    needs=(Need(AclOperation.DESCRIBE, AclResource.TOPIC, lambda request: [topic.name for topic in request.topics]),),
+)
+
+
+async def handle(
+    broker: Broker, request: DescribeTopicPartitionsRequest, context: RequestContext
+) -> DescribeTopicPartitionsResponse:
+    try:
+        names = _names(broker, request)
+    except InvalidRequest as error:
+        return DescribeTopicPartitionsResponse(topics=[_missing(broker, topic.name, error) for topic in request.topics])
+    limit = max(1, min(request.response_partition_limit, broker.settings.max_request_partition_size_limit))
+    answer = DescribeTopicPartitionsResponse(topics=[])
+    with broker.pacing.turn(context.connection) as pace:
+        for name in names:
+            if limit <= 0:
+                answer.next_cursor = Cursor(topic_name=name, partition_index=0)
+                break
+            limit -= _add_topic(broker, answer, name, _first_index(request.cursor, name), limit, context.listener)
+            if answer.next_cursor is not None:
+                break
+            await pace.step()
+    return answer
+
+
+def _names(broker: Broker, request: DescribeTopicPartitionsRequest) -> list[str]:
+    """The topics from the cursor on, in order."""
+    cursor = request.cursor
+    asked = sorted({topic.name for topic in request.topics}) if request.topics else sorted(broker.image.topics())
+    if cursor is None:
+        return asked
+    if request.topics and cursor.topic_name not in asked:
+        raise InvalidRequest(f"the cursor is at topic {cursor.topic_name!r}, which the request does not name")
+    if cursor.partition_index < 0:
+        raise InvalidRequest(f"the cursor is at partition {cursor.partition_index}; partitions begin at 0")
+    return [name for name in asked if name >= cursor.topic_name]
+
+
+def _first_index(cursor: Cursor | None, name: str) -> int:
+    return cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+
+
+def _add_topic(
+    broker: Broker, answer: DescribeTopicPartitionsResponse, name: str, first: int, limit: int, listener: str
+) -> int:
+    """Put a topic into the answer, from partition `first` on; gives how many partitions that were."""
+    topic = broker.image.topic(name)
+    if topic is None:
+        legal = broker.is_legal_topic_name(name)
+        answer.topics.append(_missing(broker, name, UnknownTopicOrPartition() if legal else InvalidTopicException()))
+        return 0
+    chosen = topic.partitions[first : first + limit]
+    answer.topics.append(
+        DescribeTopicPartitionsResponseTopic(
+            error_code=0,
+            name=name,
+            topic_id=topic.id,
+            is_internal=name in broker.internal_topics,
+            partitions=[_partition(broker, index, one, listener) for index, one in enumerate(chosen, first)],
+            topic_authorized_operations=TOPIC_OPERATIONS,
+        )
+    )
+    if first + limit < len(topic.partitions):
+        answer.next_cursor = Cursor(topic_name=name, partition_index=first + limit)
+    return len(chosen)
+
+
+def _missing(broker: Broker, name: str, error: BrokerError) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=error.code,
+        name=name,
+        topic_id=ZERO_UUID,
+        is_internal=name in broker.internal_topics,
+        partitions=[],
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _partition(
+    broker: Broker, index: int, state: model.Partition, listener: str
+) -> DescribeTopicPartitionsResponsePartition:
+    _, leader_id = leader_of(broker.image, state, listener)
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=0,
+        partition_index=index,
+        leader_id=leader_id,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=list(state.replicas),
+        isr_nodes=list(state.isr),
+        eligible_leader_replicas=list(state.elr),
+        last_known_elr=list(state.last_known_elr),
+        offline_replicas=[replica for replica in state.replicas if not broker.image.is_active(replica)],
+    )

@@ -1,0 +1,39 @@
+"""ListPartitionReassignments: the moves of partitions that are under way; null topics asks for all. Version 0 only.
+
+In a cluster only the controller knows them: a member's view has no replicas that come and go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.served import Need, Served
+from ottla.cluster.reassignments import list_partition_reassignments
+from ottla.errors import NONE, NotController
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+SERVES = Served(
+    ListPartitionReassignmentsRequest, is_forwarded=True, needs=(Need(AclOperation.DESCRIBE, AclResource.CLUSTER),)
+)
+
+
+def handle(
+    broker: Broker, request: ListPartitionReassignmentsRequest, context: RequestContext
+) -> ListPartitionReassignmentsResponse:
+    image = broker.image
+    if broker.link.role is not None:
+        state = broker.link.role.state
+        if state is None:
+            return ListPartitionReassignmentsResponse(error_code=NotController.code, topics=[])
+        image = state.image
+    topics = list_partition_reassignments(image, request)
+    return ListPartitionReassignmentsResponse(error_code=NONE, topics=topics)

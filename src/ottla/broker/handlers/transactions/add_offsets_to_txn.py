@@ -1,0 +1,37 @@
+"""AddOffsetsToTxn: the partition that keeps a group's offsets becomes part of a transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.coordinators.groups.coordinator import TOPIC
+from ottla.broker.requests.served import Need, Served
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ottla.values import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+SERVES = Served(
+    AddOffsetsToTxnRequest,
+    needs=(
+        Need(AclOperation.WRITE, AclResource.TRANSACTIONAL_ID, lambda request: [request.transactional_id]),
+        Need(AclOperation.READ, AclResource.GROUP, lambda request: [request.group_id]),
+    ),
+)
+
+
+async def handle(broker: Broker, request: AddOffsetsToTxnRequest, context: RequestContext) -> AddOffsetsToTxnResponse:
+    if broker.image.partition_count(TOPIC) is None:
+        # The group may be one that nobody has asked for yet; its offsets need their partition all the same.
+        broker.topics_on_demand.create_internal(TOPIC)
+    offsets_partition = TopicPartition(TOPIC, broker.groups.partition_of(request.group_id))
+    index = broker.transactions.partition_of(request.transactional_id)
+    answer = await broker.transactions.runtime.call(
+        index, lambda shard, token, now_ms: shard.add_offsets_to_txn(token, request, context, now_ms, offsets_partition)
+    )
+    assert isinstance(answer, AddOffsetsToTxnResponse)
+    return answer

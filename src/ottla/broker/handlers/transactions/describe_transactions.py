@@ -1,0 +1,55 @@
+"""DescribeTransactions: state, partitions and producer of transactions, each asked at its own shard.
+
+Version 0 only. An id that this coordinator does not know is TRANSACTIONAL_ID_NOT_FOUND at that id; one that another
+coordinator looks after, or that is being loaded, has the coordinator's error. An id named twice is told once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.coordinators.transactions.shard import TransactionShard
+from ottla.broker.coordinators.transactions.txn_responses import not_described
+from ottla.broker.requests.served import Need, Served
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+SERVES = Served(
+    DescribeTransactionsRequest,
+    is_paced=True,
+    needs=(Need(AclOperation.DESCRIBE, AclResource.TRANSACTIONAL_ID, lambda request: request.transactional_ids),),
+)
+
+
+async def handle(
+    broker: Broker, request: DescribeTransactionsRequest, context: RequestContext
+) -> DescribeTransactionsResponse:
+    asked = []
+    with broker.pacing.turn(context.connection) as pace:
+        for transactional_id in dict.fromkeys(request.transactional_ids):
+            asked.append(_ask(broker, transactional_id, context))
+            await pace.step()
+    states = [state for each in asked for state in (await each).transaction_states]
+    return DescribeTransactionsResponse(transaction_states=states)
+
+
+def _ask(
+    broker: Broker, transactional_id: str, context: RequestContext
+) -> asyncio.Future[DescribeTransactionsResponse]:
+    single = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+    return broker.transactions.ask_or(
+        transactional_id,
+        TransactionShard.describe_transactions,
+        single,
+        context,
+        lambda error: DescribeTransactionsResponse(transaction_states=[not_described(transactional_id, error)]),
+    )

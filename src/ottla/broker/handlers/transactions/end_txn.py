@@ -1,0 +1,27 @@
+"""EndTxn: commit or abort a transaction. The coordinator of its id decides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.coordinators.transactions.shard import TransactionShard
+from ottla.broker.requests.served import Need, Served
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+SERVES = Served(
+    EndTxnRequest,
+    needs=(Need(AclOperation.WRITE, AclResource.TRANSACTIONAL_ID, lambda request: [request.transactional_id]),),
+)
+
+
+async def handle(broker: Broker, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
+    answer: EndTxnResponse = await broker.transactions.ask(
+        request.transactional_id, TransactionShard.end_txn, request, context
+    )
+    return answer

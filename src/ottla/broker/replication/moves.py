@@ -1,0 +1,15 @@
+"""What an image or an order of the controller brought to this broker's partitions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ottla.broker.replication.partition import Partition
+from ottla.values import TopicPartition
+
+
+class Moves(NamedTuple):
+    new_leaders: list[Partition]  # led from here in a new epoch
+    removed: list[TopicPartition]
+    followers: list[Partition]  # that have another leader, or the same in a new epoch
+    stopped: list[TopicPartition]  # here, but follow nobody any more

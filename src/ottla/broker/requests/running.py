@@ -1,0 +1,143 @@
+"""Runs a coroutine from its first step on, in the caller's own turn of the loop.
+
+asyncio.Task takes the first step at the next turn. A broker cannot wait for that: two requests of one connection must
+be appended in the order of their arrival, and an answer that needs no waiting should leave at once.
+
+    running = Running(handler(request))
+    if running.is_done:
+        write(running.result())
+    else:
+        running.on_done = lambda: write(running.result())
+
+1. Whatever the coroutine awaits is an asyncio future, as in a task. `asyncio.timeout` and `asyncio.current_task` need a
+   task and do not work here; deadlines are the purgatory's.
+2. `on_done` is called once, in the turn in which the last step ended.
+3. `Background` is for work that nobody waits for: it is kept until it ends, and what it raises is logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import types
+from collections.abc import Callable, Coroutine, Generator
+from functools import partial
+from typing import Any, Generic, TypeGuard, TypeVar
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@types.coroutine
+def next_turn() -> Generator[None, None, None]:
+    """Let everybody else who is ready go first."""
+    yield
+
+
+def resolve(future: asyncio.Future[T], value: T) -> None:
+    """Give a future its result, unless whoever awaited it was cancelled."""
+    if not future.done():
+        future.set_result(value)
+
+
+def is_coroutine(value: T | Coroutine[Any, Any, T]) -> TypeGuard[Coroutine[Any, Any, T]]:
+    return type(value) is types.CoroutineType
+
+
+async def awaited(value: T | Coroutine[Any, Any, T]) -> T:
+    """The value, or what the coroutine returns."""
+    return await value if is_coroutine(value) else value  # type: ignore[return-value]
+
+
+class Running(Generic[T]):
+    """A coroutine that has begun."""
+
+    __slots__ = ("_coroutine", "_error", "_value", "_waits_for", "is_done", "on_done")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._coroutine = coroutine
+        self._value: T | None = None
+        self._error: BaseException | None = None
+        self._waits_for: asyncio.Future[Any] | None = None
+        self.is_done = False
+        self.on_done: Callable[[], object] | None = None
+        self._step()
+
+    def result(self) -> T:
+        """What the coroutine returned; what it raised is raised."""
+        if self._error is not None:
+            raise self._error
+        assert self.is_done, "ask for the result when it is done"
+        return self._value  # type: ignore[return-value]  # None only where T is None
+
+    async def wait(self) -> T:
+        """The same when it is done; for one waiter."""
+        if not self.is_done:
+            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.on_done = partial(resolve, done, None)
+            await done
+        return self.result()
+
+    def cancel(self) -> None:
+        """Have CancelledError raised where it waits."""
+        if self._waits_for is not None:
+            self._waits_for.cancel()
+
+    def _step(self, _: object = None) -> None:
+        self._waits_for = None
+        try:
+            waits_for = self._coroutine.send(None)
+        except StopIteration as end:
+            self._end(end.value, None)
+        except (Exception, asyncio.CancelledError) as error:
+            self._end(None, error)
+        else:
+            if waits_for is None:
+                asyncio.get_running_loop().call_soon(self._step)
+            else:
+                waits_for._asyncio_future_blocking = False  # as a task says: I have seen it
+                self._waits_for = waits_for
+                waits_for.add_done_callback(self._step)
+
+    def _end(self, value: T | None, error: BaseException | None) -> None:
+        self._value, self._error = value, error
+        self.is_done = True
+        if self.on_done is not None:
+            self.on_done()
+
+
+class Background:
+    """Work that nobody waits for."""
+
+    def __init__(self) -> None:
+        self._running: set[Running[None]] = set()
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._running
+
+    def start(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        running = Running(coroutine)
+        if running.is_done:
+            _log_failure(running)
+            return
+        self._running.add(running)
+        running.on_done = lambda: self._ended(running)
+
+    def cancel(self) -> None:
+        for running in list(self._running):
+            running.cancel()
+
+    def _ended(self, running: Running[None]) -> None:
+        self._running.discard(running)
+        _log_failure(running)
+
+
+def _log_failure(running: Running[None]) -> None:
+    try:
+        running.result()
+    except asyncio.CancelledError:
+        log.debug("background work was cancelled")
+    except Exception:
+        log.exception("background work failed")

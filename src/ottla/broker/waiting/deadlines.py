@@ -1,0 +1,66 @@
+"""One alarm for everything in a broker that has a deadline: purgatories and the timers of coordinators.
+
+Whoever sets a deadline calls `arm`. The alarm rings at the earliest one, everybody expires what is due, and it is set
+again. Purgatories count in monotonic time, coordinators in wall time, because their deadlines are kept in logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from ottla.clock import Clock, Timer
+
+
+class HasDeadlines(Protocol):
+    def next_due_ms(self) -> int | None: ...
+    def expire_due(self, now_ms: float) -> object: ...
+
+
+class Deadlines:
+    """`monotonic` and `wall` give what to ask; they are called each time, because coordinators come later."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        monotonic: Callable[[], Sequence[HasDeadlines]],
+        wall: Callable[[], Sequence[HasDeadlines]],
+    ) -> None:
+        self._clock = clock
+        self._monotonic = monotonic
+        self._wall = wall
+        self._alarm: Timer | None = None
+        self._alarm_ms = 0.0
+
+    def arm(self) -> None:
+        """Have `ring` called when the next deadline comes. Called whenever a new one may have been set."""
+        due_in_ms = self._due_in_ms()
+        if due_in_ms is None:
+            return
+        due_ms = self._clock.monotonic_ms() + due_in_ms
+        if self._alarm is not None:
+            if self._alarm_ms <= due_ms:
+                return
+            self._alarm.cancel()
+        self._alarm_ms = due_ms
+        self._alarm = self._clock.call_later(due_in_ms, self.ring)
+
+    def ring(self) -> None:
+        """Expire what is due."""
+        self._alarm = None
+        for each in self._monotonic():
+            each.expire_due(self._clock.monotonic_ms())
+        for each in self._wall():
+            each.expire_due(self._clock.now_ms())
+        self.arm()
+
+    def cancel(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+
+    def _due_in_ms(self) -> float | None:
+        monotonic_ms, now_ms = self._clock.monotonic_ms(), self._clock.now_ms()
+        waits = [due - monotonic_ms for each in self._monotonic() if (due := each.next_due_ms()) is not None]
+        waits += [due - now_ms for each in self._wall() if (due := each.next_due_ms()) is not None]
+        return min(waits, default=None)
