@@ -134,9 +134,9 @@ def test_more_fetchers_share_the_partitions_out_while_records_come(cluster: Kafk
     """num.replica.fetchers changes while running: everything is followed anew, by as many loops."""
 
     def are_shared_out(count: int) -> bool:
-        found = [cluster.server(number).broker.replication for number in range(3)]
-        used = [{fetcher for _, fetcher in each._loops} for each in found if each is not None]
-        return all(len(each._ways) == count for each in found if each is not None) and all(
+        found = [cluster.server(number).broker.link.replication for number in range(3)]
+        used = [{fetcher for _, fetcher in each._loops} for each in found]
+        return all(len(each._ways) == count for each in found) and all(
             1 < len(each) <= count and max(each) < count for each in used
         )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import pytest
 
-from ottla.broker.handlers import leader_and_isr, stop_replica
+from ottla.broker.requests.running import awaited
+from ottla.broker.requests.served import handler_of
 from ottla.errors import StaleBrokerEpoch, StaleControllerEpoch
+from ottla.protocol.api import api_of
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.protocol.messages.stop_replica import StopReplicaRequest
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
@@ -37,15 +38,16 @@ def nobody_is_there(epoch: int, broker_epoch: int = -1) -> Any:
     )
 
 
-def give(cluster: KafkaCluster, order: Any) -> int:
+def send(cluster: KafkaCluster, order: Any) -> int:
     """The error code that broker 0 answers with."""
     broker = cluster.server(0).broker
-    assert broker.member is not None
-    if isinstance(order, UpdateMetadataRequest):
-        return cluster.call(partial(broker.member.update_metadata, order)).error_code
-    handler: Any = leader_and_isr if isinstance(order, LeaderAndIsrRequest) else stop_replica
-    answer: Any = cluster.call(lambda: handler.handle(broker, order, Context()))
-    return int(getattr(answer, "error_code", 0))
+    handling = handler_of(api_of(order)).handle
+    answer: Any = cluster._wait(awaited_on_loop(lambda: handling(broker, order, Context())))
+    return int(answer.error_code)
+
+
+async def awaited_on_loop(begin: Any) -> Any:
+    return await awaited(begin())
 
 
 @pytest.mark.parametrize("newer", [lead_nothing, stop_nothing], ids=["LeaderAndIsr", "StopReplica"])
@@ -54,13 +56,12 @@ def give(cluster: KafkaCluster, order: Any) -> int:
 )
 def test_orders_of_a_controller_that_was_replaced_are_refused(cluster: KafkaCluster, newer: Any, older: Any) -> None:
     known = cluster.call(lambda: cluster.server(0).broker.image)
-    assert give(cluster, newer(known.controller_epoch + 2)) == 0
-    assert give(cluster, older(known.controller_epoch + 1)) == StaleControllerEpoch.code
+    assert send(cluster, newer(known.controller_epoch + 2)) == 0
+    assert send(cluster, older(known.controller_epoch + 1)) == StaleControllerEpoch.code
     assert cluster.call(lambda: cluster.server(0).broker.image.brokers) == known.brokers, "nothing was believed"
 
 
 @pytest.mark.parametrize("order", [nobody_is_there, lead_nothing, stop_nothing])
 def test_orders_for_an_earlier_registration_are_refused(cluster: KafkaCluster, order: Any) -> None:
-    member, image = cluster.call(lambda: (cluster.server(0).broker.member, cluster.server(0).broker.image))
-    assert member is not None
-    assert give(cluster, order(image.controller_epoch, member.epoch - 1)) == StaleBrokerEpoch.code
+    member, image = cluster.call(lambda: (cluster.server(0).broker.link, cluster.server(0).broker.image))
+    assert send(cluster, order(image.controller_epoch, member.epoch - 1)) == StaleBrokerEpoch.code

@@ -60,8 +60,9 @@ def _hold_markers_of_away(server) -> None:
     transactions = server.broker.transactions
     write_marker = transactions._write_marker
 
-    def write_unless_away(markers, partition, *rest):
-        return None if partition.topic == AWAY else write_marker(markers, partition, *rest)
+    async def write_unless_away(index, markers, partition):
+        if partition.topic != AWAY:
+            await write_marker(index, markers, partition)
 
     transactions._write_marker = write_unless_away
 
