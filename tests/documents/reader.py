@@ -92,8 +92,13 @@ class Reader:
             self._run(["bash", "-euo", "pipefail", "-c", line])
 
     def _in_this_process(self, words: list[str]) -> None:
+        from pyspark.sql import SparkSession
+
         from ottla.cli.main import main
 
+        # A command has a session of its own. In another process it would, and with it another Java machine.
+        if (session := SparkSession.getActiveSession()) is not None:
+            session.stop()
         if (code := main(words[1:])) != 0:
             raise SystemExit(f"{shlex.join(words)} ended with {code}")
 
