@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ottla.storage.index.sparse_index import INT32_MAX
-from ottla.storage.log.lookups import sound
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.segment.segment import Segment
 from ottla.values import TopicPartition
@@ -82,7 +81,7 @@ def dirty_range(log: PartitionLog, checkpoint: int | None, now_ms: int) -> Dirty
 
 def _first_too_young(log: PartitionLog, first_dirty_offset: int, latest_ms: int) -> list[int]:
     for segment in _inactive_from(log, first_dirty_offset):
-        if sound(log, segment, lambda each: each.largest_timestamp_ms()) > latest_ms:
+        if log.segments.sound(segment, lambda each: each.largest_timestamp_ms()) > latest_ms:
             return [segment.base_offset]
     return []
 
@@ -140,7 +139,7 @@ class Measured(NamedTuple):
 def measured(log: PartitionLog, segment: Segment) -> Measured:
     """The sizes of a segment; its indexes are read for it."""
     indexes = segment.indexes
-    sizes = sound(log, segment, lambda _: (indexes.offsets.size_bytes, indexes.times.size_bytes))
+    sizes = log.segments.sound(segment, lambda _: (indexes.offsets.size_bytes, indexes.times.size_bytes))
     return Measured(segment, segment.base_offset, segment.size_bytes, *sizes)
 
 

@@ -34,7 +34,6 @@ from ottla.storage.compaction.cleaner_plan import CleanerSettings, LogToClean, M
 from ottla.storage.compaction.key_map import KeyMap
 from ottla.storage.index.aborted_index import AbortedTransaction
 from ottla.storage.log.log_state import logger
-from ottla.storage.log.lookups import sound
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.truncate import Removed
 from ottla.storage.segment.names import CLEANED_SUFFIX
@@ -272,10 +271,10 @@ def chunk_at(records: RecordsFile, position: int, size_bytes: int) -> bytes:
 
 
 def _position_of(log: PartitionLog, segment: Segment, offset: int) -> int:
-    found = sound(log, segment, lambda each: each.translate(offset))
+    found = log.segments.sound(segment, lambda each: each.translate(offset))
     return segment.size_bytes if found is None else found.position
 
 
 def _aborted_in(log: PartitionLog, segment: Segment, following: Segment | None) -> list[AbortedTransaction]:
-    end = sound(log, segment, lambda each: each.next_offset()) if following is None else following.base_offset
+    end = log.segments.sound(segment, lambda each: each.next_offset()) if following is None else following.base_offset
     return log.aborted_transactions(segment.base_offset, end) if end > segment.base_offset else []

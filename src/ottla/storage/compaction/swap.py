@@ -58,7 +58,7 @@ def replace_segments(log: LogState, new: Iterable[Segment], old: Iterable[Segmen
         segment.rename(SWAP_SUFFIX)
     log.files.sync_directory(log.directory)
     log.segments.replace(going, coming)
-    log.forget_positions()
+    log.segments.forget_positions()
     log.partition_directory.forget_segments(going)
     kept = {segment.base_offset for segment in coming}
     snapshots = [_set_aside(log, segment, keep_snapshot=segment.base_offset in kept) for segment in going]

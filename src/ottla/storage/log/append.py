@@ -25,7 +25,6 @@ from ottla.storage.index.sparse_index import INT32_MAX, CorruptIndex
 from ottla.storage.log.follower_check import check_follower_append
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.log.log_state import LogState
-from ottla.storage.log.lookups import sound
 from ottla.storage.log.origin import AppendOrigin
 from ottla.storage.log.roll import roll
 from ottla.storage.log.truncate import truncate_to
@@ -178,7 +177,7 @@ def write_batches(
         try:
             segment.append(last_offset, batches, buffers)
         except CorruptIndex:
-            sound(log, segment, lambda doubtful: doubtful.indexes.make_ready())
+            log.segments.sound(segment, lambda doubtful: doubtful.indexes.make_ready())
             segment.append(last_offset, batches, buffers)
         log.log_end_offset = last_offset + 1
         if accepted is None:
@@ -212,8 +211,7 @@ def _segment_for(
     last_offset = batches[-1].last_offset
     if fits_active(log, size_bytes, last_offset, max_timestamp_ms):
         return log.active
-    must_roll = sound(
-        log,
+    must_roll = log.segments.sound(
         log.active,
         lambda segment: segment.should_roll(
             log.limits,

@@ -7,9 +7,9 @@
    a recovery that begins there finds everything. The two differ while the last segment grows, because its indexes are
    not synced with every flush: a recovery point inside it makes recovery build them anew.
 2. The state is plain and has one owner: no lock, no thread, no clock. Parts of it have owners of their own: what waits
-   for a sync (partition_directory.py), the leader epochs and their file (leader_epochs.py), the producers. What can be
-   done with the rest is told by idea: append.py, append_run.py, read.py, lookups.py, roll.py, truncate.py, flush.py and
-   compaction/swap.py; partition_log.py puts them together.
+   for a sync (partition_directory.py), the segments and their indexes (log_segments.py), the leader epochs and their
+   file (leader_epochs.py), the producers. What concerns several parts is told by idea: append.py, append_run.py,
+   read.py, lookups.py, roll.py, truncate.py, flush.py and compaction/swap.py; partition_log.py puts them together.
 3. Settings may be replaced while the log is open; segments to come and the next append go by the new ones.
 4. There is always at least one segment; the last one is the active one.
 """
@@ -17,7 +17,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -25,6 +25,7 @@ from ottla.records import Compression, TimestampType, crc32c
 from ottla.storage.files import Files
 from ottla.storage.index.time_index import TimeIndex
 from ottla.storage.log.leader_epochs import EpochHistory, LeaderEpochs
+from ottla.storage.log.log_segments import LogSegments
 from ottla.storage.log.partition_directory import PartitionDirectory
 from ottla.storage.log.validation import AppendRules, plain_terms
 from ottla.storage.producers.state import ProducerState
@@ -36,7 +37,6 @@ from ottla.storage.segment.names import (
     segment_path,
 )
 from ottla.storage.segment.segment import Segment
-from ottla.storage.segment.segments import Segments
 from ottla.storage.settings import LOG_APPEND_TIME, TopicSettings
 from ottla.values import TopicPartition
 
@@ -130,7 +130,7 @@ class LogState:
         self.bytes_before_full_index = NO_LIMIT
         self.settings = settings
         self.files = files
-        self.segments: Segments[Segment] = Segments(segments)
+        self.segments = LogSegments(segments, self.partition_directory, self._start_and_time)
         self.producers = producers
         self.epoch_history = EpochHistory(epochs, self.partition_directory)
         self.topic_id = topic_id
@@ -141,7 +141,6 @@ class LogState:
         self.last_flush_ms = now_ms
         # A flush that was begun before a truncation says nothing about what was appended after it.
         self.truncations = 0
-        self._bounds: dict[int, tuple[Segment, int]] = {}
 
     @property
     def settings(self) -> TopicSettings:
@@ -155,6 +154,9 @@ class LogState:
         self.bytes_before_full_index = min(self.bytes_before_full_index, bytes_before_full_index(self.limits))
         self.rules = rules_of(settings)
         self.plain_terms = plain_terms(self.rules)
+
+    def _start_and_time(self) -> tuple[int, int]:
+        return self.log_start_offset, self.last_flush_ms
 
     @property
     def directory(self) -> Path:
@@ -203,23 +205,6 @@ class LogState:
         """From where a recovery must begin when only records, not indexes, are known to be on the disk up to `offset`:
         inside the active segment, unless that has nothing before `offset`."""
         return offset if offset <= self.active.base_offset else offset - 1
-
-    def position_of(self, offset: int, find: Callable[[Segment, int], int]) -> tuple[Segment, int]:
-        """Segment and position where a reader must stop before `offset`; remembered, because every fetch asks."""
-        known = self._bounds.get(offset)
-        if known is None:
-            segment = self.segments.floor(offset) or self.active
-            known = segment, find(segment, offset)
-            if len(self._bounds) >= 2:
-                self._bounds.clear()
-            # The end of the last segment moves with the next append.
-            if known[1] < segment.size_bytes:
-                self._bounds[offset] = known
-        return known
-
-    def forget_positions(self) -> None:
-        """Segments were cut, replaced or removed."""
-        self._bounds.clear()
 
     # --- segments -----------------------------------------------------------------------------------------------------
 

@@ -3,20 +3,15 @@
 1. A question by time goes to the first segment whose latest timestamp has reached it, and on from there; within the
    segment the time index and one batch are read.
 2. The latest timestamp of all is the first record that has it, as ListOffsets gives it for -3.
-3. An index that lies is built anew and asked again (`sound`); whoever asks never notices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from ottla.storage.log.leader_epochs import EpochEnd
 from ottla.storage.log.log_state import LogState
-from ottla.storage.producers.replay import reindex, with_sound_indexes
-from ottla.storage.segment.segment import FoundOffset, Segment
-
-T = TypeVar("T")
+from ottla.storage.segment.segment import FoundOffset
 
 
 class OffsetAndEpoch(NamedTuple):
@@ -26,30 +21,13 @@ class OffsetAndEpoch(NamedTuple):
     leader_epoch: int | None
 
 
-def sound(log: LogState, segment: Segment, question: Callable[[Segment], T]) -> T:
-    """The answer of a segment whose indexes are in order, after rebuilding them if they are not."""
-    return with_sound_indexes(segment, lambda doubtful: _reindex(log, doubtful), question)
-
-
-def _reindex(log: LogState, segment: Segment) -> None:
-    reindex(
-        segment,
-        log.segments,
-        files=log.files,
-        directory=log.directory,
-        log_start_offset=log.log_start_offset,
-        now_ms=log.last_flush_ms,
-    )
-    log.forget_positions()
-    if segment is not log.active:
-        log.partition_directory.note_segment(segment)
-
-
 def offset_for_timestamp(log: LogState, timestamp_ms: int) -> FoundOffset | None:
     """The first record at or after a time; None when all are older."""
     for segment in log.segments.values(log.log_start_offset):
-        if sound(log, segment, lambda each: each.max_timestamp.timestamp_ms) >= timestamp_ms:
-            found = sound(log, segment, lambda each: each.find_offset_by_timestamp(timestamp_ms, log.log_start_offset))
+        if log.segments.sound(segment, lambda each: each.max_timestamp.timestamp_ms) >= timestamp_ms:
+            found = log.segments.sound(
+                segment, lambda each: each.find_offset_by_timestamp(timestamp_ms, log.log_start_offset)
+            )
             if found is not None:
                 return found
     return None
@@ -59,10 +37,10 @@ def offset_of_max_timestamp(log: LogState) -> FoundOffset | None:
     """The first record with the latest timestamp of the log; None when no record has one."""
     newest, newest_ms = None, -1
     for segment in log.segments.values(log.log_start_offset):
-        timestamp_ms = sound(log, segment, lambda each: each.max_timestamp.timestamp_ms)
+        timestamp_ms = log.segments.sound(segment, lambda each: each.max_timestamp.timestamp_ms)
         if timestamp_ms > newest_ms:
             newest, newest_ms = segment, timestamp_ms
-    return None if newest is None else sound(log, newest, lambda each: each.find_latest_timestamp())
+    return None if newest is None else log.segments.sound(newest, lambda each: each.find_latest_timestamp())
 
 
 def earliest_offset(log: LogState) -> OffsetAndEpoch:

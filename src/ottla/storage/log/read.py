@@ -16,7 +16,6 @@ from typing import Literal, NamedTuple, TypeAlias
 from ottla.errors import OffsetOutOfRange
 from ottla.storage.index.aborted_index import AbortedTransaction
 from ottla.storage.log.log_state import LogState
-from ottla.storage.log.lookups import sound
 from ottla.storage.segment.records_file import FileSlice
 from ottla.storage.segment.segment import Segment
 
@@ -73,7 +72,7 @@ def _find(
             max_position=max_position,
             at_least_one_batch=at_least_one_batch,
         )
-        piece = sound(log, segment, ask)
+        piece = log.segments.sound(segment, ask)
         if piece is not None:
             return segment, piece
         segment = log.segments.higher(segment.base_offset)
@@ -84,18 +83,13 @@ def _max_position(log: LogState, segment: Segment, limit: int) -> int:
     """Where in this segment a reader must stop."""
     if limit == log.log_end_offset:
         return segment.size_bytes
-    last, position = log.position_of(limit, lambda each, offset: sound(log, each, lambda s: _position(s, offset)))
+    last, position = log.segments.position_of(limit)
     return position if segment is last else segment.size_bytes
-
-
-def _position(segment: Segment, offset: int) -> int:
-    found = segment.translate(offset)
-    return segment.size_bytes if found is None else found.position
 
 
 def _upper_bound(log: LogState, segment: Segment, piece: FileSlice) -> int:
     """An offset that nothing in the piece goes beyond."""
-    bound = sound(log, segment, lambda each: each.upper_bound_offset(piece.position + piece.size_bytes))
+    bound = log.segments.sound(segment, lambda each: each.upper_bound_offset(piece.position + piece.size_bytes))
     if bound is not None:
         return bound
     following = log.segments.higher(segment.base_offset)
@@ -106,7 +100,7 @@ def aborted_transactions(log: LogState, start_offset: int, end_offset: int) -> l
     """The aborted transactions that reach into [start_offset, end_offset)."""
     found: list[AbortedTransaction] = []
     for segment in log.segments.values(start_offset):
-        search = sound(log, segment, lambda each: each.aborted_index.collect(start_offset, end_offset))
+        search = log.segments.sound(segment, lambda each: each.aborted_index.collect(start_offset, end_offset))
         found += search.transactions
         if search.is_complete:
             break

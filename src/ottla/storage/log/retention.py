@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from ottla.storage.log.log_state import LogState
-from ottla.storage.log.lookups import sound
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.truncate import Removed
 from ottla.storage.segment.segment import Segment
@@ -92,7 +91,7 @@ def _over_age(log: LogState, now_ms: int) -> list[Segment]:
 
 
 def _latest_ms(log: LogState, segment: Segment) -> int:
-    return sound(log, segment, lambda each: each.largest_timestamp_ms())
+    return log.segments.sound(segment, lambda each: each.largest_timestamp_ms())
 
 
 def _oldest(log: LogState, is_over: Callable[[Segment, Segment | None], bool]) -> list[Segment]:

@@ -19,7 +19,6 @@ from typing import NamedTuple
 from ottla.errors import OffsetOutOfRange
 from ottla.storage.files import Files
 from ottla.storage.log.log_state import LogState, logger
-from ottla.storage.log.lookups import sound
 from ottla.storage.log.roll import roll
 from ottla.storage.producers import snapshot as producer_snapshot
 from ottla.storage.producers.replay import replay, run
@@ -52,7 +51,7 @@ def set_aside(log: LogState, segments: Iterable[Segment]) -> Removed:
         gone.append(segment)
         snapshots += [snapshot] if snapshot is not None else []
     log.partition_directory.forget_segments(gone)
-    log.forget_positions()
+    log.segments.forget_positions()
     log.partition_directory.note_names()
     return Removed(tuple(gone), tuple(snapshots))
 
@@ -81,7 +80,7 @@ def truncate_to(log: LogState, offset: int, now_ms: int) -> Removed:
     log.truncations += 1
     removed = set_aside(log, reversed(log.segments.above(offset)))
     active = log.active
-    sound(log, active, lambda segment: segment.truncate_to(offset, now_ms))
+    log.segments.sound(active, lambda segment: segment.truncate_to(offset, now_ms))
     active.records.file.sync(metadata=True)
     log.files.sync_directory(log.directory)
     log.partition_directory.forget_segments([active])
@@ -110,7 +109,7 @@ def _end_at(log: LogState, offset: int) -> None:
     log.flushed_offset = min(log.flushed_offset, offset)
     log.recovery_point = min(log.recovery_point, log.safe_recovery_point(offset))
     log.update_high_watermark(log.high_watermark)
-    log.forget_positions()
+    log.segments.forget_positions()
 
 
 def _go_back(log: LogState, now_ms: int) -> None:
