@@ -1,6 +1,7 @@
 """The rules of the house that a machine can check."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -94,3 +95,12 @@ def test_the_check_of_time_finds_what_it_is_for(tmp_path: Path) -> None:
         "self._clock.call_later(1, f); clock.sleep(1); asyncio.wait([])\n"
     )
     assert len(time_uses(path)) == 6
+
+
+def test_the_walk_of_a_record_names_files_that_are_there_and_none_twice() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| `([^`]+)` \|", text.split("## The walk of a record")[1].split("\n## ")[0], re.M)
+    files = [name for _, name in rows]
+    assert [int(number) for number, _ in rows] == list(range(1, len(rows) + 1))
+    assert len(set(files)) == len(files) > 40
+    assert [name for name in files if not (ROOT / "src/ottla" / name).exists()] == []
