@@ -52,7 +52,7 @@ _OTHERS: Final = {
     *("connection.failed.authentication.delay.ms", "metrics.num.samples", "metrics.sample.window.ms"),
     *("metrics.recording.level", "telemetry.max.bytes", "log.cleaner.threads"),
     *("unstable.api.versions.enable", "num.recovery.threads.per.data.dir"),
-    *("log.initial.task.delay.ms", "offsets.commit.timeout.ms", "offsets.load.buffer.size"),
+    *("log.initial.task.delay.ms", "offsets.load.buffer.size"),
     *("offsets.topic.compression.codec", "transaction.state.log.load.buffer.size"),
 }
 NOT_YET: Final = frozenset((_CLUSTER | _QUOTAS | _SECURITY | _names(SharingSettings) | _OTHERS) - MEANINGLESS)
