@@ -20,6 +20,7 @@ import itertools
 import socket
 import struct
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
@@ -51,18 +52,29 @@ NOT_READY = {"COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "COORDINATOR_NOT
 
 
 class Wire:
-    """One connection to a broker; requests one after the other."""
+    """One connection to a broker."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=WAIT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._ids = itertools.count(1)
+        self._unanswered: deque[tuple[Message, int]] = deque()
 
     def ask(self, request: Message, version: int) -> Any:
+        self.send(request, version)
+        return self.receive()
+
+    def send(self, request: Message, version: int) -> None:
+        """Ask, and leave the answer to `receive`."""
         buffers = encode_request(request, version=version, correlation_id=next(self._ids), client_id="probes")
         frame = b"".join(map(bytes, buffers))
         self._socket.sendall(struct.pack(">i", len(frame)) + frame)
+        self._unanswered.append((request, version))
+
+    def receive(self) -> Any:
+        """The answer to the oldest request that has none."""
+        request, version = self._unanswered.popleft()
         (size,) = struct.unpack(">i", self._read(4))
         _, answer = decode_response(api_of(request), version, self._read(size))
         return answer
