@@ -8,12 +8,14 @@ from the broker's parts; the broker's list of coordinators then loads it, unload
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from ottla.broker.coordinators.effects import RequestContext, Shard
 from ottla.broker.coordinators.placement import partition_for_name
 from ottla.broker.coordinators.runtime import Runtime
+from ottla.broker.requests.pacing import Pace
 from ottla.cluster.image import ClusterImage
 from ottla.errors import BrokerError, CoordinatorNotAvailable
 from ottla.protocol.schema import Message
@@ -70,6 +72,23 @@ class Coordinator(Generic[S]):
             answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
             answer.set_result(refused(error))
             return answer
+
+    async def ask_each(
+        self,
+        pace: Pace,
+        names: Iterable[str],
+        method: Method[S, R],
+        request_for: Callable[[str], R],
+        context: RequestContext,
+        refused: Callable[[str, BrokerError], A],
+    ) -> list[A]:
+        """The same for many names, each asked for alone. All are asked before the first is awaited."""
+        asked = []
+        for name in names:
+            asked.append(self.ask_or(name, method, request_for(name), context, partial(refused, name)))
+            await pace.step()
+        pace.release()
+        return [await each for each in asked]
 
     def ask_all(self, method: Method[S, R], request: R, context: RequestContext) -> list[asyncio.Future[Any]]:
         """Ask every shard that is here."""

@@ -3,7 +3,6 @@ protocol a member speaks. A group that is named twice is told once."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.effects import RequestContext
@@ -32,24 +31,17 @@ async def handle(
     if "consumer" not in broker.settings.group_coordinator_rebalance_protocols:
         error = UnsupportedVersion("group.coordinator.rebalance.protocols does not name consumer")
         return ConsumerGroupDescribeResponse(groups=[describe_error(each, error) for each in request.group_ids])
-    asked = []
     with broker.pacing.turn(context.connection) as pace:
-        for group_id in dict.fromkeys(request.group_ids):
-            asked.append(_ask(broker, group_id, context))
-            await pace.step()
-    groups = [group for each in asked for group in (await each).groups]
+        answers = await broker.groups.ask_each(
+            pace,
+            dict.fromkeys(request.group_ids),
+            GroupShard.describe_consumer_groups,
+            lambda group_id: ConsumerGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False),
+            context,
+            lambda group_id, error: ConsumerGroupDescribeResponse(groups=[describe_error(group_id, error)]),
+        )
+    groups = [group for answer in answers for group in answer.groups]
     for group in groups:
         if request.include_authorized_operations and group.error_code == NONE:
             group.authorized_operations = GROUP_OPERATIONS
     return ConsumerGroupDescribeResponse(groups=groups)
-
-
-def _ask(broker: Broker, group_id: str, context: RequestContext) -> asyncio.Future[ConsumerGroupDescribeResponse]:
-    single = ConsumerGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False)
-    return broker.groups.ask_or(
-        group_id,
-        GroupShard.describe_consumer_groups,
-        single,
-        context,
-        lambda error: ConsumerGroupDescribeResponse(groups=[describe_error(group_id, error)]),
-    )

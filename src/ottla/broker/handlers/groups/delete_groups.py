@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.effects import RequestContext
@@ -24,17 +23,17 @@ SERVES = Served(
 
 
 async def handle(broker: Broker, request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
-    asked = []
     with broker.pacing.turn(context.connection) as pace:
-        for group_id in dict.fromkeys(request.groups_names):
-            asked.append(_ask(broker, group_id, context))
-            await pace.step()
-    return DeleteGroupsResponse(results=[result for each in asked for result in (await each).results])
+        answers = await broker.groups.ask_each(
+            pace,
+            dict.fromkeys(request.groups_names),
+            GroupShard.delete_groups,
+            lambda group_id: DeleteGroupsRequest(groups_names=[group_id]),
+            context,
+            _refused,
+        )
+    return DeleteGroupsResponse(results=[result for answer in answers for result in answer.results])
 
 
-def _ask(broker: Broker, group_id: str, context: RequestContext) -> asyncio.Future[DeleteGroupsResponse]:
-    def refused(error: BrokerError) -> DeleteGroupsResponse:
-        return DeleteGroupsResponse(results=[DeletableGroupResult(group_id=group_id, error_code=error.code)])
-
-    single = DeleteGroupsRequest(groups_names=[group_id])
-    return broker.groups.ask_or(group_id, GroupShard.delete_groups, single, context, refused)
+def _refused(group_id: str, error: BrokerError) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(results=[DeletableGroupResult(group_id=group_id, error_code=error.code)])

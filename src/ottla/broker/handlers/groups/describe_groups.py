@@ -3,7 +3,6 @@ once: an answer must not grow with what a request repeats."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.effects import RequestContext
@@ -26,24 +25,24 @@ SERVES = Served(
 
 
 async def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
-    asked = []
     with broker.pacing.turn(context.connection) as pace:
-        for group_id in dict.fromkeys(request.groups):
-            asked.append(_ask(broker, group_id, context))
-            await pace.step()
-    groups = [group for each in asked for group in (await each).groups]
+        answers = await broker.groups.ask_each(
+            pace,
+            dict.fromkeys(request.groups),
+            GroupShard.describe_groups,
+            lambda group_id: DescribeGroupsRequest(groups=[group_id]),
+            context,
+            _refused,
+        )
+    groups = [group for answer in answers for group in answer.groups]
     if request.include_authorized_operations:
         for group in groups:
             group.authorized_operations = GROUP_OPERATIONS
     return DescribeGroupsResponse(groups=groups)
 
 
-def _ask(broker: Broker, group_id: str, context: RequestContext) -> asyncio.Future[DescribeGroupsResponse]:
-    def refused(error: BrokerError) -> DescribeGroupsResponse:
-        group = DescribedGroup(
-            error_code=error.code, group_id=group_id, group_state="", protocol_type="", protocol_data="", members=[]
-        )
-        return DescribeGroupsResponse(groups=[group])
-
-    single = DescribeGroupsRequest(groups=[group_id])
-    return broker.groups.ask_or(group_id, GroupShard.describe_groups, single, context, refused)
+def _refused(group_id: str, error: BrokerError) -> DescribeGroupsResponse:
+    group = DescribedGroup(
+        error_code=error.code, group_id=group_id, group_state="", protocol_type="", protocol_data="", members=[]
+    )
+    return DescribeGroupsResponse(groups=[group])

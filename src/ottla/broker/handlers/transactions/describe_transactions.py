@@ -6,7 +6,6 @@ coordinator looks after, or that is being loaded, has the coordinator's error. A
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.effects import RequestContext
@@ -33,23 +32,16 @@ SERVES = Served(
 async def handle(
     broker: Broker, request: DescribeTransactionsRequest, context: RequestContext
 ) -> DescribeTransactionsResponse:
-    asked = []
     with broker.pacing.turn(context.connection) as pace:
-        for transactional_id in dict.fromkeys(request.transactional_ids):
-            asked.append(_ask(broker, transactional_id, context))
-            await pace.step()
-    states = [state for each in asked for state in (await each).transaction_states]
+        answers = await broker.transactions.ask_each(
+            pace,
+            dict.fromkeys(request.transactional_ids),
+            TransactionShard.describe_transactions,
+            lambda transactional_id: DescribeTransactionsRequest(transactional_ids=[transactional_id]),
+            context,
+            lambda transactional_id, error: DescribeTransactionsResponse(
+                transaction_states=[not_described(transactional_id, error)]
+            ),
+        )
+    states = [state for answer in answers for state in answer.transaction_states]
     return DescribeTransactionsResponse(transaction_states=states)
-
-
-def _ask(
-    broker: Broker, transactional_id: str, context: RequestContext
-) -> asyncio.Future[DescribeTransactionsResponse]:
-    single = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-    return broker.transactions.ask_or(
-        transactional_id,
-        TransactionShard.describe_transactions,
-        single,
-        context,
-        lambda error: DescribeTransactionsResponse(transaction_states=[not_described(transactional_id, error)]),
-    )
