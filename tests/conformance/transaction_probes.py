@@ -54,9 +54,10 @@ NOT_READY = {"COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "COORDINATOR_NOT
 class Wire:
     """One connection to a broker."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, source: str = "") -> None:
+        """`source` is the address to come from; empty leaves it to the system."""
         host, _, port = address.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=WAIT_S)
+        self._socket = socket.create_connection((host, int(port)), timeout=WAIT_S, source_address=(source, 0))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._ids = itertools.count(1)
         self._unanswered: deque[tuple[Message, int]] = deque()
