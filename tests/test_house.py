@@ -104,3 +104,76 @@ def test_the_walk_of_a_record_names_files_that_are_there_and_none_twice() -> Non
     assert [int(number) for number, _ in rows] == list(range(1, len(rows) + 1))
     assert len(set(files)) == len(files) > 40
     assert [name for name in files if not (ROOT / "src/ottla" / name).exists()] == []
+
+
+# -- the broker -------------------------------------------------------------------------------------------------------
+
+BROKER_SOURCES = sorted((ROOT / "src/ottla/broker").rglob("*.py"))
+# The number only gets smaller.
+ANY_LIMIT = 53
+FUNCTION_LINES_LIMIT = 60
+# What waits in the broker awaits a future of this file; requests/running.py documents its `on_done`.
+THE_ONE_WAIT = "waiting/purgatory.py"
+EARLIER_WAITS = frozenset({"later", "longlater", "steps", "askingagain", "gather"})
+DOCUMENTED_CALLBACKS = {"requests/running.py": {"on_done"}}
+
+
+def test_types_in_the_broker_are_real_types() -> None:
+    """Counted as `grep -w Any` counts: imports and sentences too."""
+    uses = [str(path) for path in BROKER_SOURCES for _ in re.findall(r"\bAny\b", path.read_text())]
+    assert len(uses) <= ANY_LIMIT, f"{len(uses)} times Any in broker/: give these a type"
+
+
+def other_waits(path: Path, name: str) -> list[str]:
+    """Where a file begins another protocol of waiting than `await` on a future."""
+    if name == THE_ONE_WAIT:
+        return []
+    allowed = DOCUMENTED_CALLBACKS.get(name, set())
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.ClassDef):
+            continue
+        if node.name.lower().strip("_") in EARLIER_WAITS:
+            found.append(f"class {node.name}")
+        functions = [each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+        found += [f"{node.name}.{each.name}()" for each in functions if re.match(r"_*(when_|give$)", each.name)]
+        stores = [each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute) and is_stored_on_self(each)]
+        found += [
+            f"{node.name}.{each}" for each in stores if re.match(r"_*(on_|when_|give$)", each) and each not in allowed
+        ]
+    return found
+
+
+def is_stored_on_self(node: ast.Attribute) -> bool:
+    return isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name) and node.value.id == "self"
+
+
+def test_there_is_one_way_to_wait_in_the_broker() -> None:
+    """Docs: ARCHITECTURE.md. A handler awaits; nobody hands callbacks to whoever will have the answer."""
+    for path in BROKER_SOURCES:
+        name = str(path.relative_to(ROOT / "src/ottla/broker"))
+        assert path.stem.replace("_", "") not in EARLIER_WAITS, f"{name}: await a future instead"
+        assert other_waits(path, name) == [], f"{name}: await a future (waiting/purgatory.py) instead"
+
+
+def test_the_check_of_waits_finds_what_it_is_for(tmp_path: Path) -> None:
+    path = tmp_path / "bad.py"
+    path.write_text(
+        "class Later:\n"
+        "    def __init__(self, then): self._on_answer = then\n"
+        "    def when_done(self, then): ...\n"
+        "    def give(self, answer): ...\n"
+        "    def given_names(self): ...\n"
+    )
+    assert other_waits(path, "bad.py") == ["class Later", "Later.when_done()", "Later.give()", "Later._on_answer"]
+
+
+def test_functions_of_the_broker_fit_on_a_screen() -> None:
+    long = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
+        for path in BROKER_SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or node.lineno) - node.lineno + 1 > FUNCTION_LINES_LIMIT
+    ]
+    assert long == []

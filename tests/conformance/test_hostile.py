@@ -373,7 +373,7 @@ def survive_all(broker: KafkaBroker, seed: str, count: int) -> None:
     assert answers(broker.bootstrap_servers)
 
 
-def test_batches_that_were_changed_on_their_way_are_refused(broker: KafkaBroker) -> None:
+def test_batches_that_were_changed_being_created_are_refused(broker: KafkaBroker) -> None:
     source, before, refused = random.Random("batches"), state(broker), 0
     with connect(broker.bootstrap_servers) as link:
         for number in range(500):

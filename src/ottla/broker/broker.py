@@ -16,13 +16,11 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
 from random import Random
-from typing import Any
 
 from ottla.broker.cluster.link import ClusterLink
 from ottla.broker.cluster.producer_id_source import ProducerIdSource
 from ottla.broker.cluster.topics_on_demand import TopicsOnDemand
-from ottla.broker.coordinators.coordinator import Coordinator
-from ottla.broker.coordinators.groups.coordinator import make_group_coordinator
+from ottla.broker.coordinators.groups.coordinator import GroupCoordinator, make_group_coordinator
 from ottla.broker.coordinators.transactions.coordinator import TransactionCoordinator
 from ottla.broker.fetch.sessions import FetchSessions
 from ottla.broker.observe.log_levels import LogLevels, set_levels
@@ -89,13 +87,7 @@ class Broker:
         self.served_apis = served_apis
         self.image = image
         self.load_dynamic_settings()
-        self.config_rules = ConfigRules(
-            broker_id=broker_id,
-            broker=settings,
-            group=GroupLevelSettings,
-            check_group=lambda own: check_group_level(own, self.settings),
-            loggers=LogLevels(),
-        )
+        self.config_rules = self._make_config_rules(settings)
         self.topics_in_effect = TopicsInEffect(self.config_rules)
         self.request_metrics = RequestMetrics(registry)
         self.topic_metrics = TopicMetrics(registry)
@@ -105,11 +97,7 @@ class Broker:
         self.fetch_sessions = FetchSessions(
             lambda: random.randint(1, (1 << 31) - 1), slots=settings.max_incremental_fetch_session_cache_slots
         )
-        self.deadlines = Deadlines(
-            clock,
-            monotonic=lambda: (self.progress.produce_purgatory, self.progress.fetch_purgatory),
-            wall=lambda: [each.runtime for each in self.coordinators],
-        )
+        self.deadlines = self._make_deadlines()
         self._directory_failed = directory_failed
         self.progress = PartitionProgress(
             pool,
@@ -118,21 +106,40 @@ class Broker:
             notify=self._committed,
             failed=self._sync_failed,
         )
-        self.replicas = ReplicaManager(
-            broker_id,
-            logs,
-            settings_of=self.topics_in_effect.of,
-            broker_epoch=lambda: self.link.epoch,
-            monotonic_ms=clock.monotonic_ms,
-        )
+        self.replicas = self._make_replicas(logs)
         self.groups = make_group_coordinator(self)
         self.transactions = TransactionCoordinator(self)
-        self.coordinators: tuple[Coordinator[Any], ...] = (self.groups, self.transactions)
+        self.coordinators: tuple[GroupCoordinator | TransactionCoordinator, ...] = (self.groups, self.transactions)
         self._coordinator_by_topic = {each.topic: each for each in self.coordinators}
         self.link = make_link(self)
         self.producer_ids = ProducerIdSource(self.link, self.background)
         self.topics_on_demand = TopicsOnDemand(
             self.link, self.background, settings=lambda: self.settings, image=lambda: self.image
+        )
+
+    def _make_config_rules(self, settings: BrokerSettings) -> ConfigRules:
+        return ConfigRules(
+            broker_id=self.id,
+            broker=settings,
+            group=GroupLevelSettings,
+            check_group=lambda own: check_group_level(own, self.settings),
+            loggers=LogLevels(),
+        )
+
+    def _make_deadlines(self) -> Deadlines:
+        return Deadlines(
+            self.clock,
+            monotonic=lambda: (self.progress.produce_purgatory, self.progress.fetch_purgatory),
+            wall=lambda: [each.runtime for each in self.coordinators],
+        )
+
+    def _make_replicas(self, logs: Logs) -> ReplicaManager:
+        return ReplicaManager(
+            self.id,
+            logs,
+            settings_of=self.topics_in_effect.of,
+            broker_epoch=lambda: self.link.epoch,
+            monotonic_ms=self.clock.monotonic_ms,
         )
 
     @property
@@ -155,7 +162,7 @@ class Broker:
             room=self.replicas.partition_room(self.image),
         )
 
-    def coordinator_of(self, topic: str) -> Coordinator[Any] | None:
+    def coordinator_of(self, topic: str) -> GroupCoordinator | TransactionCoordinator | None:
         """The coordinator that keeps its records in this topic."""
         return self._coordinator_by_topic.get(topic)
 

@@ -19,7 +19,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random, SystemRandom
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from ottla.broker.broker import Broker
 from ottla.broker.cluster.alone import AloneLink
@@ -152,10 +152,7 @@ class Server:
     async def _start(self) -> ServerInfo:
         world, directories = self._world, self.settings.data_directories
         pool = self._make_pool()
-        for directory in directories:
-            if not world.files.exists(directory):
-                world.files.make_directory(directory)
-                world.files.sync_directory(directory.parent)
+        self._make_directories(directories)
         shared = await self._open_shared_store(pool)
         cluster_id = self._cluster_id(directories) if shared is None else shared.load().cluster_id
         broker_id = await self._broker_id(shared, pool)
@@ -211,6 +208,13 @@ class Server:
             directories=directories,
             admin_address=self.admin_address,
         )
+
+    def _make_directories(self, directories: Sequence[Path]) -> None:
+        files = self._world.files
+        for directory in directories:
+            if not files.exists(directory):
+                files.make_directory(directory)
+                files.sync_directory(directory.parent)
 
     @property
     def broker_files(self) -> Files:
@@ -403,7 +407,16 @@ class Server:
         return lambda broker: joining.make_member(broker, shared, self.settings, self._world, pool)
 
 
-def _limits(settings: BrokerSettings) -> dict[str, Any]:
+class _Limits(TypedDict):
+    """The arguments of ConnectionLimits."""
+
+    total: int
+    per_address: int
+    overrides: dict[str, int]
+    per_second: int
+
+
+def _limits(settings: BrokerSettings) -> _Limits:
     return {
         "total": settings.max_connections,
         "per_address": settings.max_connections_per_ip,

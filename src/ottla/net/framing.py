@@ -30,7 +30,7 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from typing import Final, TypeAlias
 
 from ottla.errors import FrameTooLarge, MalformedMessage, OttlaError
@@ -67,7 +67,7 @@ _STRANGERS: Final = {
 _TLS_RECORD_TYPES: Final = (0x15, 0x16)  # alert and handshake, both followed by a version that begins with 3
 
 
-def frame_prefix(parts: Iterable[Buffer]) -> bytes:
+def frame_prefix(parts: Iterable[Sized]) -> bytes:
     """The size that goes before a frame made of these parts."""
     return SIZE.pack(sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts))
 

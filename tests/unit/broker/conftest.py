@@ -17,8 +17,8 @@ import pytest
 
 from ottla.broker.broker import Broker
 from ottla.broker.cluster.alone import AloneLink
-from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.network.processor import CloseConnection
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.dispatch import codec_of, error_response
 from ottla.broker.requests.running import Background, awaited
 from ottla.broker.requests.served import SERVED_APIS, handler_of

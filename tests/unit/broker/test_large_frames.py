@@ -214,7 +214,7 @@ def test_without_a_limit_nobody_waits_but_who_stalls_is_closed() -> None:
     assert memory.reading() == []
 
 
-def test_the_timer_runs_only_while_large_frames_are_on_their_way() -> None:
+def test_the_timer_runs_only_while_large_frames_are_being_created() -> None:
     memory = Memory()
     link = memory.begin(ORDINARY, 70_000)
     memory.pass_time(3000)

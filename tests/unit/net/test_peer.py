@@ -607,7 +607,7 @@ def test_a_node_that_hangs_up_during_authentication_makes_one_think_of_credentia
     assert "are the credentials right?" in str(peer.failure)
 
 
-def test_a_session_is_renewed_before_it_ends_while_answers_are_still_on_their_way() -> None:
+def test_a_session_is_renewed_before_it_ends_while_answers_are_still_being_created() -> None:
     scripts = [Scripted(Authenticated(session_ms=1000), tokens=0), Scripted(Authenticated(), tokens=0)]
     peer, wire = new_peer(authenticator=lambda: scripts.pop(0)), Wire()
     peer.connect(0)

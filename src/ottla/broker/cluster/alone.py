@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.broker.cluster.apply import apply_image, apply_moves, notify_groups
 from ottla.broker.cluster.changes import ChangeQueue, P
-from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock
 from ottla.broker.replication.followers import Followers, NoFollowers
+from ottla.broker.requests.context import RequestContext
 from ottla.cluster import model
 from ottla.cluster.brokers import ProducerIds, allocate_producer_ids
 from ottla.cluster.changes import Change
@@ -101,13 +101,13 @@ class AloneLink:
 
         return ProducerIdBlock(*(await self.change(plan)).answers[0])
 
-    async def ask_controller_role(self, event: Asked) -> Any:
+    async def ask_controller_role(self, event: Asked) -> Message:
         raise NotController(NOT_A_MEMBER)
 
     def leads_elsewhere(self, topic: str, partition: int) -> bool:
         return False
 
-    async def ask_leader(self, topic: str, partition: int, request: Message) -> Any:
+    async def ask_leader(self, topic: str, partition: int, request: Message) -> Message:
         raise NotLeaderOrFollower(f"{topic}-{partition}: {NOT_A_MEMBER}")
 
     def directory_failed(self) -> None:

@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from ottla.cluster.changes import Change
 from ottla.cluster.image import ClusterImage
@@ -30,6 +30,12 @@ class HasChanges(Protocol):
 
     @property
     def changes(self) -> Sequence[Change]: ...
+
+
+class Pending(Protocol):
+    """A commit that was begun, and is written on another thread."""
+
+    def write(self) -> None: ...
 
 
 P = TypeVar("P", bound=HasChanges)
@@ -72,14 +78,14 @@ class ChangeQueue:
         plan, pending = await run(self._pool, self._plan_and_write, make_plan, self._store.load())
         return plan, self._finish(pending) if plan.changes else None
 
-    def _plan_and_write(self, make_plan: Callable[[ClusterImage], P], image: ClusterImage) -> tuple[P, Any]:
+    def _plan_and_write(self, make_plan: Callable[[ClusterImage], P], image: ClusterImage) -> tuple[P, Pending | None]:
         plan = make_plan(image)
         if not plan.changes:
             return plan, None
-        pending = self._store.begin(plan.changes)  # type: ignore[attr-defined]  # stores that can write apart
+        pending: Pending = self._store.begin(plan.changes)  # type: ignore[attr-defined]  # stores that can write apart
         pending.write()
         return plan, pending
 
-    def _finish(self, pending: Any) -> ClusterImage:
+    def _finish(self, pending: Pending | None) -> ClusterImage:
         image: ClusterImage = self._store.finish(pending)  # type: ignore[attr-defined]
         return image

@@ -4,7 +4,7 @@
    listener that clients use too. So the connections are read, and while the gate is closed only requests of
    WHILE_JOINING are dispatched: logins, and what only brokers send. A broker's request that waited would hold back the
    controller's on the same connection.
-2. Any other request is kept, and nothing more is read from its connection. When the gate opens, the kept requests are
+2. Every other request is kept, and nothing more is read from its connection. When the gate opens, the kept requests are
    dispatched in the order they came.
 3. A connection whose request has been kept for KEPT_LIMIT_MS is closed: its client goes to another broker instead of
    waiting for its own time-out, which may be a minute.

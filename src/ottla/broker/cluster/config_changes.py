@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ottla.cluster.config_layers import ConfigRules
 from ottla.cluster.configs import ConfigPlan, answers_for
@@ -18,9 +18,16 @@ R = TypeVar("R")
 A = TypeVar("A")
 
 
+class ConfigResource(Protocol):
+    """What a request names a resource with."""
+
+    resource_type: int
+    resource_name: str
+
+
 async def alter(
     broker: Broker,
-    resources: Sequence[Any],
+    resources: Sequence[ConfigResource],
     plan: Callable[[ClusterImage, R, ConfigRules], ConfigPlan],
     request: R,
     answer: Callable[..., A],

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar, TypeVarTuple, cast
 
 from ottla.broker.cluster.changes import P
 from ottla.clock import Clock, SystemClock, Timer
@@ -57,6 +57,7 @@ from ottla.cluster.store.interface import ControllerMoved, NoSession, SharedStor
 from ottla.errors import BrokerError, NotController, RequestTimedOut, UnknownServerError
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from ottla.protocol.messages.stop_replica import StopReplicaResponse
+from ottla.protocol.schema import Message
 
 log = logging.getLogger(__name__)
 
@@ -67,8 +68,11 @@ LONGEST_PAUSE_MS: Final = 1_000.0
 PAUSE_AFTER_FAILURE_MS: Final = 1_000.0
 FIRST_CHECK_S: Final = 5.0
 
-_Waiting: TypeAlias = "tuple[ControllerEvent | StoreEvent, asyncio.Future[Any] | None]"
+Reply: TypeAlias = "asyncio.Future[object]"
+_Event: TypeAlias = ControllerEvent | StoreEvent
+_Waiting: TypeAlias = "tuple[_Event, Reply | None]"
 T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
 
 
 class ControllerRole:
@@ -145,18 +149,17 @@ class ControllerRole:
         else:
             self._put(event)
 
-    async def ask(self, event: Asked) -> Any:
+    async def ask(self, event: Asked) -> object:
         """The reply; raises a BrokerError (NotController when this broker is not controller, or not any more)."""
         if len(self._queue) >= WAITING_LIMIT:
             raise RequestTimedOut("the controller has too much to do; try again")
-        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        reply: Reply = asyncio.get_running_loop().create_future()
         self._put(event, reply)
         return await reply
 
     async def submit(self, make_plan: Callable[[ClusterImage], P]) -> P:
         """As ChangeQueue.submit: the plan when its changes are true; raises the BrokerError that stopped it."""
-        plan: P = await self.ask(ChangeAsked(make_plan))
-        return plan
+        return cast(P, await self.ask(ChangeAsked(make_plan)))
 
     async def close(self) -> None:
         """End everything that runs; the office is ours until `resign`, or until the session ends."""
@@ -178,7 +181,7 @@ class ControllerRole:
 
     # -- the queue ---------------------------------------------------------------------------------------------------
 
-    def _put(self, event: ControllerEvent | StoreEvent, reply: asyncio.Future[Any] | None = None) -> None:
+    def _put(self, event: _Event, reply: Reply | None = None) -> None:
         self._queue.append((event, reply))
         self._something_waits.set()
 
@@ -192,7 +195,7 @@ class ControllerRole:
                 self._is_busy = False
             self._something_waits.clear()
 
-    async def _survive(self, event: ControllerEvent | StoreEvent, reply: asyncio.Future[Any] | None) -> None:
+    async def _survive(self, event: _Event, reply: Reply | None) -> None:
         try:
             await self._take_fresh(event, reply)
         except (ControllerMoved, NoSession, StoreClosed) as error:
@@ -207,7 +210,7 @@ class ControllerRole:
             await self._clock.sleep(PAUSE_AFTER_FAILURE_MS)
             self._first.append((SessionBack(), None))
 
-    async def _take_fresh(self, event: ControllerEvent | StoreEvent, reply: asyncio.Future[Any] | None) -> None:
+    async def _take_fresh(self, event: _Event, reply: Reply | None) -> None:
         try:
             await self._take(event, reply)
         except StaleImage as error:
@@ -220,20 +223,20 @@ class ControllerRole:
         else:
             self._attempts.pop(id(event), None)
 
-    def _decide_again(self, event: ControllerEvent | StoreEvent, reply: asyncio.Future[Any] | None) -> None:
+    def _decide_again(self, event: _Event, reply: Reply | None) -> None:
         """After everything that nobody asked for: among it is what corrects the image. What is asked waits behind."""
         unasked = [each for each in self._queue if each[1] is None]
         asked = [each for each in self._queue if each[1] is not None]
         self._queue = deque([*unasked, (event, reply), *asked])
 
-    async def _give_up(self, reply: asyncio.Future[Any] | None, error: BrokerError) -> None:
+    async def _give_up(self, reply: Reply | None, error: BrokerError) -> None:
         was_active = self.is_active
         self._deactivate()
         _resolve(reply, error)
         if was_active:
             await self.resign()
 
-    async def _take(self, event: ControllerEvent | StoreEvent, reply: asyncio.Future[Any] | None) -> None:
+    async def _take(self, event: _Event, reply: Reply | None) -> None:
         match event:
             case SessionBack() | ControllerChanged(None):
                 await self._stand()
@@ -289,7 +292,7 @@ class ControllerRole:
         self._first.clear()
         self._queue.clear()
 
-    async def _carry_out(self, event: Any, reply: asyncio.Future[Any] | None) -> None:
+    async def _carry_out(self, event: ControllerEvent, reply: Reply | None) -> None:
         if self._state is None:
             _resolve(reply, NotController("this broker is not the controller"))
             return
@@ -323,7 +326,7 @@ class ControllerRole:
         self._untold = set()
         self._first.extendleft((each, None) for each in reversed(decided.then))
 
-    async def _call(self, function: Callable[..., T], *arguments: Any) -> T:
+    async def _call(self, function: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
         """Call the store, on a thread of its own when it waits for a network."""
         if not self._store.blocks or self._pool is None:
             return function(*arguments)
@@ -331,14 +334,15 @@ class ControllerRole:
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def _answered(self, order: Order, response: Any) -> None:
+    def _answered(self, order: Order, response: Message) -> None:
         who = (order.broker_id, order.broker_epoch)
         if isinstance(response, LeaderAndIsrResponse):
             self._put(LeaderAndIsrAnswered(*who, order.request, response))  # type: ignore[arg-type]
         elif isinstance(response, StopReplicaResponse):
             self._put(ReplicasStopped(*who, order.request, response))  # type: ignore[arg-type]
-        if response.error_code:
-            log.warning("broker %d refused %s: error %d", who[0], type(order.request).__name__, response.error_code)
+        error_code = getattr(response, "error_code", 0)
+        if error_code:
+            log.warning("broker %d refused %s: error %d", who[0], type(order.request).__name__, error_code)
 
     # -- time --------------------------------------------------------------------------------------------------------
 
@@ -356,7 +360,7 @@ class ControllerRole:
         self._set_check(FIRST_CHECK_S if interval_s is None else interval_s)
 
 
-def _resolve(reply: asyncio.Future[Any] | None, value: Any) -> None:
+def _resolve(reply: Reply | None, value: object) -> None:
     """Answer whoever asked, if somebody did and still waits."""
     if reply is None or reply.done():
         return

@@ -14,10 +14,10 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.broker.cluster.visible import shows_answer, wait_until
-from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.context import RequestContext
 from ottla.errors import NotController, OttlaError
 from ottla.protocol.schema import Message
 
@@ -94,7 +94,7 @@ class Forwarder:
             return None
 
 
-def is_from_no_controller(response: Any) -> bool:
+def is_from_no_controller(response: Message) -> bool:
     """Whether whoever answered was not controller (any more)."""
     results = [each for name in _RESULTS for each in getattr(response, name, ())]
     return any(getattr(each, "error_code", 0) == NotController.code for each in (response, *results))

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
 
 from ottla.clock import Clock
 from ottla.cluster.model import Endpoint
@@ -49,9 +48,11 @@ class InterBroker:
         self._connections: dict[int, tuple[Endpoint, NodeConnection]] = {}
         self._closing: list[NodeConnection] = []
 
-    async def send(self, broker_id: int, request: Message, *, timeout_ms: float, at_most: int | None = None) -> Any:
+    async def send(self, broker_id: int, request: Message, *, timeout_ms: float, at_most: int | None = None) -> Message:
         """The answer of a broker."""
-        return await self._connection(broker_id).send(request, timeout_ms=timeout_ms, at_most=at_most)
+        connection = self._connection(broker_id)
+        answer: Message = await connection.send(request, timeout_ms=timeout_ms, at_most=at_most)
+        return answer
 
     def forget(self, broker_id: int) -> None:
         """The broker is gone: what waits for it is failed, and nothing tries to reach it any more."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final
+from typing import Final
 
 from ottla.clock import Clock
 from ottla.errors import OttlaError
@@ -19,7 +19,7 @@ ASK_EVERY_MS: Final = 500.0
 
 
 async def while_reachable(
-    work: Coroutine[Any, Any, None], ask_store: Callable[[], Awaitable[object]], clock: Clock
+    work: Coroutine[object, None, None], ask_store: Callable[[], Awaitable[object]], clock: Clock
 ) -> bool:
     """Do the work; False when it was given up."""
     loop = asyncio.get_running_loop()

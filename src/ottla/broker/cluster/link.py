@@ -7,11 +7,11 @@ membership.py   one of several: a controller decides, other brokers lead other p
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.cluster.changes import P
-from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock
+from ottla.broker.requests.context import RequestContext
 from ottla.cluster import model
 from ottla.cluster.controller.events import Asked
 from ottla.cluster.image import ClusterImage
@@ -64,13 +64,13 @@ class ClusterLink(Protocol):
     async def allocate_producer_ids(self) -> ProducerIdBlock:
         """A block of producer ids that nobody else has."""
 
-    async def ask_controller_role(self, event: Asked) -> Any:
+    async def ask_controller_role(self, event: Asked) -> Message:
         """What this broker decides as controller; raises NotController when it is not."""
 
     def leads_elsewhere(self, topic: str, partition: int) -> bool:
         """Whether another broker leads this partition, as far as is known here."""
 
-    async def ask_leader(self, topic: str, partition: int, request: Message) -> Any:
+    async def ask_leader(self, topic: str, partition: int, request: Message) -> Message:
         """Ask the other broker that leads a partition; raises an OttlaError when it cannot be asked."""
 
     def directory_failed(self) -> None:

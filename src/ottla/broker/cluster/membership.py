@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, TypeVarTuple
 
 from ottla.broker.cluster.apply import apply_image, apply_topic_settings, notify_groups, topics_of
 from ottla.broker.cluster.broker_addresses import BrokerAddresses
@@ -31,9 +31,9 @@ from ottla.broker.cluster.inter_broker import InterBroker
 from ottla.broker.cluster.leaving import while_reachable
 from ottla.broker.cluster.metadata_view import changes_of
 from ottla.broker.cluster.visible import shows_changes, wait_until
-from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock
 from ottla.broker.replication.replication import Replication, Ways
+from ottla.broker.requests.context import RequestContext
 from ottla.cluster.changes import (
     AlterConfig,
     Change,
@@ -61,9 +61,9 @@ from ottla.errors import (
     UnknownServerError,
     broker_error,
 )
-from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from ottla.protocol.messages.controlled_shutdown import ControlledShutdownRequest
-from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from ottla.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from ottla.protocol.schema import Message
 
@@ -74,6 +74,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
 
 ANYBODYS: Final = (AlterConfig, SetQuota, SetScramCredential, SetStoredValue)
 """What every member may change."""
@@ -125,7 +126,7 @@ class ClusterMember:
         self._pool = pool
         self._me: BrokerEntry | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._commits = 0  # that are being written
         self._is_leaving = False
         self._is_announcing = False
@@ -213,7 +214,7 @@ class ClusterMember:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.inter_broker.close()
 
-    async def _while_reachable(self, work: Coroutine[Any, Any, None], otherwise: str) -> bool:
+    async def _while_reachable(self, work: Coroutine[object, None, None], otherwise: str) -> bool:
         is_done = await while_reachable(work, partial(self._in_store, self._store.controller), self._broker.clock)
         if not is_done:
             log.warning("broker %d stops while its metadata store is out of reach: %s", self._broker.id, otherwise)
@@ -229,6 +230,7 @@ class ClusterMember:
             except OttlaError as error:
                 log.info("the controller could not be asked to take over our partitions: %s", error)
                 continue
+            assert isinstance(response, ControlledShutdownResponse)
             if not response.error_code and not response.remaining_partitions:
                 return
             log.info("%d partitions are still led by broker %d", len(response.remaining_partitions), self._broker.id)
@@ -405,7 +407,7 @@ class ClusterMember:
 
     # --- what it asks the controller for ---
 
-    async def ask_controller(self, request: Message) -> Any:
+    async def ask_controller(self, request: Message) -> Message:
         """The controller's answer; this broker may be the controller, and then asks itself through the network too."""
         controller_id = await self._controller_id()
         timeout_ms = self._settings.controller_socket_timeout_ms
@@ -422,14 +424,16 @@ class ClusterMember:
     async def forward(self, request: Message, context: RequestContext) -> Message | None:
         return await self._forwarder.answer(request, context)
 
-    async def ask_controller_role(self, event: Asked) -> Any:
-        return await self.role.ask(event)
+    async def ask_controller_role(self, event: Asked) -> Message:
+        response = await self.role.ask(event)
+        assert isinstance(response, Message)
+        return response
 
     def leads_elsewhere(self, topic: str, partition: int) -> bool:
         state = self._broker.image.partition(topic, partition)
         return state is not None and state.leader not in (NO_LEADER, self._broker.id)
 
-    async def ask_leader(self, topic: str, partition: int, request: Message) -> Any:
+    async def ask_leader(self, topic: str, partition: int, request: Message) -> Message:
         state = self._broker.image.partition(topic, partition)
         if state is None or not self.leads_elsewhere(topic, partition):
             raise NotLeaderOrFollower(f"{topic}-{partition} is led by no other broker")
@@ -439,16 +443,19 @@ class ClusterMember:
     async def create_topic(self, topic: CreatableTopic) -> None:
         request = CreateTopicsRequest(topics=[topic], timeout_ms=self._settings.request_timeout_ms)
         response = await self.ask_controller(request)
+        assert isinstance(response, CreateTopicsResponse)
         (answer,) = response.topics
         if answer.error_code:
             raise broker_error(answer.error_code, answer.error_message)
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
         request = AllocateProducerIdsRequest(broker_id=self._broker.id, broker_epoch=self.epoch)
+        response: object
         if self.role.is_active:
             response = await self.role.ask(ProducerIdsAsked(request))
         else:
             response = await self.ask_controller(request)
+        assert isinstance(response, AllocateProducerIdsResponse)
         if response.error_code:
             raise broker_error(response.error_code)
         return ProducerIdBlock(response.producer_id_start, response.producer_id_len)
@@ -458,12 +465,12 @@ class ClusterMember:
 
     # --- small parts ---
 
-    async def _in_store(self, call: Callable[..., T], *arguments: Any) -> T:
+    async def _in_store(self, call: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
         if not self._store.blocks or self._pool is None:
             return call(*arguments)
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, *arguments)
 
-    def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
+    def _start(self, coroutine: Coroutine[object, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -47,7 +47,7 @@ class TopicsOnDemand:
         self._background = background
         self._settings = settings
         self._image = image
-        self._on_their_way: set[str] = set()
+        self._being_created: set[str] = set()
         self._refused: dict[str, str] = {}
 
     def create_missing(self, names: Sequence[str]) -> dict[str, BrokerError]:
@@ -67,8 +67,8 @@ class TopicsOnDemand:
         self._begin(internal_topic_request(name, self._settings(), is_alone=self._link.is_alone))
 
     def _begin(self, topic: CreatableTopic) -> None:
-        if topic.name not in self._on_their_way:
-            self._on_their_way.add(topic.name)
+        if topic.name not in self._being_created:
+            self._being_created.add(topic.name)
             self._background.start(self._create(topic))
 
     async def _create(self, topic: CreatableTopic) -> None:
@@ -81,7 +81,7 @@ class TopicsOnDemand:
         else:
             self._refused.pop(topic.name, None)
         finally:
-            self._on_their_way.discard(topic.name)
+            self._being_created.discard(topic.name)
 
     def _remember(self, topic: str, reason: str) -> None:
         if self._refused.get(topic) == reason:

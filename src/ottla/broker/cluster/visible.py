@@ -8,7 +8,7 @@ not, partitions that were added are counted. Plain functions, and the wait.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from ottla.clock import Clock
 from ottla.cluster.changes import AddPartitions, Change, CreateTopic, RemoveTopic
@@ -16,7 +16,8 @@ from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import Topic
 from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from ottla.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from ottla.protocol.messages.delete_topics import DeleteTopicsResponse
+from ottla.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
+from ottla.protocol.schema import Message
 
 LOOK_EVERY_MS: Final = 5.0
 LIMIT_MS: Final = 2_000.0
@@ -46,7 +47,7 @@ def _shows(view: ClusterImage, truth: ClusterImage, change: Change) -> bool:
     return True
 
 
-def shows_answer(view: ClusterImage, request: Any, response: Any) -> bool:
+def shows_answer(view: ClusterImage, request: Message, response: Message) -> bool:
     """The same, by a request and what the controller answered to it."""
     match response:
         case CreateTopicsResponse():
@@ -63,7 +64,7 @@ def shows_answer(view: ClusterImage, request: Any, response: Any) -> bool:
     return True
 
 
-def _is_there(view: ClusterImage, result: Any) -> bool:
+def _is_there(view: ClusterImage, result: DeletableTopicResult) -> bool:
     named = None if result.name is None else view.topic(result.name)
     return named is not None or view.topic_by_id(result.topic_id) is not None
 

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from ottla.broker.coordinators.effects import RequestContext, Shard
+from ottla.broker.coordinators.effects import Shard
 from ottla.broker.coordinators.placement import partition_for_name
 from ottla.broker.coordinators.runtime import Runtime
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.pacing import Pace
 from ottla.cluster.image import ClusterImage
 from ottla.errors import BrokerError, CoordinatorNotAvailable
@@ -26,7 +27,7 @@ R = TypeVar("R", bound=Message)
 A = TypeVar("A", bound=Message)
 
 # A method of a shard: (shard, token, request, context, now) to effects.
-Method: TypeAlias = Callable[[S, int, R, RequestContext, int], Sequence[Any]]
+Method: TypeAlias = Callable[[S, int, R, RequestContext, int], Sequence[object]]
 
 
 class Coordinator(Generic[S]):

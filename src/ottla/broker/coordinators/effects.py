@@ -1,4 +1,4 @@
-"""What a coordinator shard may ask for, and what it is asked with.
+"""What a coordinator shard may ask for: the effects that the runtime carries out.
 
 A shard is the state machine behind one partition of an internal topic. It is plain code: a call comes in, a list of
 effects goes out, and the runtime carries them out.
@@ -13,8 +13,7 @@ effects goes out, and the runtime carries them out.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from ottla.errors import BrokerError
 from ottla.protocol.schema import Message
@@ -65,18 +64,6 @@ class CancelTimer(NamedTuple):
 Effect: TypeAlias = Reply | Write | SetTimer | CancelTimer
 
 
-@dataclass(frozen=True, slots=True)
-class RequestContext:
-    """Who asks, and at which version."""
-
-    api_version: int
-    client_id: str
-    client_host: str
-    principal: str = "User:ANONYMOUS"
-    listener: str = "PLAINTEXT"
-    connection: Any = None  # the connection it came by; None in tests and for requests of our own
-
-
 class ClusterView(Protocol):
     """What a shard may know of the cluster."""
 
@@ -94,6 +81,6 @@ class Shard(Protocol):
 
     def replay(self, record: StoredRecord, *, offset: int, producer_id: int = -1, producer_epoch: int = -1) -> None: ...
     def replay_end_of_transaction(self, *, producer_id: int, producer_epoch: int, committed: bool) -> None: ...
-    def loaded(self, now_ms: int) -> Sequence[Any]: ...
-    def timer_fired(self, key: Hashable, now_ms: int) -> Sequence[Any]: ...
-    def unload(self) -> Sequence[Any]: ...
+    def loaded(self, now_ms: int) -> Sequence[object]: ...
+    def timer_fired(self, key: Hashable, now_ms: int) -> Sequence[object]: ...
+    def unload(self) -> Sequence[object]: ...

@@ -24,7 +24,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.broker.coordinators.effects import (
     CancelTimer,
@@ -103,7 +103,7 @@ class Runtime(Generic[S]):
         kinds: dict[type[Message], type[Message]],
         now_ms: Callable[[], int],
         write_timeout_ms: Callable[[], int],
-        other_effect: Callable[[int, Any], None] | None = None,
+        other_effect: Callable[[int, object], None] | None = None,
         wake: Callable[[], None] | None = None,
     ) -> None:
         """`kinds` maps the class of every stored key to the class of its value. `wake` is called when a timer is set
@@ -125,7 +125,7 @@ class Runtime(Generic[S]):
     # -- asking ------------------------------------------------------------------------------------------------------
 
     def call(
-        self, index: int, ask: Callable[[S, Token, int], Sequence[Any]], *, guard: VerificationGuard | None = None
+        self, index: int, ask: Callable[[S, Token, int], Sequence[object]], *, guard: VerificationGuard | None = None
     ) -> asyncio.Future[Message]:
         """Ask the shard of partition `index`; raises at once when it is not here or not loaded yet.
 
@@ -138,7 +138,7 @@ class Runtime(Generic[S]):
         self._carry_out(index, place, ask(place.shard, token, self._now_ms()), guard)
         return answer
 
-    def tell(self, index: int, tell: Callable[[S, int], Sequence[Any]]) -> None:
+    def tell(self, index: int, tell: Callable[[S, int], Sequence[object]]) -> None:
         """Tell the shard something that nobody waits for; nothing happens when it is not here."""
         place = self._places.get(index)
         if place is not None and place.is_loaded:
@@ -171,7 +171,7 @@ class Runtime(Generic[S]):
         self,
         index: int,
         place: _Place[S],
-        effects: Sequence[Any],
+        effects: Sequence[object],
         guard: VerificationGuard | None = None,
         waits_for: int = 0,
     ) -> None:

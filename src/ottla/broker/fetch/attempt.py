@@ -9,15 +9,16 @@ What goes into the answer, in which order, and what a session already knows, is 
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.fetch.reader import Reader, replica_of
 from ottla.broker.fetch.sessions import FetchKey, FetchPlan, Told, Wanted
 from ottla.broker.replication.partition import Partition
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.pacing import Pace
+from ottla.broker.requests.running import Work
 from ottla.errors import BrokerError, OffsetOutOfRange, UnknownServerError, UnknownTopicId, UnknownTopicOrPartition
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
@@ -71,7 +72,7 @@ class Attempt:
         self._min_bytes = min(request.min_bytes, self._max_bytes)  # more than that is never read
         self._read = Read()
 
-    def answer(self) -> FetchResponse | Coroutine[Any, Any, FetchResponse]:
+    def answer(self) -> FetchResponse | Work[FetchResponse]:
         has_enough = self._has_enough()
         if has_enough or self._request.max_wait_ms <= 0 or not self._plan.wanted:
             return self._respond()

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import CoroutineType
 from typing import Any, Final, Protocol, TypeAlias
@@ -27,7 +27,8 @@ from typing import Any, Final, Protocol, TypeAlias
 from ottla.broker.network.portions import PORTION_BYTES, read_portion
 from ottla.broker.network.waiting_requests import NO_LIMIT, WaitingRequests
 from ottla.broker.observe.log_limit import LineLimit
-from ottla.broker.requests.running import Running
+from ottla.broker.requests.context import RequestContext
+from ottla.broker.requests.running import Running, Work
 from ottla.clock import Clock, SystemClock, Timer
 from ottla.errors import BrokerError, ConnectionClosed, MalformedMessage, OttlaError
 from ottla.net.connection import AnswerOrder
@@ -43,9 +44,9 @@ KERNEL_PORTION_BYTES: Final = 262_144
 ANONYMOUS: Final = "User:ANONYMOUS"
 ANSWERED: Final = -1
 
-Piece: TypeAlias = Any  # bytes-like, or a FileSlice
+Piece: TypeAlias = Buffer | FileSlice
 Answer: TypeAlias = Sequence[Piece]
-Answering: TypeAlias = "Answer | Coroutine[Any, Any, Answer | None] | None"
+Answering: TypeAlias = Answer | Work[Answer | None] | None
 """The answer to a request, None for no answer, or a coroutine that returns either."""
 
 
@@ -97,7 +98,7 @@ class Connection:
         self._held_by: int | None = None
         self._throttle_timer: Timer | None = None
         # The dispatcher's memory of who asks by this connection, per kind of request.
-        self.contexts: dict[Any, tuple[Any, bytes]] = {}
+        self.contexts: dict[object, tuple[RequestContext, bytes]] = {}
 
     @property
     def host(self) -> str:
@@ -300,12 +301,13 @@ class Connection:
             self._link.abort(reason)
 
     def _write_a_portion(self, link: Link) -> None:
-        buffers: list[Any] = []
+        buffers: list[Buffer] = []
         budget = PORTION_BYTES
         while self._outbox and budget > 0 and link.writable:
             piece = self._outbox[0]
             if not isinstance(piece, FileSlice):
-                portion = self._outbox.popleft()
+                portion = piece
+                self._outbox.popleft()
             elif (sent := self._sent_by_kernel(link, buffers, piece)) is None:
                 portion = self._portion_of(piece, budget)
             else:
@@ -325,7 +327,7 @@ class Connection:
             self._turn_is_planned = True
             asyncio.get_running_loop().call_soon(self._next_turn)
 
-    def _sent_by_kernel(self, link: Link, before: list[Any], piece: FileSlice) -> int | None:
+    def _sent_by_kernel(self, link: Link, before: list[Buffer], piece: FileSlice) -> int | None:
         """How many bytes of the slice went straight to the socket, after those buffers; None when none can."""
         number = piece.file.fileno()
         if number is None:

@@ -21,7 +21,7 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
 from ottla.settings import HIDDEN
 
@@ -98,7 +98,7 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        line: dict[str, Any] = {
+        line: dict[str, object] = {
             "time": f"{at}.{int(record.msecs):03d}Z",
             "level": record.levelname,
             "logger": record.name,

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.produce.frames import Answers, Outcome
 from ottla.broker.replication.partition import Partition
+from ottla.broker.requests.running import Work
 from ottla.errors import BrokerError, NotEnoughReplicasAfterAppend, RequestTimedOut
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from typing import Any
-
     from ottla.broker.broker import Broker
 
 
@@ -44,7 +42,7 @@ class Uncommitted:
 
 def wait_until_committed(
     broker: Broker, answers: Answers, uncommitted: list[Uncommitted], timeout_ms: int
-) -> Answers | Coroutine[Any, Any, Answers]:
+) -> Answers | Work[Answers]:
     """The answers, if nothing has to be waited for."""
     waiting = [each for each in uncommitted if not each.is_over()]
     return _wait(broker, answers, waiting, timeout_ms) if waiting else answers

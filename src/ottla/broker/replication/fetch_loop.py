@@ -10,13 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from ottla.broker.replication.fetch_plan import FetchSettings
 from ottla.broker.replication.follower import Follower, Question, Taken
 from ottla.clock import Clock
 from ottla.errors import OttlaError
-from ottla.protocol.messages.fetch import FetchRequest
+from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
+from ottla.protocol.messages.list_offsets import ListOffsetsResponse
+from ottla.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
+from ottla.protocol.schema import Message
 from ottla.values import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -26,8 +29,8 @@ class Send(Protocol):
     """inter_broker.InterBroker.send"""
 
     def __call__(
-        self, broker_id: int, request: Any, *, timeout_ms: float, at_most: int | None = None
-    ) -> Awaitable[Any]: ...
+        self, broker_id: int, request: Question, *, timeout_ms: float, at_most: int | None = None
+    ) -> Awaitable[Message]: ...
 
 
 class FetchLoop:
@@ -83,6 +86,7 @@ class FetchLoop:
     async def _ask(self, question: Question) -> None:
         at_most = self._settings.version if isinstance(question, FetchRequest) else None
         response = await self._send(self.leader_id, question, timeout_ms=self._timeout_ms, at_most=at_most)
+        assert isinstance(response, FetchResponse | ListOffsetsResponse | OffsetForLeaderEpochResponse)
         self._is_reached = True
         await self._took(self.follower.take(response, self._clock.monotonic_ms()))
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from ottla.broker.replication.in_sync import Proposal
 from ottla.broker.replication.isr_requests import RETRY_MS, IsrRequests, Outcome
 from ottla.clock import Clock
 from ottla.errors import OttlaError
-from ottla.protocol.messages.alter_partition import AlterPartitionRequest
+from ottla.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from ottla.protocol.schema import Message
 from ottla.values import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ class IsrSender:
     def __init__(
         self,
         broker_id: int,
-        ask_controller: Callable[[AlterPartitionRequest], Awaitable[Any]],
+        ask_controller: Callable[[AlterPartitionRequest], Awaitable[Message]],
         *,
         broker_epoch: Callable[[], int],
         clock: Clock,
@@ -72,6 +72,7 @@ class IsrSender:
             self._requests.failed()
             return False
         self._is_reached = True
+        assert isinstance(response, AlterPartitionResponse)
         outcomes = self._requests.answered(response)
         for outcome in outcomes:
             self._told(outcome)

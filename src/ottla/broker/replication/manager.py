@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from ottla.broker.replication import orders
 from ottla.broker.replication.moves import Moves
@@ -92,7 +92,7 @@ class ReplicaManager:
         self.broker_epoch = broker_epoch
         self._monotonic_ms = monotonic_ms
         # On the path of every record, where a plain pair is made in less time than a TopicPartition and equals it.
-        self.get: Callable[[tuple[str, int]], Partition | None] = cast(Any, self._partitions.get)
+        self.get = cast(Callable[[tuple[str, int]], Partition | None], self._partitions.get)
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._partitions.values())

@@ -15,6 +15,7 @@ from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
 )
 from ottla.records.control import EndTransactionMarker, end_transaction_batch
 from ottla.storage.log.origin import AppendOrigin
@@ -76,6 +77,7 @@ async def _send_marker(broker: Broker, markers: WriteMarkers, name: TopicPartiti
         raise
     except OttlaError as error:
         raise NotLeaderOrFollower(str(error)) from error
+    assert isinstance(answer, WriteTxnMarkersResponse)
     code = answer.markers[0].topics[0].partitions[0].error_code
     if code:
         raise broker_error(code, str(name))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 from zlib import crc32
 
 from ottla.broker.fetch.replica_selector import View, is_rack_aware, preferred
@@ -30,6 +30,7 @@ from ottla.broker.requests.running import next_turn
 from ottla.cluster.model import NO_LEADER
 from ottla.errors import KafkaStorageError, NotLeaderOrFollower, UnknownLeaderEpoch
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest
+from ottla.protocol.schema import Message
 from ottla.values import TopicPartition
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Replication:
         self,
         broker: Broker,
         ways: Sequence[Ways],
-        ask_controller: Callable[[AlterPartitionRequest], Awaitable[Any]],
+        ask_controller: Callable[[AlterPartitionRequest], Awaitable[Message]],
         *,
         broker_epoch: Callable[[], int],
     ) -> None:
@@ -134,7 +135,7 @@ class Replication:
         for way in ways:
             await way.close()
 
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+    def _in_background(self, work: Coroutine[object, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)

@@ -22,15 +22,15 @@ from __future__ import annotations
 import logging
 import struct
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.network.processor import Answer, Answering, CloseConnection, Connection
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.gate import Gate, Meter
-from ottla.broker.requests.running import awaited, is_coroutine
+from ottla.broker.requests.running import Work, awaited, is_coroutine
 from ottla.broker.requests.served import (
     APART_FRAME_BYTES,
     LARGE_FRAME_BYTES,
@@ -46,14 +46,14 @@ from ottla.protocol.compile_decode import FAILURES as DECODE_FAILURES
 from ottla.protocol.compile_encode import FAILURES as ENCODE_FAILURES
 from ottla.protocol.compiled import decode_prefix, decoder, encode, encoder
 from ottla.protocol.header import API_VERSIONS_KEY, decode_request_header, encode_response, response_header_version
-from ottla.protocol.schema import ArrayOf, Message, Primitive
+from ottla.protocol.schema import ArrayOf, Message, Primitive, WireType
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 log = logging.getLogger(__name__)
 
-Handled: TypeAlias = "Message | Coroutine[Any, Any, Message | None] | None"
+Handled: TypeAlias = Message | Work[Message | None] | None
 Handler: TypeAlias = "Callable[[Broker, Any, RequestContext], Handled]"
 
 # API key, API version, correlation id: the same in every header. The rest says who asks.
@@ -189,7 +189,7 @@ class Dispatch:
             return self._refusal(lane, error, context)
 
     async def _handle_checked(
-        self, lane: Lane, checking: Coroutine[Any, Any, None], request: Any, context: RequestContext
+        self, lane: Lane, checking: Work[None], request: Any, context: RequestContext
     ) -> Message | None:
         await checking
         return await awaited(lane.handler(self._broker, request, context))
@@ -235,7 +235,7 @@ class Dispatch:
     async def _answer_later(
         self,
         lane: Lane,
-        handling: Coroutine[Any, Any, Message | None],
+        handling: Work[Message | None],
         context: RequestContext,
         size_bytes: int,
         correlation_id: int,
@@ -248,7 +248,7 @@ class Dispatch:
         self._count(lane, response, context, size_bytes, started_ms)
         if response is None:
             return None
-        if not context.connection.is_held:
+        if context.connection is None or not context.connection.is_held:
             return _encoded(lane, response, correlation_id)
         with self._broker.pacing.turn(context.connection) as pace:  # the answer to a long request is long, too
             await pace.pause()
@@ -260,7 +260,7 @@ class Dispatch:
         lane.times.record(now_ms - started_ms, now_ms)
         if lane.has_error_code and response is not None and response.error_code:
             self._broker.request_metrics.failed(lane.api, response.error_code)
-        if lane.count is not None:
+        if lane.count is not None and context.connection is not None:
             context.connection.throttle(lane.count(context, size_bytes, now_ms - started_ms))
 
     def _count_run(self, lane: Lane, count: int, started_ms: float) -> None:
@@ -333,7 +333,7 @@ def _context(lane: Lane, frame: memoryview, connection: Connection) -> tuple[Req
 
 def error_response(api: Api, error: BrokerError, version: int) -> Message:
     """An answer that says nothing but the error; only for APIs with an error code for the whole answer."""
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for field in api.response.fields:
         if field.name == "error_code":
             values[field.name] = error.code
@@ -346,7 +346,7 @@ def error_response(api: Api, error: BrokerError, version: int) -> Message:
     return api.response(**values)
 
 
-def _zero(kind: Any) -> Any:
+def _zero(kind: WireType) -> object:
     if isinstance(kind, ArrayOf):
         return []
     return kind.zero if isinstance(kind, Primitive) else kind()

@@ -11,16 +11,19 @@ and the meter counts nothing: access rules and quotas come in here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any, Final, Protocol, TypeAlias
+from collections.abc import Callable
+from typing import Final, Protocol, TypeAlias
 
-from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.fetch.reader import replica_of
 from ottla.broker.network.processor import CloseConnection
+from ottla.broker.requests.context import RequestContext
+from ottla.broker.requests.running import Work
 from ottla.broker.requests.served import BROKER_APIS
 from ottla.protocol.api import Api
+from ottla.protocol.messages.fetch import FetchRequest
+from ottla.protocol.schema import Message
 
-Check: TypeAlias = "Callable[[Any, RequestContext], Coroutine[Any, Any, None] | None]"
+Check: TypeAlias = Callable[[Message, RequestContext], Work[None] | None]
 """May be a coroutine where something has to be asked first."""
 Count: TypeAlias = Callable[[RequestContext, int, float], float]
 """(context, bytes of the request, milliseconds it took) to milliseconds to slow the client down."""
@@ -48,13 +51,14 @@ class Gate:
             return self._check_broker
         return self._check_follower if api.name == FETCH else None
 
-    async def _check_broker(self, request: Any, context: RequestContext) -> None:
+    async def _check_broker(self, request: Message, context: RequestContext) -> None:
         if not await self._brokers.admits_broker(context.client_host):
             # No answer instead of an error: a controller repeats an order only when it got none.
             raise CloseConnection(f"{context.client_host} is no address of a broker of this cluster")
 
-    def _check_follower(self, request: Any, context: RequestContext) -> Coroutine[Any, Any, None] | None:
+    def _check_follower(self, request: Message, context: RequestContext) -> Work[None] | None:
         """A fetch that names a replica says how far that replica is, and moves the high watermark."""
+        assert isinstance(request, FetchRequest)
         is_follower = replica_of(request, context.api_version)[0] >= 0
         return self._check_broker(request, context) if is_follower else None
 

@@ -23,18 +23,19 @@ import asyncio
 from collections.abc import Callable, Generator
 from concurrent.futures import Executor
 from types import TracebackType
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar, TypeVarTuple
 
 from ottla.broker.network.processor import CloseConnection
 from ottla.broker.requests.running import next_turn
 
 T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
 
 SLICE_MS: Final = 4.0
 
 
 class Client(Protocol):
-    """Who waits for the work: a connection."""
+    """Who waits for the work: a connection (context.ClientConnection)."""
 
     @property
     def is_gone(self) -> bool: ...
@@ -59,7 +60,7 @@ class Pacing:
     def turn(self, client: Client | None = None, *, always_finishes: bool = False) -> Pace:
         return Pace(self, client, always_finishes)
 
-    async def apart(self, function: Callable[..., T], *arguments: Any) -> T:
+    async def apart(self, function: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
         if self._pool is None:
             return function(*arguments)
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)

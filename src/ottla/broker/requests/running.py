@@ -22,11 +22,14 @@ import logging
 import types
 from collections.abc import Callable, Coroutine, Generator
 from functools import partial
-from typing import Any, Generic, TypeGuard, TypeVar
+from typing import Generic, TypeAlias, TypeGuard, TypeVar
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+Work: TypeAlias = Coroutine["asyncio.Future[object] | None", None, T]
+"""What an `async` function returns before it is awaited."""
 
 
 @types.coroutine
@@ -41,11 +44,11 @@ def resolve(future: asyncio.Future[T], value: T) -> None:
         future.set_result(value)
 
 
-def is_coroutine(value: T | Coroutine[Any, Any, T]) -> TypeGuard[Coroutine[Any, Any, T]]:
+def is_coroutine(value: T | Work[T]) -> TypeGuard[Work[T]]:
     return type(value) is types.CoroutineType
 
 
-async def awaited(value: T | Coroutine[Any, Any, T]) -> T:
+async def awaited(value: T | Work[T]) -> T:
     """The value, or what the coroutine returns."""
     return await value if is_coroutine(value) else value  # type: ignore[return-value]
 
@@ -55,11 +58,11 @@ class Running(Generic[T]):
 
     __slots__ = ("_coroutine", "_error", "_value", "_waits_for", "is_done", "on_done")
 
-    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+    def __init__(self, coroutine: Work[T]) -> None:
         self._coroutine = coroutine
         self._value: T | None = None
         self._error: BaseException | None = None
-        self._waits_for: asyncio.Future[Any] | None = None
+        self._waits_for: asyncio.Future[object] | None = None
         self.is_done = False
         self.on_done: Callable[[], object] | None = None
         self._step()
@@ -117,7 +120,7 @@ class Background:
     def is_idle(self) -> bool:
         return not self._running
 
-    def start(self, coroutine: Coroutine[Any, Any, None]) -> None:
+    def start(self, coroutine: Work[None]) -> None:
         running = Running(coroutine)
         if running.is_done:
             _log_failure(running)

@@ -39,7 +39,7 @@ from ottla.protocol.schema import BYTES, ArrayOf, Message
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.coordinators.effects import RequestContext
+    from ottla.broker.requests.context import RequestContext
 
 ENTRIES: Final = 20_000
 WIDE_ENTRIES: Final = 250_000

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from ottla.broker.coordinators.groups.settings import GroupSettings
 from ottla.broker.coordinators.transactions.settings import TransactionSettings
@@ -30,6 +30,7 @@ from ottla.broker.settings.access import AccessSettings
 from ottla.broker.settings.cluster import ClusterSettings
 from ottla.broker.settings.endpoints import (
     Endpoint,
+    SecurityProtocol,
     is_loopback,
     parse_address,
     parse_listeners,
@@ -140,7 +141,7 @@ class BrokerSettings(
         return parse_listener_key(key, cls._declared)
 
     @classmethod
-    def setting_of(cls, key: str) -> Setting[Any] | None:
+    def setting_of(cls, key: str) -> Setting[object] | None:
         """The declaration behind a key, with or without a listener's prefix."""
         parsed = cls.parse_key(key)
         return cls._declared.get(key if parsed is None else parsed.setting)
@@ -181,7 +182,7 @@ class BrokerSettings(
         return given
 
     @classmethod
-    def _fed_by(cls, slot: str) -> Iterator[Setting[Any]]:
+    def _fed_by(cls, slot: str) -> Iterator[Setting[object]]:
         parsed = cls.parse_key(slot)
         return super()._fed_by(slot if parsed is None else parsed.setting)
 
@@ -235,7 +236,7 @@ class BrokerSettings(
         self.__dict__["advertised_endpoints"] = self._read_advertised(endpoints, aside, protocols)
 
     def _read_advertised(
-        self, endpoints: tuple[Endpoint, ...], aside: set[str], protocols: Mapping[str, Any]
+        self, endpoints: tuple[Endpoint, ...], aside: set[str], protocols: Mapping[str, SecurityProtocol]
     ) -> tuple[Endpoint, ...]:
         if not self.advertised_listeners:
             _refuse_unadvertisable(endpoints)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.broker.settings.groups import GroupCoordinatorSettings
 from ottla.errors import InvalidSetting
@@ -245,8 +245,9 @@ def consumer_times(own: Mapping[str, str], broker: GroupCoordinatorSettings) -> 
     )
 
 
-def _values(settings: Settings) -> Mapping[str, Any]:
-    return settings.as_dict()
+def _values(settings: Settings) -> Mapping[str, int]:
+    """The numbers among the settings; all limits are numbers."""
+    return {name: value for name, value in settings.as_dict().items() if isinstance(value, int)}
 
 
 def _inheriting(own: Mapping[str, str], broker: Settings) -> GroupLevelSettings:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from ottla.settings import LIST, LONG, Importance, Setting, Settings, setting
 from ottla.storage.settings import BROKER_KEYS, TopicSettings
@@ -27,7 +27,7 @@ _IMPORTANT: Final = frozenset(
 S = TypeVar("S", bound=Settings)
 
 
-def _topic_defaults() -> Iterator[Setting[Any]]:
+def _topic_defaults() -> Iterator[Setting[object]]:
     """The topic settings that a broker has under one name of its own."""
     for each in TopicSettings.declared():
         names = [other.name for other in each.synonyms] or [each.name]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.transactions.coordinator import TransactionCoordinator
 from ottla.broker.produce.verification import refused_produce
+from ottla.broker.requests.context import RequestContext
 from ottla.errors import (
     BrokerError,
     BrokerNotAvailable,

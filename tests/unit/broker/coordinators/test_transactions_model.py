@@ -26,7 +26,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from ottla.broker.coordinators.effects import CancelTimer, Reply, RequestContext, SetTimer, StoredRecord, Write
+from ottla.broker.coordinators.effects import CancelTimer, Reply, SetTimer, StoredRecord, Write
 from ottla.broker.coordinators.transactions.markers import DropMarkers, WriteMarkers
 from ottla.broker.coordinators.transactions.settings import TransactionSettings
 from ottla.broker.coordinators.transactions.shard import TransactionShard
@@ -38,6 +38,7 @@ from ottla.broker.coordinators.transactions.state import (
     PREPARE_COMMIT,
     TransactionMetadata,
 )
+from ottla.broker.requests.context import RequestContext
 from ottla.errors import (
     ConcurrentTransactions,
     InvalidProducerEpoch,

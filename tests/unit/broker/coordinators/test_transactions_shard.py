@@ -2,11 +2,12 @@ import itertools
 
 import pytest
 
-from ottla.broker.coordinators.effects import CancelTimer, Reply, RequestContext, SetTimer, StoredRecord, Write
+from ottla.broker.coordinators.effects import CancelTimer, Reply, SetTimer, StoredRecord, Write
 from ottla.broker.coordinators.transactions.markers import RETRY_FIRST_MS, DropMarkers, WriteMarkers
 from ottla.broker.coordinators.transactions.settings import TransactionSettings
 from ottla.broker.coordinators.transactions.shard import ABORT, EXPIRY, MARKERS, SCAN_LIMIT, TIME_OUTS, TransactionShard
 from ottla.broker.coordinators.transactions.state import LAST_CLIENT_EPOCH, LAST_EPOCH, TransactionState
+from ottla.broker.requests.context import RequestContext
 from ottla.errors import (
     ConcurrentTransactions,
     CoordinatorLoadInProgress,

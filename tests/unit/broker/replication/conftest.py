@@ -22,8 +22,8 @@ import pytest
 
 from ottla.broker.broker import Broker
 from ottla.broker.cluster.alone import AloneLink
-from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.replication.replication import Replication
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.dispatch import codec_of
 from ottla.broker.requests.running import Background, awaited
 from ottla.broker.requests.served import CLUSTER_APIS, handler_of

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-from ottla.broker.coordinators.effects import Effect, Reply, RequestContext, Token
+from ottla.broker.coordinators.effects import Effect, Reply, Token
 from ottla.broker.coordinators.groups.classic_group import ClassicGroup
 from ottla.broker.coordinators.groups.classic_join import Joining
 from ottla.broker.coordinators.groups.classic_member import ClassicMember, Waiting
@@ -42,6 +42,7 @@ from ottla.broker.coordinators.groups.rebalance import (
 from ottla.broker.coordinators.groups.settings import GroupSettings
 from ottla.broker.coordinators.groups.state import COMPLETING_REBALANCE, PREPARING_REBALANCE, STABLE
 from ottla.broker.coordinators.groups.timers import CallTimer, ConsumerTimer, JoinTimer, SessionTimer, SyncTimer
+from ottla.broker.requests.context import RequestContext
 from ottla.errors import (
     NONE,
     BrokerError,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ottla.broker.coordinators.effects import Effect, Reply, RequestContext, SetTimer, Token, Write
+from ottla.broker.coordinators.effects import Effect, Reply, SetTimer, Token, Write
 from ottla.broker.coordinators.groups.classic_group import ClassicGroup
 from ottla.broker.coordinators.groups.classic_member import ClassicMember, Waiting, protocols_of
 from ottla.broker.coordinators.groups.group_responses import coordinator_error, join_answer, join_error
@@ -36,6 +36,7 @@ from ottla.broker.coordinators.groups.settings import (
 )
 from ottla.broker.coordinators.groups.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
 from ottla.broker.coordinators.groups.timers import SessionTimer
+from ottla.broker.requests.context import RequestContext
 from ottla.errors import (
     BrokerError,
     FencedInstanceId,

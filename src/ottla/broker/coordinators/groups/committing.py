@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from ottla.broker.coordinators.effects import ClusterView, Effect, Reply, RequestContext, StoredRecord, Token, Write
+from ottla.broker.coordinators.effects import ClusterView, Effect, Reply, StoredRecord, Token, Write
 from ottla.broker.coordinators.groups.group import Group
 from ottla.broker.coordinators.groups.group_responses import failing
 from ottla.broker.coordinators.groups.records import NO_EXPIRY, offset_record
 from ottla.broker.coordinators.groups.settings import GroupSettings
+from ottla.broker.requests.context import RequestContext
 from ottla.errors import (
     NONE,
     BrokerError,

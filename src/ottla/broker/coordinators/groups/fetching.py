@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ottla.broker.coordinators.effects import ClusterView, Effect, Reply, RequestContext, Token, Write
+from ottla.broker.coordinators.effects import ClusterView, Effect, Reply, Token, Write
 from ottla.broker.coordinators.groups.group import Group
 from ottla.broker.coordinators.groups.group_responses import after_commit, failing
 from ottla.broker.coordinators.groups.offset_store import CommittedOffset, OffsetStore
 from ottla.broker.coordinators.groups.records import offset_tombstone
+from ottla.broker.requests.context import RequestContext
 from ottla.errors import (
     NONE,
     BrokerError,

@@ -14,17 +14,18 @@ one of another kind: its tombstones are written, and the records of the new one 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from ottla.broker.coordinators.effects import Effect, Reply, RequestContext, StoredRecord, Token
+from ottla.broker.coordinators.effects import Effect, Reply, StoredRecord, Token
 from ottla.broker.coordinators.groups.group_responses import (
     heartbeat_error,
     join_error,
     leave_unknown_members,
     sync_error,
 )
+from ottla.broker.requests.context import RequestContext
 from ottla.errors import BrokerError, InconsistentGroupProtocol, UnknownMemberId
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest
@@ -107,6 +108,9 @@ class Group(ABC):
 
 
 G = TypeVar("G", bound=Group)
+
+# What one kind of record does: key, value (None: tombstone), offset in the log, producer id.
+Replay: TypeAlias = Callable[[Any, Any, int, int], None]
 
 
 class GroupProtocol(ABC, Generic[G]):

@@ -5,7 +5,7 @@
     leader's SyncGroup ──▶ store_assignment ──replayed──▶ Stable
 
 1. An empty group waits group.initial.rebalance.delay.ms for more members, again after each that came, and no longer
-   than the rebalance time-out in all. Any other group waits until all its members are back.
+   than the rebalance time-out in all. Every other group waits until all its members are back.
 2. Dynamic members that do not come back in time are dropped; static ones stay until their session ends.
 3. The assignment is one record; its replay makes the group Stable, and the members hear of it when it is committed.
    When it cannot be written the group stays as it was, and the members are told to come again.

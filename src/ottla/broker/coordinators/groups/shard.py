@@ -18,13 +18,12 @@ It keeps the map of groups, checks what is asked of every kind of group alike, a
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from ottla.broker.coordinators.effects import (
     ClusterView,
     Effect,
     Reply,
-    RequestContext,
     StoredRecord,
     Token,
     Write,
@@ -37,7 +36,7 @@ from ottla.broker.coordinators.groups.consumer.records import KINDS as CONSUMER_
 from ottla.broker.coordinators.groups.describing import describe
 from ottla.broker.coordinators.groups.expiry import Expiry
 from ottla.broker.coordinators.groups.fetching import Fetching, delete_error
-from ottla.broker.coordinators.groups.group import Group, GroupKind, GroupProtocol
+from ottla.broker.coordinators.groups.group import Group, GroupKind, GroupProtocol, Replay
 from ottla.broker.coordinators.groups.group_responses import (
     coordinator_error,
     failing,
@@ -51,6 +50,7 @@ from ottla.broker.coordinators.groups.offset_store import OffsetStore
 from ottla.broker.coordinators.groups.records import founding_record, offset_tombstone
 from ottla.broker.coordinators.groups.settings import GroupSettings
 from ottla.broker.coordinators.groups.timers import ExpiryTimer, GroupTimer
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.settings.group_level import ConsumerTimes
 from ottla.errors import NONE, BrokerError, GroupIdNotFound, InvalidGroupId, InvalidSessionTimeout, UnknownMemberId
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -82,9 +82,6 @@ KINDS: Final[Mapping[type[Message], type[Message]]] = {
     **CONSUMER_KINDS,
 }
 """The records this shard reads: the class of the key, and of its value."""
-
-# What one kind of record does: key, value (None: tombstone), offset in the log, producer id.
-Replay: TypeAlias = Callable[[Any, Any, int, int], None]
 
 MAY_BECOME_CLASSIC: Final = frozenset({GroupKind.CONSUMER, GroupKind.STREAMS})
 

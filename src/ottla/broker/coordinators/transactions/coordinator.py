@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.coordinators.coordinator import Coordinator
-from ottla.broker.coordinators.effects import Effect, RequestContext
 from ottla.broker.coordinators.runtime import InternalPartition, Runtime
 from ottla.broker.coordinators.transactions.markers import DropMarkers, WriteMarkers
 from ottla.broker.coordinators.transactions.shard import TransactionShard
 from ottla.broker.replication.markers import write_marker
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.waiting.turns import Turns
 from ottla.cluster.image import ClusterImage
 from ottla.errors import BrokerError, CoordinatorNotAvailable, OttlaError, UnknownServerError, error_for_code
@@ -69,7 +69,7 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
 
     # -- markers -----------------------------------------------------------------------------------------------------
 
-    def carry_out(self, index: int, effect: Effect | WriteMarkers | DropMarkers) -> None:
+    def carry_out(self, index: int, effect: object) -> None:
         """Effects that only this coordinator has. The result of dropped markers does no harm: nobody waits for it."""
         if isinstance(effect, WriteMarkers):
             for partition in effect.partitions:
@@ -125,7 +125,7 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
     ) -> AddPartitionsToTxnResponse:
         """Whoever coordinates this id: a shard here, or another broker."""
         partition, link = self.partition_of(transactional_id), self._broker.link
-        answer: AddPartitionsToTxnResponse
+        answer: Message
         if link.leads_elsewhere(TOPIC, partition):
             try:
                 answer = await link.ask_leader(TOPIC, partition, request)
@@ -136,6 +136,7 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
         else:
             batched = replace(context, api_version=BATCHED_VERSION, connection=None)
             answer = await self.ask(transactional_id, TransactionShard.add_partitions_to_txn, request, batched)
+        assert isinstance(answer, AddPartitionsToTxnResponse)
         if answer.error_code:
             raise error_for_code(answer.error_code)()
         return answer

@@ -108,7 +108,7 @@ def names_producer(request: InitProducerIdRequest) -> bool:
 def answer_without_transactional_id(
     request: InitProducerIdRequest, next_producer_id: Callable[[], int]
 ) -> InitProducerIdResponse:
-    """For producers that are idempotent only: always a new id. Any broker may answer, no coordinator is asked."""
+    """For producers that are idempotent only: always a new id. Every broker may answer, no coordinator is asked."""
     try:
         names_producer(request)
         return InitProducerIdResponse(error_code=NONE, producer_id=next_producer_id(), producer_epoch=0)

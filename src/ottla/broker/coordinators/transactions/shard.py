@@ -29,7 +29,6 @@ from typing import Final
 from ottla.broker.coordinators.effects import (
     CancelTimer,
     Reply,
-    RequestContext,
     SetTimer,
     StoredRecord,
     Token,
@@ -61,6 +60,7 @@ from ottla.broker.coordinators.transactions.state import (
     TransactionMetadata,
     tombstone,
 )
+from ottla.broker.requests.context import RequestContext
 from ottla.errors import (
     NONE,
     BrokerError,

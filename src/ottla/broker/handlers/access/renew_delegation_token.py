@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
 from ottla.broker.security.token_requests import NO_TIME, token_refusal
 from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse

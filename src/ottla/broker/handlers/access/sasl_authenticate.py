@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
 from ottla.errors import IllegalSaslState
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse

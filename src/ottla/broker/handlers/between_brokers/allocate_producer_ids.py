@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Need, Served
 from ottla.cluster.controller.events import ProducerIdsAsked
 from ottla.errors import BrokerError
@@ -22,7 +22,8 @@ async def handle(
     broker: Broker, request: AllocateProducerIdsRequest, context: RequestContext
 ) -> AllocateProducerIdsResponse:
     try:
-        answer: AllocateProducerIdsResponse = await broker.link.ask_controller_role(ProducerIdsAsked(request))
+        answer = await broker.link.ask_controller_role(ProducerIdsAsked(request))
+        assert isinstance(answer, AllocateProducerIdsResponse)
     except BrokerError as error:
         return AllocateProducerIdsResponse(error_code=error.code, producer_id_start=-1, producer_id_len=0)
     return answer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import WIDE_ENTRIES, Need, Served
 from ottla.cluster.controller.events import AlterPartitionAsked
 from ottla.errors import BrokerError
@@ -22,7 +22,8 @@ SERVES = Served(
 
 async def handle(broker: Broker, request: AlterPartitionRequest, context: RequestContext) -> AlterPartitionResponse:
     try:
-        answer: AlterPartitionResponse = await broker.link.ask_controller_role(AlterPartitionAsked(request))
+        answer = await broker.link.ask_controller_role(AlterPartitionAsked(request))
+        assert isinstance(answer, AlterPartitionResponse)
     except BrokerError as error:
         return AlterPartitionResponse(error_code=error.code, topics=[])
     return answer

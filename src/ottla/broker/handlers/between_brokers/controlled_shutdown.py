@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Need, Served
 from ottla.cluster.controller.events import ShutdownAsked
 from ottla.errors import BrokerError
@@ -22,7 +22,8 @@ async def handle(
     broker: Broker, request: ControlledShutdownRequest, context: RequestContext
 ) -> ControlledShutdownResponse:
     try:
-        answer: ControlledShutdownResponse = await broker.link.ask_controller_role(ShutdownAsked(request))
+        answer = await broker.link.ask_controller_role(ShutdownAsked(request))
+        assert isinstance(answer, ControlledShutdownResponse)
     except BrokerError as error:
         return ControlledShutdownResponse(error_code=error.code, remaining_partitions=[])
     return answer

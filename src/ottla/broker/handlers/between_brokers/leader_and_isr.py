@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.cluster.apply import apply_moves
-from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.replication.orders import roles, roles_answer
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import WIDE_ENTRIES, Need, Served
 from ottla.errors import BrokerError
 from ottla.protocol.access import AclOperation, AclResource

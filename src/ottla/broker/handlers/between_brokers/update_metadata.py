@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import WIDE_ENTRIES, Need, Served
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse

@@ -11,7 +11,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
 from ottla.cluster.features import finalized_features
 from ottla.errors import InvalidRequest, UnsupportedVersion

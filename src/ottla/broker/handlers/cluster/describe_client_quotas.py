@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Need, Served
 from ottla.cluster.quotas import describe_client_quotas_plan
 from ottla.errors import NONE, BrokerError

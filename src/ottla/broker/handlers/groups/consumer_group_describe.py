@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.groups.consumer.describe import describe_error
 from ottla.broker.coordinators.groups.shard import GroupShard
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Need, Served
 from ottla.broker.security.operations import GROUP_OPERATIONS
 from ottla.errors import NONE, UnsupportedVersion

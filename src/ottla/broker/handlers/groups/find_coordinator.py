@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.groups.coordinator import TOPIC as GROUPS_TOPIC
 from ottla.broker.coordinators.placement import partition_for_name
 from ottla.broker.coordinators.transactions.coordinator import TOPIC as TRANSACTIONS_TOPIC
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
 from ottla.cluster.model import Endpoint
 from ottla.errors import BrokerError, CoordinatorNotAvailable, InvalidGroupId, InvalidRequest

@@ -1,6 +1,6 @@
 """DescribeProducers: who writes to a partition, and where its open transaction began; how hanging ones are found.
 
-Version 0 only. Any replica answers, as in Kafka. A partition that is elsewhere is NOT_LEADER_OR_FOLLOWER, one that does
+Version 0 only. All replicas answer, as in Kafka. A partition that is elsewhere is NOT_LEADER_OR_FOLLOWER, one that does
 not exist UNKNOWN_TOPIC_OR_PARTITION, a name that no topic can have INVALID_TOPIC_EXCEPTION. A partition that is named
 twice is told once.
 """
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.replication.partition import Partition
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Need, Served
 from ottla.errors import (
     NONE,

@@ -18,14 +18,15 @@ Versions: 7 sessions, 9 leader epoch check, 12 diverging epochs, 13 topic ids, 1
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.fetch.attempt import TOPIC_IDS_SINCE, Attempt, WideAttempt
 from ottla.broker.fetch.reader import replica_of
 from ottla.broker.fetch.sessions import FetchKey, FetchPlan, Wanted
+from ottla.broker.requests.context import RequestContext
+from ottla.broker.requests.running import Work
 from ottla.broker.requests.served import WIDE_ENTRIES, Need, Quota, Served
 from ottla.errors import BrokerError
 from ottla.protocol.access import AclOperation, AclResource
@@ -46,9 +47,7 @@ SERVES = Served(
 )
 
 
-def handle(
-    broker: Broker, request: FetchRequest, context: RequestContext
-) -> FetchResponse | Coroutine[Any, Any, FetchResponse]:
+def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse | Work[FetchResponse]:
     count = sum([len(topic.partitions) for topic in request.topics]) + broker.fetch_sessions.size_of(request.session_id)
     # A follower waits at every leader for all it has: what changes anywhere must not cost a look at all of it.
     if count > (FOLLOWER_PARTITIONS if _is_follower(request, context) else WIDE_PARTITIONS):

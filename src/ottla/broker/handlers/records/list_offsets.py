@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import WIDE_ENTRIES, Need, Served
 from ottla.errors import BrokerError, LeaderNotAvailable, OffsetNotAvailable, UnknownTopicOrPartition
 from ottla.protocol.access import AclOperation, AclResource

@@ -3,7 +3,7 @@
 acks 0: no answer; an error closes the connection, because that is the only thing the client can notice.
 acks 1: answered when the leader's log has it; on a partition with one durable replica, when it is on the disk, because
 whoever is answered can read it. acks -1: when it is committed (produce/committed.py).
-Any other acks is INVALID_REQUIRED_ACKS for every partition. Internal topics are refused to clients.
+Other values of acks are INVALID_REQUIRED_ACKS for every partition. Internal topics are refused to clients.
 From version 12 on a transactional batch adds its partition to the transaction; before, the partition must have been
 added by AddPartitionsToTxn, which is verified once per transaction (KIP-890).
 
@@ -12,11 +12,10 @@ Requests and answers are flat values here, not messages (produce_frames.py): eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.network.processor import CloseConnection
 from ottla.broker.produce.append import Appending, Guards, Refused, takes_long, topic_name
 from ottla.broker.produce.choice import scan, scan_run, write, write_run
@@ -25,7 +24,8 @@ from ottla.broker.produce.frames import Answers, Outcome, Produce
 from ottla.broker.produce.patience import ask_patiently
 from ottla.broker.produce.verification import refused_produce
 from ottla.broker.replication.partition import ACKS_ALL
-from ottla.broker.requests.running import awaited
+from ottla.broker.requests.context import RequestContext
+from ottla.broker.requests.running import Work, awaited
 from ottla.broker.requests.served import ANY_FRAME_BYTES, ENTRIES, Need, Quota, Runs, Served
 from ottla.errors import BrokerError, InvalidRequiredAcks
 from ottla.protocol.access import AclOperation, AclResource
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 ABORTABLE_SINCE = 11
 IMPLICIT_ADD_SINCE = 12
 
-Produced: TypeAlias = "Answers | Coroutine[Any, Any, Answers | None] | None"
+Produced: TypeAlias = Answers | Work[Answers | None] | None
 
 
 def codec(version: int) -> tuple[Callable[[Buffer, int], tuple[Produce, int]], Callable[[Answers], list[Buffer]]]:

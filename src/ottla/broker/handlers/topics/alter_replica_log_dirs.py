@@ -4,7 +4,7 @@ This broker does not move logs between its directories. What it can say truly, i
 versions: LOG_DIR_NOT_FOUND for a directory that it does not have, KAFKA_STORAGE_ERROR for one that is offline,
 UNKNOWN_TOPIC_OR_PARTITION for a partition that is nowhere, NOT_LEADER_OR_FOLLOWER for one that others have,
 INVALID_TOPIC_EXCEPTION for a topic whose name leaves no room for a copy's suffix, and no error where the replica lies
-in that directory already. Any other move is OPERATION_NOT_ATTEMPTED: nothing was begun, and asking again does not help.
+in that directory already. Other moves are OPERATION_NOT_ATTEMPTED: nothing was begun, and asking again does not help.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import logging
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Need, Served
 from ottla.errors import (
     NONE,

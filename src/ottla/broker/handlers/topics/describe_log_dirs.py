@@ -12,9 +12,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.replication.manager import Directory
 from ottla.broker.replication.partition import Partition
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Need, Served
 from ottla.errors import KafkaStorageError
 from ottla.protocol.access import AclOperation, AclResource

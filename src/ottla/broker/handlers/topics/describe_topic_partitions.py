@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.handlers.topics.metadata import leader_of
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import WIDE_ENTRIES, Need, Served
 from ottla.broker.security.operations import TOPIC_OPERATIONS
 from ottla.cluster import model

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.coordinators.effects import RequestContext
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.pacing import Pace
 from ottla.broker.requests.served import WIDE_ENTRIES, Need, Served
 from ottla.broker.security.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.groups.coordinator import TOPIC
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Need, Served
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.transactions.shard import TransactionShard
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Need, Served
 from ottla.errors import BrokerError, OperationNotAttempted, UnknownTopicOrPartition
 from ottla.protocol.access import AclOperation, AclResource

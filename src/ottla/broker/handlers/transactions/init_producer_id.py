@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.transactions.producer_ids import answer_without_transactional_id
 from ottla.broker.coordinators.transactions.shard import TransactionShard
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Need, Served
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

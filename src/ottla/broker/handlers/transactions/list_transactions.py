@@ -12,9 +12,9 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.transactions.txn_responses import listed
 from ottla.broker.patterns.patterns import compile_pattern
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Need, Served
 from ottla.errors import NONE, BrokerError, CoordinatorLoadInProgress
 from ottla.protocol.access import AclOperation, AclResource

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.groups.coordinator import TOPIC
 from ottla.broker.coordinators.groups.shard import GroupShard
 from ottla.broker.produce.verification import refused_partition
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Need, Served
 from ottla.errors import BrokerError
 from ottla.protocol.access import AclOperation, AclResource

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.coordinators.effects import RequestContext
 from ottla.broker.coordinators.transactions.markers import WriteMarkers
 from ottla.broker.replication.markers import write_marker
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.running import Running
 from ottla.broker.requests.served import Need, Served
 from ottla.errors import NONE, BrokerError, InvalidRequest, UnknownTopicOrPartition

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ottla.broker.coordinators.effects import CancelTimer, Effect, Reply, RequestContext, SetTimer, StoredRecord, Write
+from ottla.broker.coordinators.effects import CancelTimer, Effect, Reply, SetTimer, StoredRecord, Write
 from ottla.broker.coordinators.groups.classic_group import ClassicGroup
 from ottla.broker.coordinators.groups.settings import GroupSettings
 from ottla.broker.coordinators.groups.shard import KINDS, GroupShard
+from ottla.broker.requests.context import RequestContext
 from ottla.errors import BrokerError, NotCoordinator
 from ottla.protocol import compiled
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest

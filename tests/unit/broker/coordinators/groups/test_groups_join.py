@@ -2,9 +2,10 @@
 
 import pytest
 
-from ottla.broker.coordinators.effects import Reply, RequestContext, SetTimer, Write
+from ottla.broker.coordinators.effects import Reply, SetTimer, Write
 from ottla.broker.coordinators.groups.records import founding_record
 from ottla.broker.coordinators.groups.timers import JoinTimer, SessionTimer
+from ottla.broker.requests.context import RequestContext
 from ottla.errors import (
     CoordinatorNotAvailable,
     GroupMaxSizeReached,

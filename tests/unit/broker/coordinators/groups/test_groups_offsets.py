@@ -2,8 +2,9 @@
 
 import pytest
 
-from ottla.broker.coordinators.effects import Reply, RequestContext, StoredRecord, Write
+from ottla.broker.coordinators.effects import Reply, StoredRecord, Write
 from ottla.broker.coordinators.groups.records import offset_record, offset_tombstone
+from ottla.broker.requests.context import RequestContext
 from ottla.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,

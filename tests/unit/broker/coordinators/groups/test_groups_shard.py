@@ -2,9 +2,10 @@
 
 import pytest
 
-from ottla.broker.coordinators.effects import RequestContext, StoredRecord
+from ottla.broker.coordinators.effects import StoredRecord
 from ottla.broker.coordinators.groups.group import Group, GroupKind, GroupProtocol
 from ottla.broker.coordinators.groups.timers import JoinTimer, SessionTimer, SyncTimer
+from ottla.broker.requests.context import RequestContext
 from ottla.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,

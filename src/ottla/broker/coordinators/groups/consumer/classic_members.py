@@ -15,14 +15,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from ottla.broker.coordinators.effects import CancelTimer, Effect, Reply, RequestContext, SetTimer, Token, Write
+from ottla.broker.coordinators.effects import CancelTimer, Effect, Reply, SetTimer, Token, Write
 from ottla.broker.coordinators.groups.consumer.draft import Draft
 from ottla.broker.coordinators.groups.consumer.embedded import owned_of, read_subscription, write_assignment
 from ottla.broker.coordinators.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
-from ottla.broker.coordinators.groups.consumer.member import NOTHING, ConsumerMember
-from ottla.broker.coordinators.groups.consumer.migration import Migration, with_classic
-from ottla.broker.coordinators.groups.consumer.state import UNRELEASED, UNREVOKED
-from ottla.broker.coordinators.groups.consumer.steps import (
+from ottla.broker.coordinators.groups.consumer.heartbeat_steps import (
     Environment,
     check_room,
     remove_members,
@@ -32,6 +29,9 @@ from ottla.broker.coordinators.groups.consumer.steps import (
     update_group,
     write_member_fields,
 )
+from ottla.broker.coordinators.groups.consumer.member import NOTHING, ConsumerMember
+from ottla.broker.coordinators.groups.consumer.migration import Migration, with_classic
+from ottla.broker.coordinators.groups.consumer.state import UNRELEASED, UNREVOKED
 from ottla.broker.coordinators.groups.consumer.target import update_target
 from ottla.broker.coordinators.groups.consumer.timers import ClassicJoinTimer, ClassicSyncTimer
 from ottla.broker.coordinators.groups.group_responses import (
@@ -46,6 +46,7 @@ from ottla.broker.coordinators.groups.group_responses import (
     left,
     sync_error,
 )
+from ottla.broker.requests.context import RequestContext
 from ottla.errors import (
     NONE,
     BrokerError,
@@ -316,7 +317,7 @@ def _call(group: ConsumerGroup, member: ConsumerMember, environment: Environment
 
 
 def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
-    """Any member, whatever protocol it speaks: an administrator has no other request to remove one with."""
+    """A member, whatever protocol it speaks: an administrator has no other request to remove one with."""
     instance_id, member_id = identity.group_instance_id, identity.member_id
     if instance_id is not None and not member_id:
         # An administrator removes a static member and does not know its id.

@@ -21,9 +21,9 @@ from ottla.broker.coordinators.groups.consumer.member import (
     NOTHING,
     ConsumerMember,
     Target,
-    fields_of_assignment_record,
-    fields_of_member_record,
     partitions_of,
+    with_assignment_record,
+    with_member_record,
 )
 from ottla.broker.coordinators.groups.consumer.records import (
     epoch_tombstone,
@@ -91,42 +91,56 @@ class ConsumerGroup(Group):
 
     # -- the log -----------------------------------------------------------------------------------------------------
 
-    def replay(self, key: Message, value: Any) -> None:
+    def replay(self, key: Message, value: Message | None) -> None:
         _REPLAYS[type(key)](self, key, value)
 
-    def _replay_epoch(self, key: Any, value: stored.ConsumerGroupMetadataValue | None) -> None:
+    def _replay_epoch(self, key: Message, value: stored.ConsumerGroupMetadataValue | None) -> None:
         if value is not None:
             self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
 
-    def _replay_partition_metadata(self, key: Any, value: Any) -> None:
+    def _replay_partition_metadata(self, key: Message, value: Message | None) -> None:
         self.has_partition_metadata = value is not None
 
-    def _replay_member(self, key: Any, value: stored.ConsumerGroupMemberMetadataValue | None) -> None:
+    def _replay_member(
+        self, key: stored.ConsumerGroupMemberMetadataKey, value: stored.ConsumerGroupMemberMetadataValue | None
+    ) -> None:
         if value is None:
             self._remove(key.member_id)
         else:
             member = self.members.get(key.member_id) or ConsumerMember(key.member_id)
-            self._put(replace(member, **fields_of_member_record(member, value)))
+            self._put(with_member_record(member, value))
 
-    def _replay_target_epoch(self, key: Any, value: stored.ConsumerGroupTargetAssignmentMetadataValue | None) -> None:
+    def _replay_target_epoch(
+        self, key: Message, value: stored.ConsumerGroupTargetAssignmentMetadataValue | None
+    ) -> None:
         self.assignment_epoch = NO_ASSIGNMENT if value is None else value.assignment_epoch
         self.assignment_timestamp_ms = 0 if value is None else value.assignment_timestamp
 
-    def _replay_target(self, key: Any, value: stored.ConsumerGroupTargetAssignmentMemberValue | None) -> None:
+    def _replay_target(
+        self,
+        key: stored.ConsumerGroupTargetAssignmentMemberKey,
+        value: stored.ConsumerGroupTargetAssignmentMemberValue | None,
+    ) -> None:
         if value is None:
             self.targets.pop(key.member_id, None)
         else:
-            told = {each.topic_id: frozenset(each.partitions) for each in value.topic_partitions}
-            self.targets[key.member_id] = told
+            target = {each.topic_id: frozenset(each.partitions) for each in value.topic_partitions}
+            self.targets[key.member_id] = target
 
-    def _replay_current(self, key: Any, value: stored.ConsumerGroupCurrentMemberAssignmentValue | None) -> None:
+    def _replay_current(
+        self,
+        key: stored.ConsumerGroupCurrentMemberAssignmentKey,
+        value: stored.ConsumerGroupCurrentMemberAssignmentValue | None,
+    ) -> None:
         member = self.members.get(key.member_id)
         if value is not None:
-            self._put(replace(member or ConsumerMember(key.member_id), **fields_of_assignment_record(value)))
+            self._put(with_assignment_record(member or ConsumerMember(key.member_id), value))
         elif member is not None:
             self._put(replace(member, epoch=LEAVE, previous_epoch=LEAVE, assigned=NOTHING, revoking=NOTHING))
 
-    def _replay_regex(self, key: Any, value: stored.ConsumerGroupRegularExpressionValue | None) -> None:
+    def _replay_regex(
+        self, key: stored.ConsumerGroupRegularExpressionKey, value: stored.ConsumerGroupRegularExpressionValue | None
+    ) -> None:
         if value is None:
             self.regexes.pop(key.regular_expression, None)
         else:

@@ -8,7 +8,7 @@
 
 1. A member is told its partitions when it joins, when it tells everything about itself (it may have lost an answer),
    and when they changed.
-2. A member one epoch behind is let in if it claims no more than it was given: it did not get our answer. Any other
+2. A member one epoch behind is let in if it claims no more than it was given: it did not get our answer. Every other
    epoch but the current one and 0 is FENCED_MEMBER_EPOCH.
 3. All records of a heartbeat are one batch, and the answer goes out when they are committed.
 """
@@ -17,30 +17,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TypeVar
 
 from ottla.broker.coordinators.effects import (
     Effect,
     Reply,
-    RequestContext,
     Token,
     Write,
 )
 from ottla.broker.coordinators.groups.consumer.draft import Draft
 from ottla.broker.coordinators.groups.consumer.group import ConsumerGroup
-from ottla.broker.coordinators.groups.consumer.member import (
-    NOTHING,
-    ConsumerMember,
-    Target,
-    target_of,
-    wire_partitions,
-)
-from ottla.broker.coordinators.groups.consumer.records import (
-    current_record,
-)
-from ottla.broker.coordinators.groups.consumer.regex import refresh_if_due
-from ottla.broker.coordinators.groups.consumer.state import JOIN, LEAVE, STATIC_LEAVE
-from ottla.broker.coordinators.groups.consumer.steps import (
+from ottla.broker.coordinators.groups.consumer.heartbeat_steps import (
     Environment,
     check_room,
     revocation_timer,
@@ -50,8 +37,22 @@ from ottla.broker.coordinators.groups.consumer.steps import (
     update_group,
     write_member_fields,
 )
+from ottla.broker.coordinators.groups.consumer.member import (
+    NOTHING,
+    ConsumerMember,
+    Owned,
+    Target,
+    target_of,
+    wire_partitions,
+)
+from ottla.broker.coordinators.groups.consumer.records import (
+    current_record,
+)
+from ottla.broker.coordinators.groups.consumer.regex import refresh_if_due
+from ottla.broker.coordinators.groups.consumer.state import JOIN, LEAVE, STATIC_LEAVE
 from ottla.broker.coordinators.groups.consumer.target import update_target
 from ottla.broker.coordinators.groups.group_responses import failing
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.settings.groups import GroupCoordinatorSettings
 from ottla.errors import (
     NONE,
@@ -108,6 +109,8 @@ def _refuse(is_wrong: bool, why: str) -> None:
 
 
 # -- joining and staying ----------------------------------------------------------------------------------------------
+
+T = TypeVar("T")
 
 
 class Heartbeat:
@@ -190,18 +193,19 @@ class Heartbeat:
     def _with_request_fields(self, member: ConsumerMember) -> ConsumerMember:
         """The member with what this request says; what it does not say stays."""
         request = self.request
-        said: dict[str, Any] = {
-            "instance_id": request.instance_id,
-            "rack_id": request.rack_id,
-            "rebalance_timeout_ms": None if request.rebalance_timeout_ms == -1 else request.rebalance_timeout_ms,
-            "server_assignor": request.server_assignor,
-            "topics": None if request.subscribed_topic_names is None else frozenset(request.subscribed_topic_names),
-            "regex": request.subscribed_topic_regex,
-            "client_id": self.context.client_id,
-            "client_host": self.context.client_host,
-        }
-        news = {name: value for name, value in said.items() if value is not None}
-        return replace(member, classic=None, **news)
+        timeout_ms, topics = request.rebalance_timeout_ms, request.subscribed_topic_names
+        return replace(
+            member,
+            classic=None,
+            instance_id=_or(request.instance_id, member.instance_id),
+            rack_id=_or(request.rack_id, member.rack_id),
+            rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+            server_assignor=_or(request.server_assignor, member.server_assignor),
+            topics=member.topics if topics is None else frozenset(topics),
+            regex=_or(request.subscribed_topic_regex, member.regex),
+            client_id=self.context.client_id,
+            client_host=self.context.client_host,
+        )
 
     def _answer(self, before: ConsumerMember, after: ConsumerMember) -> ConsumerGroupHeartbeatResponse:
         request = self.request
@@ -221,9 +225,13 @@ class Heartbeat:
         return answer
 
 
-def _is_part_of(owned: Target | None, assigned: Any) -> bool:
+def _or(value: T | None, otherwise: T) -> T:
+    return otherwise if value is None else value
+
+
+def _is_part_of(owned: Target | None, assigned: Owned) -> bool:
     return owned is not None and all(
-        partitions <= assigned.get(topic, NOTHING).keys() for topic, partitions in owned.items()
+        partitions <= assigned.get(topic, {}).keys() for topic, partitions in owned.items()
     )
 
 

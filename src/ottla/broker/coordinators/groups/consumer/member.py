@@ -7,8 +7,8 @@ when. Both go by topic id, never hold empty topics, and are never changed once m
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Final, Never, TypeAlias
 
 from ottla.broker.coordinators.groups.consumer.state import STABLE, MemberState, state_of_number
 from ottla.protocol.messages.consumer_group_heartbeat import TopicPartitions as WirePartitions
@@ -22,7 +22,7 @@ from ottla.protocol.stored.consumer_groups import (
 Target: TypeAlias = Mapping[bytes, frozenset[int]]
 Owned: TypeAlias = Mapping[bytes, Mapping[int, int]]  # partition to the member epoch at which it was assigned
 
-NOTHING: Final[Mapping[bytes, Any]] = {}
+NOTHING: Final[Mapping[bytes, Never]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,30 +53,32 @@ class ConsumerMember:
         return self.classic is not None
 
 
-def fields_of_member_record(member: ConsumerMember, value: ConsumerGroupMemberMetadataValue) -> dict[str, Any]:
-    """What a member record changes."""
-    return {
-        "instance_id": value.instance_id,
-        "rack_id": value.rack_id,
-        "client_id": value.client_id,
-        "client_host": value.client_host,
-        "topics": frozenset(value.subscribed_topic_names),
-        "regex": value.subscribed_topic_regex or "",
-        "rebalance_timeout_ms": value.rebalance_timeout_ms,
-        "server_assignor": value.server_assignor,
-        "classic": value.classic_member_metadata,
-    }
+def with_member_record(member: ConsumerMember, value: ConsumerGroupMemberMetadataValue) -> ConsumerMember:
+    """The member after its member record is applied."""
+    return replace(
+        member,
+        instance_id=value.instance_id,
+        rack_id=value.rack_id,
+        client_id=value.client_id,
+        client_host=value.client_host,
+        topics=frozenset(value.subscribed_topic_names),
+        regex=value.subscribed_topic_regex or "",
+        rebalance_timeout_ms=value.rebalance_timeout_ms,
+        server_assignor=value.server_assignor,
+        classic=value.classic_member_metadata,
+    )
 
 
-def fields_of_assignment_record(value: ConsumerGroupCurrentMemberAssignmentValue) -> dict[str, Any]:
-    """What a current assignment record changes."""
-    return {
-        "epoch": value.member_epoch,
-        "previous_epoch": value.previous_member_epoch,
-        "state": state_of_number(value.state),
-        "assigned": _owned(value.assigned_partitions, value.member_epoch),
-        "revoking": _owned(value.partitions_pending_revocation, value.member_epoch),
-    }
+def with_assignment_record(member: ConsumerMember, value: ConsumerGroupCurrentMemberAssignmentValue) -> ConsumerMember:
+    """The member after its current assignment record is applied."""
+    return replace(
+        member,
+        epoch=value.member_epoch,
+        previous_epoch=value.previous_member_epoch,
+        state=state_of_number(value.state),
+        assigned=_owned(value.assigned_partitions, value.member_epoch),
+        revoking=_owned(value.partitions_pending_revocation, value.member_epoch),
+    )
 
 
 def _owned(topics: Iterable[TopicPartitions], member_epoch: int) -> Owned:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, MutableMapping
 from dataclasses import replace
-from typing import Any
 
 from ottla.broker.coordinators.effects import ClusterView, Effect, Reply, SetTimer, StoredRecord
 from ottla.broker.coordinators.groups.classic_group import CONSUMER, ClassicGroup
@@ -22,6 +21,7 @@ from ottla.broker.coordinators.groups.classic_member import ClassicMember
 from ottla.broker.coordinators.groups.consumer.draft import Draft
 from ottla.broker.coordinators.groups.consumer.embedded import read_assignment, read_subscription, write_assignment
 from ottla.broker.coordinators.groups.consumer.group import ConsumerGroup
+from ottla.broker.coordinators.groups.consumer.heartbeat_steps import Environment, session_timer
 from ottla.broker.coordinators.groups.consumer.member import NOTHING, ConsumerMember
 from ottla.broker.coordinators.groups.consumer.records import (
     current_record,
@@ -30,7 +30,6 @@ from ottla.broker.coordinators.groups.consumer.records import (
     target_epoch_record,
     target_record,
 )
-from ottla.broker.coordinators.groups.consumer.steps import Environment, session_timer
 from ottla.broker.coordinators.groups.consumer.subscriptions import metadata_hash
 from ottla.broker.coordinators.groups.rebalance import session_timer as classic_session_timer
 from ottla.broker.coordinators.groups.rebalance import take_waits
@@ -147,8 +146,9 @@ class Migration:
         return undone
 
     def _as_classic(self, group: ConsumerGroup, member: ConsumerMember) -> ClassicMember:
-        told: Any = member.classic
-        protocols = tuple((each.name, each.metadata) for each in told.supported_protocols)
+        metadata = member.classic
+        assert metadata is not None, "only members of the classic protocol go back to it"
+        protocols = tuple((each.name, each.metadata) for each in metadata.supported_protocols)
         target = group.targets.get(member.member_id, NOTHING)
         return ClassicMember(
             member_id=member.member_id,
@@ -156,7 +156,7 @@ class Migration:
             client_id=member.client_id,
             client_host=member.client_host,
             rebalance_timeout_ms=member.rebalance_timeout_ms,
-            session_timeout_ms=told.session_timeout_ms,
+            session_timeout_ms=metadata.session_timeout_ms,
             protocols=protocols,
             assignment=write_assignment(target, self._cluster, protocols[0][1]),
         )

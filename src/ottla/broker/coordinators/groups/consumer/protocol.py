@@ -18,7 +18,6 @@ from ottla.broker.coordinators.effects import (
     ClusterView,
     Effect,
     Reply,
-    RequestContext,
     SetTimer,
     Token,
     Write,
@@ -36,21 +35,22 @@ from ottla.broker.coordinators.groups.consumer.heartbeat import (
     leave,
     left_answer,
 )
+from ottla.broker.coordinators.groups.consumer.heartbeat_steps import Environment, remove_members, session_timer
 from ottla.broker.coordinators.groups.consumer.member import ConsumerMember
 from ottla.broker.coordinators.groups.consumer.migration import Migration
 from ottla.broker.coordinators.groups.consumer.records import KINDS
 from ottla.broker.coordinators.groups.consumer.state import JOIN, LEAVE, STATIC_LEAVE, UNREVOKED
-from ottla.broker.coordinators.groups.consumer.steps import Environment, remove_members, session_timer
 from ottla.broker.coordinators.groups.consumer.timers import (
     ClassicJoinTimer,
     ClassicSyncTimer,
     RegexTimer,
     RevocationTimer,
 )
-from ottla.broker.coordinators.groups.group import Group, GroupProtocol
+from ottla.broker.coordinators.groups.group import Group, GroupProtocol, Replay
 from ottla.broker.coordinators.groups.group_responses import after_commit, failing
 from ottla.broker.coordinators.groups.settings import GroupSettings
 from ottla.broker.coordinators.groups.timers import CallTimer, JoinTimer, SessionTimer, SyncTimer
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.settings.group_level import ConsumerTimes, consumer_times
 from ottla.broker.settings.groups import GroupCoordinatorSettings
 from ottla.errors import BrokerError, GroupIdNotFound
@@ -96,7 +96,7 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerGroup]):
 
     @property
     def _settings(self) -> GroupCoordinatorSettings:
-        settings: Any = self._classic_settings if self._defaults is None else self._defaults
+        settings = self._classic_settings if self._defaults is None else self._defaults
         assert isinstance(settings, GroupCoordinatorSettings)
         return settings
 
@@ -106,7 +106,7 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerGroup]):
     # -- the log -----------------------------------------------------------------------------------------------------
 
     @property
-    def replays(self) -> Mapping[type[Message], Callable[[Any, Any, int, int], None]]:
+    def replays(self) -> Mapping[type[Message], Replay]:
         return dict.fromkeys(KINDS, self._replay)
 
     def _replay(self, key: Any, value: Message | None, offset: int, producer_id: int) -> None:

@@ -10,9 +10,9 @@ from ottla.broker.coordinators.effects import ClusterView
 from ottla.broker.coordinators.groups.consumer.assignors import ASSIGNORS, GroupSpec, MemberSpec
 from ottla.broker.coordinators.groups.consumer.draft import Draft
 from ottla.broker.coordinators.groups.consumer.group import ConsumerGroup
+from ottla.broker.coordinators.groups.consumer.heartbeat_steps import Environment
 from ottla.broker.coordinators.groups.consumer.member import NOTHING
 from ottla.broker.coordinators.groups.consumer.records import target_epoch_record, target_record
-from ottla.broker.coordinators.groups.consumer.steps import Environment
 from ottla.broker.coordinators.groups.consumer.subscriptions import topic_ids
 from ottla.broker.settings.groups import GroupCoordinatorSettings
 

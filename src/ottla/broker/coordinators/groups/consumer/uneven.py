@@ -37,7 +37,7 @@ class _Balance:
         self._has: dict[bytes, dict[str, list[int]]] = {topic_id: {} for topic_id in self._readers}
         for member_id, kept in kept_partitions(spec).items():
             for topic_id, partition in kept:
-                self._give(topic_id, partition, member_id)
+                self._assign(topic_id, partition, member_id)
 
     def assign(self) -> dict[str, Target]:
         topics = sorted(self._readers, key=self._least_choice_first)
@@ -57,7 +57,7 @@ class _Balance:
         readers = len(self._readers[topic_id])
         return (-self._counts[topic_id] / readers, readers, topic_id)
 
-    def _give(self, topic_id: bytes, partition: int, member_id: str) -> None:
+    def _assign(self, topic_id: bytes, partition: int, member_id: str) -> None:
         self._has[topic_id].setdefault(member_id, []).append(partition)
         self._sizes[member_id] += 1
 
@@ -68,7 +68,7 @@ class _Balance:
         for partition in range(self._counts[topic_id]):
             if partition not in taken:
                 size, member_id = heappop(heap)
-                self._give(topic_id, partition, member_id)
+                self._assign(topic_id, partition, member_id)
                 heappush(heap, (size + 1, member_id))
 
     def _balance(self, topic_id: bytes) -> int:
@@ -88,7 +88,7 @@ class _Balance:
             size, taker = poor[0]
             if sizes[giver] - size <= 1:
                 break
-            self._give(topic_id, has[giver].pop(), taker)
+            self._assign(topic_id, has[giver].pop(), taker)
             sizes[giver] -= 1
             moves += 1
             for member_id in (giver, taker):

@@ -1,0 +1,39 @@
+"""Who sent a request, and at which version: what a handler knows of its request beside the request itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class ClientConnection(Protocol):
+    """The part of a connection (network/processor.py) that the handling of a request may use."""
+
+    client_software: tuple[str, str]
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the client has left."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a long request of this connection is being handled."""
+
+    def hold(self) -> None:
+        """Begin no other request of this connection until the current one is answered."""
+
+    def throttle(self, for_ms: float) -> None:
+        """Read no requests for a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """Who asks, and at which version."""
+
+    api_version: int
+    client_id: str
+    client_host: str
+    principal: str = "User:ANONYMOUS"
+    listener: str = "PLAINTEXT"
+    connection: ClientConnection | None = None
+    """The connection it came by; None in tests and for requests of our own."""
