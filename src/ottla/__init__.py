@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ottla._lazy import load
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -49,12 +51,10 @@ _HOMES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        return load(_HOMES[name], name)
     if name in ("aio", "errors", "testing"):
-        return import_module(f"ottla.{name}")
+        return load(f"ottla.{name}")
     raise AttributeError(f"module 'ottla' has no attribute {name!r}")
 
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla._lazy import load
+
 if TYPE_CHECKING:
     from ottla.client.admin.async_admin import AsyncAdmin as Admin
     from ottla.client.consumer.async_consumer import AsyncConsumer as Consumer
@@ -28,9 +30,7 @@ _HOMES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
     if name not in _HOMES:
         raise AttributeError(f"module 'ottla.aio' has no attribute {name!r}")
     module, attribute = _HOMES[name]
-    return getattr(import_module(module), attribute)
+    return load(module, attribute)

@@ -19,7 +19,14 @@ from ottla.broker.replication.partition import Partition
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.pacing import Pace
 from ottla.broker.requests.running import Work
-from ottla.errors import BrokerError, OffsetOutOfRange, UnknownServerError, UnknownTopicId, UnknownTopicOrPartition
+from ottla.errors import (
+    BrokerError,
+    OffsetOutOfRange,
+    UnknownServerError,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+    UnsupportedCompressionType,
+)
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -34,6 +41,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 READ_COMMITTED = 1
+ZSTD_SINCE = 10
 TOPIC_IDS_SINCE = 13
 
 
@@ -60,6 +68,7 @@ class Attempt:
         self._context = context
         self._plan = plan
         self._read_committed = request.isolation_level == READ_COMMITTED
+        self._version = context.api_version
         self._uses_ids = context.api_version >= TOPIC_IDS_SINCE
         self._reader = Reader(broker, request, context.api_version)
         self._is_first_look = True
@@ -108,6 +117,10 @@ class Attempt:
         try:
             partition = self._partition(key)
             self._reader.check(partition, wanted.current_leader_epoch)
+            if self._version < ZSTD_SINCE and partition.log.settings.compression_type == "zstd":
+                raise UnsupportedCompressionType(
+                    f"{partition.name} is compressed by zstd, which Fetch {ZSTD_SINCE} knows"
+                )
             if wanted.max_bytes < 0:
                 raise UnknownServerError(f"nobody can send {wanted.max_bytes} bytes of {partition.name}")
             diverging = _divergence(partition, wanted)

@@ -19,6 +19,7 @@ from ottla.errors import (
     UnknownLeaderEpoch,
     UnknownTopicId,
     UnknownTopicOrPartition,
+    UnsupportedCompressionType,
 )
 from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
@@ -338,3 +339,23 @@ def test_deletes_that_cannot_be_are_refused(orders, batch):
     assert delete_records(orders, 0, "compacted") == (PolicyViolation.code, -1)
     assert delete_records(orders, 0, "missing") == (UnknownTopicOrPartition.code, -1)
     assert delete_records(orders, 0, "__consumer_offsets") == (InvalidTopicException.code, -1)
+
+
+@pytest.mark.parametrize(("version", "code"), [(9, UnsupportedCompressionType.code), (10, 0)])
+def test_a_topic_of_zstd_is_not_for_fetches_that_do_not_know_it(broker, batch, version, code):
+    broker.create_topic("small", compression_type="zstd")
+    broker.produce("small", batch("a"))
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        session_id=0,
+        session_epoch=-1,
+        topics=[
+            FetchTopic(
+                topic="small", partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)]
+            )
+        ],
+        forgotten_topics_data=[],
+    )
+    assert broker.ask(request, version).responses[0].partitions[0].error_code == code
