@@ -143,7 +143,28 @@ async def test_at_shut_down_everybody_hears_that_the_time_is_over() -> None:
     waiting = [purgatory.wait(Condition(), ["a"], deadline_ms=1000) for _ in range(2)]
     purgatory.close()
     late = purgatory.wait(Condition(), ["a"], deadline_ms=1000)
-    assert [await each for each in (*waiting, late)] == [False] * 3
+    assert [each.result() for each in (*waiting, late)] == [False] * 3
+
+
+@on_a_loop
+async def test_nothing_is_kept_of_whoever_was_resolved() -> None:
+    purgatory, condition = Purgatory(), Condition()
+    met = purgatory.wait(condition, ["a", "b"], 1000)
+    late = purgatory.wait(Condition(), ["b", "c"], 2000)
+    condition.is_met = True
+    purgatory.check("a")
+    purgatory.expire_due(2000)
+    assert (await met, await late) == (True, False)
+    assert (purgatory._watched, purgatory.next_due_ms()) == ({}, None)
+
+
+@on_a_loop
+async def test_whoever_comes_with_the_first_deadline_wakes_the_alarm() -> None:
+    wakes: list[int | None] = []
+    purgatory = Purgatory(lambda: wakes.append(purgatory.next_due_ms()))
+    for deadline_ms in (1000, 2000, 500):
+        purgatory.wait(Condition(), ["a"], deadline_ms)
+    assert wakes == [1000, 500]
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.coordinators.effects import Reply, StoredRecord, Write
+from ottla.broker.coordinators.effects import Reply, SetTimer, StoredRecord, Write
 from ottla.broker.coordinators.runtime import InternalPartition, Runtime
 from ottla.broker.requests.running import Background
 from ottla.errors import BrokerError, NotCoordinator, RequestTimedOut
@@ -46,6 +46,7 @@ class SpreadingShard:
 
     def __init__(self) -> None:
         self.replayed = 0
+        self.fired: list[Any] = []
 
     def replay(self, record: StoredRecord, *, offset: int, producer_id: int = -1, producer_epoch: int = -1) -> None:
         self.replayed += 1
@@ -56,6 +57,7 @@ class SpreadingShard:
         return ["spread"] if self.replayed else []
 
     def timer_fired(self, key: Any, now_ms: int) -> Sequence[Any]:
+        self.fired.append(key)
         return []
 
     def unload(self) -> Sequence[Any]:
@@ -68,6 +70,7 @@ class Bench:
         self.now_ms = 0
         self.partition = HandMovedPartition()
         self.spread: list[tuple[int, Any]] = []
+        self.wakes: list[int | None] = []
         self.runtime: Runtime[SpreadingShard] = Runtime(
             "__transaction_state",
             make_shard=lambda index, partition: SpreadingShard(),
@@ -75,6 +78,7 @@ class Bench:
             now_ms=lambda: self.now_ms,
             write_timeout_ms=lambda: TIMEOUT_MS,
             other_effect=lambda index, effect: self.spread.append((index, effect)),
+            wake=lambda: self.wakes.append(self.runtime.next_due_ms()),
         )
         self.runtime.load(INDEX, self._seen())
 
@@ -182,3 +186,21 @@ def test_who_waits_when_the_shard_leaves_is_refused_and_nothing_is_spread(bench:
     assert bench.spread == []
     with pytest.raises(NotCoordinator):
         bench.runtime.look(INDEX)
+
+
+def test_the_first_deadline_wakes_the_alarm(bench: Bench) -> None:
+    bench.write()
+    bench.write()
+    assert bench.wakes == [TIMEOUT_MS]
+    bench.do(lambda: bench.runtime.tell(INDEX, lambda shard, now_ms: [SetTimer("early", 100), SetTimer("late", 200)]))
+    assert bench.wakes == [TIMEOUT_MS, 100]
+
+
+def test_a_timer_of_an_earlier_load_is_not_fired(bench: Bench) -> None:
+    bench.do(lambda: bench.runtime.tell(INDEX, lambda shard, now_ms: [SetTimer("session", 100)]))
+    bench.reload()
+    bench.late(200)
+    assert bench.runtime.look(INDEX).fired == []
+    bench.do(lambda: bench.runtime.tell(INDEX, lambda shard, now_ms: [SetTimer("session", 300)]))
+    bench.late(200)
+    assert bench.runtime.look(INDEX).fired == ["session"]
