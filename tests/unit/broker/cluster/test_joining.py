@@ -220,6 +220,18 @@ def test_a_client_that_was_kept_too_long_is_sent_away() -> None:
     run(story)
 
 
+def test_a_broker_that_ends_without_having_joined_sends_its_clients_away() -> None:
+    async def story() -> None:
+        gate = ClientGate(Behind(), ManualClock())  # type: ignore[arg-type]
+        client = FakeConnection(gate)
+        client.frame_received(frame(METADATA))
+        gate.close()
+        await turns()
+        assert (client.is_gone, client.answers) == (True, [])
+
+    run(story)
+
+
 # --- leaving ---------------------------------------------------------------------------------------------------------
 
 

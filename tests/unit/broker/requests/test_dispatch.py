@@ -9,12 +9,16 @@ import pytest
 from ottla.broker.network.processor import CloseConnection, Connection
 from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.gate import Gate, Meter
-from ottla.broker.requests.served import SERVED_APIS
+from ottla.broker.requests.running import Running
+from ottla.broker.requests.served import SERVED_APIS, SMALL_FRAME_BYTES
+from ottla.errors import MalformedMessage
 from ottla.protocol.header import encode_request
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 VERSION = 11
+PART = SMALL_FRAME_BYTES // 3 + 1
 
 
 class CountingGate(Gate):
@@ -113,3 +117,35 @@ def test_whoever_logs_in_again_is_asked_for_by_the_new_name(orders, monkeypatch)
         connection.authenticated(principal)
         orders.do(lambda: dispatch.dispatch(frame, connection))
     assert seen == ["User:anna", "User:anna", "User:bert"]
+
+
+def test_answers_of_requests_that_came_together_and_wait_have_their_own_numbers(make_broker, batch, monkeypatch):
+    broker = make_broker(**{"ottla.durability": "durable"})
+    broker.create_topic("orders")
+    progress = broker.broker.progress
+    mark = progress._flusher.mark
+    monkeypatch.setattr(progress._flusher, "mark", lambda partition: None)  # a disk that takes its time
+    frames = [produce_frame(batch("a"), number) for number in (40, 41, 42, 43)]
+    dispatch = Dispatch(broker.broker, SERVED_APIS, Gate(broker.broker.link), Meter())
+    begun = []
+
+    def begin():
+        connection = Connection(1, "PLAINTEXT", dispatch, lambda _: None)
+        begun.append(Running(dispatch.dispatch(frames[0], connection)))
+        answers = dispatch.dispatch_run(frames[1], deque(frames[2:]), connection)
+        begun.extend(Running(answer) for answer, _ in answers)
+
+    broker.do(begin)
+    assert [each.is_done for each in begun] == [False] * 4
+    broker.do(lambda: mark(broker.partition("orders")))
+    numbers = [int.from_bytes(bytes(each.result()[0][:4])) for each in begun]
+    assert numbers == [40, 41, 42, 43]
+
+
+def test_a_frame_that_is_larger_than_its_kind_needs_is_refused(broker):
+    request = HeartbeatRequest(group_id="g" * PART, generation_id=1, member_id="m" * PART, group_instance_id="i" * PART)
+    dispatch = Dispatch(broker.broker, SERVED_APIS, Gate(broker.broker.link), Meter())
+    connection = Connection(1, "PLAINTEXT", dispatch, lambda _: None)
+    frame = frame_of(request, 3, 1)
+    with pytest.raises(MalformedMessage, match="65536 are allowed"):
+        broker.do(lambda: Running(dispatch.dispatch(frame, connection)).result())
