@@ -163,7 +163,7 @@ def test_the_check_of_waits_finds_what_it_is_for(tmp_path: Path) -> None:
         "    def __init__(self, then): self._on_answer = then\n"
         "    def when_done(self, then): ...\n"
         "    def give(self, answer): ...\n"
-        "    def given_names(self): ...\n"
+        "    def configured_names(self): ...\n"
     )
     assert other_waits(path, "bad.py") == ["class Later", "Later.when_done()", "Later.give()", "Later._on_answer"]
 

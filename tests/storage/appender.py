@@ -155,7 +155,7 @@ def led_partition(logs: LogManager, number: int) -> Partition:
     name = TopicPartition("t", number)
     log = logs.create(name, TOPIC_ID, SETTINGS, now_ms())
     partition = Partition(name, TOPIC_ID, log, broker_id=1)
-    partition.take_state(model.Partition((1,), (1,), 1, leader_epoch=1))
+    partition.update_state(model.Partition((1,), (1,), 1, leader_epoch=1))
     assert partition.is_durable
     return partition
 

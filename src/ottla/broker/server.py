@@ -293,8 +293,8 @@ class Server:
         self._stack.callback(lambda: logs.close(is_clean=not self._has_crashed))
         began_ms = self._world.clock.monotonic_ms()
         opened = logs.open(self._world.clock.now_ms(), pool=pool)
-        if told := recovery_summary(opened, self._world.clock.monotonic_ms() - began_ms):
-            log.info("%s", told)
+        if summary := recovery_summary(opened, self._world.clock.monotonic_ms() - began_ms):
+            log.info("%s", summary)
         return logs
 
     def _make_dispatch(self) -> Dispatch:
@@ -303,7 +303,7 @@ class Server:
     def _make_acceptor(self, gate: ClientGate | None) -> Acceptor:
         settings = self.settings
         limits = ConnectionLimits(**_limits(self.broker.settings))
-        self.broker.dynamic.tell(CONNECTION_LIMITS, lambda _, new: limits.change(**_limits(new)))
+        self.broker.dynamic.subscribe(CONNECTION_LIMITS, lambda _, new: limits.change(**_limits(new)))
         link_settings = LinkSettings(
             frame_limit_bytes=settings.socket_request_max_bytes,
             kind_limit_bytes=frame_limit_bytes,
@@ -331,8 +331,8 @@ class Server:
                 login_limit_bytes=self.settings.sasl_server_max_receive_size if "SASL" in each.protocol else None,
             )
             bound.append(each._replace(port=port))
-        told = advertise(self.settings.advertised_endpoints, bound, socket.gethostname())
-        return tuple(model.Endpoint(each.name, each.host, each.port, each.protocol) for each in told)
+        advertised = advertise(self.settings.advertised_endpoints, bound, socket.gethostname())
+        return tuple(model.Endpoint(each.name, each.host, each.port, each.protocol) for each in advertised)
 
     async def _start_admin(self, acceptor: Acceptor) -> None:
         """Metrics and health. A default port that is taken is no reason not to serve; one that was asked for is."""
@@ -343,13 +343,13 @@ class Server:
         watch = Watch(
             metrics=lambda: self.registry.text(clock.monotonic_ms()),
             not_ready_because=self._not_ready_because,
-            look=self._look_at_state(acceptor),
+            update=self._state_updates(acceptor),
         )
         admin = AdminServer(watch)
         try:
             self.admin_address = await admin.start(*address)
         except OSError as error:
-            if "ottla.admin.listener" in self.settings.given_names():
+            if "ottla.admin.listener" in self.settings.configured_names():
                 raise
             log.warning(
                 "no metrics and health: %s:%d cannot be opened: %s; ottla.admin.listener names another", *address, error
@@ -360,15 +360,15 @@ class Server:
     def _not_ready_because(self) -> str | None:
         return why_not_writable(self.broker.replicas.directories) if self._is_ready else "starting or stopping"
 
-    def _look_at_state(self, acceptor: Acceptor) -> Callable[[], Iterator[None]]:
+    def _state_updates(self, acceptor: Acceptor) -> Callable[[], Iterator[None]]:
         clock, state = self._world.clock, StateMetrics(self.registry)
         started_ms = clock.monotonic_ms()
 
-        def look() -> Iterator[None]:
+        def update() -> Iterator[None]:
             listeners = [each.listener for each in acceptor.connections]
-            return state.look(self.broker, listeners, clock.monotonic_ms() - started_ms)
+            return state.update(self.broker, listeners, clock.monotonic_ms() - started_ms)
 
-        return look
+        return update
 
     # -- in a cluster ------------------------------------------------------------------------------------------------
 
@@ -388,7 +388,7 @@ class Server:
         return await joining.next_broker_id(shared, self.settings, pool)
 
     async def _wait_until_free(self, store: SharedStore, broker_id: int, pool: ThreadPoolExecutor | None) -> ClientGate:
-        """Wait until this broker's id is free, before any listener is open; gives the gate for those that then are."""
+        """Wait until this broker's id is free, before any listener is open; returns the gate for clients."""
         from ottla.broker.cluster import joining
         from ottla.broker.cluster.client_gate import ClientGate
 
@@ -430,7 +430,7 @@ def _backlog(settings: BrokerSettings) -> int:
     between two requests, and whoever finds the queue full is silent for the second that TCP waits before it tries
     again. The system has a limit of its own (net.core.somaxconn)."""
     wanted = settings.socket_listen_backlog_size
-    return wanted if "socket.listen.backlog.size" in settings.given_names() else max(wanted, LISTEN_BACKLOG)
+    return wanted if "socket.listen.backlog.size" in settings.configured_names() else max(wanted, LISTEN_BACKLOG)
 
 
 def _or_system(size_bytes: int) -> int | None:

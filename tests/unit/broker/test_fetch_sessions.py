@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from ottla.broker.fetch.sessions import FetchKey, FetchSessions, Told, Wanted
+from ottla.broker.fetch.sessions import FetchKey, FetchSessions, LastSent, Wanted
 from ottla.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
 
 A, B = FetchKey(b"a" * 16, "a", 0), FetchKey(b"b" * 16, "b", 0)
@@ -21,8 +21,8 @@ def plan(found: FetchSessions, session_id: int, epoch: int, *wanted: tuple[Fetch
     return found.plan(session_id, epoch, asked, **options)
 
 
-def told(high_watermark: int = 5) -> Told:
-    return Told(high_watermark, 0, -1, had_error=False)
+def told(high_watermark: int = 5) -> LastSent:
+    return LastSent(high_watermark, 0, -1, had_error=False)
 
 
 def test_a_full_fetch_opens_a_session_and_the_next_one_names_only_changes() -> None:

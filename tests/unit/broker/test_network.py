@@ -264,7 +264,7 @@ class Crowd:
 
     def _changed(self) -> None:
         for connection in self.connections:
-            connection.go_on()
+            connection.resume()
 
     def join(self) -> None:
         self.answers.append(Unanswered())

@@ -18,7 +18,7 @@ class Line:
         self.running = Running(self._take(turns, key, name, begun))
 
     async def _take(self, turns, key, name, begun):
-        async with turns.take(key):
+        async with turns.acquire(key):
             begun.append(name)
             await self.may_leave
 
@@ -33,11 +33,11 @@ def test_a_free_turn_is_taken_in_the_same_turn_of_the_loop_and_others_follow_in_
         turns, begun = Turns(), []
         lines = [Line(turns, "a", number, begun) for number in range(3)]
         assert begun == [0]
-        assert turns.is_taken("a")
+        assert turns.is_held("a")
         for number, line in enumerate(lines):
             assert begun == list(range(number + 1))
             await line.leave()
-        assert not turns.is_taken("a")
+        assert not turns.is_held("a")
 
     asyncio.run(run())
 
@@ -47,7 +47,7 @@ def test_whoever_raises_lets_the_next_one_in():
         turns, begun = Turns(), []
 
         async def fail():
-            async with turns.take("a"):
+            async with turns.acquire("a"):
                 await asyncio.sleep(0)
                 raise ValueError("the holder fails")
 
@@ -59,7 +59,7 @@ def test_whoever_raises_lets_the_next_one_in():
             failing.result()
         assert begun == ["after"]
         await after.leave()
-        assert not turns.is_taken("a")
+        assert not turns.is_held("a")
 
     asyncio.run(run())
 
@@ -72,7 +72,7 @@ def test_whoever_is_cancelled_in_the_line_is_passed_over():
         await first.leave()
         assert begun == [0, 2]
         await third.leave()
-        assert not turns.is_taken("a")
+        assert not turns.is_held("a")
 
     asyncio.run(run())
 
@@ -85,7 +85,7 @@ def test_keys_have_lines_of_their_own_in_the_order_of_arrival(keys):
         for _, line in lines:
             await line.leave()
         assert begun == {name: [number for number, key in enumerate(keys) if key == name] for name in "ab"}
-        assert not turns.is_taken("a")
-        assert not turns.is_taken("b")
+        assert not turns.is_held("a")
+        assert not turns.is_held("b")
 
     asyncio.run(run())

@@ -18,9 +18,9 @@ from ottla.testing.clock import ManualClock
 def test_a_timer_fires_at_its_tick_and_not_before() -> None:
     wheel: TimerWheel[str] = TimerWheel(tick_ms=10)
     wheel.set("a", 95)
-    assert wheel.take_due(99) == []
+    assert wheel.pop_due(99) == []
     assert wheel.next_due_ms() == 100
-    assert wheel.take_due(100) == ["a"]
+    assert wheel.pop_due(100) == ["a"]
     assert wheel.next_due_ms() is None
 
 
@@ -28,7 +28,7 @@ def test_a_timer_set_again_replaces_the_first() -> None:
     wheel: TimerWheel[str] = TimerWheel(tick_ms=10)
     wheel.set("a", 10)
     wheel.set("a", 50)
-    assert (wheel.take_due(40), wheel.take_due(50), len(wheel)) == ([], ["a"], 0)
+    assert (wheel.pop_due(40), wheel.pop_due(50), len(wheel)) == ([], ["a"], 0)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 500), st.booleans()), max_size=60))
@@ -43,7 +43,7 @@ def test_the_wheel_agrees_with_a_plain_dict(steps: list[tuple[int, int, bool]]) 
         else:
             assert wheel.cancel(key) == (model.pop(key, None) is not None)
         now = max(now, at_ms // 2)
-        due = wheel.take_due(now)
+        due = wheel.pop_due(now)
         assert sorted(due) == sorted(key for key, due_ms in model.items() if due_ms <= now)
         for fired in due:
             del model[fired]

@@ -47,7 +47,7 @@ def apply_topic_settings(broker: Broker, topics: set[str] | None) -> None:
         if topics is None or topic in topics:
             if topic not in known:
                 known[topic] = broker.topics_in_effect.of(broker.image, topic)
-            partition.take_settings(known[topic])
+            partition.update_settings(known[topic])
 
 
 async def apply_moves(broker: Broker, moves: Moves, pace: Pace) -> None:

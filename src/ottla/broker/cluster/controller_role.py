@@ -5,12 +5,12 @@
 2. One event at a time: the next is looked at when what the one before decided is true and its orders are on their way.
    Events that correct what we know (PartitionStatesChanged) go first, and those that a decision asks for next.
 3. A commit that is fenced (another controller was elected), or that finds no session, ends the role: channels are
-   closed and who waits is told NotController. What was decided but not written, the next controller decides again.
-4. A commit that met a state that somebody else had changed (StaleImage) is decided again, after what the store has told
-   since, with pauses that grow; what does not become known in STALE_LIMIT attempts is a fault in ourselves.
+   closed and who waits gets NotController. What was decided but not written, the next controller decides again.
+4. A commit that met a state that somebody else had changed (StaleImage) is decided again, after what the store has
+   reported since, with pauses that grow; what does not become known in STALE_LIMIT attempts is a fault in ourselves.
 5. A decision that fails for a reason in ourselves is not survived: we resign, so that somebody reads everything anew.
 
-The owner takes the store's events and tells them here; it registers the broker again before it tells SessionBack.
+The owner passes the store's events on with `notify`; it registers the broker again before it notifies of SessionBack.
 Calls of a store that waits for a network run on `pool`, which must have one thread for it.
 """
 
@@ -78,7 +78,7 @@ Arguments = TypeVarTuple("Arguments")
 class ControllerRole:
     """Stands for election, and is controller when it wins; see above.
 
-    `rules` gives the settings as they are now; `check_interval_s` how often leaders are looked at
+    `rules` returns the settings as they are now; `check_interval_s` how often leaders are checked
     (leader.imbalance.check.interval.seconds), or None while that is off (auto.leader.rebalance.enable).
     """
 
@@ -111,7 +111,7 @@ class ControllerRole:
         self._check: Timer | None = None
         self._is_busy = False
         self._attempts: dict[int, int] = {}  # how often an event that waits was decided in vain, by its id()
-        self._untold: set[str] = set()  # topics that are different from what brokers were told
+        self._unannounced: set[str] = set()  # topics that are different from what brokers know
 
     # -- what others see ---------------------------------------------------------------------------------------------
 
@@ -141,7 +141,7 @@ class ControllerRole:
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"controller role of {self._broker_id}")
         self._put(SessionBack())
 
-    def tell(self, event: StoreEvent) -> None:
+    def notify(self, event: StoreEvent) -> None:
         """Something the store found."""
         if isinstance(event, PartitionStatesChanged):
             self._first.appendleft((event, None))
@@ -191,28 +191,28 @@ class ControllerRole:
             while self._first or self._queue:
                 event, reply = (self._first or self._queue).popleft()
                 self._is_busy = True
-                await self._survive(event, reply)
+                await self._handle_safely(event, reply)
                 self._is_busy = False
             self._something_waits.clear()
 
-    async def _survive(self, event: _Event, reply: Reply | None) -> None:
+    async def _handle_safely(self, event: _Event, reply: Reply | None) -> None:
         try:
-            await self._take_fresh(event, reply)
+            await self._handle_with_retries(event, reply)
         except (ControllerMoved, NoSession, StoreClosed) as error:
             log.info("not controller any more: %s", error)
-            await self._give_up(reply, NotController())
+            await self._fail(reply, NotController())
             if isinstance(error, ControllerMoved):
                 await self._clock.sleep(PAUSE_MS)
                 self._first.append((SessionBack(), None))
         except Exception:
             log.exception("%s could not be carried out; the controller resigns", type(event).__name__)
-            await self._give_up(reply, UnknownServerError())
+            await self._fail(reply, UnknownServerError())
             await self._clock.sleep(PAUSE_AFTER_FAILURE_MS)
             self._first.append((SessionBack(), None))
 
-    async def _take_fresh(self, event: _Event, reply: Reply | None) -> None:
+    async def _handle_with_retries(self, event: _Event, reply: Reply | None) -> None:
         try:
-            await self._take(event, reply)
+            await self._handle(event, reply)
         except StaleImage as error:
             log.info("decided on what was not so any more, deciding again: %s", error)
             attempts = self._attempts[id(event)] = self._attempts.get(id(event), 0) + 1
@@ -229,14 +229,14 @@ class ControllerRole:
         asked = [each for each in self._queue if each[1] is not None]
         self._queue = deque([*unasked, (event, reply), *asked])
 
-    async def _give_up(self, reply: Reply | None, error: BrokerError) -> None:
+    async def _fail(self, reply: Reply | None, error: BrokerError) -> None:
         was_active = self.is_active
         self._deactivate()
         _resolve(reply, error)
         if was_active:
             await self.resign()
 
-    async def _take(self, event: _Event, reply: Reply | None) -> None:
+    async def _handle(self, event: _Event, reply: Reply | None) -> None:
         match event:
             case SessionBack() | ControllerChanged(None):
                 await self._stand()
@@ -296,8 +296,8 @@ class ControllerRole:
         if self._state is None:
             _resolve(reply, NotController("this broker is not the controller"))
             return
-        told = self._state
-        state = replace(told, image=self._store.load(), rules=self._rules())
+        before = self._state
+        state = replace(before, image=self._store.load(), rules=self._rules())
         try:
             decided = decide(state, event)
         except BrokerError as error:
@@ -306,24 +306,24 @@ class ControllerRole:
             _resolve(reply, error)
             return
         image = await self._make_true(state, decided)
-        self._untold |= topics_of(told.image, image, decided.changes)
-        self._adopt(told, advanced(state, decided, image), decided)
+        self._unannounced |= topics_of(before.image, image, decided.changes)
+        self._adopt(before, advanced(state, decided, image), decided)
         if reply is not None:
             _resolve(reply, decided.replies[0])
 
     async def _make_true(self, state: ControllerState, decided: Decided) -> ClusterImage:
         image = self._store.observe(decided.observed) if decided.observed else state.image
-        self._untold |= topics_of(state.image, image, decided.observed)
+        self._unannounced |= topics_of(state.image, image, decided.observed)
         if not decided.changes:
             return image
         commit = partial(self._store.commit, decided.changes, controller_epoch=state.controller.epoch)
         return await self._call(commit)
 
-    def _adopt(self, told: ControllerState, after: ControllerState, decided: Decided) -> None:
+    def _adopt(self, before: ControllerState, after: ControllerState, decided: Decided) -> None:
         self._state = after
         self._channels.follow(after.image.brokers)
-        self._channels.put(orders(told, after, retell=decided.retell, anew=decided.anew, topics=self._untold))
-        self._untold = set()
+        self._channels.put(orders(before, after, retell=decided.retell, anew=decided.anew, topics=self._unannounced))
+        self._unannounced = set()
         self._first.extendleft((each, None) for each in reversed(decided.then))
 
     async def _call(self, function: Callable[[*Arguments], T], *arguments: *Arguments) -> T:

@@ -65,7 +65,7 @@ def make_member(
             known = store.load().brokers.get(broker_id)
         return None if known is None else known.endpoint(listener)
 
-    def ways_to_others(client_id: str | None = None) -> InterBroker:
+    def broker_connections(client_id: str | None = None) -> InterBroker:
         return InterBroker(
             broker.id,
             endpoint_of,
@@ -75,7 +75,7 @@ def make_member(
             client_id=client_id,
         )
 
-    inter_broker = ways_to_others()
+    inter_broker = broker_connections()
     role = ControllerRole(
         broker.id,
         store,
@@ -85,12 +85,14 @@ def make_member(
         check_interval_s=lambda: _check_interval_s(broker.settings),
         clock=world.clock,
     )
-    fetchers = [ways_to_others() for _ in range(settings.num_replica_fetchers)]
-    forwarder = Forwarder(broker, ways_to_others(forwarding_client_id(broker.id)), limit_ms=settings.request_timeout_ms)
+    fetchers = [broker_connections() for _ in range(settings.num_replica_fetchers)]
+    forwarder = Forwarder(
+        broker, broker_connections(forwarding_client_id(broker.id)), limit_ms=settings.request_timeout_ms
+    )
     member = ClusterMember(broker, store, inter_broker, role, fetchers, forwarder, settings=settings, pool=pool)
-    broker.dynamic.tell(
+    broker.dynamic.subscribe(
         ["num.replica.fetchers"],
-        lambda _, new: member.replication.share_out([ways_to_others() for _ in range(new.num_replica_fetchers)]),
+        lambda _, new: member.replication.redistribute([broker_connections() for _ in range(new.num_replica_fetchers)]),
     )
     return member
 

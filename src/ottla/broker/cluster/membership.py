@@ -32,7 +32,7 @@ from ottla.broker.cluster.leaving import while_reachable
 from ottla.broker.cluster.metadata_view import changes_of
 from ottla.broker.cluster.visible import shows_changes, wait_until
 from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock
-from ottla.broker.replication.replication import Replication, Ways
+from ottla.broker.replication.replication import BrokerConnections, Replication
 from ottla.broker.requests.context import RequestContext
 from ottla.cluster.changes import (
     AlterConfig,
@@ -111,7 +111,7 @@ class ClusterMember:
         store: SharedStore,
         inter_broker: InterBroker,
         role: ControllerRole,
-        fetchers: Sequence[Ways],
+        fetchers: Sequence[BrokerConnections],
         forwarder: Forwarder,
         *,
         settings: MemberSettings,
@@ -143,13 +143,13 @@ class ClusterMember:
         """Register, listen to the store, stand for election."""
         self._loop = asyncio.get_running_loop()
         self._me = me
-        self._take_kept(())
+        self._apply_stored(())
         self.replication.start()
         await self._register()
         await self.addresses.refresh()
         self._store.wake_with(self._wake)
         self.role.start()
-        self._take_events()
+        self._process_events()
         await self._wait_for_first_view()
 
     async def _wait_for_first_view(self) -> None:
@@ -167,8 +167,8 @@ class ClusterMember:
 
     def _wake(self) -> None:
         """Events wait; called by any thread."""
-        assert self._loop is not None, "start gives the store our ear"
-        self._loop.call_soon_threadsafe(self._take_events)
+        assert self._loop is not None, "start subscribes to the store"
+        self._loop.call_soon_threadsafe(self._process_events)
 
     async def _register(self) -> None:
         assert self._me is not None, "start names us"
@@ -176,7 +176,7 @@ class ClusterMember:
         me = replace(self._me, lost_memory=self._me.lost_memory and not self._has_view)
         registered = await self._in_store(self._store.membership.register, me)
         self.epoch = registered.epoch
-        self._see([RegisterBroker(registered)])
+        self._apply_changes([RegisterBroker(registered)])
 
     async def stop(self) -> None:
         """Hand our leaderships over, resign, leave. Nothing waits for a store that is out of reach: the session ends by
@@ -249,7 +249,7 @@ class ClusterMember:
         else:
             self._store.close()
 
-    # --- what it is told ---
+    # --- updates from the controller and the store ---
 
     def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
         """Take the controller's word about brokers and partitions."""
@@ -259,7 +259,7 @@ class ClusterMember:
             return UpdateMetadataResponse(error_code=error.code)
         before = set(self._broker.image.brokers)
         changes = changes_of(self._broker.image, request)
-        self._see(changes)
+        self._apply_changes(changes)
         new = {each.topic.name for each in changes if isinstance(each, CreateTopic)}
         if new and self._has_view:
             self._start(self.learn_settings(new))
@@ -272,12 +272,12 @@ class ClusterMember:
         self._start(self.inter_broker.sweep())
         return UpdateMetadataResponse(error_code=0)
 
-    def _see(self, changes: Sequence[Change]) -> None:
+    def _apply_changes(self, changes: Sequence[Change]) -> None:
         """These things are true now."""
         if changes:
             self._apply(apply_all(self._broker.image, changes), changes)
 
-    def _take_kept(self, changes: Sequence[Change]) -> None:
+    def _apply_stored(self, changes: Sequence[Change]) -> None:
         """Settings, quotas, credentials and features are in the store's image already: take them over."""
         kept = self._store.load()
         image = replace(
@@ -309,29 +309,29 @@ class ClusterMember:
             self._unread |= set(topics)
             return
         if changes:
-            self._take_kept(changes)
+            self._apply_stored(changes)
 
-    def _take_events(self) -> None:
+    def _process_events(self) -> None:
         for event in self._store.take_events():
             match event:
                 case ConfigChanged():
-                    self._take_kept(event.changes)
-                    self.role.tell(event)
+                    self._apply_stored(event.changes)
+                    self.role.notify(event)
                 case SessionLost():
                     self.epoch = -1
-                    self.role.tell(event)
+                    self.role.notify(event)
                 case SessionBack():
                     self._start(self._register_again(event))
                 case ControllerChanged():
                     self._controller_changed(event)
                 case _:
-                    self.role.tell(event)
+                    self.role.notify(event)
 
     def _controller_changed(self, event: ControllerChanged) -> None:
         found = event.controller
         if found is not None and found.epoch >= self._broker.image.controller_epoch:
-            self._see([SetController(found.broker_id, found.epoch)])
-        self.role.tell(event)
+            self._apply_changes([SetController(found.broker_id, found.epoch)])
+        self.role.notify(event)
 
     async def _register_again(self, event: SessionBack) -> None:
         while not self._is_leaving:
@@ -344,7 +344,7 @@ class ClusterMember:
         unread, self._unread = self._unread, set()
         if unread:
             await self.learn_settings(unread)
-        self.role.tell(event)
+        self.role.notify(event)
 
     # --- what it changes ---
 
@@ -358,7 +358,7 @@ class ClusterMember:
             plan = await self.role.submit(make_plan)
             # The controller's own settings come back to nobody else's view as an event; take them over here.
             if kept := [each for each in plan.changes if isinstance(each, KEPT_IN_THE_STORE)]:
-                self._take_kept(kept)
+                self._apply_stored(kept)
             await self._wait_until_visible(plan.changes)
             return plan
         plan = make_plan(self._broker.image)
@@ -381,7 +381,7 @@ class ClusterMember:
         self._commits += 1
         try:
             await self._in_store(self._store.commit, changes)
-            self._take_kept(changes)
+            self._apply_stored(changes)
         except BrokerError:
             raise
         except Exception as error:

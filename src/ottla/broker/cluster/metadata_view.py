@@ -50,12 +50,12 @@ def changes_of(image: ClusterImage, request: UpdateMetadataRequest) -> list[Chan
     if (image.controller_id, image.controller_epoch) != (request.controller_id, request.controller_epoch):
         changes.append(SetController(request.controller_id, request.controller_epoch))
     changes += _brokers(image, request.live_brokers)
-    told: set[str] = set()
+    seen: set[str] = set()
     for topic in _topics(request):
-        # A topic that is told twice in one request is rare; only then what came before counts.
-        known = apply_all(image, changes) if topic.topic_name in told else image
+        # A topic that is named twice in one request is rare; only then what came before counts.
+        known = apply_all(image, changes) if topic.topic_name in seen else image
         changes += _topic(known, topic)
-        told.add(topic.topic_name)
+        seen.add(topic.topic_name)
     return changes
 
 
@@ -80,9 +80,9 @@ def _brokers(image: ClusterImage, live: Sequence[UpdateMetadataBroker]) -> Itera
         found = _broker(each)
         known = image.brokers.get(each.id)
         # The request does not tell epochs and features; what is known of a broker otherwise stays.
-        told = found if known is None else replace(known, endpoints=found.endpoints, rack=found.rack)
-        if told != known:
-            yield RegisterBroker(told)
+        entry = found if known is None else replace(known, endpoints=found.endpoints, rack=found.rack)
+        if entry != known:
+            yield RegisterBroker(entry)
     ids = {each.id for each in live}
     yield from (UnregisterBroker(broker_id) for broker_id in image.brokers if broker_id not in ids)
 
@@ -103,13 +103,13 @@ def _broker(each: UpdateMetadataBroker) -> Broker:
 # --- topics ----------------------------------------------------------------------------------------------------------
 
 
-def _topic(image: ClusterImage, told: UpdateMetadataTopicState) -> list[Change]:
-    known = image.topic(told.topic_name)
+def _topic(image: ClusterImage, state: UpdateMetadataTopicState) -> list[Change]:
+    known = image.topic(state.topic_name)
     changes: list[Change] = []
-    if known is not None and told.topic_id not in (ZERO_UUID, known.id):
+    if known is not None and state.topic_id not in (ZERO_UUID, known.id):
         changes.append(RemoveTopic(known.id))
         known = None
-    states = {each.partition_index: each for each in told.partition_states}
+    states = {each.partition_index: each for each in state.partition_states}
     gone = {index for index, each in states.items() if each.leader == LEADER_DURING_DELETE}
     if gone:
         if known is not None and gone >= set(range(len(known.partitions))):
@@ -119,7 +119,7 @@ def _topic(image: ClusterImage, told: UpdateMetadataTopicState) -> list[Change]:
     if known is None:
         if not gone and states:
             partitions = _filled({index: _partition(each, None) for index, each in states.items()}, 0)
-            changes.append(CreateTopic(Topic(told.topic_name, told.topic_id, partitions)))
+            changes.append(CreateTopic(Topic(state.topic_name, state.topic_id, partitions)))
         return changes
     changes += _partitions(known, states)
     return changes
@@ -142,27 +142,27 @@ def _filled(partitions: dict[int, Partition], first: int) -> tuple[Partition, ..
     return tuple(partitions.get(index, _NOT_TOLD) for index in range(first, max(partitions) + 1))
 
 
-def _partition(told: UpdateMetadataPartitionState, known: Partition | None) -> Partition:
+def _partition(state: UpdateMetadataPartitionState, known: Partition | None) -> Partition:
     return replace(
         known or _NOT_TOLD,
-        replicas=tuple(told.replicas),
-        isr=tuple(told.isr),
-        leader=told.leader if told.leader >= 0 else NO_LEADER,
-        leader_epoch=told.leader_epoch,
-        partition_epoch=told.zk_version,
+        replicas=tuple(state.replicas),
+        isr=tuple(state.isr),
+        leader=state.leader if state.leader >= 0 else NO_LEADER,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.zk_version,
     )
 
 
-def _without_leader(told: UpdateMetadataPartitionState) -> UpdateMetadataPartitionState:
-    if told.leader != LEADER_DURING_DELETE:
-        return told
+def _without_leader(state: UpdateMetadataPartitionState) -> UpdateMetadataPartitionState:
+    if state.leader != LEADER_DURING_DELETE:
+        return state
     return UpdateMetadataPartitionState(
-        partition_index=told.partition_index,
-        controller_epoch=told.controller_epoch,
+        partition_index=state.partition_index,
+        controller_epoch=state.controller_epoch,
         leader=NO_LEADER,
-        leader_epoch=told.leader_epoch,
-        isr=told.isr,
-        zk_version=told.zk_version,
-        replicas=told.replicas,
-        offline_replicas=told.offline_replicas,
+        leader_epoch=state.leader_epoch,
+        isr=state.isr,
+        zk_version=state.zk_version,
+        replicas=state.replicas,
+        offline_replicas=state.offline_replicas,
     )

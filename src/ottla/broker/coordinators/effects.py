@@ -39,7 +39,7 @@ class Reply(NamedTuple):
 class Write(NamedTuple):
     """Append the records as one batch and replay them; reply when they are committed.
 
-    `failure` gives the replies when the append is refused; nothing is replayed then.
+    `failure` returns the replies when the append is refused; nothing is replayed then.
     `producer_id` and `producer_epoch` are set for records that belong to a transaction (TxnOffsetCommit).
     """
 

@@ -13,7 +13,7 @@ broker leads.
 4. Replies that wait longer than the write time-out (offsets.commit.timeout.ms for groups) become what the shard says to
    RequestTimedOut: a follower that is down must not keep members waiting until they lose their place. The records stay
    where they are, and are committed when the follower is back or out of the in-sync set.
-5. Loading is a replay of the log from its start: the same `replay` as in daily work. What it gives for others to do
+5. Loading is a replay of the log from its start: the same `replay` as in daily work. What it leaves for others to do
    (markers) waits until all that was replayed is committed.
 """
 
@@ -68,7 +68,7 @@ class InternalPartition(Protocol):
     @property
     def log_end_offset(self) -> int: ...
     def append_internal(self, batch: bytearray, now_ms: int, guard: VerificationGuard | None) -> int:
-        """Append one batch as coordinator; gives the offset after it. Raises BrokerError."""
+        """Append one batch as coordinator; returns the offset after it. Raises BrokerError."""
 
     def read_batches(self) -> Iterator[RecordBatch]:
         """Every batch from the start of the log."""
@@ -138,13 +138,13 @@ class Runtime(Generic[S]):
         self._carry_out(index, place, ask(place.shard, token, self._now_ms()), guard)
         return answer
 
-    def tell(self, index: int, tell: Callable[[S, int], Sequence[object]]) -> None:
-        """Tell the shard something that nobody waits for; nothing happens when it is not here."""
+    def notify(self, index: int, event: Callable[[S, int], Sequence[object]]) -> None:
+        """Notify the shard of something that nobody waits for; nothing happens when it is not here."""
         place = self._places.get(index)
         if place is not None and place.is_loaded:
-            self._carry_out(index, place, tell(place.shard, self._now_ms()))
+            self._carry_out(index, place, event(place.shard, self._now_ms()))
 
-    def look(self, index: int) -> S:
+    def shard_of(self, index: int) -> S:
         """The shard itself, for questions that change nothing."""
         return self._place(index).shard
 
@@ -203,7 +203,7 @@ class Runtime(Generic[S]):
             answer.set_result(reply.response)
 
     def _write(self, index: int, place: _Place[S], write: Write, guard: VerificationGuard | None) -> int | None:
-        """Append and replay; gives the offset that must be committed, None when the append was refused."""
+        """Append and replay; returns the offset that must be committed, None when the append was refused."""
         next_offset = place.partition.log_end_offset
         if write.records:
             now_ms = self._now_ms()
@@ -269,7 +269,7 @@ class Runtime(Generic[S]):
 
     def expire_due(self, now_ms: float) -> None:
         now_ms = int(now_ms)
-        for index, number, key in self._timers.take_due(now_ms):
+        for index, number, key in self._timers.pop_due(now_ms):
             place = self._places.get(index)
             if place is None or not place.is_loaded or place.number != number:
                 continue

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.fetch.reader import Reader, replica_of
-from ottla.broker.fetch.sessions import FetchKey, FetchPlan, Told, Wanted
+from ottla.broker.fetch.sessions import FetchKey, FetchPlan, LastSent, Wanted
 from ottla.broker.replication.partition import Partition
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.pacing import Pace
@@ -71,7 +71,7 @@ class Attempt:
         self._version = context.api_version
         self._uses_ids = context.api_version >= TOPIC_IDS_SINCE
         self._reader = Reader(broker, request, context.api_version)
-        self._is_first_look = True
+        self._is_first_read = True
         self._now_ms = broker.clock.monotonic_ms()
         self._named = self._named_now() if self._reader.is_follower else None
         # fetch.max.bytes is for clients; how much a follower takes at a time is its own setting.
@@ -104,7 +104,7 @@ class Attempt:
         self._read = Read()
         for key, wanted in self._plan.wanted:
             self._add(self._read, key, wanted)
-        self._is_first_look = False
+        self._is_first_read = False
 
     def _add(self, read: Read, key: FetchKey, wanted: Wanted) -> None:
         """Read one more partition, with what is left of the bytes for all."""
@@ -130,7 +130,7 @@ class Attempt:
             if preferred is not None:
                 return _data(key, partition, preferred_read_replica=preferred)
             if self._reader.is_follower:
-                if self._is_first_look:
+                if self._is_first_read:
                     self._reader.note(partition, wanted)
                 if self._reader.is_throttled(partition):
                     return _data(key, partition)
@@ -166,12 +166,13 @@ class Attempt:
         return {(topic.topic_id, each.partition) for topic in self._request.topics for each in topic.partitions}
 
     def _is_idle(self, key: FetchKey, wanted: Wanted) -> bool:
-        assert self._plan.session is not None, "only sessions know what was told"
-        partition, told = self._broker.replicas.get((key.topic, key.partition)), self._plan.session.told.get(key)
+        assert self._plan.session is not None, "only sessions know what was sent last"
+        partition = self._broker.replicas.get((key.topic, key.partition))
+        last_sent = self._plan.session.last_sent.get(key)
         if partition is not None and self._uses_ids and partition.topic_id != key.topic_id:
             return False
-        now_ms = self._now_ms if self._is_first_look else None
-        return self._reader.is_idle(partition, wanted, told, now_ms)
+        now_ms = self._now_ms if self._is_first_read else None
+        return self._reader.is_idle(partition, wanted, last_sent, now_ms)
 
     def _partition(self, key: FetchKey) -> Partition:
         if self._uses_ids and not key.topic:
@@ -192,8 +193,8 @@ class Attempt:
     def _put(self, topics: list[FetchableTopicResponse], key: FetchKey, data: PartitionData) -> None:
         """Add what is news to the answer, in the order of the request: a topic may come more than once."""
         size_bytes = size_of(data)
-        told = Told(data.high_watermark, data.log_start_offset, data.preferred_read_replica, bool(data.error_code))
-        if not self._plan.is_news(key, told, size_bytes) and data.diverging_epoch.epoch < 0:
+        sent = LastSent(data.high_watermark, data.log_start_offset, data.preferred_read_replica, bool(data.error_code))
+        if not self._plan.is_news(key, sent, size_bytes) and data.diverging_epoch.epoch < 0:
             return
         if not topics or (topics[-1].topic_id, topics[-1].topic) != (key.topic_id, key.topic):
             topics.append(FetchableTopicResponse(topic=key.topic, topic_id=key.topic_id, partitions=[]))
@@ -233,7 +234,7 @@ class WideAttempt(Attempt):
         for key, wanted in self._plan.wanted:
             self._add(read, key, wanted)
             await self._pace.step()
-        self._is_first_look = False
+        self._is_first_read = False
         self._read = read
 
     async def _wait_for_changes(self) -> None:

@@ -3,7 +3,7 @@
 1. A follower reads to the end of the log, from the leader only, and only if it is one of the partition's replicas.
 2. A consumer reads what is committed. From version 11 on it may be sent to a replica near it (KIP-392), and followers
    serve it, too.
-3. A follower asks for all its partitions at every fetch. Where it has all there is and was told all there is to tell,
+3. A follower asks for all its partitions at every fetch. Where it has all there is and was sent all there is to say,
    that costs a few comparisons (`is_idle`).
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.fetch.sessions import Told, Wanted
+from ottla.broker.fetch.sessions import LastSent, Wanted
 from ottla.broker.replication.partition import Partition
 from ottla.protocol.messages.fetch import FetchRequest
 
@@ -76,14 +76,16 @@ class Reader:
         if partition is not None:
             self._followers.count_sent(partition, self.replica_id, size_bytes)
 
-    def is_idle(self, partition: Partition | None, wanted: Wanted, told: Told | None, now_ms: float | None) -> bool:
+    def is_idle(
+        self, partition: Partition | None, wanted: Wanted, last_sent: LastSent | None, now_ms: float | None
+    ) -> bool:
         """Whether there is nothing new for a follower that is in sync; with `now_ms` that is noted as heard from it."""
         if partition is None or partition.in_sync is None or partition.offline is not None:
             return False
         log, in_sync = partition.log, partition.in_sync
-        if told is None or told.had_error or partition.leader_epoch != wanted.current_leader_epoch:
+        if last_sent is None or last_sent.had_error or partition.leader_epoch != wanted.current_leader_epoch:
             return False
-        if told.high_watermark != log.high_watermark or told.log_start_offset != log.log_start_offset:
+        if last_sent.high_watermark != log.high_watermark or last_sent.log_start_offset != log.log_start_offset:
             return False
         progress = in_sync.followers.get(self.replica_id)
         if progress is None or not progress.log_end_offset == wanted.fetch_offset == log.log_end_offset:

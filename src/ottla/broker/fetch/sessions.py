@@ -10,7 +10,7 @@ request has (session id, epoch):
     id N, epoch E > 0   go on with session N; E must be the epoch that follows
 
 1. An answer of a session holds a partition when it has records or an error, or when its high watermark, log start or
-   preferred replica is other than what was told last.
+   preferred replica is other than what was sent last.
 2. A partition that was answered with records goes to the end of the line, so that a limited answer does not always
    favour the same ones.
 3. Sessions are bounded: when the cache is full, the one that was used least recently and not for EVICT_AFTER_MS goes;
@@ -52,7 +52,7 @@ class Wanted(NamedTuple):
     log_start_offset: int = -1
 
 
-class Told(NamedTuple):
+class LastSent(NamedTuple):
     """What was answered last about a partition."""
 
     high_watermark: int
@@ -68,7 +68,7 @@ class Session:
     uses_topic_ids: bool
     is_follower: bool
     wanted: OrderedDict[FetchKey, Wanted]
-    told: dict[FetchKey, Told]
+    last_sent: dict[FetchKey, LastSent]
     last_used_ms: float
     names: dict[bytes, str] = field(default_factory=dict)  # under which its topics are known here, by id
     nameless: set[bytes] = field(default_factory=set)  # ids that nobody knew yet
@@ -92,7 +92,7 @@ class Session:
         self.nameless.discard(topic_id)
         for key in [each for each in self.wanted if each.topic_id == topic_id and not each.topic]:
             self.wanted[key._replace(topic=name)] = self.wanted.pop(key)
-            self.told.pop(key, None)
+            self.last_sent.pop(key, None)
 
 
 @dataclass(slots=True)
@@ -107,16 +107,16 @@ class FetchPlan:
     def session_id(self) -> int:
         return self.session.id if self.session is not None else 0
 
-    def is_news(self, key: FetchKey, now: Told, size_bytes: int) -> bool:
+    def is_news(self, key: FetchKey, now: LastSent, size_bytes: int) -> bool:
         """Whether the answer must name this partition; remembers what is told."""
         if self.session is None:
             return True
-        before = self.session.told.get(key)
-        # Where to read instead is always told: a reader that was not sent there before may be now.
+        before = self.session.last_sent.get(key)
+        # Where to read instead is always sent: a reader that was not sent there before may be now.
         is_sent_away = now.preferred_read_replica >= 0
         news = self.is_full or size_bytes > 0 or now.had_error or is_sent_away or before != now
         if news and key in self.session.wanted:
-            self.session.told[key] = now
+            self.session.last_sent[key] = now
             if size_bytes > 0:
                 self.session.wanted.move_to_end(key)
         return news
@@ -130,7 +130,7 @@ class FetchSessions:
         slots: int = SLOTS,
         evict_after_ms: int = EVICT_AFTER_MS,
     ) -> None:
-        """`random_id` gives numbers from 1 to 2^31 - 1."""
+        """`random_id` returns numbers from 1 to 2^31 - 1."""
         self._random_id = random_id
         self._slots = slots
         self._evict_after_ms = evict_after_ms
@@ -151,8 +151,8 @@ class FetchSessions:
         now_ms: float,
         name_of: Callable[[bytes], str] = lambda _: "",
     ) -> FetchPlan:
-        """Raises FetchSessionIdNotFound, InvalidFetchSessionEpoch or FetchSessionTopicIdError. `name_of` gives the name
-        of a topic id, or nothing."""
+        """Raises FetchSessionIdNotFound, InvalidFetchSessionEpoch or FetchSessionTopicIdError. `name_of` returns the
+        name of a topic id, or nothing."""
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(session_id, None)
             asked = list(dict(wanted).items())  # a partition that is named twice counts once, with its last position
@@ -197,7 +197,7 @@ class FetchSessions:
         for named in forgotten:
             key = session.known(named)
             session.wanted.pop(key, None)
-            session.told.pop(key, None)
+            session.last_sent.pop(key, None)
         session.epoch = 1 if epoch == INT32_MAX else epoch + 1
         session.last_used_ms = now_ms
         self._sessions.move_to_end(session_id)

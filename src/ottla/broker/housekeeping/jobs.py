@@ -39,7 +39,7 @@ def start_jobs(
     pool: Executor | None,
     last_disk_failed: Callable[[KafkaStorageError], None],
 ) -> Callable[[], Awaitable[None]]:
-    """Begin; gives the call that ends them. `last_disk_failed` is told when no directory is left."""
+    """Begin; returns the call that ends them. `last_disk_failed` is called when no directory is left."""
     settings = broker.settings
     runner = TaskRunner(Schedule(broker.random.random), clock)
 

@@ -157,7 +157,7 @@ class Acceptor:
 
     def _read_or_rest(self) -> None:
         for connection in self.connections:
-            connection.go_on()
+            connection.resume()
         self.large_frames.schedule()
 
     @property
@@ -167,7 +167,7 @@ class Acceptor:
     async def listen(
         self, name: str, host: str, port: int, *, backlog: int, login_limit_bytes: int | None = None
     ) -> int:
-        """Open one endpoint; gives the port, which is another one when 0 was asked for.
+        """Open one endpoint; returns the port, which is another one when 0 was asked for.
 
         `login_limit_bytes` says how large a request may be before its sender is known; None where nobody asks.
         """
@@ -176,7 +176,7 @@ class Acceptor:
         )
         self._listeners.append(listener)
         if self._idle_timer is None:
-            self._look_for_idle_ones_later()
+            self._schedule_idle_check()
         return listener.port
 
     def close(self) -> None:
@@ -209,13 +209,13 @@ class Acceptor:
 
         return make
 
-    def _look_for_idle_ones_later(self) -> None:
+    def _schedule_idle_check(self) -> None:
         wait_ms = min(IDLE_LOOK_MS, self._idle_ms)
-        self._idle_timer = self.clock.call_later(wait_ms, self._look_for_idle_ones)
+        self._idle_timer = self.clock.call_later(wait_ms, self._close_idle)
 
-    def _look_for_idle_ones(self) -> None:
+    def _close_idle(self) -> None:
         self.close_idle_ones()
-        self._look_for_idle_ones_later()
+        self._schedule_idle_check()
 
     def close_idle_ones(self) -> None:
         """Close who has been idle for too long."""

@@ -131,15 +131,15 @@ class Connection:
     def hold(self) -> None:
         """Begin no other request of this connection until the one that was begun last is answered."""
         self._held_by = self._begun
-        self._read_or_rest()
+        self._resume_or_pause_reading()
 
     @property
     def is_held(self) -> bool:
         return self._held_by is not None
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Read requests again, unless something else holds them back."""
-        self._read_or_rest()
+        self._resume_or_pause_reading()
 
     def close(self) -> None:
         """Write what waits, then close."""
@@ -161,7 +161,7 @@ class Connection:
             self._throttle_timer.cancel()
         self._throttle_timer = self._clock.call_later(for_ms, self._throttle_ends)
 
-    # -- what the link tells -----------------------------------------------------------------------------------------
+    # -- events of the link -----------------------------------------------------------------------------------------
 
     def opened(self, link: Link) -> None:
         self._link = link
@@ -175,7 +175,7 @@ class Connection:
         except (CloseConnection, MalformedMessage, BrokerError) as reason:
             self.end(reason)
             return
-        self._take(answer, len(frame), place)
+        self._answer(answer, len(frame), place)
 
     def _run_received(self, frame: memoryview) -> bool:
         """Have the frame answered together with those behind it, when the dispatcher knows how; else say False."""
@@ -191,7 +191,7 @@ class Connection:
             self._write_frames(answers)
             return True
         for answer, size_bytes in answers:
-            self._take(answer, size_bytes, None if self.is_idle else self._arrived(size_bytes))
+            self._answer(answer, size_bytes, None if self.is_idle else self._arrived(size_bytes))
         return True
 
     def _arrived(self, size_bytes: int) -> int:
@@ -199,7 +199,7 @@ class Connection:
         self._waiting.change(size_bytes)
         return self._order.arrived(size_bytes)
 
-    def _take(self, answering: Answering, size_bytes: int, place: int | None) -> None:
+    def _answer(self, answering: Answering, size_bytes: int, place: int | None) -> None:
         """The answer to a request of that size; `place` None: nothing waits before it."""
         if type(answering) is CoroutineType:
             self._begun += 1
@@ -210,7 +210,7 @@ class Connection:
             self._write_at_once(answer)
         else:
             self._answered(place, answer)
-            self._read_or_rest()
+            self._resume_or_pause_reading()
 
     def _run(self, running: Running[Answer | None], number: int, size_bytes: int, place: int | None) -> None:
         if running.is_done:
@@ -218,7 +218,7 @@ class Connection:
         else:
             waits_at = self._arrived(size_bytes) if place is None else place
             running.on_done = partial(self._completed, running, number, waits_at)
-            self._read_or_rest()
+            self._resume_or_pause_reading()
 
     def _completed(self, running: Running[Answer | None], number: int, place: int | None) -> None:
         if self._held_by == number:
@@ -236,7 +236,7 @@ class Connection:
                 self._write_at_once(answer)
             else:
                 self._answered(place, answer)
-        self._read_or_rest()
+        self._resume_or_pause_reading()
 
     def writable_changed(self, writable: bool) -> None:
         if writable:
@@ -264,7 +264,7 @@ class Connection:
         else:
             self._post(answer)
             self._write()
-            self._read_or_rest()
+            self._resume_or_pause_reading()
 
     def _write_frames(self, content: bytes) -> None:
         """Whole answers, and nothing waits before them."""
@@ -274,7 +274,7 @@ class Connection:
         self._outbox.append(content)
         self._outbox_bytes += len(content)
         self._write()
-        self._read_or_rest()
+        self._resume_or_pause_reading()
 
     def _answered(self, place: int, answer: Answer | None) -> None:
         if self._link is None:
@@ -284,7 +284,7 @@ class Connection:
             self._post(ready)
         self._waiting.change(self._order.waiting_bytes - waited_bytes)
         self._write()
-        self._read_or_rest()
+        self._resume_or_pause_reading()
 
     def _post(self, answer: Answer) -> None:
         self._outbox.append(frame_prefix(answer))
@@ -343,7 +343,7 @@ class Connection:
         wanted = min(budget, len(piece) - self._offset)
         portion = read_portion(piece, self._offset, wanted)
         if len(portion) < wanted:
-            # The log was truncated under an answer whose size is already told: the frame cannot be made whole.
+            # The log was truncated under an answer whose size is already sent: the frame cannot be made whole.
             raise ConnectionClosed("the records were truncated while they were being sent")
         self._passed(piece, wanted)
         return portion
@@ -357,9 +357,9 @@ class Connection:
     def _next_turn(self) -> None:
         self._turn_is_planned = self._waits_for_room = False
         self._write()
-        self._read_or_rest()
+        self._resume_or_pause_reading()
 
-    def _read_or_rest(self) -> None:
+    def _resume_or_pause_reading(self) -> None:
         if self._link is None:
             return
         if self._held_by == ANSWERED and not self._order.waiting_count:
@@ -375,7 +375,7 @@ class Connection:
     def _throttle_ends(self) -> None:
         self._throttled = False
         self._throttle_timer = None
-        self._read_or_rest()
+        self._resume_or_pause_reading()
 
     def end(self, reason: Exception) -> None:
         """Close it for something that its client did, and say so."""

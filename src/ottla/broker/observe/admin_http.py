@@ -50,12 +50,12 @@ class Reply(NamedTuple):
 class Watch(NamedTuple):
     """What there is to see: the text of all metrics, and why the broker is not ready (None when it is).
 
-    `look` is gone through before metrics are told, a short step at a time, so that others have their turns between.
+    `update` runs before metrics are written, a short step at a time, so that others have their turns between.
     """
 
     metrics: Callable[[], str]
     not_ready_because: Callable[[], str | None]
-    look: Callable[[], Iterator[None]] = lambda: iter(())
+    update: Callable[[], Iterator[None]] = lambda: iter(())
 
 
 def answer(head: bytes, watch: Watch, *, local_only: bool) -> bytes:
@@ -123,7 +123,7 @@ class AdminServer:
         self._open: set[asyncio.Task[None]] = set()
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen; gives the address with the port that was bound. AdminListenerFailed when it cannot."""
+        """Listen; returns the address with the port that was bound. AdminListenerFailed when it cannot."""
         self._local_only = is_loopback(host)
         try:
             self._server = await asyncio.start_server(self._connected, host or None, port, limit=HEAD_LIMIT_BYTES)
@@ -168,7 +168,7 @@ class AdminServer:
             return _written(Reply(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of the request is too large\n"))
         try:
             if head.startswith(b"GET /metrics"):
-                for _ in self._watch.look():
+                for _ in self._watch.update():
                     await asyncio.sleep(0)
             return answer(head, self._watch, local_only=self._local_only)
         except Exception:

@@ -158,7 +158,7 @@ class Repeats(logging.Filter):
         return seen.count <= self._limit
 
     def _turn(self, seen: _Seen, now_ms: float) -> int:
-        """Begin a new minute when the old one is over; gives how many were held back in it."""
+        """Begin a new minute when the old one is over; returns how many were held back in it."""
         if now_ms - seen.since_ms < REPEATS_WINDOW_MS:
             return 0
         held_back = max(0, seen.count - self._limit)

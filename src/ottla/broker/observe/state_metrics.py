@@ -1,7 +1,7 @@
 """What is so right now, looked up when somebody asks: partitions, groups, connections, sizes of logs, uptime.
 
     state = StateMetrics(registry)
-    for _ in state.look(broker, listeners=["PLAINTEXT", ...], uptime_ms=...): ...     # before the registry is read
+    for _ in state.update(broker, listeners=["PLAINTEXT", ...], uptime_ms=...): ...     # before the registry is read
 
 1. The names are those that dashboards for Kafka have (kafka_server_replicamanager_*, kafka_log_log_size,
    kafka_controller_kafkacontroller_*, kafka_coordinator_group_groupmetadatamanager_*); others begin with ottla_.
@@ -89,26 +89,26 @@ class StateMetrics:
             exposed="ottla_broker_uptime_seconds",
         ).of()
 
-    def look(self, broker: Broker, listeners: Iterable[str], uptime_ms: float) -> Iterator[None]:
+    def update(self, broker: Broker, listeners: Iterable[str], uptime_ms: float) -> Iterator[None]:
         """Count everything; `listeners` has the listener of every open connection."""
         counts: Counter[str] = Counter(ActiveControllerCount=int(broker.image.controller_id == broker.id))
-        yield from _look_at_partitions(broker, counts)
-        yield from _look_at_cluster(broker, counts)
+        yield from _update_partitions(broker, counts)
+        yield from _update_cluster(broker, counts)
         consumer: Counter[str] = Counter()
-        yield from _look_at_groups(broker, counts, consumer)
+        yield from _update_groups(broker, counts, consumer)
         for name, gauge in self._counts.items():
             gauge.value = counts[name]
         for state in ConsumerGroupState:
             self._consumer_groups.of(state.value).value = consumer[state.value]
-        self._look_at_connections(Counter(listeners), [each.name for each in broker.settings.endpoints])
-        yield from self._look_at_logs(broker)
+        self._update_connections(Counter(listeners), [each.name for each in broker.settings.endpoints])
+        yield from self._update_logs(broker)
         self._uptime.value = round(uptime_ms / 1000, 3)
 
-    def _look_at_connections(self, open_now: Counter[str], names: Collection[str]) -> None:
+    def _update_connections(self, open_now: Counter[str], names: Collection[str]) -> None:
         for name in names:
             self._connections.of(name).value = open_now[name]
 
-    def _look_at_logs(self, broker: Broker) -> Iterator[None]:
+    def _update_logs(self, broker: Broker) -> Iterator[None]:
         sizes: dict[tuple[str, ...], int] = {}
         for some in in_steps(broker.replicas):
             for each in some:
@@ -138,7 +138,7 @@ def _show(family: Family[Gauge], values: dict[tuple[str, ...], int]) -> None:
         family.of(*labels).value = value
 
 
-def _look_at_partitions(broker: Broker, counts: Counter[str]) -> Iterator[None]:
+def _update_partitions(broker: Broker, counts: Counter[str]) -> Iterator[None]:
     for some in in_steps(broker.replicas):
         led = [each for each in some if each.is_leader]
         counts["PartitionCount"] += len(some)
@@ -156,7 +156,7 @@ def _replica_count(broker: Broker, name: TopicPartition) -> int:
     return 0 if state is None else len(state.replicas)
 
 
-def _look_at_cluster(broker: Broker, counts: Counter[str]) -> Iterator[None]:
+def _update_cluster(broker: Broker, counts: Counter[str]) -> Iterator[None]:
     image = broker.image
     for some in in_steps(image.topics()):
         for name in some:
@@ -168,7 +168,7 @@ def _look_at_cluster(broker: Broker, counts: Counter[str]) -> Iterator[None]:
         yield
 
 
-def _look_at_groups(broker: Broker, counts: Counter[str], consumer: Counter[str]) -> Iterator[None]:
+def _update_groups(broker: Broker, counts: Counter[str], consumer: Counter[str]) -> Iterator[None]:
     for _, shard in list(broker.groups.runtime.shards()):
         for some in in_steps(shard.groups.values()):
             counts["NumGroups"] += len(some)

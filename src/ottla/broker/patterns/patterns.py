@@ -102,7 +102,7 @@ class Automaton:
         return len(self._steps) - 1
 
     def _compile(self, node: Node, after: int) -> int:
-        """Add the steps of a node that goes on at `after`; gives where it begins."""
+        """Add the steps of a node that goes on at `after`; returns where it begins."""
         self._work += 1
         if self._work > WORK_LIMIT:
             raise InvalidRegularExpression("expression is too large: make its repeats smaller")

@@ -10,7 +10,7 @@
 This is the readable twin: a flat value is what is left of a ProduceRequest when its fields are read, and an answer is a
 ProduceResponse with these fields. The native twin (_produce_frames.pyx) reads and writes the bytes in one pass where
 nothing is unusual: no unknown tags on the way in, no error on the way out. Everything else it leaves to this file, and
-so does a frame that cannot be read: the sentence about it is told by the reference codec.
+so does a frame that cannot be read: the reference codec explains why.
 """
 
 from __future__ import annotations
@@ -98,12 +98,12 @@ def write(version: int, answers: Answers) -> list[Buffer]:
     """The body of the answer."""
     topics = []
     for topic, outcomes in answers:
-        told = TopicProduceResponse(partition_responses=[_partition(outcome) for outcome in outcomes])
+        response = TopicProduceResponse(partition_responses=[_partition(outcome) for outcome in outcomes])
         if isinstance(topic, str):
-            told.name = topic
+            response.name = topic
         else:
-            told.topic_id = topic
-        topics.append(told)
+            response.topic_id = topic
+        topics.append(response)
     return encode(ProduceResponse(responses=topics), version)
 
 

@@ -1,4 +1,4 @@
-"""The loop that follows one leader over one connection: ask, wait, take the answer, ask again.
+"""The loop that follows one leader over one connection: ask, wait, apply the answer, ask again.
 
 All decisions are follower.py's; here they meet the network and time. One question is under way at a time: a fetch waits
 at the leader until there is something, so the next one leaves as soon as the last has brought it. What must be on our
@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from ottla.broker.replication.fetch_plan import FetchSettings
-from ottla.broker.replication.follower import Follower, Question, Taken
+from ottla.broker.replication.follower import Applied, Follower, Question
 from ottla.clock import Clock
 from ottla.errors import OttlaError
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -34,7 +34,7 @@ class Send(Protocol):
 
 
 class FetchLoop:
-    """`took` is told what every answer brought, and waits for what must be synced."""
+    """`applied` is called with what every answer brought, and waits for what must be synced."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class FetchLoop:
         timeout_ms: float,
         clock: Clock,
         is_throttled: Callable[[TopicPartition, bool], bool],
-        took: Callable[[Taken], Awaitable[None]],
+        applied: Callable[[Applied], Awaitable[None]],
     ) -> None:
         self.leader_id = leader_id
         self.follower = follower
@@ -55,7 +55,7 @@ class FetchLoop:
         self._timeout_ms = timeout_ms
         self._clock = clock
         self._is_throttled = is_throttled
-        self._took = took
+        self._applied = applied
         self._wakes = asyncio.Event()
         self._is_reached = True
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"follow broker {leader_id}")
@@ -88,7 +88,7 @@ class FetchLoop:
         response = await self._send(self.leader_id, question, timeout_ms=self._timeout_ms, at_most=at_most)
         assert isinstance(response, FetchResponse | ListOffsetsResponse | OffsetForLeaderEpochResponse)
         self._is_reached = True
-        await self._took(self.follower.take(response, self._clock.monotonic_ms()))
+        await self._applied(self.follower.apply(response, self._clock.monotonic_ms()))
 
     def _not_reached(self, error: OttlaError) -> None:
         if self._is_reached:

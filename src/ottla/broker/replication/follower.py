@@ -85,7 +85,7 @@ class Replica(Protocol):
     def restart_at(self, offset: int) -> None:
         """Forget all records and begin at that offset."""
 
-    def take_leader_offsets(self, high_watermark: int, log_start_offset: int) -> bool:
+    def update_leader_offsets(self, high_watermark: int, log_start_offset: int) -> bool:
         """Whether that moved our high watermark."""
 
 
@@ -124,7 +124,7 @@ class Followed:
         self.phase = phase
 
 
-class Taken(NamedTuple):
+class Applied(NamedTuple):
     """What an answer brought."""
 
     appended: list[TopicPartition]
@@ -239,14 +239,14 @@ class Follower:
             self._rest(self._followed.get(name), now_ms)
         self._asked = {}
 
-    def take(
+    def apply(
         self, response: FetchResponse | ListOffsetsResponse | OffsetForLeaderEpochResponse, now_ms: float
-    ) -> Taken:
-        taken = Taken([], [], [], {})
+    ) -> Applied:
+        applied = Applied([], [], [], {})
         asked, self._asked = self._asked, {}
         if isinstance(response, FetchResponse):
             self._session.answered(response.session_id, response.error_code)
-            answers = self._fetched(response, taken, now_ms)
+            answers = self._fetched(response, applied, now_ms)
         elif isinstance(response, ListOffsetsResponse):
             answers = self._offsets(response, now_ms)
         else:
@@ -268,11 +268,11 @@ class Follower:
             except OttlaError as error:
                 log.error("%s cannot follow its leader any more: %s", name, error)
                 each.move(Phase.FAILED)
-                taken.failed.append((name, error))
-        return taken
+                applied.failed.append((name, error))
+        return applied
 
     def _fetched(
-        self, response: FetchResponse, taken: Taken, now_ms: float
+        self, response: FetchResponse, applied: Applied, now_ms: float
     ) -> Iterator[tuple[TopicPartition, Callable[[Followed], None]]]:
         for topic in response.responses:
             topic_name = self._names.get(topic.topic_id) if topic.topic_id != ZERO_UUID else topic.topic
@@ -283,9 +283,9 @@ class Follower:
                 each = self._followed.get(name)
                 if each is not None and topic.topic_id not in (ZERO_UUID, each.replica.topic_id):
                     continue  # of a topic that had this name before
-                yield name, partial(self._take_data, data=data, taken=taken, now_ms=now_ms)
+                yield name, partial(self._apply_data, data=data, applied=applied, now_ms=now_ms)
 
-    def _take_data(self, each: Followed, data: PartitionData, taken: Taken, now_ms: float) -> None:
+    def _apply_data(self, each: Followed, data: PartitionData, applied: Applied, now_ms: float) -> None:
         if each.phase is not Phase.FETCHING:
             return
         if data.error_code:
@@ -296,11 +296,11 @@ class Follower:
             self._cut(each, EpochEnd(data.diverging_epoch.epoch, data.diverging_epoch.end_offset))
             return
         if data.records and replica.append(data.records, each.leader_epoch):
-            taken.appended.append(replica.name)
-            taken.size_bytes[replica.name] = len(data.records)
+            applied.appended.append(replica.name)
+            applied.size_bytes[replica.name] = len(data.records)
         each.lag = max(0, data.high_watermark - replica.log_end_offset)
-        if replica.take_leader_offsets(data.high_watermark, data.log_start_offset):
-            taken.committed.append(replica.name)
+        if replica.update_leader_offsets(data.high_watermark, data.log_start_offset):
+            applied.committed.append(replica.name)
 
     def _refused(self, each: Followed, error_code: int, now_ms: float) -> None:
         if error_code == OffsetOutOfRange.code and each.phase is Phase.FETCHING:
@@ -330,9 +330,9 @@ class Follower:
         for topic in response.topics:
             for found in topic.partitions:
                 name = TopicPartition(topic.topic, found.partition)
-                yield name, partial(self._take_epoch_end, found=found, now_ms=now_ms)
+                yield name, partial(self._apply_epoch_end, found=found, now_ms=now_ms)
 
-    def _take_epoch_end(self, each: Followed, found: EpochEndOffset, now_ms: float) -> None:
+    def _apply_epoch_end(self, each: Followed, found: EpochEndOffset, now_ms: float) -> None:
         if found.error_code:
             self._refused(each, found.error_code, now_ms)
         elif self._cut(each, EpochEnd(found.leader_epoch, found.end_offset)):
@@ -344,17 +344,17 @@ class Follower:
         for topic in response.topics:
             for found in topic.partitions:
                 name = TopicPartition(topic.name, found.partition_index)
-                yield name, partial(self._take_offset, found=found, now_ms=now_ms)
+                yield name, partial(self._apply_offset, found=found, now_ms=now_ms)
 
-    def _take_offset(self, each: Followed, found: ListOffsetsPartitionResponse, now_ms: float) -> None:
+    def _apply_offset(self, each: Followed, found: ListOffsetsPartitionResponse, now_ms: float) -> None:
         if found.error_code:
             self._refused(each, found.error_code, now_ms)
         elif self._asked_for == LATEST:
-            self._take_end(each, found.offset)
+            self._apply_leader_end(each, found.offset)
         else:
-            self._take_start(each, found.offset)
+            self._apply_leader_start(each, found.offset)
 
-    def _take_end(self, each: Followed, leader_end: int) -> None:
+    def _apply_leader_end(self, each: Followed, leader_end: int) -> None:
         """The leader has less than we: an unclean election, and its log is what counts. Or it begins behind us."""
         if leader_end < each.replica.log_end_offset:
             log.warning("%s is cut at the leader's end %d", each.replica.name, leader_end)
@@ -363,7 +363,7 @@ class Follower:
         else:
             each.move(Phase.SEEKING_START)
 
-    def _take_start(self, each: Followed, leader_start: int) -> None:
+    def _apply_leader_start(self, each: Followed, leader_start: int) -> None:
         if leader_start > each.replica.log_end_offset:
             each.replica.restart_at(leader_start)
         each.move(self._first_phase(each.replica))

@@ -108,16 +108,16 @@ class InSync:
         self._joining: frozenset[int] = frozenset()
         self._counted: list[Progress] = []
         self.bound = UNKNOWN
-        self._count()
+        self._update_counted()
 
-    def _count(self) -> None:
+    def _update_counted(self) -> None:
         """See anew who must have a record before it is committed."""
         proposed = self.proposal.isr if self.proposal is not None else frozenset[int]()
         counted = self.isr | proposed | self._joining
         self._counted = [each for broker_id, each in self.followers.items() if broker_id in counted]
-        self._measure()
+        self._update_bound()
 
-    def _measure(self) -> None:
+    def _update_bound(self) -> None:
         self.bound = min([each.log_end_offset for each in self._counted], default=NO_BOUND)
 
     # -- what followers say ------------------------------------------------------------------------------------------
@@ -135,9 +135,9 @@ class InSync:
         """A follower fetched from `offset`, which is where its log ends. KeyError when it is no replica."""
         progress = self.followers[broker_id]
         progress.fetched(offset, log_start_offset, broker_epoch, leader_end_offset, now_ms)
-        self._measure()
+        self._update_bound()
 
-    def look(
+    def update_joining(
         self, leader_end_offset: int, now_ms: float, *, lag_limit_ms: int, may_join: Callable[[int, int], bool]
     ) -> None:
         """See who is about to join; `may_join` is asked about (broker, its epoch)."""
@@ -148,7 +148,7 @@ class InSync:
             and each.is_caught_up(leader_end_offset, now_ms, lag_limit_ms)
             and may_join(broker_id, each.broker_epoch)
         )
-        self._count()
+        self._update_counted()
 
     def low_watermark(self, own_log_start: int, alive: Callable[[int], bool]) -> int:
         """The smallest start of the logs of all replicas that live: what is before it is deleted everywhere."""
@@ -182,7 +182,7 @@ class InSync:
     def _propose(self, isr: frozenset[int]) -> Proposal:
         members = tuple(Member(each, self._epoch_of(each)) for each in sorted(isr))
         self.proposal = Proposal(self._leader_epoch, self.partition_epoch, members)
-        self._count()
+        self._update_counted()
         return self.proposal
 
     def _epoch_of(self, broker_id: int) -> int:
@@ -192,9 +192,9 @@ class InSync:
     def withdraw(self) -> None:
         """The proposal was not made true, and will not be."""
         self.proposal = None
-        self._count()
+        self._update_counted()
 
-    def settle(self, isr: Iterable[int], leader_epoch: int, partition_epoch: int) -> bool:
+    def update(self, isr: Iterable[int], leader_epoch: int, partition_epoch: int) -> bool:
         """What the controller says is true; False when that is older than what we know."""
         if leader_epoch != self._leader_epoch or partition_epoch < self.partition_epoch:
             return False
@@ -202,5 +202,5 @@ class InSync:
         self.partition_epoch = partition_epoch
         self._joining -= self.isr
         self.proposal = None
-        self._count()
+        self._update_counted()
         return True

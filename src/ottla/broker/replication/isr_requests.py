@@ -5,7 +5,7 @@
    whether it was made true. A partition that an answer does not name is asked again as well.
 3. What becomes of one partition's proposal is an Outcome by its error code:
 
-       none                                     SETTLED: the set in the answer is true
+       none                                     ACCEPTED: the set in the answer is true
        OPERATION_NOT_ATTEMPTED,
        INELIGIBLE_REPLICA                       WITHDRAWN: what was true before still is
        FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION, INVALID_REQUEST, NEW_LEADER_ELECTED,
@@ -62,13 +62,13 @@ _LEFT: Final = {
 
 
 class Verdict(Enum):
-    SETTLED = "settled"
+    ACCEPTED = "accepted"
     WITHDRAWN = "withdrawn"
     LEFT = "left"
 
 
 class Outcome(NamedTuple):
-    """What became of a proposal; the last three are the truth when it is SETTLED."""
+    """What became of a proposal; the last three are the truth when it is ACCEPTED."""
 
     name: TopicPartition
     proposal: Proposal
@@ -162,7 +162,7 @@ def _answers(response: AlterPartitionResponse) -> Iterator[tuple[bytes, Response
 
 def _verdict(error_code: int) -> Verdict | None:
     if error_code == 0:
-        return Verdict.SETTLED
+        return Verdict.ACCEPTED
     if error_code in _WITHDRAWN:
         return Verdict.WITHDRAWN
     return Verdict.LEFT if error_code in _LEFT else None

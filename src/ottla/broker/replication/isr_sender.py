@@ -27,22 +27,22 @@ class IsrSender:
         *,
         broker_epoch: Callable[[], int],
         clock: Clock,
-        told: Callable[[Outcome], None],
+        decided: Callable[[Outcome], None],
     ) -> None:
         self._requests = IsrRequests(broker_id)
         self._ask_controller = ask_controller
         self._broker_epoch = broker_epoch
         self._clock = clock
-        self._told = told
+        self._decided = decided
         self._task: asyncio.Task[None] | None = None
         self._is_reached = True
 
     def submit(self, name: TopicPartition, topic_id: bytes, proposal: Proposal) -> bool:
         """False when an earlier proposal for the partition is still on its way."""
-        taken = self._requests.submit(name, topic_id, proposal)
-        if taken and self._task is None:
+        accepted = self._requests.submit(name, topic_id, proposal)
+        if accepted and self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="in-sync sets")
-        return taken
+        return accepted
 
     def forget(self, name: TopicPartition, topic_id: bytes) -> None:
         self._requests.forget(name, topic_id)
@@ -67,7 +67,7 @@ class IsrSender:
             response = await self._ask_controller(request)
         except OttlaError as error:
             if self._is_reached:
-                log.warning("the controller cannot be told of in-sync sets, and is asked again: %s", error)
+                log.warning("the controller cannot be asked about in-sync sets, and is asked again: %s", error)
             self._is_reached = False
             self._requests.failed()
             return False
@@ -75,5 +75,5 @@ class IsrSender:
         assert isinstance(response, AlterPartitionResponse)
         outcomes = self._requests.answered(response)
         for outcome in outcomes:
-            self._told(outcome)
+            self._decided(outcome)
         return len(outcomes) == asked

@@ -163,7 +163,7 @@ class ReplicaManager:
                 partition = self._open(name, topic.id, settings, now_ms)
             else:
                 partition.log.settings = settings
-            if partition.take_state(state):
+            if partition.update_state(state):
                 moves.new_leaders.append(partition)
 
     # -- orders ------------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ class ReplicaManager:
             if partition is None:
                 settings = self._settings_of(image, role.name.topic)
                 partition = self._made(role, settings, now_ms)
-            partition.take_state(role.state, now_ms=self._monotonic_ms(), broker_epoch=self.broker_epoch())
+            partition.update_state(role.state, now_ms=self._monotonic_ms(), broker_epoch=self.broker_epoch())
         except StaleControllerEpoch as error:
             log.debug("%s stays what it is: %s", role.name, error)  # a new controller tells everything again
             return error.code

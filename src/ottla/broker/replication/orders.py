@@ -34,7 +34,7 @@ class Role(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """A replica that is to stop. The epoch may be NO_EPOCH (not told) or EPOCH_DURING_DELETE (whatever ours is)."""
+    """A replica that is to stop. The epoch may be NO_EPOCH (not sent) or EPOCH_DURING_DELETE (whatever ours is)."""
 
     name: TopicPartition
     leader_epoch: int
@@ -54,18 +54,18 @@ def roles(request: LeaderAndIsrRequest) -> Iterator[Role]:
             yield _role(topic.topic_name, topic_id, each)
 
 
-def _role(topic: str, topic_id: bytes | None, told: LeaderAndIsrPartitionState) -> Role:
+def _role(topic: str, topic_id: bytes | None, ordered: LeaderAndIsrPartitionState) -> Role:
     state = model.Partition(
-        replicas=tuple(told.replicas),
-        isr=tuple(told.isr),
-        leader=told.leader,
-        leader_epoch=told.leader_epoch,
-        partition_epoch=told.partition_epoch,
-        adding=tuple(told.adding_replicas),
-        removing=tuple(told.removing_replicas),
-        recovering=bool(told.leader_recovery_state),
+        replicas=tuple(ordered.replicas),
+        isr=tuple(ordered.isr),
+        leader=ordered.leader,
+        leader_epoch=ordered.leader_epoch,
+        partition_epoch=ordered.partition_epoch,
+        adding=tuple(ordered.adding_replicas),
+        removing=tuple(ordered.removing_replicas),
+        recovering=bool(ordered.leader_recovery_state),
     )
-    return Role(TopicPartition(topic, told.partition_index), topic_id, state, told.is_new)
+    return Role(TopicPartition(topic, ordered.partition_index), topic_id, state, ordered.is_new)
 
 
 def roles_answer(

@@ -56,25 +56,25 @@ class Partition:
         self.is_durable = True  # whether what is acknowledged must be on this disk first
         self.flush_messages = log.settings.flush_messages
 
-    # -- office ------------------------------------------------------------------------------------------------------
+    # -- leadership ----------------------------------------------------------------------------------------------------
 
-    def take_state(self, state: model.Partition, *, now_ms: float = 0, broker_epoch: int = -1) -> bool:
+    def update_state(self, state: model.Partition, *, now_ms: float = 0, broker_epoch: int = -1) -> bool:
         """The cluster's newest word about this partition; True when this broker became its leader by it."""
         before = self.leader_epoch if self.is_leader else None
-        self._hold(state)
+        self._set_state(state)
         if self.is_leader:
             # So that a follower's question about this epoch has an answer before the first record is written in it.
             self.log.begin_epoch(state.leader_epoch)
         if not self.is_leader or len(state.replicas) == 1:
             self.in_sync = None
         elif before != state.leader_epoch or self.in_sync is None:
-            self.in_sync = self._first_look(state, now_ms, broker_epoch)
+            self.in_sync = self._new_in_sync(state, now_ms, broker_epoch)
         else:
-            self.in_sync.settle(state.isr, state.leader_epoch, state.partition_epoch)
+            self.in_sync.update(state.isr, state.leader_epoch, state.partition_epoch)
         self.advance()
         return self.is_leader and before is None
 
-    def _first_look(self, state: model.Partition, now_ms: float, broker_epoch: int) -> InSync:
+    def _new_in_sync(self, state: model.Partition, now_ms: float, broker_epoch: int) -> InSync:
         return InSync(
             self._broker_id,
             state.replicas,
@@ -86,33 +86,33 @@ class Partition:
             broker_epoch=broker_epoch,
         )
 
-    def settle(self, proposal: Proposal, isr: Sequence[int], leader_epoch: int, partition_epoch: int) -> bool:
+    def update_isr(self, proposal: Proposal, isr: Sequence[int], leader_epoch: int, partition_epoch: int) -> bool:
         """The controller answered a proposal; True when that changed who is in sync."""
         if self.in_sync is None or self.in_sync.proposal is not proposal or self._state is None:
             return False
-        if not self.in_sync.settle(isr, leader_epoch, partition_epoch):
+        if not self.in_sync.update(isr, leader_epoch, partition_epoch):
             return False
         self._state = replace(self._state, isr=tuple(isr), partition_epoch=partition_epoch)
         self.in_sync_count = len(isr)
         return True
 
-    def take_settings(self, settings: TopicSettings) -> None:
+    def update_settings(self, settings: TopicSettings) -> None:
         """The topic's settings changed; what the cluster says of the partition stays."""
         self.log.settings = settings
-        self._hold(self._state)
+        self._set_state(self._state)
         self.advance()
 
     def retire(self) -> None:
-        """The partition is gone from this broker; who still waits on it finds nobody in office."""
+        """The partition is gone from this broker; who still waits on it finds no leader."""
         self.in_sync = None
-        self._hold(None)
+        self._set_state(None)
 
-    def _hold(self, state: model.Partition | None) -> None:
+    def _set_state(self, state: model.Partition | None) -> None:
         self._state = state
         self.is_leader = state is not None and state.leader == self._broker_id
         self.leader_epoch = state.leader_epoch if state is not None else NO_EPOCH
         self.in_sync_count = len(state.isr) if state is not None else 0
-        settings = self.log.settings  # whoever changes the settings gives us the state again
+        settings = self.log.settings  # whoever changes the settings sets the state again
         # A topic with fewer replicas than that is served as long as all of them are in sync.
         self.min_in_sync_count = min(settings.min_insync_replicas, len(state.replicas) if state is not None else 1)
         wish = settings.ottla_durability
@@ -228,7 +228,7 @@ class Partition:
             raise FencedLeaderEpoch(f"{self.name} is led from here and follows nobody")
         return self.log.append_as_follower(records, leader_epoch=leader_epoch, now_ms=now_ms)
 
-    def take_leader_offsets(self, high_watermark: int, log_start_offset: int) -> bool:
+    def update_leader_offsets(self, high_watermark: int, log_start_offset: int) -> bool:
         """What the leader says is committed and where its log starts; True when our high watermark moved.
 
         It never goes back: a new leader learns late what the old one had told."""
@@ -275,5 +275,5 @@ class Partition:
                     yield batch
                 next_offset = batch.next_offset
             if next_offset == offset:
-                raise KafkaStorageError(f"{self.name} gives no batch at offset {offset}")
+                raise KafkaStorageError(f"{self.name} has no batch at offset {offset}")
             offset = next_offset

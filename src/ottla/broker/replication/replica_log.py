@@ -71,7 +71,7 @@ class ReplicaLog:
             start = self.log_start_offset
             self.restart_at(error.first_offset)
             appended = self._append(records, leader_epoch)
-            self.partition.take_leader_offsets(start, start)
+            self.partition.update_leader_offsets(start, start)
             return appended
 
     def _append(self, records: Buffer, leader_epoch: int) -> bool:
@@ -83,5 +83,5 @@ class ReplicaLog:
     def restart_at(self, offset: int) -> None:
         self._cutter.truncate_fully(self.partition, offset, self._now_ms())
 
-    def take_leader_offsets(self, high_watermark: int, log_start_offset: int) -> bool:
-        return self.partition.take_leader_offsets(high_watermark, log_start_offset)
+    def update_leader_offsets(self, high_watermark: int, log_start_offset: int) -> bool:
+        return self.partition.update_leader_offsets(high_watermark, log_start_offset)

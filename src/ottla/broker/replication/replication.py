@@ -1,7 +1,7 @@
 """Replication between this broker and the others, put together: whom we follow, who follows us, what we propose.
 
     following       one loop per leader and fetcher (num.replica.fetchers); partitions are shared out among fetchers
-    leading         followers' fetches are told by the fetch handler; the high watermark moves, and with it produces
+    leading         the fetch handler reports followers' fetches; the high watermark moves, and with it produces
     in-sync sets    who caught up is proposed at once, who is late every half of replica.lag.time.max.ms
 
 Belongs to the broker's loop. The controller's orders come as Moves (manager.py).
@@ -18,7 +18,7 @@ from zlib import crc32
 from ottla.broker.fetch.replica_selector import View, is_rack_aware, preferred
 from ottla.broker.replication.fetch_loop import FetchLoop, Send
 from ottla.broker.replication.fetch_plan import FetchSettings
-from ottla.broker.replication.follower import Follower, Taken
+from ottla.broker.replication.follower import Applied, Follower
 from ottla.broker.replication.in_sync import Proposal
 from ottla.broker.replication.isr_requests import Outcome, Verdict
 from ottla.broker.replication.isr_sender import IsrSender
@@ -50,7 +50,7 @@ def fetch_version(protocol_version: str) -> int:
     return next((version for since, version in FETCH_VERSIONS if spoken >= since), OLDEST_FETCH_VERSION)
 
 
-class Ways(Protocol):
+class BrokerConnections(Protocol):
     """Connections to other brokers, inter_broker.InterBroker."""
 
     @property
@@ -68,42 +68,42 @@ class Replication:
     def __init__(
         self,
         broker: Broker,
-        ways: Sequence[Ways],
+        connections: Sequence[BrokerConnections],
         ask_controller: Callable[[AlterPartitionRequest], Awaitable[Message]],
         *,
         broker_epoch: Callable[[], int],
     ) -> None:
-        """`ways` to other brokers are used by nobody else, one per fetcher: a fetch holds up what is behind it."""
+        """`connections` to other brokers, one per fetcher and for nothing else: a fetch holds up what is behind it."""
         settings = broker.settings
         self._broker = broker
-        self._ways = ways
+        self._connections = connections
         self._loops: dict[tuple[int, int], FetchLoop] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._sender = IsrSender(
-            broker.id, ask_controller, broker_epoch=broker_epoch, clock=broker.clock, told=self._settled
+            broker.id, ask_controller, broker_epoch=broker_epoch, clock=broker.clock, decided=self._isr_decided
         )
         window = settings.replication_quota_window_num, settings.replication_quota_window_size_seconds * 1000
         self._sent = Throttle(samples=window[0], sample_ms=window[1])
         self._fetched = Throttle(samples=window[0], sample_ms=window[1])
         self.is_rack_aware = is_rack_aware(settings.replica_selector_class)
-        self._looking: asyncio.Task[None] | None = None
+        self._checking: asyncio.Task[None] | None = None
         self._is_stopped = False
 
     def start(self) -> None:
-        self._looking = asyncio.get_running_loop().create_task(self._look_again_and_again(), name="late followers")
+        self._checking = asyncio.get_running_loop().create_task(self._check_periodically(), name="late followers")
 
     async def stop(self) -> None:
         self._is_stopped = True  # an order that comes now would begin to follow into logs that are being closed
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+        if self._checking is not None:
+            self._checking.cancel()
+            await asyncio.gather(self._checking, return_exceptions=True)
         await self._sender.stop()
         for loop in list(self._loops.values()):
             await loop.stop()
         self._loops.clear()
         await asyncio.gather(*self._closing, return_exceptions=True)
-        for way in self._ways:
-            await way.close()
+        for connection in self._connections:
+            await connection.close()
 
     # -- following ---------------------------------------------------------------------------------------------------
 
@@ -118,10 +118,10 @@ class Replication:
                 self._follow(partition)
         self._drop_idle()
 
-    def share_out(self, ways: Sequence[Ways]) -> None:
-        """num.replica.fetchers changed: all partitions are followed anew, over these ways. It does not wait."""
+    def redistribute(self, connections: Sequence[BrokerConnections]) -> None:
+        """num.replica.fetchers changed: all partitions are followed anew, over these connections. It does not wait."""
         loops, self._loops = list(self._loops.values()), {}
-        before, self._ways = self._ways, ways
+        before, self._connections = self._connections, connections
         for loop in loops:
             loop.follower.forget_all()  # what it still hears is of no use: somebody else follows now
         self._in_background(self._end_all(loops, before))
@@ -129,11 +129,11 @@ class Replication:
             if not partition.is_leader and partition.leader_id != NO_LEADER and partition.offline is None:
                 self._follow(partition)
 
-    async def _end_all(self, loops: Sequence[FetchLoop], ways: Sequence[Ways]) -> None:
+    async def _end_all(self, loops: Sequence[FetchLoop], connections: Sequence[BrokerConnections]) -> None:
         for loop in loops:
             await loop.stop()
-        for way in ways:
-            await way.close()
+        for connection in connections:
+            await connection.close()
 
     def _in_background(self, work: Coroutine[object, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -145,7 +145,7 @@ class Replication:
             loop.follower.forget(name)
 
     def _follow(self, partition: Partition) -> None:
-        fetcher = crc32(f"{partition.name}".encode()) % len(self._ways)
+        fetcher = crc32(f"{partition.name}".encode()) % len(self._connections)
         key = partition.leader_id, fetcher
         loop = self._loops.get(key) or self._new_loop(*key)
         replica = ReplicaLog(partition, self._broker.replicas, self._broker.clock.now_ms)
@@ -157,12 +157,12 @@ class Replication:
         made = self._loops[leader_id, fetcher] = FetchLoop(
             leader_id,
             Follower(settings, broker_epoch=self._broker.replicas.broker_epoch),
-            self._ways[fetcher].send,
+            self._connections[fetcher].send,
             settings=settings,
             timeout_ms=self._broker.settings.replica_socket_timeout_ms,
             clock=self._broker.clock,
             is_throttled=self._is_follower_throttled,
-            took=self._took,
+            applied=self._applied,
         )
         return made
 
@@ -183,25 +183,25 @@ class Replication:
             if not len(loop.follower):
                 del self._loops[key]
                 leader_id, fetcher = key
-                self._ways[fetcher].forget(leader_id)
-                self._in_background(self._end(loop, self._ways[fetcher]))
+                self._connections[fetcher].forget(leader_id)
+                self._in_background(self._end(loop, self._connections[fetcher]))
 
-    async def _end(self, loop: FetchLoop, way: Ways) -> None:
+    async def _end(self, loop: FetchLoop, connection: BrokerConnections) -> None:
         await loop.stop()
-        await way.sweep()
+        await connection.sweep()
 
-    async def _took(self, taken: Taken) -> None:
+    async def _applied(self, applied: Applied) -> None:
         """Records of a leader are in our logs."""
-        partitions = [self._broker.replicas.get(name) for name in taken.appended]
+        partitions = [self._broker.replicas.get(name) for name in applied.appended]
         now_ms = self._broker.clock.monotonic_ms()
-        for name, size_bytes in taken.size_bytes.items():
+        for name, size_bytes in applied.size_bytes.items():
             if self._is_slow_follower(name):
                 self._fetched.record(size_bytes, now_ms)
-        for name, error in taken.failed:
+        for name, error in applied.failed:
             partition = self._broker.replicas.get(name)
             if partition is not None and isinstance(error, KafkaStorageError):
                 self._broker.take_offline(partition, error)
-        for name in taken.committed:
+        for name in applied.committed:
             partition = self._broker.replicas.get(name)
             if partition is not None:
                 self._broker.progress.advanced(partition)
@@ -264,7 +264,7 @@ class Replication:
             now_ms=now_ms,
         )
         if replica_id not in in_sync.isr:
-            in_sync.look(end, now_ms, lag_limit_ms=self._lag_limit_ms, may_join=self._may_join)
+            in_sync.update_joining(end, now_ms, lag_limit_ms=self._lag_limit_ms, may_join=self._may_join)
             self._propose(partition, in_sync.expand(replica_id, partition.high_watermark, self._may_join))
         if partition.advance():
             self._broker.progress.advanced(partition)
@@ -308,29 +308,29 @@ class Replication:
         if not self._sender.submit(partition.name, partition.topic_id, proposal):
             partition.in_sync.withdraw()
 
-    def _settled(self, outcome: Outcome) -> None:
+    def _isr_decided(self, outcome: Outcome) -> None:
         partition = self._broker.replicas.get(outcome.name)
         if partition is None or partition.in_sync is None or partition.in_sync.proposal is not outcome.proposal:
             return
-        if outcome.verdict is Verdict.SETTLED:
-            partition.settle(outcome.proposal, outcome.isr, outcome.leader_epoch, outcome.partition_epoch)
+        if outcome.verdict is Verdict.ACCEPTED:
+            partition.update_isr(outcome.proposal, outcome.isr, outcome.leader_epoch, outcome.partition_epoch)
         elif outcome.verdict is Verdict.WITHDRAWN:
             partition.in_sync.withdraw()
         self._broker.progress.advanced(partition)
 
-    async def _look_again_and_again(self) -> None:
+    async def _check_periodically(self) -> None:
         while True:
             await self._broker.clock.sleep(max(1.0, self._lag_limit_ms / 2))
             for partition in list(self._broker.replicas):
                 if partition.in_sync is not None:
-                    self._look(partition)
+                    self._check_followers(partition)
             await next_turn()
 
-    def _look(self, partition: Partition) -> None:
+    def _check_followers(self, partition: Partition) -> None:
         in_sync = partition.in_sync
-        assert in_sync is not None, "only leaders with followers are looked at"
+        assert in_sync is not None, "only leaders with followers are checked"
         now_ms, end = self._broker.clock.monotonic_ms(), partition.log_end_offset
         self._propose(partition, in_sync.shrink(end, now_ms, self._lag_limit_ms))
-        in_sync.look(end, now_ms, lag_limit_ms=self._lag_limit_ms, may_join=self._may_join)
+        in_sync.update_joining(end, now_ms, lag_limit_ms=self._lag_limit_ms, may_join=self._may_join)
         if partition.advance():
             self._broker.progress.advanced(partition)

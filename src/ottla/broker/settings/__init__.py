@@ -127,7 +127,7 @@ class BrokerSettings(
         overrides = {key.setting: self._given[key.text] for key in keys}
         return self._made({**self._given, **overrides})
 
-    def given_names(self) -> tuple[str, ...]:
+    def configured_names(self) -> tuple[str, ...]:
         """What was set by file, option or while running, as it was written."""
         return tuple(each.key for each in self._given.values() if each.source is not Source.DEFAULT)
 

@@ -1,18 +1,18 @@
-"""Settings that change while the broker runs: checked before they count, told to who asked, taken back when that fails.
+"""Settings that change while the broker runs: checked first, and rolled back when a subscriber fails.
 
     dynamic = DynamicSettings(static)
-    dynamic.tell({"max.connections"}, lambda old, new: limits.set(new.max_connections))
+    dynamic.subscribe({"max.connections"}, lambda old, new: limits.set(new.max_connections))
     dynamic.replace("cluster-wide", {"max.connections": "100"})      # frozenset({"max.connections"})
     dynamic.current.max_connections                                   # 100
 
 1. A value for this broker wins over one for all brokers, that over the file, that over the default. What is no longer
    given falls back to the next of them.
 2. `check` says whether values could be applied and changes nothing; `replace` takes the whole set of one scope, as the
-   metadata store keeps it, and gives the names whose values really changed.
+   metadata store keeps it, and returns the names whose values really changed.
 3. Kafka's rules: what cannot change while running is refused; what is per broker is refused for all brokers; keys and
    certificates change only with a listener's prefix.
-4. Who must act on a change registers with `tell`. When one of them fails, those already told get the old values again
-   and nothing has changed.
+4. Who must act on a change registers with `subscribe`. When one of them fails, those already notified get the
+   old values again and nothing has changed.
 5. At the start, values from the store that no longer fit are dropped one by one and logged, because a broker that does
    not start cannot be repaired through its settings.
 """
@@ -29,7 +29,7 @@ from ottla.settings import Dynamic, Source
 
 log = logging.getLogger(__name__)
 
-Told: TypeAlias = Callable[[BrokerSettings, BrokerSettings], None]
+Subscriber: TypeAlias = Callable[[BrokerSettings, BrokerSettings], None]
 
 # Kafka wants a listener's prefix for these when they change while running; without one nobody knows whose they are.
 ONLY_WITH_LISTENER: Final = frozenset(
@@ -47,12 +47,12 @@ class DynamicSettings:
     def __init__(self, static: BrokerSettings) -> None:
         self._static = static
         self._values: dict[Dynamic, Mapping[str, str]] = {"cluster-wide": {}, "per-broker": {}}
-        self._told: list[tuple[frozenset[str], Told]] = []
+        self._subscribers: list[tuple[frozenset[str], Subscriber]] = []
         self.current = static
 
-    def tell(self, names: Iterable[str], told: Told) -> None:
-        """Call `told(old, new)` whenever one of these settings has changed. It must not wait."""
-        self._told.append((frozenset(names), told))
+    def subscribe(self, names: Iterable[str], subscriber: Subscriber) -> None:
+        """Call `subscriber(old, new)` whenever one of these settings has changed. It must not wait."""
+        self._subscribers.append((frozenset(names), subscriber))
 
     def values(self, scope: Dynamic) -> Mapping[str, str]:
         """What is set in a scope, as it was written."""
@@ -69,7 +69,7 @@ class DynamicSettings:
         new = self.check(scope, values)
         old = self.current
         names = changed(old, new)
-        self._announce(old, new, names)
+        self._notify(old, new, names)
         self.current = new
         self._values[scope] = dict(values)
         return names
@@ -92,16 +92,16 @@ class DynamicSettings:
                 fitting[name] = value
         return fitting
 
-    def _announce(self, old: BrokerSettings, new: BrokerSettings, names: frozenset[str]) -> None:
-        done: list[Told] = []
-        for wanted, told in self._told:
+    def _notify(self, old: BrokerSettings, new: BrokerSettings, names: frozenset[str]) -> None:
+        done: list[Subscriber] = []
+        for wanted, subscriber in self._subscribers:
             if not wanted & names:
                 continue
-            done.append(told)
+            done.append(subscriber)
             try:
-                told(old, new)
+                subscriber(old, new)
             except Exception as cause:
-                _take_back(reversed(done), old, new)
+                _roll_back(reversed(done), old, new)
                 raise InvalidSetting(f"{', '.join(sorted(wanted & names))} could not be applied: {cause}") from cause
 
 
@@ -127,9 +127,9 @@ def _check_scope(scope: Dynamic, values: Mapping[str, str]) -> None:
             raise InvalidSetting(f"{key} is each broker's own; set it for a broker, not for all of them")
 
 
-def _take_back(told: Iterable[Told], old: BrokerSettings, new: BrokerSettings) -> None:
-    for each in told:
+def _roll_back(subscribers: Iterable[Subscriber], old: BrokerSettings, new: BrokerSettings) -> None:
+    for each in subscribers:
         try:
             each(new, old)
         except Exception:
-            log.exception("a setting that could not be applied could not be taken back either")
+            log.exception("a setting that could not be applied could not be rolled back either")

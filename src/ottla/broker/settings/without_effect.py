@@ -70,7 +70,7 @@ def warnings(settings: BrokerSettings) -> list[str]:
 
 def _set_among(settings: BrokerSettings, names: Iterable[str]) -> list[str]:
     among = frozenset(names)
-    return sorted(key for key in settings.given_names() if _plain(key) in among)
+    return sorted(key for key in settings.configured_names() if _plain(key) in among)
 
 
 def _plain(key: str) -> str:

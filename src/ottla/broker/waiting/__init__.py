@@ -1,1 +1,1 @@
-"""Answers that cannot be given yet: what they wait for, and until when."""
+"""Waiting: conditions, deadlines, timers and turns."""

@@ -18,7 +18,7 @@ class HasDeadlines(Protocol):
 
 
 class Deadlines:
-    """`monotonic` and `wall` give what to ask; they are called each time, because coordinators come later."""
+    """`monotonic` and `wall` return what has deadlines; they are called each time, because coordinators come later."""
 
     def __init__(
         self,

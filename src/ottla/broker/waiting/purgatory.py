@@ -96,7 +96,7 @@ class Purgatory:
         return is_met
 
     def expire_due(self, now_ms: float) -> int:
-        due = self._timers.take_due(now_ms)
+        due = self._timers.pop_due(now_ms)
         for number in due:
             if number in self._waiting:
                 self._resolve(number, False)

@@ -6,7 +6,7 @@ wheel has fixed slots in several levels for the same effect; a dict of buckets n
 
 1. A timer fires at or after its deadline, at most one tick late as far as the wheel is concerned, in order of ticks.
 2. A key has one timer; setting it again replaces it.
-3. No clock inside: `take_due(now_ms)` is told the time.
+3. No clock inside: `pop_due(now_ms)` gets the time as an argument.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class TimerWheel(Generic[K]):
         return True
 
     def next_due_ms(self) -> int | None:
-        """When to look again; empty buckets are dropped on the way."""
+        """When the next timer is due; empty buckets are dropped on the way."""
         while self._heap:
             tick = self._heap[0]
             if self._buckets[tick]:
@@ -66,7 +66,7 @@ class TimerWheel(Generic[K]):
             del self._buckets[tick]
         return None
 
-    def take_due(self, now_ms: float) -> list[K]:
+    def pop_due(self, now_ms: float) -> list[K]:
         due: list[K] = []
         while self._heap and self._heap[0] * self._tick_ms <= now_ms:
             bucket = self._buckets.pop(heapq.heappop(self._heap))

@@ -3,11 +3,11 @@
 Requests of one connection are worked on side by side, and a producer may have five on their way. When the first of
 them must wait for the transaction coordinator, the others must not be appended before it: their sequences follow its.
 
-    async with turns.take(transactional_id):
+    async with turns.acquire(transactional_id):
         ...
 
 1. Whoever leaves the block, however, lets the next one in. Nothing is kept for a key that nobody uses.
-2. A turn that is free is taken without waiting.
+2. A turn that is free is acquired without waiting.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Turns:
     def __init__(self) -> None:
         self._lines: dict[Hashable, _Line] = {}
 
-    def is_taken(self, key: Hashable) -> bool:
+    def is_held(self, key: Hashable) -> bool:
         return key in self._lines
 
     @asynccontextmanager
-    async def take(self, key: Hashable) -> AsyncIterator[None]:
+    async def acquire(self, key: Hashable) -> AsyncIterator[None]:
         line = self._lines.setdefault(key, _Line())
         line.users += 1
         try:

@@ -67,7 +67,7 @@ class Node:
 
     def _tell(self) -> None:
         for event in self.member.take_events():
-            self.controller_role.tell(event)
+            self.controller_role.notify(event)
 
     def heard(self) -> list[str]:
         return [type(each).__name__.removesuffix("Request") for each in self.ordered]
@@ -272,7 +272,7 @@ def test_a_broker_that_does_not_answer_does_not_hold_up_the_others() -> None:
         assert "LeaderAndIsr" in cluster.nodes[3].heard()
         assert cluster.nodes[2].ordered == []
         cluster.unreachable.clear()
-        cluster.active.controller_role.tell(LogDirFailed(()))
+        cluster.active.controller_role.notify(LogDirFailed(()))
         for _ in range(200):
             await asyncio.sleep(0.002)
             if len(cluster.nodes[2].ordered) == 2:

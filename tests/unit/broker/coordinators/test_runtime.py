@@ -185,22 +185,22 @@ def test_who_waits_when_the_shard_leaves_is_refused_and_nothing_is_spread(bench:
     bench.commit(1)
     assert bench.spread == []
     with pytest.raises(NotCoordinator):
-        bench.runtime.look(INDEX)
+        bench.runtime.shard_of(INDEX)
 
 
 def test_the_first_deadline_wakes_the_alarm(bench: Bench) -> None:
     bench.write()
     bench.write()
     assert bench.wakes == [TIMEOUT_MS]
-    bench.do(lambda: bench.runtime.tell(INDEX, lambda shard, now_ms: [SetTimer("early", 100), SetTimer("late", 200)]))
+    bench.do(lambda: bench.runtime.notify(INDEX, lambda shard, now_ms: [SetTimer("early", 100), SetTimer("late", 200)]))
     assert bench.wakes == [TIMEOUT_MS, 100]
 
 
 def test_a_timer_of_an_earlier_load_is_not_fired(bench: Bench) -> None:
-    bench.do(lambda: bench.runtime.tell(INDEX, lambda shard, now_ms: [SetTimer("session", 100)]))
+    bench.do(lambda: bench.runtime.notify(INDEX, lambda shard, now_ms: [SetTimer("session", 100)]))
     bench.reload()
     bench.late(200)
-    assert bench.runtime.look(INDEX).fired == []
-    bench.do(lambda: bench.runtime.tell(INDEX, lambda shard, now_ms: [SetTimer("session", 300)]))
+    assert bench.runtime.shard_of(INDEX).fired == []
+    bench.do(lambda: bench.runtime.notify(INDEX, lambda shard, now_ms: [SetTimer("session", 300)]))
     bench.late(200)
-    assert bench.runtime.look(INDEX).fired == ["session"]
+    assert bench.runtime.shard_of(INDEX).fired == ["session"]

@@ -150,7 +150,7 @@ def test_a_marker_that_fails_in_itself_is_reported_so_that_it_is_asked_for_again
             background=Background(),
         )
         coordinator = TransactionCoordinator(broker)
-        coordinator.runtime = SimpleNamespace(tell=lambda index, call: call(Shard(), 0))
+        coordinator.runtime = SimpleNamespace(notify=lambda index, call: call(Shard(), 0))
         coordinator.carry_out(0, MarkerBook(0).order(prepared()))
 
     monkeypatch.setattr("ottla.broker.coordinators.transactions.coordinator.write_marker", write_marker)

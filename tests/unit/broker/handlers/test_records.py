@@ -310,7 +310,7 @@ def test_an_old_leader_epoch_is_fenced(orders):
     from dataclasses import replace
 
     partition = orders.partition("orders")
-    orders.do(lambda: partition.take_state(replace(orders.image.partition("orders", 0), leader_epoch=2)))
+    orders.do(lambda: partition.update_state(replace(orders.image.partition("orders", 0), leader_epoch=2)))
     assert list_offset(orders, -1, epoch=1).error_code == FencedLeaderEpoch.code
 
 

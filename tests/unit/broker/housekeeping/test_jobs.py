@@ -90,7 +90,7 @@ def test_flush_messages_that_change_act_at_once(make_broker, batch):
     broker.produce("t", batch("a"))
     partition = broker.partition("t")
     assert not partition.needs_flush
-    broker.do(lambda: partition.take_settings(type(partition.log.settings)({"flush.messages": "1"})))
+    broker.do(lambda: partition.update_settings(type(partition.log.settings)({"flush.messages": "1"})))
     assert partition.needs_flush
 
 

@@ -22,7 +22,7 @@ def told():
     state = StateMetrics(registry)
 
     def look(broker, *connections, uptime_ms=1500):
-        for _ in state.look(broker.broker, connections, uptime_ms):
+        for _ in state.update(broker.broker, connections, uptime_ms):
             pass
         lines = [line for line in registry.text(0).splitlines() if not line.startswith("#")]
         return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
@@ -91,7 +91,7 @@ def test_many_partitions_are_looked_at_in_steps(broker, monkeypatch):
     monkeypatch.setattr(state_metrics, "STEP", 2)
     broker.create_topic("orders", 5)
     registry = Registry()
-    steps = list(StateMetrics(registry).look(broker.broker, [], 0))
+    steps = list(StateMetrics(registry).update(broker.broker, [], 0))
     assert len(steps) >= 2 * 3, "five partitions are three steps, once for their states and once for their sizes"
     assert "kafka_server_replicamanager_partitioncount 5" in registry.text(0)
 

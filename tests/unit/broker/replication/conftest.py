@@ -79,7 +79,7 @@ class Letter:
         return not self.answer.done()
 
 
-class Ways:
+class BrokerConnections:
     """inter_broker.InterBroker over the world's letters."""
 
     def __init__(self, world, broker_id):
@@ -111,7 +111,7 @@ class NodeLink(AloneLink):
         self._node = node
         self.replication = Replication(
             broker,
-            [Ways(world, node.id)],
+            [BrokerConnections(world, node.id)],
             lambda request: world.post(node.id, CONTROLLER, request, None),
             broker_epoch=lambda: node.epoch,
         )

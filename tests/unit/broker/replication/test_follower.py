@@ -72,7 +72,7 @@ class Replica:
         self.done.append(("restart", offset))
         self.log_start_offset = self.log_end_offset = offset
 
-    def take_leader_offsets(self, high_watermark, log_start_offset):
+    def update_leader_offsets(self, high_watermark, log_start_offset):
         moved = self.high_watermark < high_watermark
         self.high_watermark = max(self.high_watermark, high_watermark)
         return moved
@@ -128,7 +128,7 @@ def test_records_are_appended_and_what_is_committed_is_taken_over(make):
     replica = Replica()
     follower = make(replica)
     follower.next_question(0, never)
-    taken = follower.take(data(records=b"abc", high_watermark=6), 0)
+    taken = follower.apply(data(records=b"abc", high_watermark=6), 0)
     assert replica.done == [("append", b"abc", 4)]
     assert (taken.appended, taken.committed, taken.size_bytes) == ([ORDERS], [ORDERS], {ORDERS: 3})
     assert follower.lag(ORDERS) == 0
@@ -144,7 +144,7 @@ def test_what_the_old_leader_sent_is_thrown_away_when_a_new_order_was_taken(make
     follower = make(replica)
     follower.next_question(0, never)
     replica.ordered_epoch = 5
-    assert follower.take(answer, 0) == ([], [], [], {})
+    assert follower.apply(answer, 0) == ([], [], [], {})
     assert replica.done == []
 
 
@@ -157,7 +157,7 @@ def test_records_of_a_topic_that_had_the_name_before_are_not_appended(make):
     follower.next_question(0, never)
     answer = data(records=b"abc")
     answer.responses[0].topic_id = old.topic_id
-    follower.take(answer, 0)
+    follower.apply(answer, 0)
     assert replica.done == []
     assert follower.phase(ORDERS) is Phase.FETCHING
 
@@ -166,7 +166,7 @@ def test_a_diverging_epoch_cuts_and_the_next_fetch_goes_on_from_there(make):
     replica = Replica()
     follower = make(replica)
     follower.next_question(0, never)
-    follower.take(data(diverging_epoch=EpochEndOffset(epoch=3, end_offset=4)), 0)
+    follower.apply(data(diverging_epoch=EpochEndOffset(epoch=3, end_offset=4)), 0)
     assert replica.done == [("cut", 4)]
     assert follower.next_question(0, never).topics[0].partitions[0].fetch_offset == 4
 
@@ -176,7 +176,7 @@ def test_an_answer_from_an_earlier_leader_epoch_is_thrown_away(make):
     follower = make(replica, leader_epoch=4)
     follower.next_question(0, never)
     follower.follow(replica, 5)
-    follower.take(data(records=b"old"), 0)
+    follower.apply(data(records=b"old"), 0)
     assert replica.done == []
 
 
@@ -185,7 +185,7 @@ def test_an_answer_for_an_offset_that_we_left_is_thrown_away(make):
     follower = make(replica)
     follower.next_question(0, never)
     replica.truncate_to(1)
-    follower.take(data(records=b"old"), 0)
+    follower.apply(data(records=b"old"), 0)
     assert replica.done == [("cut", 1)]
 
 
@@ -193,7 +193,7 @@ def test_an_answer_for_an_offset_that_we_left_is_thrown_away(make):
 def test_an_error_rests_the_partition_for_a_while(make, error):
     follower = make()
     follower.next_question(0, never)
-    follower.take(data(error.code), 100)
+    follower.apply(data(error.code), 100)
     assert follower.next_question(1_099, never) is None
     assert follower.next_due_ms(1_099) == 1_100
     assert follower.next_question(1_100, never) is not None
@@ -211,7 +211,7 @@ def test_one_that_was_fenced_waits_for_the_controller(make):
     replica = Replica()
     follower = make(replica)
     follower.next_question(0, never)
-    follower.take(data(FencedLeaderEpoch.code), 0)
+    follower.apply(data(FencedLeaderEpoch.code), 0)
     assert follower.phase(ORDERS) is Phase.FAILED
     assert follower.next_question(99_999, never) is None
     follower.follow(replica, 5)
@@ -223,10 +223,10 @@ def test_damaged_records_are_fetched_again_and_a_failed_disk_is_told(make):
     follower = make(replica)
     replica.error = CorruptMessage("bad")
     follower.next_question(0, never)
-    assert follower.take(data(records=b"x"), 0).failed == []
+    assert follower.apply(data(records=b"x"), 0).failed == []
     replica.error = KafkaStorageError("gone")
     follower.next_question(1_000, never)
-    ((name, error),) = follower.take(data(records=b"x"), 1_000).failed
+    ((name, error),) = follower.apply(data(records=b"x"), 1_000).failed
     assert (name, error) == (ORDERS, replica.error)
     assert follower.phase(ORDERS) is Phase.FAILED
 
@@ -235,11 +235,11 @@ def test_a_leader_that_ends_before_us_is_right_and_we_are_cut(make):
     replica = Replica(end=9)
     follower = make(replica)
     follower.next_question(0, never)
-    follower.take(data(OffsetOutOfRange.code), 0)
+    follower.apply(data(OffsetOutOfRange.code), 0)
     question = follower.next_question(0, never)
     assert isinstance(question, ListOffsetsRequest)
     assert (question.replica_id, question.topics[0].partitions[0].timestamp) == (2, -1)
-    follower.take(offset(6), 0)
+    follower.apply(offset(6), 0)
     assert replica.done == [("cut", 6)]
     assert follower.phase(ORDERS) is Phase.FETCHING
 
@@ -248,11 +248,11 @@ def test_a_leader_that_starts_behind_our_end_makes_us_start_anew(make):
     replica = Replica(end=5)
     follower = make(replica)
     follower.next_question(0, never)
-    follower.take(data(OffsetOutOfRange.code), 0)
+    follower.apply(data(OffsetOutOfRange.code), 0)
     follower.next_question(0, never)
-    follower.take(offset(100), 0)
+    follower.apply(offset(100), 0)
     assert follower.next_question(0, never).topics[0].partitions[0].timestamp == -2
-    follower.take(offset(60), 0)
+    follower.apply(offset(60), 0)
     assert replica.done == [("restart", 60)]
     assert follower.next_question(0, never).topics[0].partitions[0].fetch_offset == 60
 
@@ -262,7 +262,7 @@ def test_a_leader_that_still_has_our_end_changes_nothing(make):
     follower = make(replica)
     for answer in (data(OffsetOutOfRange.code), offset(100), offset(3)):
         follower.next_question(0, never)
-        follower.take(answer, 0)
+        follower.apply(answer, 0)
     assert replica.done == []
     assert follower.phase(ORDERS) is Phase.FETCHING
 
@@ -272,7 +272,7 @@ def test_a_log_without_epochs_is_cut_at_its_high_watermark(make):
     follower = make(replica)
     question = follower.next_question(0, never)
     assert isinstance(question, OffsetForLeaderEpochRequest)
-    follower.take(epoch_end(-1, -1), 0)
+    follower.apply(epoch_end(-1, -1), 0)
     assert replica.done == [("cut", 2)]
     assert follower.phase(ORDERS) is Phase.FETCHING
 
@@ -283,10 +283,10 @@ def test_an_old_leader_is_asked_for_epochs_until_we_agree(make):
     follower = make(replica, settings=SETTINGS._replace(version=11))
     asked = follower.next_question(0, never).topics[0].partitions[0]
     assert (asked.leader_epoch, asked.current_leader_epoch) == (3, 4)
-    follower.take(epoch_end(2, 8), 0)
+    follower.apply(epoch_end(2, 8), 0)
     assert (replica.done, follower.phase(ORDERS)) == ([("cut", 4)], Phase.TRUNCATING)
     follower.next_question(0, never)
-    follower.take(epoch_end(1, 9), 0)
+    follower.apply(epoch_end(1, 9), 0)
     assert (replica.done[-1], follower.phase(ORDERS)) == (("cut", 3), Phase.FETCHING)
     assert follower.next_question(0, never).topics[0].partitions[0].last_fetched_epoch == -1
 
@@ -295,7 +295,7 @@ def test_a_throttled_partition_is_left_out(make):
     follower = make()
     assert follower.next_question(0, lambda name, is_in_step: not is_in_step) is None
     follower.next_question(0, never)
-    follower.take(data(high_watermark=5), 0)
+    follower.apply(data(high_watermark=5), 0)
     assert follower.next_question(0, lambda name, is_in_step: not is_in_step) is not None
 
 
@@ -304,7 +304,7 @@ def test_a_partition_that_is_not_followed_any_more_is_forgotten(make):
     follower = make(replica)
     follower.next_question(0, never)
     follower.forget(ORDERS)
-    follower.take(data(records=b"late"), 0)
+    follower.apply(data(records=b"late"), 0)
     assert (replica.done, len(follower), ORDERS in follower) == ([], 0, False)
 
 

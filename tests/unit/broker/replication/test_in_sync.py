@@ -60,18 +60,18 @@ def test_a_member_that_is_proposed_to_go_counts_until_the_controller_has_spoken(
     fetched(in_sync, 2, 4)
     assert in_sync.shrink(10, 1_001, LAG_MS).isr == {0, 1}
     assert in_sync.bound == 4
-    assert in_sync.settle((0, 1), 3, 8)
+    assert in_sync.update((0, 1), 3, 8)
     assert (in_sync.bound, in_sync.partition_epoch) == (10, 8)
 
 
 def test_one_that_is_caught_up_but_not_in_the_set_holds_the_high_watermark_for_itself(make):
     in_sync = make(isr=(0,))
     fetched(in_sync, 1, 10, now_ms=500)
-    in_sync.look(20, 600, lag_limit_ms=LAG_MS, may_join=anybody)
+    in_sync.update_joining(20, 600, lag_limit_ms=LAG_MS, may_join=anybody)
     assert in_sync.bound == 10
-    in_sync.look(20, 600, lag_limit_ms=LAG_MS, may_join=nobody)
+    in_sync.update_joining(20, 600, lag_limit_ms=LAG_MS, may_join=nobody)
     assert in_sync.bound == NO_BOUND
-    in_sync.look(20, 1_501, lag_limit_ms=LAG_MS, may_join=anybody)
+    in_sync.update_joining(20, 1_501, lag_limit_ms=LAG_MS, may_join=anybody)
     assert in_sync.bound == NO_BOUND
 
 
@@ -134,8 +134,8 @@ def test_a_member_that_has_what_was_there_when_it_asked_before_is_not_late(make)
 
 def test_a_word_that_is_older_than_what_we_know_is_ignored(make):
     in_sync = make()
-    assert not in_sync.settle((0,), 3, 6)
-    assert not in_sync.settle((0,), 2, 9)
+    assert not in_sync.update((0,), 3, 6)
+    assert not in_sync.update((0,), 2, 9)
     assert in_sync.isr == {0, 1}
 
 
@@ -175,10 +175,10 @@ def test_the_bound_is_never_beyond_anybody_who_may_be_in_sync(make_steps):
         elif what == "shrink":
             in_sync.shrink(20, number, LAG_MS)
         elif what == "look":
-            in_sync.look(20, number, lag_limit_ms=LAG_MS, may_join=anybody)
+            in_sync.update_joining(20, number, lag_limit_ms=LAG_MS, may_join=anybody)
         elif in_sync.proposal is not None:
             if what == "settle":
-                in_sync.settle(in_sync.proposal.isr, 0, in_sync.partition_epoch + 1)
+                in_sync.update(in_sync.proposal.isr, 0, in_sync.partition_epoch + 1)
             else:
                 in_sync.withdraw()
         proposed = in_sync.proposal.isr if in_sync.proposal else frozenset()

@@ -69,7 +69,7 @@ def test_what_was_made_true_is_told_with_the_truth(requests):
     requests.submit(A, A_ID, asked)
     requests.request(9)
     (outcome,) = requests.answered(answer((A_ID, 0, 0)))
-    assert outcome[:3] == (A, asked, Verdict.SETTLED)
+    assert outcome[:3] == (A, asked, Verdict.ACCEPTED)
     assert (outcome.isr, outcome.leader_epoch, outcome.partition_epoch) == ((1, 2), 1, 6)
     assert len(requests) == 0
 

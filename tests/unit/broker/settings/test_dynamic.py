@@ -76,8 +76,8 @@ def test_check_changes_nothing(dynamic):
 
 def test_who_asked_is_told_old_and_new_and_nobody_else(dynamic):
     seen = []
-    dynamic.tell({"max.connections"}, lambda old, new: seen.append((old.max_connections, new.max_connections)))
-    dynamic.tell({"num.partitions"}, lambda old, new: pytest.fail("not asked for"))
+    dynamic.subscribe({"max.connections"}, lambda old, new: seen.append((old.max_connections, new.max_connections)))
+    dynamic.subscribe({"num.partitions"}, lambda old, new: pytest.fail("not asked for"))
     dynamic.replace("cluster-wide", {"max.connections": "20"})
     dynamic.replace("cluster-wide", {"max.connections": "20"})
     assert seen == [(10, 20)]
@@ -90,8 +90,8 @@ def test_a_change_that_cannot_be_applied_is_taken_back(dynamic):
         if new.max_connections == 20:
             raise OSError("no room")
 
-    dynamic.tell({"max.connections"}, lambda old, new: seen.append(new.max_connections))
-    dynamic.tell({"max.connections"}, fail)
+    dynamic.subscribe({"max.connections"}, lambda old, new: seen.append(new.max_connections))
+    dynamic.subscribe({"max.connections"}, fail)
     with pytest.raises(InvalidSetting, match=r"max\.connections could not be applied: no room"):
         dynamic.replace("cluster-wide", {"max.connections": "20"})
     assert seen == [20, 10]

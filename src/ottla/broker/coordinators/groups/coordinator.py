@@ -36,9 +36,9 @@ class GroupCoordinator(Coordinator[GroupShard]):
         """Groups forget the offsets of topics that are gone, and share out partitions that are new."""
         for index, _ in list(self.runtime.shards()):
             if deleted:
-                self.runtime.tell(index, lambda shard, now_ms: shard.topics_deleted(deleted, now_ms))
+                self.runtime.notify(index, lambda shard, now_ms: shard.topics_deleted(deleted, now_ms))
             if changed is None or changed:
-                self.runtime.tell(index, lambda shard, now_ms: shard.topics_changed(changed, now_ms))
+                self.runtime.notify(index, lambda shard, now_ms: shard.topics_changed(changed, now_ms))
 
 
 def make_group_coordinator(broker: Broker) -> GroupCoordinator:

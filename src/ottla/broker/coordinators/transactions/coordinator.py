@@ -87,7 +87,7 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
             # A marker that nobody asks for again would leave its transaction open, and its readers waiting, for ever.
             log.exception("the marker of %r for %s failed in itself", markers.transactional_id, partition)
             error = UnknownServerError(str(failure))
-        self.runtime.tell(index, lambda shard, now_ms: shard.markers_written(markers, partition, error, now_ms))
+        self.runtime.notify(index, lambda shard, now_ms: shard.markers_written(markers, partition, error, now_ms))
 
     # -- before a transactional produce ------------------------------------------------------------------------------
 

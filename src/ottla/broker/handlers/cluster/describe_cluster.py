@@ -38,10 +38,10 @@ def handle(broker: Broker, request: DescribeClusterRequest, context: RequestCont
     for one in image.brokers.values():
         endpoint = one.endpoint(context.listener)
         if endpoint is not None and (request.include_fenced_brokers or not one.fenced):
-            told = DescribeClusterBroker(
+            described = DescribeClusterBroker(
                 broker_id=one.id, host=endpoint.host, port=endpoint.port, rack=one.rack, is_fenced=one.fenced
             )
-            answer.brokers.append(told)
+            answer.brokers.append(described)
     if request.include_cluster_authorized_operations:
         answer.cluster_authorized_operations = CLUSTER_OPERATIONS
     return answer

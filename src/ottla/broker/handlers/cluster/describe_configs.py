@@ -1,7 +1,7 @@
 """DescribeConfigs: settings with their sources, synonyms, types and documentation (cluster/described.py).
 
-A resource that is named twice is told once. An answer holds at most SETTINGS_LIMIT settings, which is those of eight
-thousand topics; resources after that are INVALID_REQUEST, and the client has to ask for fewer at a time.
+A resource that is named twice is described once. An answer holds at most SETTINGS_LIMIT settings, which is those of
+eight thousand topics; resources after that are INVALID_REQUEST, and the client has to ask for fewer at a time.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """ConsumerGroupDescribe: state and members of consumer groups, each asked at its own shard. Version 1 tells which
-protocol a member speaks. A group that is named twice is told once."""
+protocol a member speaks. A group that is named twice is described once."""
 
 from __future__ import annotations
 

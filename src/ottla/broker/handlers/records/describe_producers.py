@@ -2,7 +2,7 @@
 
 Version 0 only. All replicas answer, as in Kafka. A partition that is elsewhere is NOT_LEADER_OR_FOLLOWER, one that does
 not exist UNKNOWN_TOPIC_OR_PARTITION, a name that no topic can have INVALID_TOPIC_EXCEPTION. A partition that is named
-twice is told once.
+twice is described once.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def _acknowledge(broker: Broker, request: Produce, answers: Answers, uncommitted
 
 def _append_in_transaction(broker: Broker, request: Produce, context: RequestContext) -> Produced:
     """Append when the coordinator knows of every partition, and never before what the same producer sent before."""
-    if not broker.transactions.turns.is_taken(request.transactional_id):
+    if not broker.transactions.turns.is_held(request.transactional_id):
         guards, fenced, producer = _unverified(broker, request, context)
         if not guards or producer is None:
             return _append(broker, request, context, fenced, guards)
@@ -141,7 +141,7 @@ async def _verify_then_append(broker: Broker, request: Produce, context: Request
 
     The next request of the producer may begin when this one is appended; it need not be committed.
     """
-    async with broker.transactions.turns.take(request.transactional_id):
+    async with broker.transactions.turns.acquire(request.transactional_id):
         try:
             guards, fenced, producer = _unverified(broker, request, context)
         except BrokerError as error:

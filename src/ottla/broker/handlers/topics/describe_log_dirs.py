@@ -74,14 +74,14 @@ def _topics(partitions: list[Partition]) -> list[DescribeLogDirsTopic]:
     by_topic: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
     for partition in sorted(partitions, key=lambda each: each.name):
         log = partition.log
-        told = DescribeLogDirsPartition(
+        described = DescribeLogDirsPartition(
             partition_index=partition.name.partition,
             partition_size=log.size_bytes,
             # How far the log is behind what is committed: 0 on every leader.
             offset_lag=max(log.high_watermark - log.log_end_offset, 0),
             is_future_key=False,
         )
-        by_topic[partition.name.topic].append(told)
+        by_topic[partition.name.topic].append(described)
     return [DescribeLogDirsTopic(name=name, partitions=found) for name, found in by_topic.items()]
 
 

@@ -81,7 +81,7 @@ def _first_index(cursor: Cursor | None, name: str) -> int:
 def _add_topic(
     broker: Broker, answer: DescribeTopicPartitionsResponse, name: str, first: int, limit: int, listener: str
 ) -> int:
-    """Put a topic into the answer, from partition `first` on; gives how many partitions that were."""
+    """Put a topic into the answer, from partition `first` on; returns how many partitions that were."""
     topic = broker.image.topic(name)
     if topic is None:
         legal = broker.is_legal_topic_name(name)

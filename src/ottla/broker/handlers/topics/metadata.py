@@ -4,8 +4,8 @@ A null topic list (from version 1) or an empty one (version 0) asks for all topi
 when auto.create.topics.enable says so and the request allows it (always before version 4); the answer is then
 LEADER_NOT_AVAILABLE until it is there, as clients expect. Topics can be asked for by id from version 12 on; as in Kafka
 one id is enough to make names count for nothing, because the Java admin client leaves an empty name beside each id. A
-topic that is named twice is told once, as in Kafka. One request makes at most CREATED_LIMIT topics; who wants more is
-told that they do not exist, and asks again.
+topic that is named twice is described once, as in Kafka. One request makes at most CREATED_LIMIT topics; the others do
+not exist yet, and the client asks again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """DescribeTransactions: state, partitions and producer of transactions, each asked at its own shard.
 
 Version 0 only. An id that this coordinator does not know is TRANSACTIONAL_ID_NOT_FOUND at that id; one that another
-coordinator looks after, or that is being loaded, has the coordinator's error. An id named twice is told once.
+coordinator looks after, or that is being loaded, has the coordinator's error. An id named twice is described once.
 """
 
 from __future__ import annotations
