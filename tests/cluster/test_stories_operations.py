@@ -136,7 +136,7 @@ def test_more_fetchers_share_the_partitions_out_while_records_come(cluster: Kafk
     def are_shared_out(count: int) -> bool:
         found = [cluster.server(number).broker.link.replication for number in range(3)]
         used = [{fetcher for _, fetcher in each._loops} for each in found]
-        return all(len(each._ways) == count for each in found) and all(
+        return all(len(each._connections) == count for each in found) and all(
             1 < len(each) <= count and max(each) < count for each in used
         )
 
