@@ -18,8 +18,9 @@ from ottla.testing.zookeeper import missing
 if (REASON := missing()) is not None:
     pytest.skip(REASON, allow_module_level=True)
 
-from tests.cluster.mixed_cluster import KAFKA, LIMIT_S, OTTLA, MixedCluster
+from tests.cluster.mixed_cluster import KAFKA, OTTLA, MixedCluster
 from tests.conformance.java_programs import jars_or_skip
+from tests.patience import HANG_S
 
 pytestmark = pytest.mark.long
 
@@ -42,7 +43,7 @@ def mixed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     try:
         mixed.start()
         with ottla.Admin(bootstrap_servers=mixed.bootstrap_servers) as admin:
-            admin.create_topics([ottla.NewTopic("clicks", PARTITIONS, 3)], timeout=LIMIT_S)
+            admin.create_topics([ottla.NewTopic("clicks", PARTITIONS, 3)], timeout=HANG_S)
         yield mixed
         faults = mixed.faults()
     finally:
@@ -57,19 +58,19 @@ def test_from_one_side_to_the_other_and_back_loses_nothing(mixed: MixedCluster, 
         NumberedLoad(mixed.bootstrap_servers, "clicks", PARTITIONS, pause_s=0.01, request_timeout_ms=8_000) as load,
         GroupReading(mixed.bootstrap_servers, "clicks", "readers") as reading,
     ):
-        load.wait_for(300, LIMIT_S)
+        load.wait_for(300, HANG_S)
         for side in (OTTLA if first == KAFKA else KAFKA, first):
             for number in range(3):
                 mixed.signal(number, goes_by)
-                load.wait_for(100, LIMIT_S)
+                load.wait_for(100, HANG_S)
                 mixed.sides[number] = side
                 mixed.start_broker(number)
                 mixed.wait_for_copies("clicks")
                 mixed.wait_for_copies("__consumer_offsets")
-                load.wait_for(100, LIMIT_S)
+                load.wait_for(100, HANG_S)
             mixed.check_group("readers", "clicks")
         load.end()
-        reading.wait_for(load.count, LIMIT_S)
+        reading.wait_for(load.count, HANG_S)
     assert not load.failures
     found = read_numbers(mixed.bootstrap_servers, "clicks", PARTITIONS)
     load.check(found)
