@@ -4,6 +4,7 @@ import pytest
 
 from ottla.broker.fetch import attempt
 from ottla.broker.handlers.records import fetch as handler
+from ottla.broker.requests import pacing
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 PARTITIONS = 40
@@ -116,3 +117,20 @@ def test_what_comes_while_it_looks_once_more_is_answered_once(make_broker, batch
     waiting = wide.begin(fetch_all(wait_ms=500), 12)
     assert found(waiting.answer, values_of) == {7: ["a"]}
     assert not caplog.records
+
+
+def pause(broker):
+    """Let a request that pauses after every partition come to where it waits, or to its end."""
+    for _ in range(PARTITIONS // 5):
+        broker.do(lambda: None)
+
+
+def test_while_it_waits_the_turn_of_long_requests_is_free(wide, batch, values_of, monkeypatch):
+    monkeypatch.setattr(pacing, "SLICE_MS", 0.0)  # every step is a pause
+    waiting = wide.begin(fetch_all(wait_ms=500, count=PARTITIONS), 12)
+    pause(wide)
+    assert not waiting.is_answered
+    assert wide.broker.pacing.is_idle
+    wide.produce("orders", batch("a"), 7)
+    pause(wide)
+    assert found(waiting.answer, values_of) == {7: ["a"]}
