@@ -9,7 +9,7 @@ import pytest
 from ottla.broker.coordinators.effects import Reply, SetTimer, StoredRecord, Write
 from ottla.broker.coordinators.runtime import InternalPartition, Runtime
 from ottla.broker.requests.running import Background
-from ottla.errors import BrokerError, NotCoordinator, RequestTimedOut
+from ottla.errors import BrokerError, NotCoordinator, NotLeaderOrFollower, RequestTimedOut
 from ottla.protocol.messages.end_txn import EndTxnResponse
 from ottla.protocol.stored.transactions import TransactionLogKey, TransactionLogValue
 from ottla.records import RecordBatch
@@ -181,7 +181,7 @@ def test_a_load_of_what_is_committed_is_spread_at_once(bench: Bench) -> None:
 def test_who_waits_when_the_shard_leaves_is_refused_and_nothing_is_spread(bench: Bench) -> None:
     answers = bench.write("markers")
     bench.do(lambda: bench.runtime.unload(INDEX))
-    assert [each.error_code for each in answers] != [0]
+    assert [each.error_code for each in answers] == [NotLeaderOrFollower.code]
     bench.commit(1)
     assert bench.spread == []
     with pytest.raises(NotCoordinator):
