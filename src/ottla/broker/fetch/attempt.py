@@ -277,13 +277,13 @@ def is_urgent(data: PartitionData) -> bool:
 
 
 def _data(key: FetchKey, partition: Partition, **values: Any) -> PartitionData:
-    log = partition.log
+    end = partition.end
     return PartitionData(
         partition_index=key.partition,
         error_code=0,
-        high_watermark=log.high_watermark,
-        last_stable_offset=log.last_stable_offset,
-        log_start_offset=log.log_start_offset,
+        high_watermark=end.high_watermark,
+        last_stable_offset=end.last_stable_offset,
+        log_start_offset=end.log_start_offset,
         **{"aborted_transactions": None, "records": b"", **values},
     )
 

@@ -57,8 +57,8 @@ class Reader:
 
     def note(self, partition: Partition, wanted: Wanted) -> None:
         """A follower has all before the offset it asks for, if that is an offset of ours."""
-        log = partition.log
-        if log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset:
+        end = partition.end
+        if end.log_start_offset <= wanted.fetch_offset <= end.log_end_offset:
             self._followers.follower_fetched(
                 partition,
                 self.replica_id,
@@ -82,13 +82,13 @@ class Reader:
         """Whether there is nothing new for a follower that is in sync; with `now_ms` that is noted as heard from it."""
         if partition is None or partition.in_sync is None or partition.offline is not None:
             return False
-        log, in_sync = partition.log, partition.in_sync
+        end, in_sync = partition.end, partition.in_sync
         if last_sent is None or last_sent.had_error or partition.leader_epoch != wanted.current_leader_epoch:
             return False
-        if last_sent.high_watermark != log.high_watermark or last_sent.log_start_offset != log.log_start_offset:
+        if last_sent.high_watermark != end.high_watermark or last_sent.log_start_offset != end.log_start_offset:
             return False
         progress = in_sync.followers.get(self.replica_id)
-        if progress is None or not progress.log_end_offset == wanted.fetch_offset == log.log_end_offset:
+        if progress is None or not progress.log_end_offset == wanted.fetch_offset == end.log_end_offset:
             return False
         if now_ms is not None:
             progress.caught_up_ms = progress.fetched_ms = now_ms

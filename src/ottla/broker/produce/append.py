@@ -5,7 +5,7 @@
     appending.append()                              # now the answers say what became of the records
 
 1. Requests that came together may be added together. Records for the same partition are then appended in their
-   order, by one write where they are simple (storage/log/append_run.py), else one by one.
+   order, by one write where they are simple (`append_run` of storage/log/append.py), else one by one.
 2. What goes wrong with one partition is said in its outcome and concerns no other.
 3. `uncommitted` is what must be waited for before the request is answered: with acks=all everything, with acks=1 what
    one durable replica has not synced yet, because whoever is answered can read it.
@@ -183,7 +183,7 @@ class Appending:
         broker.progress.appended(partition)
         wants_all = self._acks == ACKS_ALL
         waits = wants_all or (self._acks == 1 and partition.in_sync is None and partition.needs_flush)
-        waits_from = partition.log.high_watermark if waits else None
+        waits_from = partition.end.high_watermark if waits else None
         for (records, outcome, uncommitted), result in zip(parts, results, strict=True):
             first_offset, last_offset = result[0], result[1]
             outcome.base_offset, outcome.log_append_time_ms, outcome.log_start_offset = (

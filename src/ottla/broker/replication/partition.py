@@ -44,6 +44,8 @@ class Partition:
         self.name = name
         self.topic_id = topic_id
         self.log = log
+        self.end = log.end  # the parts of the log that every request needs, without the way through it
+        self._appender, self._reader = log.appender, log.reader
         self.offline: KafkaStorageError | None = None
         self._broker_id = broker_id
         self._state: model.Partition | None = None
@@ -172,7 +174,7 @@ class Partition:
             raise NotEnoughReplicas(
                 f"{self.name} has {self.in_sync_count} in sync, min.insync.replicas is {self.min_in_sync_count}"
             )
-        result = self.log.append_as_leader(
+        result = self._appender.append_as_leader(
             buffer,
             leader_epoch=self.leader_epoch,
             origin=origin,
@@ -191,7 +193,7 @@ class Partition:
             return None
         if acks == ACKS_ALL and self.in_sync_count < self.min_in_sync_count:
             return None
-        results = self.log.append_run(buffers, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        results = self._appender.append_run(buffers, leader_epoch=self.leader_epoch, now_ms=now_ms)
         self.advance()
         return results
 
@@ -199,23 +201,23 @@ class Partition:
         """Recompute the high watermark; True when it moved."""
         if not self.is_leader:
             return False
-        log = self.log
-        committed = log.log_end_offset
+        end = self.end
+        committed = end.log_end_offset
         if self.in_sync is not None:
             if self.in_sync_count < self.min_in_sync_count:
                 return False
             committed = min(committed, self.in_sync.bound)
-        if self.is_durable and log.flushed_offset < committed:
-            committed = log.flushed_offset
-        if committed <= log.high_watermark:
+        if self.is_durable and end.flushed_offset < committed:
+            committed = end.flushed_offset
+        if committed <= end.high_watermark:
             return False
-        log.update_high_watermark(committed)
+        end.update_high_watermark(committed)
         return True
 
     @property
     def needs_flush(self) -> bool:
         """Whether what was appended must be on the disk before it is acknowledged: by durability or flush.messages."""
-        unflushed = self.log.log_end_offset - self.log.flushed_offset
+        unflushed = self.end.log_end_offset - self.end.flushed_offset
         return unflushed > 0 if self.is_durable else unflushed >= self.flush_messages
 
     # -- following ---------------------------------------------------------------------------------------------------
@@ -226,18 +228,18 @@ class Partition:
             raise self.offline
         if self.is_leader:
             raise FencedLeaderEpoch(f"{self.name} is led from here and follows nobody")
-        return self.log.append_as_follower(records, leader_epoch=leader_epoch, now_ms=now_ms)
+        return self._appender.append_as_follower(records, leader_epoch=leader_epoch, now_ms=now_ms)
 
     def update_leader_offsets(self, high_watermark: int, log_start_offset: int) -> bool:
         """What the leader says is committed and where its log starts; True when our high watermark moved.
 
         It never goes back: a new leader learns late what the old one had told."""
-        log = self.log
-        moved = min(high_watermark, log.log_end_offset) > log.high_watermark
+        end = self.end
+        moved = min(high_watermark, end.log_end_offset) > end.high_watermark
         if moved:
-            log.update_high_watermark(high_watermark)
-        if log_start_offset > log.log_start_offset:
-            log.advance_log_start(min(log_start_offset, log.high_watermark))
+            end.update_high_watermark(high_watermark)
+        if log_start_offset > end.log_start_offset:
+            self.log.advance_log_start(min(log_start_offset, end.high_watermark))
         return moved
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -252,15 +254,15 @@ class Partition:
         is_follower: bool = False,
     ) -> ReadResult:
         up_to: UpTo = "log_end" if is_follower else "last_stable" if read_committed else "high_watermark"
-        return self.log.read(offset, max_bytes, up_to=up_to, at_least_one_batch=at_least_one_batch)
+        return self._reader.read(offset, max_bytes, up_to=up_to, at_least_one_batch=at_least_one_batch)
 
     @property
     def high_watermark(self) -> int:
-        return self.log.high_watermark
+        return self.end.high_watermark
 
     @property
     def log_end_offset(self) -> int:
-        return self.log.log_end_offset
+        return self.end.log_end_offset
 
     def read_batches(self) -> Iterator[RecordBatch]:
         """Every batch of the log, for a coordinator that is being loaded."""

@@ -39,11 +39,11 @@ class ReplicaLog:
 
     @property
     def log_start_offset(self) -> int:
-        return self.partition.log.log_start_offset
+        return self.partition.end.log_start_offset
 
     @property
     def log_end_offset(self) -> int:
-        return self.partition.log.log_end_offset
+        return self.partition.end.log_end_offset
 
     @property
     def high_watermark(self) -> int:

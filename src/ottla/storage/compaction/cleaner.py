@@ -22,6 +22,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -29,10 +30,11 @@ from ottla.errors import CorruptMessage, StorageExhausted
 from ottla.storage.compaction.cleaner_plan import CleanerSettings, LogToClean, dirty_range, log_to_clean, next_log
 from ottla.storage.compaction.compaction import CleanCounts, Compaction, Slice
 from ottla.storage.compaction.io_throttle import IoThrottle
-from ottla.storage.log.log_state import logger
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.truncate import Removed
 from ottla.values import TopicPartition
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,12 +34,13 @@ from ottla.storage.compaction.cleaned_transactions import CleanedTransactions
 from ottla.storage.compaction.cleaner_plan import CleanerSettings, LogToClean, Measured, group_segments, measured
 from ottla.storage.compaction.key_map import KeyMap
 from ottla.storage.index.aborted_index import AbortedTransaction
-from ottla.storage.log.log_state import logger
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.truncate import Removed
 from ottla.storage.segment.names import CLEANED_SUFFIX
 from ottla.storage.segment.records_file import RecordsFile
 from ottla.storage.segment.segment import Segment
+
+logger = logging.getLogger(__name__)
 
 
 class Slice:

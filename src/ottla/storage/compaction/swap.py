@@ -13,18 +13,23 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from ottla.storage.files import TEMPORARY_SUFFIX, Files
-from ottla.storage.log.log_state import LogState, SegmentLimits, logger
+from ottla.storage.log.log_segments import LogSegments
+from ottla.storage.log.partition_directory import PartitionDirectory
+from ottla.storage.log.segment_limits import SegmentLimits
 from ottla.storage.log.truncate import Removed
 from ottla.storage.producers.replay import run, with_sound_indexes
 from ottla.storage.producers.snapshot import mark_snapshot_deleted
 from ottla.storage.segment.names import CLEANED_SUFFIX, DELETED_SUFFIX, RECORDS_SUFFIX, SWAP_SUFFIX
 from ottla.storage.segment.segment import Segment
+
+logger = logging.getLogger(__name__)
 
 _FILE_NAME: Final = re.compile(r"([0-9]{20})(\.[a-z]+)(\.deleted|\.cleaned|\.swap)?")
 _SEGMENT_KINDS: Final = frozenset({".log", ".index", ".timeindex", ".txnindex"})
@@ -47,43 +52,45 @@ def parse_file_name(name: str) -> FileName | None:
     return None if found is None else FileName(int(found[1]), found[2], found[3] or "")
 
 
-def replace_segments(log: LogState, new: Iterable[Segment], old: Iterable[Segment]) -> Removed:
+def replace_segments(
+    segments: LogSegments, directory: PartitionDirectory, new: Iterable[Segment], old: Iterable[Segment]
+) -> Removed:
     """Put segments that are named `.cleaned` in the place of others; gives those that are out."""
     coming = sorted(new, key=lambda segment: segment.base_offset)
     going = sorted(old, key=lambda segment: segment.base_offset)
-    _check(log, coming, going)
+    _check(segments, directory.path, coming, going)
     for segment in reversed(coming):
         segment.on_roll()
         segment.flush()
         segment.rename(SWAP_SUFFIX)
-    log.files.sync_directory(log.directory)
-    log.segments.replace(going, coming)
-    log.segments.forget_positions()
-    log.partition_directory.forget_segments(going)
+    directory.files.sync_directory(directory.path)
+    segments.replace(going, coming)
+    segments.forget_positions()
+    directory.forget_segments(going)
     kept = {segment.base_offset for segment in coming}
-    snapshots = [_set_aside(log, segment, keep_snapshot=segment.base_offset in kept) for segment in going]
+    snapshots = [_set_aside(directory, segment, keep_snapshot=segment.base_offset in kept) for segment in going]
     for segment in coming:
         segment.rename("")
-    log.files.sync_directory(log.directory)
+    directory.files.sync_directory(directory.path)
     return Removed(tuple(going), tuple(path for path in snapshots if path is not None))
 
 
-def _check(log: LogState, coming: list[Segment], going: list[Segment]) -> None:
-    if not coming or not going or any(log.segments.get(each.base_offset) is not each for each in going):
-        raise ValueError(f"{log.topic_partition} can only swap segments that it has for others")
-    if log.active in going:
-        raise ValueError(f"{log.topic_partition} cannot swap its active segment")
+def _check(segments: LogSegments, path: Path, coming: list[Segment], going: list[Segment]) -> None:
+    if not coming or not going or any(segments.get(each.base_offset) is not each for each in going):
+        raise ValueError(f"{path.name} can only swap segments that it has for others")
+    if segments.last in going:
+        raise ValueError(f"{path.name} cannot swap its active segment")
     if any(each.suffix != CLEANED_SUFFIX for each in coming):
-        raise ValueError(f"new segments of {log.topic_partition} must be named {CLEANED_SUFFIX}")
-    following = log.segments.higher(going[-1].base_offset)
+        raise ValueError(f"new segments of {path.name} must be named {CLEANED_SUFFIX}")
+    following = segments.higher(going[-1].base_offset)
     assert following is not None, "the active segment is not swapped"
     if coming[0].base_offset < going[0].base_offset or coming[-1].next_offset() > following.base_offset:
-        raise ValueError(f"new segments of {log.topic_partition} reach beyond those they are made from")
+        raise ValueError(f"new segments of {path.name} reach beyond those they are made from")
 
 
-def _set_aside(log: LogState, segment: Segment, *, keep_snapshot: bool) -> Path | None:
+def _set_aside(directory: PartitionDirectory, segment: Segment, *, keep_snapshot: bool) -> Path | None:
     segment.rename(DELETED_SUFFIX)
-    return None if keep_snapshot else mark_snapshot_deleted(log.files, log.directory, segment.base_offset)
+    return None if keep_snapshot else mark_snapshot_deleted(directory.files, directory.path, segment.base_offset)
 
 
 # --- at start --------------------------------------------------------------------------------------------------------

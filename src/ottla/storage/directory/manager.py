@@ -42,7 +42,7 @@ from ottla.storage.directory.stopping import close_cleanly
 from ottla.storage.files import Files
 from ottla.storage.log import retention
 from ottla.storage.log.partition_log import PartitionLog, deleted_directory_name, open_log
-from ottla.storage.log.truncate import Removed, end_after_cut
+from ottla.storage.log.truncate import Removed
 from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition
 
@@ -269,7 +269,7 @@ class LogManager:
     def truncate_to(self, name: TopicPartition, offset: int, now_ms: int) -> None:
         """Let a log end at `offset`, or before the batch that holds it; on the disk when it returns."""
         log = self._expect(name)
-        self._directories_by_log[name].lower(name, end_after_cut(log, offset))
+        self._directories_by_log[name].lower(name, log.end_after_cut(offset))
         self.remove_later(log, log.truncate_to(offset, now_ms), now_ms)
 
     def truncate_fully(self, name: TopicPartition, offset: int, now_ms: int) -> None:

@@ -52,7 +52,7 @@ def _flush_all(logs: list[PartitionLog], pool: Executor | None) -> list[KafkaSto
     errors = list(map(error_of, runs) if pool is None else pool.map(error_of, runs))
     for (log, job), error in zip(jobs, errors, strict=True):
         if error is None:
-            log.flushed(job, log.last_flush_ms)
+            log.flushed(job, log.end.last_flush_ms)
     return errors
 
 

@@ -6,34 +6,42 @@
 2. The order is: check the batch, check its producer, write a new leader epoch down, roll if needed, write the batch,
    book the producer. So the epoch file never lacks an epoch that is in the log.
 3. A batch that is there already is not written again: its producer is answered with where it is.
-4. A follower takes the leader's bytes, offsets and epochs as they are. What one fetch brought is cut into as many
+4. Batches that came together are appended by one write: `append_run`. A write of 16 KB costs as much for the call as
+   for the bytes, and so does everything that is done once per append. A run is appended as a whole or not at all. Only
+   what is simple runs: plain batches of clients (records/checks.py), all without a producer or all of one that goes on
+   where it was, in a leader epoch that is known, into the segment that is there. For anything else the answer is None,
+   nothing has happened, and the batches go one by one, which is what a run means.
+5. A follower appends the leader's bytes, offsets and epochs as they are. What one fetch brought is cut into as many
    appends as it needs segments.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.errors import KafkaStorageError
 from ottla.records import BatchInfo, TimestampType
 from ottla.records.checks import PlacedBatch, RecordsCheck
 from ottla.records.implementation import place_plain_batch
-from ottla.records.layout import NO_PRODUCER_ID, NO_TIMESTAMP
+from ottla.records.layout import LENGTH_AT, NO_PRODUCER_ID, NO_TIMESTAMP
 from ottla.storage.files import Buffer
-from ottla.storage.index.sparse_index import INT32_MAX, CorruptIndex
+from ottla.storage.index.sparse_index import INT32_MAX
+from ottla.storage.log.append_rules import rules_of
 from ottla.storage.log.follower_check import check_follower_append
-from ottla.storage.log.leader_epochs import LeaderEpochs
-from ottla.storage.log.log_state import LogState
+from ottla.storage.log.leader_epochs import EpochHistory, LeaderEpochs
+from ottla.storage.log.log_end import LogEnd
 from ottla.storage.log.origin import AppendOrigin
-from ottla.storage.log.roll import roll
-from ottla.storage.log.truncate import truncate_to
-from ottla.storage.log.validation import inspect_batch as inspect_client_batch
-from ottla.storage.log.validation import prepare_leader_append
+from ottla.storage.log.truncate import Truncation
+from ottla.storage.log.validation import inspect_batch, plain_terms, prepare_leader_append
 from ottla.storage.producers.check import Accepted, Duplicate, VerificationGuard
 from ottla.storage.producers.entry import BatchMetadata, producer_batch, read_producer_batches
 from ottla.storage.producers.replay import book
 from ottla.storage.segment.segment import Segment
+from ottla.storage.settings import TopicSettings
+
+UNPLACED: Final = bytes(LENGTH_AT)
+NOBODY: Final = Accepted({}, [], [], set())
 
 
 class AppendResult(NamedTuple):
@@ -53,90 +61,193 @@ class AppendResult(NamedTuple):
         return self.last_offset + 1
 
 
-def append_as_leader(
-    log: LogState,
-    buffer: Buffer,
-    *,
-    leader_epoch: int,
-    now_ms: int,
-    origin: AppendOrigin = AppendOrigin.CLIENT,
-    guard: VerificationGuard | None = None,
-    transaction_version: int | None = None,
-    zstd_allowed: bool = True,
-    checked: RecordsCheck | None = None,
-) -> AppendResult:
-    """Check one batch, give it the next offsets and write it; the buffer itself is changed where it is writable.
+class Appender:
+    """Appends to one log. It owns what the topic allows; the offsets are those of the log's end."""
 
-    `checked` is what `inspect_batch` found in it before.
-    """
-    batch: PlacedBatch | BatchInfo | None = None
-    append_time_ms = NO_TIMESTAMP
-    if origin is AppendOrigin.CLIENT and log.plain_terms is not None:
-        batch = place_plain_batch(buffer, log.log_end_offset, leader_epoch, now_ms, *log.plain_terms)
-    if batch is None:
-        ready = prepare_leader_append(
-            buffer,
-            log.rules,
-            origin=origin,
-            next_offset=log.log_end_offset,
-            leader_epoch=leader_epoch,
-            now_ms=now_ms,
-            zstd_allowed=zstd_allowed,
-            checked=checked,
-        )
-        buffer, batch, append_time_ms = ready.buffer, ready.batches[0], ready.log_append_time_ms
-    accepted = None
-    if batch.producer_id > NO_PRODUCER_ID:
-        asked = [producer_batch(buffer, batch)]
-        decided = log.producers.check_append(asked, origin, guard=guard, transaction_version=transaction_version)
-        if isinstance(decided, Duplicate):
-            return _duplicate(log, decided.batch)
-        accepted = decided
-    first_offset, last_offset = batch.base_offset, batch.last_offset
-    if log.epoch_history.written_epoch != leader_epoch:
-        log.epoch_history.change(lambda epochs: epochs.assign(leader_epoch, first_offset))
-    segment = _segment_for(log, (batch,), len(buffer), batch.max_timestamp_ms, now_ms)
-    write_batches(log, segment, (buffer,), (batch,), accepted, now_ms)
-    return AppendResult(first_offset, last_offset, append_time_ms, log.log_start_offset, leader_epoch)
+    def __init__(
+        self, end: LogEnd, epoch_history: EpochHistory, truncation: Truncation, settings: TopicSettings
+    ) -> None:
+        self._end = end
+        self._producers = end.producers
+        self._epoch_history = epoch_history
+        self._truncation = truncation
+        self.apply_settings(settings)
 
+    def apply_settings(self, settings: TopicSettings) -> None:
+        """The next append goes by these."""
+        self._rules = rules_of(settings)
+        self._plain_terms = plain_terms(self._rules)
 
-def _duplicate(log: LogState, batch: BatchMetadata) -> AppendResult:
-    is_ours = log.rules.timestamp_type is TimestampType.LOG_APPEND_TIME
-    latest = log.epochs.epoch_for_offset(batch.first_offset)
-    return AppendResult(
-        batch.first_offset,
-        batch.last_offset,
-        batch.timestamp_ms if is_ours else NO_TIMESTAMP,
-        log.log_start_offset,
-        -1 if latest is None else latest,
-        is_duplicate=True,
-    )
+    # --- from a producer ----------------------------------------------------------------------------------------------
 
+    def append_as_leader(
+        self,
+        buffer: Buffer,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: VerificationGuard | None = None,
+        transaction_version: int | None = None,
+        zstd_allowed: bool = True,
+        checked: RecordsCheck | None = None,
+    ) -> AppendResult:
+        """Check one batch, give it the next offsets and write it; the buffer itself is changed where it is writable.
 
-def inspect_batch(
-    log: LogState, buffer: Buffer, *, now_ms: int, zstd_allowed: bool = True
-) -> Generator[None, None, RecordsCheck]:
-    """Look into a client's batch piece by piece before it is appended; see validation.py."""
-    return inspect_client_batch(buffer, log.rules, origin=AppendOrigin.CLIENT, now_ms=now_ms, zstd_allowed=zstd_allowed)
-
-
-def append_as_follower(log: LogState, buffer: Buffer, *, leader_epoch: int, now_ms: int) -> AppendResult | None:
-    """Write what the leader sent, as it is; None when there is no whole batch in it of a leader up to ours."""
-    ready = check_follower_append(buffer, next_offset=log.log_end_offset, leader_epoch=leader_epoch)
-    if ready is None:
-        return None
-    log.epoch_history.change(lambda epochs: _assign_epochs(epochs, ready.batches))
-    for batches in _runs(ready.batches, log.limits.segment_bytes):
-        start, end = batches[0].position, batches[-1].position + batches[-1].size_bytes
-        known = read_producer_batches(ready.buffer, batches)
+        `checked` is what `inspect_batch` found in it before.
+        """
+        end = self._end
+        batch: PlacedBatch | BatchInfo | None = None
+        append_time_ms = NO_TIMESTAMP
+        if origin is AppendOrigin.CLIENT and self._plain_terms is not None:
+            batch = place_plain_batch(buffer, end.log_end_offset, leader_epoch, now_ms, *self._plain_terms)
+        if batch is None:
+            ready = prepare_leader_append(
+                buffer,
+                self._rules,
+                origin=origin,
+                next_offset=end.log_end_offset,
+                leader_epoch=leader_epoch,
+                now_ms=now_ms,
+                zstd_allowed=zstd_allowed,
+                checked=checked,
+            )
+            buffer, batch, append_time_ms = ready.buffer, ready.batches[0], ready.log_append_time_ms
         accepted = None
-        if known:
-            decided = log.producers.check_append(known, AppendOrigin.REPLICATION)
-            assert not isinstance(decided, Duplicate), "only clients are answered with Duplicate"
+        if batch.producer_id > NO_PRODUCER_ID:
+            asked = [producer_batch(buffer, batch)]
+            decided = self._producers.check_append(asked, origin, guard=guard, transaction_version=transaction_version)
+            if isinstance(decided, Duplicate):
+                return self._duplicate(decided.batch)
             accepted = decided
-        segment = _segment_for(log, batches, end - start, ready.max_timestamp_ms, now_ms)
-        write_batches(log, segment, (ready.buffer[start:end],), batches, accepted, now_ms)
-    return AppendResult(ready.first_offset, ready.last_offset, NO_TIMESTAMP, log.log_start_offset, ready.leader_epoch)
+        first_offset, last_offset = batch.base_offset, batch.last_offset
+        if self._epoch_history.written_epoch != leader_epoch:
+            self._epoch_history.change(lambda epochs: epochs.assign(leader_epoch, first_offset))
+        segment = self._segment_for((batch,), len(buffer), batch.max_timestamp_ms, now_ms)
+        self._write(segment, (buffer,), (batch,), accepted, now_ms)
+        return AppendResult(first_offset, last_offset, append_time_ms, end.log_start_offset, leader_epoch)
+
+    def _duplicate(self, batch: BatchMetadata) -> AppendResult:
+        is_ours = self._rules.timestamp_type is TimestampType.LOG_APPEND_TIME
+        latest = self._epoch_history.epochs.epoch_for_offset(batch.first_offset)
+        return AppendResult(
+            batch.first_offset,
+            batch.last_offset,
+            batch.timestamp_ms if is_ours else NO_TIMESTAMP,
+            self._end.log_start_offset,
+            -1 if latest is None else latest,
+            is_duplicate=True,
+        )
+
+    def inspect_batch(
+        self, buffer: Buffer, *, now_ms: int, zstd_allowed: bool = True
+    ) -> Generator[None, None, RecordsCheck]:
+        """Look into a client's batch piece by piece before it is appended; see validation.py."""
+        return inspect_batch(buffer, self._rules, origin=AppendOrigin.CLIENT, now_ms=now_ms, zstd_allowed=zstd_allowed)
+
+    # --- batches that came together -----------------------------------------------------------------------------------
+
+    def append_run(self, buffers: Sequence[Buffer], *, leader_epoch: int, now_ms: int) -> list[AppendResult] | None:
+        """Check the batches, give them the next offsets and write them; None when they must go one by one."""
+        batches: list[PlacedBatch] = []
+        accepted = self._check_run(buffers, batches, leader_epoch, now_ms)
+        if accepted is None:
+            for buffer, _ in zip(buffers, batches, strict=False):
+                memoryview(buffer)[:LENGTH_AT] = UNPLACED
+            return None
+        end = self._end
+        self._write(end.open_active(), buffers, batches, None if accepted is NOBODY else accepted, now_ms)
+        start_offset = end.log_start_offset
+        # By tuple itself: the constructor of a named tuple takes three times as long, and here that shows.
+        return [
+            tuple.__new__(AppendResult, (each[0], each[1], NO_TIMESTAMP, start_offset, leader_epoch, False))
+            for each in batches
+        ]
+
+    def _check_run(
+        self, buffers: Sequence[Buffer], batches: list[PlacedBatch], leader_epoch: int, now_ms: int
+    ) -> Accepted | None:
+        """Give every batch its place, and say what their producer's state will be; None when this is no run."""
+        terms = self._plain_terms
+        if terms is None or self._epoch_history.written_epoch != leader_epoch:
+            return None
+        next_offset, size_bytes, latest_ms, have_producer = self._end.log_end_offset, 0, NO_TIMESTAMP, False
+        for buffer in buffers:
+            placed = place_plain_batch(buffer, next_offset, leader_epoch, now_ms, *terms)
+            if placed is None:
+                return None
+            batches.append(placed)
+            _, last_offset, placed_bytes, timestamp_ms, producer_id, *_ = placed
+            next_offset = last_offset + 1
+            size_bytes += placed_bytes
+            have_producer = have_producer or producer_id != NO_PRODUCER_ID
+            if timestamp_ms > latest_ms:
+                latest_ms = timestamp_ms
+        if not self._end.fits_active(size_bytes, next_offset - 1, latest_ms):
+            return None
+        if not have_producer:
+            return NOBODY
+        asked = [producer_batch(buffer, batch) for buffer, batch in zip(buffers, batches, strict=True)]
+        return self._producers.check_run(asked)
+
+    # --- from the leader ----------------------------------------------------------------------------------------------
+
+    def append_as_follower(self, buffer: Buffer, *, leader_epoch: int, now_ms: int) -> AppendResult | None:
+        """Write what the leader sent, as it is; None when there is no whole batch in it of a leader up to ours."""
+        end = self._end
+        ready = check_follower_append(buffer, next_offset=end.log_end_offset, leader_epoch=leader_epoch)
+        if ready is None:
+            return None
+        self._epoch_history.change(lambda epochs: _assign_epochs(epochs, ready.batches))
+        for batches in _runs(ready.batches, end.limits.segment_bytes):
+            start, stop = batches[0].position, batches[-1].position + batches[-1].size_bytes
+            known = read_producer_batches(ready.buffer, batches)
+            accepted = None
+            if known:
+                decided = self._producers.check_append(known, AppendOrigin.REPLICATION)
+                assert not isinstance(decided, Duplicate), "only clients are answered with Duplicate"
+                accepted = decided
+            segment = self._segment_for(batches, stop - start, ready.max_timestamp_ms, now_ms)
+            self._write(segment, (ready.buffer[start:stop],), batches, accepted, now_ms)
+        return AppendResult(
+            ready.first_offset, ready.last_offset, NO_TIMESTAMP, end.log_start_offset, ready.leader_epoch
+        )
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def _segment_for(
+        self, batches: Sequence[BatchInfo | PlacedBatch], size_bytes: int, max_timestamp_ms: int, now_ms: int
+    ) -> Segment:
+        """The segment to write to: the active one, or a new one if that must end."""
+        last_offset = batches[-1].last_offset
+        if not self._end.fits_active(size_bytes, last_offset, max_timestamp_ms):
+            self._end.roll_if_needed(batches[0].base_offset, last_offset, size_bytes, max_timestamp_ms, now_ms)
+        return self._end.open_active()
+
+    def _write(
+        self,
+        segment: Segment,
+        buffers: Sequence[Buffer],
+        batches: Sequence[BatchInfo | PlacedBatch],
+        accepted: Accepted | None,
+        now_ms: int,
+    ) -> None:
+        """Write batches that were checked and have their place: all of them and what must be known of them, or
+        nothing."""
+        end = self._end
+        next_offset = batches[-1].last_offset + 1
+        size_before, end_before = segment.records.size_bytes, end.log_end_offset
+        try:
+            end.write(segment, buffers, batches, next_offset)
+            if accepted is None:
+                self._producers.end_offset = next_offset
+            else:
+                book(self._producers, segment.aborted_index, accepted, next_offset)
+        except KafkaStorageError:
+            if segment.records.size_bytes > size_before:  # the records are there, but not what must be known of them
+                self._producers.move_end(end.log_end_offset)
+                self._truncation.truncate_to(end_before, now_ms)
+            raise
 
 
 def _assign_epochs(epochs: LeaderEpochs, batches: list[BatchInfo]) -> bool:
@@ -160,65 +271,3 @@ def _runs(batches: list[BatchInfo], size_limit_bytes: int) -> Iterator[list[Batc
         row.append(batch)
         size_bytes += batch.size_bytes
     yield row
-
-
-def write_batches(
-    log: LogState,
-    segment: Segment,
-    buffers: Sequence[Buffer],
-    batches: Sequence[BatchInfo | PlacedBatch],
-    accepted: Accepted | None,
-    now_ms: int,
-) -> None:
-    """Write batches that were checked and have their place: all of them and what must be known of them, or nothing."""
-    last_offset = batches[-1].last_offset
-    end_before, log_end_before = segment.records.size_bytes, log.log_end_offset
-    try:
-        try:
-            segment.append(last_offset, batches, buffers)
-        except CorruptIndex:
-            log.segments.sound(segment, lambda doubtful: doubtful.indexes.make_ready())
-            segment.append(last_offset, batches, buffers)
-        log.log_end_offset = last_offset + 1
-        if accepted is None:
-            log.producers.end_offset = last_offset + 1
-        else:
-            book(log.producers, segment.aborted_index, accepted, last_offset + 1)
-    except KafkaStorageError:
-        if segment.records.size_bytes > end_before:  # the records are there, but not what must be known of them
-            log.producers.move_end(log.log_end_offset)
-            truncate_to(log, log_end_before, now_ms)
-        raise
-
-
-def fits_active(log: LogState, size_bytes: int, last_offset: int, max_timestamp_ms: int) -> bool:
-    """Whether the active segment takes it without a doubt. What nearly every append finds, in few steps."""
-    active, limits = log.active, log.limits
-    end, first_ms = active.records.size_bytes + size_bytes, active.first_timestamp_ms
-    return (
-        end <= limits.segment_bytes
-        and end <= log.bytes_before_full_index
-        and last_offset - active.base_offset <= INT32_MAX
-        and first_ms >= 0
-        and max_timestamp_ms - first_ms <= limits.segment_ms - active.jitter_ms
-    )
-
-
-def _segment_for(
-    log: LogState, batches: Sequence[BatchInfo | PlacedBatch], size_bytes: int, max_timestamp_ms: int, now_ms: int
-) -> Segment:
-    """The segment to write to: the active one, or a new one if that must end."""
-    last_offset = batches[-1].last_offset
-    if fits_active(log, size_bytes, last_offset, max_timestamp_ms):
-        return log.active
-    must_roll = log.segments.sound(
-        log.active,
-        lambda segment: segment.should_roll(
-            log.limits,
-            now_ms=now_ms,
-            incoming_bytes=size_bytes,
-            incoming_timestamp_ms=max_timestamp_ms,
-            incoming_last_offset=last_offset,
-        ),
-    )
-    return roll(log, now_ms, batches[0].base_offset) if must_roll else log.active

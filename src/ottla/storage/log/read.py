@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from ottla.errors import OffsetOutOfRange
 from ottla.storage.index.aborted_index import AbortedTransaction
-from ottla.storage.log.log_state import LogState
+from ottla.storage.log.log_end import LogEnd
 from ottla.storage.segment.records_file import FileSlice
 from ottla.storage.segment.segment import Segment
 
@@ -32,76 +32,80 @@ class ReadResult(NamedTuple):
     aborted: list[AbortedTransaction] | None = None
 
 
-def read(
-    log: LogState,
-    offset: int,
-    max_bytes: int,
-    *,
-    up_to: UpTo = "high_watermark",
-    at_least_one_batch: bool = True,
-) -> ReadResult:
-    """The batches from the one that holds `offset` on, `max_bytes` at most; the last one may be cut off."""
-    if not log.log_start_offset <= offset <= log.log_end_offset:
-        raise OffsetOutOfRange(
-            f"{log.topic_partition} has offsets {log.log_start_offset} to {log.log_end_offset}, not {offset}"
-        )
-    last_stable_offset = log.last_stable_offset
-    limit = {"log_end": log.log_end_offset, "high_watermark": log.high_watermark}.get(up_to, last_stable_offset)
-    aborted: list[AbortedTransaction] | None = [] if up_to == "last_stable" else None
-    found = _find(log, offset, max_bytes, limit, at_least_one_batch=at_least_one_batch) if offset < limit else None
-    if found is None:
-        active = log.active
-        piece = FileSlice(active.records.file, active.size_bytes, 0)
-    else:
-        segment, piece = found
-        if aborted is not None and len(piece):
-            aborted = aborted_transactions(log, offset, _upper_bound(log, segment, piece))
-    return ReadResult(piece, log.high_watermark, last_stable_offset, log.log_start_offset, aborted)
+class LogReader:
+    """Reads one log."""
 
+    def __init__(self, end: LogEnd) -> None:
+        self._end = end
+        self._segments = end.segments
 
-def _find(
-    log: LogState, offset: int, max_bytes: int, limit: int, *, at_least_one_batch: bool
-) -> tuple[Segment, FileSlice] | None:
-    segment = log.segments.floor(offset) or log.segments.first
-    while segment is not None and segment.base_offset < limit:
-        max_position = _max_position(log, segment, limit)
-        ask = partial(
-            Segment.read,
-            start_offset=offset,
-            max_bytes=max_bytes,
-            max_position=max_position,
-            at_least_one_batch=at_least_one_batch,
-        )
-        piece = log.segments.sound(segment, ask)
-        if piece is not None:
-            return segment, piece
-        segment = log.segments.higher(segment.base_offset)
-    return None
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        up_to: UpTo = "high_watermark",
+        at_least_one_batch: bool = True,
+    ) -> ReadResult:
+        """The batches from the one that holds `offset` on, `max_bytes` at most; the last one may be cut off."""
+        end = self._end
+        if not end.log_start_offset <= offset <= end.log_end_offset:
+            raise OffsetOutOfRange(
+                f"{end.topic_partition} has offsets {end.log_start_offset} to {end.log_end_offset}, not {offset}"
+            )
+        last_stable_offset = end.last_stable_offset
+        limit = {"log_end": end.log_end_offset, "high_watermark": end.high_watermark}.get(up_to, last_stable_offset)
+        aborted: list[AbortedTransaction] | None = [] if up_to == "last_stable" else None
+        found = self._find(offset, max_bytes, limit, at_least_one_batch=at_least_one_batch) if offset < limit else None
+        if found is None:
+            active = end.open_active()
+            piece = FileSlice(active.records.file, active.size_bytes, 0)
+        else:
+            segment, piece = found
+            if aborted is not None and len(piece):
+                aborted = self.aborted_transactions(offset, self._upper_bound(segment, piece))
+        return ReadResult(piece, end.high_watermark, last_stable_offset, end.log_start_offset, aborted)
 
+    def _find(
+        self, offset: int, max_bytes: int, limit: int, *, at_least_one_batch: bool
+    ) -> tuple[Segment, FileSlice] | None:
+        segment = self._segments.floor(offset) or self._segments.first
+        while segment is not None and segment.base_offset < limit:
+            max_position = self._max_position(segment, limit)
+            ask = partial(
+                Segment.read,
+                start_offset=offset,
+                max_bytes=max_bytes,
+                max_position=max_position,
+                at_least_one_batch=at_least_one_batch,
+            )
+            piece = self._segments.sound(segment, ask)
+            if piece is not None:
+                return segment, piece
+            segment = self._segments.higher(segment.base_offset)
+        return None
 
-def _max_position(log: LogState, segment: Segment, limit: int) -> int:
-    """Where in this segment a reader must stop."""
-    if limit == log.log_end_offset:
-        return segment.size_bytes
-    last, position = log.segments.position_of(limit)
-    return position if segment is last else segment.size_bytes
+    def _max_position(self, segment: Segment, limit: int) -> int:
+        """Where in this segment a reader must stop."""
+        if limit == self._end.log_end_offset:
+            return segment.size_bytes
+        last, position = self._segments.position_of(limit)
+        return position if segment is last else segment.size_bytes
 
+    def _upper_bound(self, segment: Segment, piece: FileSlice) -> int:
+        """An offset that nothing in the piece goes beyond."""
+        bound = self._segments.sound(segment, lambda each: each.upper_bound_offset(piece.position + piece.size_bytes))
+        if bound is not None:
+            return bound
+        following = self._segments.higher(segment.base_offset)
+        return self._end.log_end_offset if following is None else following.base_offset
 
-def _upper_bound(log: LogState, segment: Segment, piece: FileSlice) -> int:
-    """An offset that nothing in the piece goes beyond."""
-    bound = log.segments.sound(segment, lambda each: each.upper_bound_offset(piece.position + piece.size_bytes))
-    if bound is not None:
-        return bound
-    following = log.segments.higher(segment.base_offset)
-    return log.log_end_offset if following is None else following.base_offset
-
-
-def aborted_transactions(log: LogState, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-    """The aborted transactions that reach into [start_offset, end_offset)."""
-    found: list[AbortedTransaction] = []
-    for segment in log.segments.values(start_offset):
-        search = log.segments.sound(segment, lambda each: each.aborted_index.collect(start_offset, end_offset))
-        found += search.transactions
-        if search.is_complete:
-            break
-    return found
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions that reach into [start_offset, end_offset)."""
+        found: list[AbortedTransaction] = []
+        for segment in self._segments.values(start_offset):
+            search = self._segments.sound(segment, lambda each: each.aborted_index.collect(start_offset, end_offset))
+            found += search.transactions
+            if search.is_complete:
+                break
+        return found

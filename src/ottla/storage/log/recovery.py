@@ -18,6 +18,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Final
@@ -28,7 +29,7 @@ from ottla.storage.compaction.swap import FileName, resolve_leftovers
 from ottla.storage.directory.checkpoints import MalformedCheckpoint, read_topic_id
 from ottla.storage.files import Files
 from ottla.storage.log.leader_epochs import LEADER_EPOCHS, EpochEntry, LeaderEpochs
-from ottla.storage.log.log_state import create_segment, jitter_ms, limits_of, logger, remove_segment_files
+from ottla.storage.log.segment_limits import create_segment, jitter_ms, limits_of, remove_segment_files
 from ottla.storage.producers.replay import book_found, found_batches, reindex, replay, with_sound_indexes
 from ottla.storage.producers.snapshot import (
     SUFFIX,
@@ -44,6 +45,8 @@ from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segments import Segments
 from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition
+
+logger = logging.getLogger(__name__)
 
 END_OF_OFFSETS: Final = 2**63 - 1
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from ottla.storage.log.log_state import LogState
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.truncate import Removed
 from ottla.storage.segment.segment import Segment
@@ -39,7 +38,7 @@ class CleanUp(NamedTuple):
     size_bytes: int
 
 
-def decide(log: LogState, now_ms: int) -> Expired | None:
+def decide(log: PartitionLog, now_ms: int) -> Expired | None:
     """The segments that go now, by the first reason that applies; when they have gone, ask again for the next."""
     for reason, oldest in (
         ("they are below the log start", _below_log_start(log)),
@@ -63,13 +62,13 @@ def clean_up(log: PartitionLog, now_ms: int) -> Iterator[CleanUp]:
         yield CleanUp(removed, expired.reason, size_bytes)
 
 
-def _below_log_start(log: LogState) -> list[Segment]:
+def _below_log_start(log: PartitionLog) -> list[Segment]:
     return _oldest(
         log, lambda segment, following: following is not None and following.base_offset <= log.log_start_offset
     )
 
 
-def _over_size(log: LogState) -> list[Segment]:
+def _over_size(log: PartitionLog) -> list[Segment]:
     limit_bytes = log.settings.retention_bytes
     if not log.settings.is_deleted or limit_bytes < 0:
         return []
@@ -83,18 +82,18 @@ def _over_size(log: LogState) -> list[Segment]:
     return _oldest(log, is_surplus)
 
 
-def _over_age(log: LogState, now_ms: int) -> list[Segment]:
+def _over_age(log: PartitionLog, now_ms: int) -> list[Segment]:
     limit_ms = log.settings.retention_ms
     if not log.settings.is_deleted or limit_ms < 0:
         return []
     return _oldest(log, lambda segment, _: now_ms - _latest_ms(log, segment) > limit_ms)
 
 
-def _latest_ms(log: LogState, segment: Segment) -> int:
+def _latest_ms(log: PartitionLog, segment: Segment) -> int:
     return log.segments.sound(segment, lambda each: each.largest_timestamp_ms())
 
 
-def _oldest(log: LogState, is_over: Callable[[Segment, Segment | None], bool]) -> list[Segment]:
+def _oldest(log: PartitionLog, is_over: Callable[[Segment, Segment | None], bool]) -> list[Segment]:
     """The oldest segments that are committed and over, up to the first that is not."""
     segments = list(log.segments)
     for number, segment in enumerate(segments[:SEGMENTS_PER_STEP]):

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -18,12 +19,14 @@ from typing import NamedTuple
 
 from ottla.errors import OffsetOutOfRange
 from ottla.storage.files import Files
-from ottla.storage.log.log_state import LogState, logger
-from ottla.storage.log.roll import roll
+from ottla.storage.log.leader_epochs import EpochHistory
+from ottla.storage.log.log_end import LogEnd
 from ottla.storage.producers import snapshot as producer_snapshot
 from ottla.storage.producers.replay import replay, run
 from ottla.storage.segment.names import DELETED_SUFFIX
 from ottla.storage.segment.segment import Segment
+
+logger = logging.getLogger(__name__)
 
 
 class Removed(NamedTuple):
@@ -40,134 +43,127 @@ class Removed(NamedTuple):
             files.remove(path, missing_ok=True)
 
 
-def set_aside(log: LogState, segments: Iterable[Segment]) -> Removed:
-    """Take segments out of the log, in the order they come."""
-    gone: list[Segment] = []
-    snapshots: list[Path] = []
-    for segment in segments:
-        log.segments.remove(segment.base_offset)
-        segment.rename(DELETED_SUFFIX)
-        snapshot = producer_snapshot.mark_snapshot_deleted(log.files, log.directory, segment.base_offset)
-        gone.append(segment)
-        snapshots += [snapshot] if snapshot is not None else []
-    log.partition_directory.forget_segments(gone)
-    log.segments.forget_positions()
-    log.partition_directory.note_names()
-    return Removed(tuple(gone), tuple(snapshots))
+class Truncation:
+    """Makes one log shorter."""
 
+    def __init__(self, end: LogEnd, epoch_history: EpochHistory) -> None:
+        self._end = end
+        self._segments = end.segments
+        self._producers = end.producers
+        self._directory = end.directory
+        self._epoch_history = epoch_history
 
-# --- the end ---------------------------------------------------------------------------------------------------------
+    def _set_aside(self, segments: Iterable[Segment]) -> Removed:
+        """Take segments out of the log, in the order they come."""
+        gone: list[Segment] = []
+        snapshots: list[Path] = []
+        for segment in segments:
+            self._end.remove_segment(segment)
+            segment.rename(DELETED_SUFFIX)
+            snapshot = producer_snapshot.mark_snapshot_deleted(
+                self._directory.files, self._directory.path, segment.base_offset
+            )
+            gone.append(segment)
+            snapshots += [snapshot] if snapshot is not None else []
+        self._directory.forget_segments(gone)
+        self._segments.forget_positions()
+        self._directory.note_names()
+        return Removed(tuple(gone), tuple(snapshots))
 
+    # --- the end -----------------------------------------------------------------------------------------------------
 
-def end_after_cut(log: LogState, offset: int) -> int:
-    """Where a log ends that is cut at `offset`: a batch that holds it goes as a whole, because a hole between two
-    batches is damage to the next start."""
-    segment = log.segments.floor(offset) if offset < log.log_end_offset else None
-    found = None if segment is None else segment.translate(offset)
-    return offset if found is None else min(offset, found.base_offset)
+    def end_after_cut(self, offset: int) -> int:
+        """Where a log ends that is cut at `offset`: a batch that holds it goes as a whole, because a hole between two
+        batches is damage to the next start."""
+        segment = self._segments.floor(offset) if offset < self._end.log_end_offset else None
+        found = None if segment is None else segment.translate(offset)
+        return offset if found is None else min(offset, found.base_offset)
 
+    def truncate_to(self, offset: int, now_ms: int) -> Removed:
+        """Let the log end at `offset`, or at the start of the batch that holds it."""
+        offset = self.end_after_cut(offset)
+        first = self._segments.first
+        if offset >= self._end.log_end_offset:
+            # A leader that wrote nothing may have left its epoch at the end, and the next leader's would contradict it.
+            self._epoch_history.change(lambda epochs: epochs.truncate_from_end(self._end.log_end_offset))
+            return Removed()
+        if first is None or first.base_offset > offset:
+            return self.truncate_fully(offset, now_ms)
+        self._end.begin_truncation()
+        removed = self._set_aside(reversed(self._segments.above(offset)))
+        active = self._end.open_active()
+        self._segments.sound(active, lambda segment: segment.truncate_to(offset, now_ms))
+        active.records.file.sync(metadata=True)
+        self._directory.files.sync_directory(self._directory.path)
+        self._directory.forget_segments([active])
+        self._end.end_at(offset)
+        self._epoch_history.change(lambda epochs: epochs.truncate_from_end(offset))
+        self._go_back(now_ms)
+        return removed
 
-def truncate_to(log: LogState, offset: int, now_ms: int) -> Removed:
-    """Let the log end at `offset`, or at the start of the batch that holds it."""
-    offset = end_after_cut(log, offset)
-    first = log.segments.first
-    if offset >= log.log_end_offset:
-        # A leader that wrote nothing may have left its epoch at the end, and the next leader's would contradict it.
-        log.epoch_history.change(lambda epochs: epochs.truncate_from_end(log.log_end_offset))
-        return Removed()
-    if first is None or first.base_offset > offset:
-        return truncate_fully(log, offset, now_ms)
-    log.truncations += 1
-    removed = set_aside(log, reversed(log.segments.above(offset)))
-    active = log.active
-    log.segments.sound(active, lambda segment: segment.truncate_to(offset, now_ms))
-    active.records.file.sync(metadata=True)
-    log.files.sync_directory(log.directory)
-    log.partition_directory.forget_segments([active])
-    log.log_start_offset = min(log.log_start_offset, offset)
-    _end_at(log, offset)
-    log.epoch_history.change(lambda epochs: epochs.truncate_from_end(offset))
-    _go_back(log, now_ms)
-    return removed
+    def truncate_fully(self, offset: int, now_ms: int) -> Removed:
+        """Forget all records; the log starts and ends at `offset`."""
+        self._end.begin_truncation()
+        removed = self._set_aside(reversed(list(self._segments)))
+        self._end.new_segment(offset, now_ms)
+        self._epoch_history.change(lambda epochs: epochs.clear())
+        producer_snapshot.truncate_fully(self._producers, self._directory.files, self._directory.path, offset)
+        self._directory.files.sync_directory(self._directory.path)
+        self._end.restart_at(offset)
+        return removed
 
-
-def truncate_fully(log: LogState, offset: int, now_ms: int) -> Removed:
-    """Forget all records; the log starts and ends at `offset`."""
-    log.truncations += 1
-    removed = set_aside(log, reversed(list(log.segments)))
-    log.segments.add(log.new_segment(offset, now_ms))
-    log.epoch_history.change(lambda epochs: epochs.clear())
-    producer_snapshot.truncate_fully(log.producers, log.files, log.directory, offset)
-    log.files.sync_directory(log.directory)
-    log.log_start_offset = log.high_watermark = offset
-    _end_at(log, offset)
-    return removed
-
-
-def _end_at(log: LogState, offset: int) -> None:
-    log.log_end_offset = offset
-    log.flushed_offset = min(log.flushed_offset, offset)
-    log.recovery_point = min(log.recovery_point, log.safe_recovery_point(offset))
-    log.update_high_watermark(log.high_watermark)
-    log.segments.forget_positions()
-
-
-def _go_back(log: LogState, now_ms: int) -> None:
-    """Let the producers be as they were at the end of the log."""
-    had_producers = bool(log.producers.entries)
-    producer_snapshot.truncate_and_reload(
-        log.producers,
-        log.files,
-        log.directory,
-        log_start_offset=log.log_start_offset,
-        log_end_offset=log.log_end_offset,
-        now_ms=now_ms,
-    )
-    # Whoever was not there at the end was not there before it either, or has been silent long enough to be forgotten.
-    if had_producers:
-        run(replay(log.producers, log.segments, log.log_end_offset))
-    log.producers.move_end(log.log_end_offset)
-    log.producers.move_high_watermark(log.high_watermark)
-
-
-# --- the start -------------------------------------------------------------------------------------------------------
-
-
-def advance_log_start(log: LogState, offset: int) -> bool:
-    """Let the log start at `offset`, if that is further on; says whether it was."""
-    if offset > log.high_watermark:
-        raise OffsetOutOfRange(
-            f"{log.topic_partition} cannot start at {offset}, beyond its high watermark {log.high_watermark}"
+    def _go_back(self, now_ms: int) -> None:
+        """Let the producers be as they were at the end of the log."""
+        had_producers = bool(self._producers.entries)
+        producer_snapshot.truncate_and_reload(
+            self._producers,
+            self._directory.files,
+            self._directory.path,
+            log_start_offset=self._end.log_start_offset,
+            log_end_offset=self._end.log_end_offset,
+            now_ms=now_ms,
         )
-    if offset <= log.log_start_offset:
-        return False
-    log.epoch_history.forget_before(offset)
-    log.log_start_offset = offset
-    snapshots = producer_snapshot.list_snapshots(log.files, log.directory)
-    log.producers.move_log_start(offset, snapshots[-1] if snapshots else None)
-    return True
+        # Whoever was not there at the end was not there before it either, or was silent long enough to be forgotten.
+        if had_producers:
+            run(replay(self._producers, self._segments, self._end.log_end_offset))
+        self._producers.move_end(self._end.log_end_offset)
+        self._producers.move_high_watermark(self._end.high_watermark)
 
+    # --- the start ---------------------------------------------------------------------------------------------------
 
-def segments_below_log_start(log: LogState) -> list[Segment]:
-    """The segments that hold nothing from the log start on; never the active one."""
-    segments = list(log.segments)
-    return [segment for segment, following in pairwise(segments) if following.base_offset <= log.log_start_offset]
+    def advance_log_start(self, offset: int) -> bool:
+        """Let the log start at `offset`, if that is further on; says whether it was."""
+        if offset > self._end.high_watermark:
+            name, high_watermark = self._end.topic_partition, self._end.high_watermark
+            raise OffsetOutOfRange(f"{name} cannot start at {offset}, beyond its high watermark {high_watermark}")
+        if offset <= self._end.log_start_offset:
+            return False
+        self._epoch_history.forget_before(offset)
+        self._end.start_at(offset)
+        snapshots = producer_snapshot.list_snapshots(self._directory.files, self._directory.path)
+        self._producers.move_log_start(offset, snapshots[-1] if snapshots else None)
+        return True
 
+    def segments_below_log_start(self) -> list[Segment]:
+        """The segments that hold nothing from the log start on; never the active one."""
+        start_offset = self._end.log_start_offset
+        return [each for each, following in pairwise(self._segments) if following.base_offset <= start_offset]
 
-def delete_segments(log: LogState, segments: Iterable[Segment], reason: str, now_ms: int) -> Removed:
-    """Delete the oldest segments, which these must be; if they are all, a new one is begun first."""
-    chosen = sorted(segments, key=lambda segment: segment.base_offset)
-    if chosen != list(log.segments)[: len(chosen)]:
-        raise ValueError(f"only the oldest segments of {log.topic_partition} can be deleted, not {_names(chosen)}")
-    if len(chosen) == len(log.segments) and roll(log, now_ms) is chosen[-1]:
-        chosen.pop()  # an empty segment is where the log goes on
-    if not chosen:
-        return Removed()
-    following = log.segments.higher(chosen[-1].base_offset)
-    assert following is not None, "the active segment is never deleted"
-    advance_log_start(log, following.base_offset)
-    logger.info("deleting segments %s of %s: %s", _names(chosen), log.topic_partition, reason)
-    return set_aside(log, chosen)
+    def delete_segments(self, segments: Iterable[Segment], reason: str, now_ms: int) -> Removed:
+        """Delete the oldest segments, which these must be; if they are all, a new one is begun first."""
+        chosen = sorted(segments, key=lambda segment: segment.base_offset)
+        if chosen != list(self._segments)[: len(chosen)]:
+            name = self._end.topic_partition
+            raise ValueError(f"only the oldest segments of {name} can be deleted, not {_names(chosen)}")
+        if len(chosen) == len(self._segments) and self._end.roll(now_ms) is chosen[-1]:
+            chosen.pop()  # an empty segment is where the log goes on
+        if not chosen:
+            return Removed()
+        following = self._segments.higher(chosen[-1].base_offset)
+        assert following is not None, "the active segment is never deleted"
+        self.advance_log_start(following.base_offset)
+        logger.info("deleting segments %s of %s: %s", _names(chosen), self._end.topic_partition, reason)
+        return self._set_aside(chosen)
 
 
 def _names(segments: Iterable[Segment]) -> list[int]:

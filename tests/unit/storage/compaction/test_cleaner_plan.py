@@ -85,7 +85,7 @@ def test_cleaning_ends_at_the_last_stable_offset(log: PartitionLog) -> None:
 
 
 def test_cleaning_ends_where_the_disk_is_behind(log: PartitionLog) -> None:
-    log.flushed_offset = 5
+    log.end.flushed_offset = 5
     assert ends(dirty_range(log, None, NOW_MS)) == (0, 5)
 
 

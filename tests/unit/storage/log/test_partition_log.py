@@ -691,7 +691,7 @@ def test_a_flush_moves_the_flushed_offset_when_it_was_run(log: PartitionLog) -> 
     assert log.flushed_offset == 0
     job.run()
     log.flushed(job, NOW_MS + 5)
-    assert (log.flushed_offset, log.recovery_point, log.last_flush_ms) == (1, 0, NOW_MS + 5)
+    assert (log.flushed_offset, log.recovery_point, log.end.last_flush_ms) == (1, 0, NOW_MS + 5)
 
 
 def test_the_recovery_point_leaves_a_segment_only_when_all_of_it_is_synced(
@@ -819,7 +819,7 @@ def test_an_unclean_close_writes_nothing(log: PartitionLog, files: MemoryFiles) 
 
 def test_rolling_where_a_segment_begins_is_a_fault(log: PartitionLog) -> None:
     append(log, b"a")
-    log.log_end_offset = 0
+    log.end.log_end_offset = 0
     with pytest.raises(IllegalMove):
         log.roll(NOW_MS)
 
