@@ -128,10 +128,6 @@ class Background:
         self._running.add(running)
         running.on_done = lambda: self._ended(running)
 
-    def cancel(self) -> None:
-        for running in list(self._running):
-            running.cancel()
-
     def _ended(self, running: Running[None]) -> None:
         self._running.discard(running)
         _log_failure(running)
