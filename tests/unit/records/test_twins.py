@@ -265,7 +265,10 @@ def test_the_variable_forces_the_choice(both, forced, outcome):
 def test_without_a_build_the_python_twin_is_taken_and_everything_is_there(tmp_path):
     # A copy of the sources alone is what an installation without a compiler leaves.
     room = Path(ottla.records.__file__).parent
-    for source in [*room.glob("*.py"), *(room.parent / f"{name}.py" for name in ("__init__", "errors", "native"))]:
+    for source in [
+        *room.glob("*.py"),
+        *(room.parent / f"{name}.py" for name in ("__init__", "_lazy", "errors", "native")),
+    ]:
         target = tmp_path / "ottla" / source.relative_to(room.parent)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, target)
