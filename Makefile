@@ -25,10 +25,10 @@ demo: $(NATIVE)    ## the main job in one run
 	$(BIN)/python -m ottla.demo
 
 test: $(NATIVE)    ## all tests but the long campaigns
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 2
 
 test-long: $(NATIVE)  ## the long campaigns too: millions of fuzz inputs
-	OTTLA_HYPOTHESIS=long $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "long or not long"
+	OTTLA_HYPOTHESIS=long $(BIN)/python -m pytest -n 2 -m "long or not long"
 
 check: $(NATIVE)   ## lint, format and strict types
 	$(BIN)/ruff check $(SOURCES) setup.py
