@@ -35,5 +35,8 @@ class RequestContext:
     client_host: str
     principal: str = "User:ANONYMOUS"
     listener: str = "PLAINTEXT"
+    security_protocol: str = "PLAINTEXT"
+    by_token: bool = False
+    """Whether its sender logged in with a delegation token."""
     connection: ClientConnection | None = None
     """The connection it came by; None in tests and for requests of our own."""

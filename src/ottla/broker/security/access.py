@@ -1,0 +1,75 @@
+"""Who may do what with which resource: the questions that handlers ask.
+
+    broker.access.allows(context, AclOperation.WRITE, AclResource.TOPIC, "orders")        may he
+    broker.access.allowed(context, AclOperation.DESCRIBE, AclResource.TOPIC, names)       which of them may he
+    broker.access.allows_any(context, AclOperation.WRITE, AclResource.TOPIC)              is there one that he may
+    broker.access.operations(context, AclResource.TOPIC, "orders")                        all that he may, as bits
+
+1. Without an authorizer everybody may do everything, as in Kafka; what only brokers may do is kept for them elsewhere
+   (requests/gate.py).
+2. An answer is decided from what is known now: nothing here waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from ottla.broker.requests.context import RequestContext
+from ottla.broker.security.operations import CLUSTER_OPERATIONS, GROUP_OPERATIONS, TOPIC_OPERATIONS
+from ottla.protocol.access import AclOperation, AclResource
+
+CLUSTER: Final = "kafka-cluster"
+"""The name of the one resource of its kind: the cluster itself."""
+
+_ALL_OPERATIONS: Final = {
+    AclResource.TOPIC: TOPIC_OPERATIONS,
+    AclResource.GROUP: GROUP_OPERATIONS,
+    AclResource.CLUSTER: CLUSTER_OPERATIONS,
+}
+
+
+class Access(Protocol):
+    """What decides about access."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there are rules at all; where there are none, nothing has to be asked."""
+
+    def allows(
+        self, context: RequestContext, operation: AclOperation, resource: AclResource, name: str = CLUSTER
+    ) -> bool:
+        """May whoever sent this request do this with that resource?"""
+
+    def allowed(
+        self, context: RequestContext, operation: AclOperation, resource: AclResource, names: Iterable[str]
+    ) -> set[str]:
+        """With which of them he may do it."""
+
+    def allows_any(self, context: RequestContext, operation: AclOperation, resource: AclResource) -> bool:
+        """Is there a resource of this kind with which he may do it, whether it exists or not?"""
+
+    def operations(self, context: RequestContext, resource: AclResource, name: str = CLUSTER) -> int:
+        """What he may do with it, as a bit field."""
+
+
+class OpenAccess:
+    """No authorizer: everybody may do everything."""
+
+    is_on = False
+
+    def allows(
+        self, context: RequestContext, operation: AclOperation, resource: AclResource, name: str = CLUSTER
+    ) -> bool:
+        return True
+
+    def allowed(
+        self, context: RequestContext, operation: AclOperation, resource: AclResource, names: Iterable[str]
+    ) -> set[str]:
+        return set(names)
+
+    def allows_any(self, context: RequestContext, operation: AclOperation, resource: AclResource) -> bool:
+        return True
+
+    def operations(self, context: RequestContext, resource: AclResource, name: str = CLUSTER) -> int:
+        return _ALL_OPERATIONS[resource]
