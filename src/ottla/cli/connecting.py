@@ -1,6 +1,7 @@
 """What every command that speaks to a cluster has in common: where it is, who we are, how long to wait.
 
-1. Strongest first: --bootstrap-server and -X, the file of --command-config, OTTLA_BOOTSTRAP_SERVERS, localhost:9092.
+1. Strongest first: --bootstrap-server and -X, the file of --command-config (or of OTTLA_COMMAND_CONFIG),
+   OTTLA_BOOTSTRAP_SERVERS, localhost:9092.
 2. The file has Kafka's names, as the Java tools read it (client.properties).
 3. Whatever goes wrong ends as one sentence with what to do; nothing of the inside is shown.
 """
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SERVERS: Final = "localhost:9092"
 SERVERS_VARIABLE: Final = "OTTLA_BOOTSTRAP_SERVERS"
+CONFIG_VARIABLE: Final = "OTTLA_COMMAND_CONFIG"
 BOOTSTRAP: Final = "bootstrap.servers"
 TOLD_LIMIT: Final = 5
 
@@ -50,7 +52,12 @@ def describe(
         metavar="HOST:PORT",
         help=f"one or more brokers, with commas between them (default: ${SERVERS_VARIABLE}, else {DEFAULT_SERVERS})",
     )
-    group.add_argument("--command-config", type=Path, metavar="FILE", help="a file with client settings")
+    group.add_argument(
+        "--command-config",
+        type=Path,
+        metavar="FILE",
+        help=f"a file with client settings in Java's form, such as client.properties (default: ${CONFIG_VARIABLE})",
+    )
     group.add_argument(
         "-X",
         "--command-property",
@@ -66,6 +73,7 @@ def describe(
 def add_format(parser: argparse.ArgumentParser) -> None:
     """A table for people or JSON for programs."""
     parser.add_argument("--format", choices=("text", "json"), default="text", help="a table, or JSON for programs")
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
 
 
 def settings_of(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> dict[str, object]:
@@ -74,11 +82,14 @@ def settings_of(options: argparse.Namespace, environment: Mapping[str, str] = os
     from ottla.settings import read_properties
 
     settings: dict[str, object] = {BOOTSTRAP: environment.get(SERVERS_VARIABLE) or DEFAULT_SERVERS}
-    if options.command_config is not None:
+    file = options.command_config
+    if file is None and (named := environment.get(CONFIG_VARIABLE)):
+        file = Path(named)
+    if file is not None:
         try:
-            settings |= read_properties(options.command_config)
+            settings |= read_properties(file)
         except OSError as error:
-            raise Failure(f"cannot read {options.command_config}: {error.strerror}") from None
+            raise Failure(f"cannot read {file}: {error.strerror}") from None
         except OttlaError as error:
             raise Failure(str(error)) from None
     settings |= pairs(options.command_property, "-X")

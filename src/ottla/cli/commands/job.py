@@ -131,7 +131,6 @@ def _add_spark(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--remote", metavar="URL", help="a Spark Connect server: sc://host:15002")
     group.add_argument("--set", action="append", default=[], metavar="spark.x=y", help="a setting; may be repeated")
     add_format(parser)
-    parser.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
 
 
 # --- copy -----------------------------------------------------------------------------------------------------------

@@ -93,7 +93,6 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
         "--spark-log", metavar="FILE", help="where Spark's own log goes (spark.log in storage); - is stderr"
     )
     add_format(parser)
-    parser.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
 
 
 # --- init and words ---------------------------------------------------------------------------------------------------
