@@ -31,7 +31,7 @@ from ottla.broker.replication.progress import PartitionProgress
 from ottla.broker.requests.host_names import look_up
 from ottla.broker.requests.pacing import Pacing
 from ottla.broker.requests.running import Background
-from ottla.broker.security.access import Access, OpenAccess
+from ottla.broker.security.authorizer import make_access
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.dynamic import DynamicSettings
 from ottla.broker.settings.group_level import GroupLevelSettings, check_group_level
@@ -86,13 +86,13 @@ class Broker:
         self.clock = clock
         self.random = random
         self.served_apis = served_apis
-        self.image = image
+        self.access = make_access(settings)
+        self.take_image(image)
         self.load_dynamic_settings()
         self.config_rules = self._make_config_rules(settings)
         self.topics_in_effect = TopicsInEffect(self.config_rules)
         self.request_metrics = RequestMetrics(registry)
         self.topic_metrics = TopicMetrics(registry)
-        self.access: Access = OpenAccess()
         self.background = Background()
         self.orders = asyncio.Lock()  # of the controller are carried out one after the other
         self.pacing = Pacing(clock.monotonic_ms, pool)
@@ -148,6 +148,11 @@ class Broker:
     def settings(self) -> BrokerSettings:
         """What holds now: what the broker was started with, and what was changed since."""
         return self.dynamic.current
+
+    def take_image(self, image: ClusterImage) -> None:
+        """This is true now; whoever sets the image does it by this, so that the rules of access follow."""
+        self.image = image
+        self.access.update(image)
 
     def load_dynamic_settings(self) -> None:
         """Take over what the image says of this broker's settings."""

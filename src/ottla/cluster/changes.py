@@ -18,6 +18,9 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import (
+    AclBinding,
+    AclEntry,
+    AclPattern,
     Broker,
     ConfigResource,
     Partition,
@@ -127,8 +130,22 @@ class SetScramCredential:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateAcl:
+    """An access rule holds."""
+
+    binding: AclBinding
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveAcl:
+    """An access rule does not hold any more."""
+
+    binding: AclBinding
+
+
+@dataclass(frozen=True, slots=True)
 class SetStoredValue:
-    """A value that the image only keeps (an access rule, a delegation token); None takes it away."""
+    """A value that the image only keeps (a delegation token); None takes it away."""
 
     key: StoredKey
     text: str | None = field(repr=False)
@@ -155,6 +172,8 @@ Change: TypeAlias = (
     | SetFeature
     | SetQuota
     | SetScramCredential
+    | CreateAcl
+    | RemoveAcl
     | SetStoredValue
     | AllocateProducerIds
 )
@@ -304,6 +323,22 @@ def _set_scram_credential(image: ClusterImage, change: SetScramCredential) -> Cl
     return _next(image, scram_credentials=_put_or_remove(kept, change.key, change.credential))
 
 
+def _create_acl(image: ClusterImage, change: CreateAcl) -> ClusterImage:
+    pattern, entry = change.binding
+    return _with_entries(image, pattern, {*image.acls.get(pattern, ()), entry})
+
+
+def _remove_acl(image: ClusterImage, change: RemoveAcl) -> ClusterImage:
+    pattern, entry = change.binding
+    return _with_entries(image, pattern, {*image.acls.get(pattern, ())} - {entry})
+
+
+def _with_entries(image: ClusterImage, pattern: AclPattern, entries: set[AclEntry]) -> ClusterImage:
+    # In order, so that an image that was read back equals the one that was kept.
+    acls = image.acls.put(pattern, tuple(sorted(entries))) if entries else image.acls.without(pattern)
+    return _next(image, acls=acls)
+
+
 def _set_stored_value(image: ClusterImage, change: SetStoredValue) -> ClusterImage:
     return _next(image, stored_values=_put_or_remove(image.stored_values, change.key, change.text))
 
@@ -330,6 +365,8 @@ _MOVES: Final[Mapping[type, Callable[[ClusterImage, Any], ClusterImage]]] = {
     SetFeature: _set_feature,
     SetQuota: _set_quota,
     SetScramCredential: _set_scram_credential,
+    CreateAcl: _create_acl,
+    RemoveAcl: _remove_acl,
     SetStoredValue: _set_stored_value,
     AllocateProducerIds: _allocate_producer_ids,
 }

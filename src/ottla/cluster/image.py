@@ -18,6 +18,9 @@ from types import MappingProxyType
 from typing import Final
 
 from ottla.cluster.model import (
+    AclBinding,
+    AclEntry,
+    AclPattern,
     Broker,
     ConfigResource,
     Partition,
@@ -60,6 +63,7 @@ class ClusterImage:
     features: SharedMap[str, int] = field(default_factory=SharedMap)
     quotas: SharedMap[QuotaEntity, Mapping[str, float]] = field(default_factory=_quotas)
     scram_credentials: SharedMap[ScramKey, ScramCredential] = field(default_factory=SharedMap)
+    acls: SharedMap[AclPattern, tuple[AclEntry, ...]] = field(default_factory=SharedMap)
     stored_values: SharedMap[StoredKey, str] = field(default_factory=SharedMap, repr=False)
 
     # --- topics ---
@@ -122,6 +126,12 @@ class ClusterImage:
         """The finalized level of a feature; 0 when it is off."""
         level: int = self.features.get(name, 0)
         return level
+
+    def acl_bindings(self) -> Iterator[AclBinding]:
+        """Every access rule, in order."""
+        for pattern, entries in self.acls.items():
+            for entry in entries:
+                yield AclBinding(pattern, entry)
 
     def stored(self, kind: str) -> dict[str, str]:
         """All values kept under a kind, by their key."""

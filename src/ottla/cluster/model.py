@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias
 
+from ottla.protocol.access import AclOperation, AclPermission, AclResource, PatternType
 from ottla.values import ZERO_UUID
 
 NO_LEADER: Final = -1
@@ -148,8 +149,33 @@ class ScramKey(NamedTuple):
     mechanism: int
 
 
+class AclPattern(NamedTuple):
+    """Which resources a rule is about: the one of this name, or (PREFIXED) all whose names begin with it. The literal
+    name "*" stands for all of them."""
+
+    resource_type: AclResource
+    pattern_type: PatternType
+    name: str
+
+
+class AclEntry(NamedTuple):
+    """Who may, or (DENY) may not, do what, from which host; "User:*" is everybody and the host "*" every host."""
+
+    principal: str
+    host: str
+    operation: AclOperation
+    permission: AclPermission
+
+
+class AclBinding(NamedTuple):
+    """An access rule."""
+
+    pattern: AclPattern
+    entry: AclEntry
+
+
 class StoredKey(NamedTuple):
-    """The name of a value that the image only keeps: its kind ("access-rule", "delegation-token") and its key."""
+    """The name of a value that the image only keeps: its kind ("delegation-token") and its key."""
 
     kind: str
     key: str

@@ -19,8 +19,10 @@ from ottla.cluster.changes import (
     AlterConfig,
     Change,
     ChangePartition,
+    CreateAcl,
     CreateTopic,
     RegisterBroker,
+    RemoveAcl,
     RemoveTopic,
     SetController,
     SetFeature,
@@ -55,6 +57,8 @@ _KINDS: Final[Mapping[str, type]] = {
     "set-feature": SetFeature,
     "set-quota": SetQuota,
     "set-scram-credential": SetScramCredential,
+    "create-acl": CreateAcl,
+    "remove-acl": RemoveAcl,
     "set-stored-value": SetStoredValue,
     "allocate-producer-ids": AllocateProducerIds,
 }
@@ -95,6 +99,7 @@ def changes_for(image: ClusterImage) -> Iterator[Change]:
     for entity, quotas in image.quotas.items():
         yield from (SetQuota(entity, key, value) for key, value in quotas.items())
     yield from (SetScramCredential(key, kept) for key, kept in image.scram_credentials.items())
+    yield from (CreateAcl(binding) for binding in image.acl_bindings())
     yield from (SetStoredValue(key, text) for key, text in image.stored_values.items())
     if image.next_producer_id:
         yield AllocateProducerIds(-1, -1, image.next_producer_id)

@@ -27,11 +27,32 @@ class AclOperation(enum.IntEnum):
 
 
 class AclResource(enum.IntEnum):
-    """What an operation is done to."""
+    """What an operation is done to; ANY is for filters only."""
 
+    UNKNOWN = 0
+    ANY = 1
     TOPIC = 2
     GROUP = 3
     CLUSTER = 4
     TRANSACTIONAL_ID = 5
     DELEGATION_TOKEN = 6
     USER = 7
+
+
+class PatternType(enum.IntEnum):
+    """How a rule's name is compared; ANY and MATCH are for filters only."""
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class AclPermission(enum.IntEnum):
+    """Yes or no; ANY is for filters only."""
+
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3

@@ -384,7 +384,6 @@ def test_only_what_was_set_is_warned_of():
     "values",
     [
         {"listeners": "SASL_SSL://127.0.0.1:9092", "security.inter.broker.protocol": "SASL_SSL"},
-        {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
         {"super.users": "User:admin"},
     ],
 )

@@ -16,9 +16,11 @@ from ottla.cluster.changes import (
     AlterConfig,
     Change,
     ChangePartition,
+    CreateAcl,
     CreateTopic,
     IllegalChange,
     RegisterBroker,
+    RemoveAcl,
     RemoveTopic,
     SetController,
     SetFeature,
@@ -32,6 +34,9 @@ from ottla.cluster.changes import (
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.json_values import MalformedValue
 from ottla.cluster.model import (
+    AclBinding,
+    AclEntry,
+    AclPattern,
     Broker,
     ConfigResource,
     Endpoint,
@@ -44,6 +49,7 @@ from ottla.cluster.model import (
     Topic,
 )
 from ottla.cluster.written import UnknownChange, changes_for, read_change, rebuilt, write_change
+from ottla.protocol.access import AclOperation, AclPermission, AclResource, PatternType
 
 ids = st.integers(0, 5)
 small = st.lists(ids, max_size=3).map(tuple)
@@ -80,6 +86,11 @@ entities = st.dictionaries(st.sampled_from(["user", "client-id"]), st.none() | t
     lambda entity: tuple(sorted(entity.items()))
 )
 some = st.lists(partitions, min_size=1, max_size=3).map(tuple)
+bindings = st.builds(
+    AclBinding,
+    st.builds(AclPattern, st.sampled_from(AclResource), st.sampled_from(PatternType), names),
+    st.builds(AclEntry, names, names, st.sampled_from(AclOperation), st.sampled_from(AclPermission)),
+)
 any_change: st.SearchStrategy[Change] = st.one_of(
     st.builds(RegisterBroker, brokers),
     st.builds(UnregisterBroker, ids),
@@ -96,6 +107,8 @@ any_change: st.SearchStrategy[Change] = st.one_of(
         st.builds(ScramKey, names, st.sampled_from([1, 2])),
         st.none() | st.builds(ScramCredential, ids, raw, raw, raw),
     ),
+    st.builds(CreateAcl, bindings),
+    st.builds(RemoveAcl, bindings),
     st.builds(SetStoredValue, st.builds(StoredKey, names, names), st.none() | texts),
     st.builds(AllocateProducerIds, ids, ids, ids),
 )

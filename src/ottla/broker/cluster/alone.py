@@ -53,7 +53,7 @@ class AloneLink:
         """Register, and make the disk follow the image."""
         self._store.membership.register(me)
         self._store.election.stand(me.id)
-        self._broker.image = self._store.load()
+        self._broker.take_image(self._store.load())
         await self._follow(self._broker.image, None)
 
     async def stop(self) -> None:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 def apply_image(broker: Broker, image: ClusterImage, changes: Sequence[Change]) -> set[str] | None:
     """Make an image the broker's; returns the topics that changed, None for all."""
-    before, broker.image = broker.image, image
+    before = broker.image
+    broker.take_image(image)
     if any(isinstance(each, AlterConfig) and each.resource.type is ResourceType.BROKER for each in changes):
         broker.load_dynamic_settings()
     for coordinator in broker.coordinators:

@@ -37,8 +37,10 @@ from ottla.broker.requests.context import RequestContext
 from ottla.cluster.changes import (
     AlterConfig,
     Change,
+    CreateAcl,
     CreateTopic,
     RegisterBroker,
+    RemoveAcl,
     SetController,
     SetFeature,
     SetQuota,
@@ -76,7 +78,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
-ANYBODYS: Final = (AlterConfig, SetQuota, SetScramCredential, SetStoredValue)
+ANYBODYS: Final = (AlterConfig, SetQuota, SetScramCredential, CreateAcl, RemoveAcl, SetStoredValue)
 """What every member may change."""
 KEPT_IN_THE_STORE: Final = (*ANYBODYS, SetFeature)
 REGISTER_AGAIN_MS: Final = 500.0
@@ -278,7 +280,7 @@ class ClusterMember:
             self._apply(apply_all(self._broker.image, changes), changes)
 
     def _apply_stored(self, changes: Sequence[Change]) -> None:
-        """Settings, quotas, credentials and features are in the store's image already: take them over."""
+        """Settings, quotas, credentials, rules and features are in the store's image already: take them over."""
         kept = self._store.load()
         image = replace(
             self._broker.image,
@@ -288,6 +290,7 @@ class ClusterMember:
             quotas=kept.quotas,
             features=kept.features,
             scram_credentials=kept.scram_credentials,
+            acls=kept.acls,
             stored_values=kept.stored_values,
         )
         self._apply(image, changes)

@@ -38,5 +38,7 @@ class RequestContext:
     security_protocol: str = "PLAINTEXT"
     by_token: bool = False
     """Whether its sender logged in with a delegation token."""
+    api_name: str = ""
+    """Which API it is a request of, for logs."""
     connection: ClientConnection | None = None
     """The connection it came by; None in tests and for requests of our own."""

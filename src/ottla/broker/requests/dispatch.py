@@ -324,6 +324,7 @@ def _context(lane: Lane, frame: memoryview, connection: Connection) -> tuple[Req
         client_host=connection.host,
         principal=connection.principal,
         listener=connection.listener,
+        api_name=lane.api.name,
         connection=connection,
     )
     if position <= _KEPT_HEADER_BYTES:

@@ -8,6 +8,8 @@
 1. Without an authorizer everybody may do everything, as in Kafka; what only brokers may do is kept for them elsewhere
    (requests/gate.py).
 2. An answer is decided from what is known now: nothing here waits.
+3. Every question is a decision in the audit log. `is_filter` says that nobody asked for this resource by its name, as
+   when a list is shortened to what its reader may see; that is no attempt, and a denial of it is not worth a line.
 """
 
 from __future__ import annotations
@@ -16,17 +18,12 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.security.operations import CLUSTER_OPERATIONS, GROUP_OPERATIONS, TOPIC_OPERATIONS
+from ottla.broker.security.operations import ALL_OPERATIONS
+from ottla.cluster.image import ClusterImage
 from ottla.protocol.access import AclOperation, AclResource
 
 CLUSTER: Final = "kafka-cluster"
 """The name of the one resource of its kind: the cluster itself."""
-
-_ALL_OPERATIONS: Final = {
-    AclResource.TOPIC: TOPIC_OPERATIONS,
-    AclResource.GROUP: GROUP_OPERATIONS,
-    AclResource.CLUSTER: CLUSTER_OPERATIONS,
-}
 
 
 class Access(Protocol):
@@ -36,13 +33,28 @@ class Access(Protocol):
     def is_on(self) -> bool:
         """Whether there are rules at all; where there are none, nothing has to be asked."""
 
+    def update(self, image: ClusterImage) -> None:
+        """The cluster's truth is this now, and with it the rules."""
+
     def allows(
-        self, context: RequestContext, operation: AclOperation, resource: AclResource, name: str = CLUSTER
+        self,
+        context: RequestContext,
+        operation: AclOperation,
+        resource: AclResource,
+        name: str = CLUSTER,
+        *,
+        is_filter: bool = False,
     ) -> bool:
         """May whoever sent this request do this with that resource?"""
 
     def allowed(
-        self, context: RequestContext, operation: AclOperation, resource: AclResource, names: Iterable[str]
+        self,
+        context: RequestContext,
+        operation: AclOperation,
+        resource: AclResource,
+        names: Iterable[str],
+        *,
+        is_filter: bool = False,
     ) -> set[str]:
         """With which of them he may do it."""
 
@@ -58,13 +70,28 @@ class OpenAccess:
 
     is_on = False
 
+    def update(self, image: ClusterImage) -> None:
+        """There are no rules that could change."""
+
     def allows(
-        self, context: RequestContext, operation: AclOperation, resource: AclResource, name: str = CLUSTER
+        self,
+        context: RequestContext,
+        operation: AclOperation,
+        resource: AclResource,
+        name: str = CLUSTER,
+        *,
+        is_filter: bool = False,
     ) -> bool:
         return True
 
     def allowed(
-        self, context: RequestContext, operation: AclOperation, resource: AclResource, names: Iterable[str]
+        self,
+        context: RequestContext,
+        operation: AclOperation,
+        resource: AclResource,
+        names: Iterable[str],
+        *,
+        is_filter: bool = False,
     ) -> set[str]:
         return set(names)
 
@@ -72,4 +99,4 @@ class OpenAccess:
         return True
 
     def operations(self, context: RequestContext, resource: AclResource, name: str = CLUSTER) -> int:
-        return _ALL_OPERATIONS[resource]
+        return ALL_OPERATIONS[resource]

@@ -5,7 +5,31 @@ Text never names code to be loaded: the class settings take Python objects only.
 
 from __future__ import annotations
 
+from typing import Final
+
 from ottla.settings import CALLABLE, LIST, LONG, SHORT, Password, Settings, setting
+
+AUTHORIZERS: Final = (
+    "kafka.security.authorizer.AclAuthorizer",
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+)
+"""Kafka's own authorizers, of ZooKeeper and KRaft: both names mean the one that we have."""
+
+
+def _authorizer_problem(value: str) -> str | None:
+    if not value or value in AUTHORIZERS:
+        return None
+    return f"Ottla loads no classes; {' and '.join(AUTHORIZERS)} mean its own authorizer, and empty is none"
+
+
+def principals(text: str) -> frozenset[str]:
+    """The principals in a text with semicolons between them."""
+    return frozenset(each.strip() for each in text.split(";") if each.strip())
+
+
+def _principals_problem(value: str) -> str | None:
+    wrong = sorted(each for each in principals(value) if ":" not in each)
+    return f"write type and name of each, as in User:{wrong[0]}" if wrong else None
 
 
 def _algorithm_problem(value: str) -> str | None:
@@ -17,11 +41,16 @@ class AccessSettings(Settings):
         "authorizer.class.name",
         str,
         default="",
+        check=_authorizer_problem,
         importance="low",
         doc="What decides about rights; without it everybody may do everything.",
     )
     super_users = setting(
-        "super.users", str, default="", doc="Who may do everything, as User:name with semicolons between."
+        "super.users",
+        str,
+        default="",
+        check=_principals_problem,
+        doc="Who may do everything, as User:name with semicolons between.",
     )
     allow_everyone_if_no_acl_found = setting(
         "allow.everyone.if.no.acl.found", bool, default=False, doc="Whether everybody may use what no rule speaks of."

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ottla.broker.settings import BrokerSettings
-from ottla.broker.settings.access import AccessSettings
+from ottla.broker.settings.access import AUTHORIZERS, AccessSettings
 from ottla.broker.settings.kraft import KRaftSettings
 from ottla.broker.settings.listener_keys import parse_listener_key
 from ottla.broker.settings.sharing import SharingSettings
@@ -46,7 +46,8 @@ _CLUSTER: Final = {
     *("zookeeper.ssl.truststore.type", "zookeeper.ssl.truststore.password"),
 }
 _QUOTAS: Final = {each.name for each in BrokerSettings.declared() if ".quota." in f".{each.name}"}
-_SECURITY: Final = (_names(AccessSettings) | _names(TlsSettings)) - MEANINGLESS
+_RIGHTS: Final = {"authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found"}  # these have an effect
+_SECURITY: Final = (_names(AccessSettings) | _names(TlsSettings)) - MEANINGLESS - _RIGHTS
 _OTHERS: Final = {
     *("create.topic.policy.class.name", "alter.config.policy.class.name", "connections.max.reauth.ms"),
     *("connection.failed.authentication.delay.ms", "metrics.num.samples", "metrics.sample.window.ms"),
@@ -89,6 +90,11 @@ def refuse_false_safety(settings: BrokerSettings) -> None:
                 f"the listener {each} speaks {each.protocol}, which Ottla cannot do yet; "
                 "use PLAINTEXT on 127.0.0.1 and let a tunnel or proxy carry it further"
             )
-    for name in ("authorizer.class.name", "super.users", "delegation.token.secret.key", "client.quota.callback.class"):
+    if settings.super_users and not settings.authorizer_class_name:
+        raise InvalidSetting(
+            "super.users is set, but without an authorizer everybody may do everything; "
+            f"set authorizer.class.name, for example to {AUTHORIZERS[-1]}"
+        )
+    for name in ("delegation.token.secret.key", "client.quota.callback.class"):
         if settings.as_dict()[name]:
             raise InvalidSetting(f"{name} is set, but Ottla does not check rights yet; remove it to start without")

@@ -11,6 +11,8 @@ from ottla.client.admin.configs import known
 from ottla.client.admin.operations import AclOperation
 from ottla.client.admin.plans import Plan, Question, Route, error_of, raise_error_of
 from ottla.errors import OttlaError
+from ottla.protocol.access import AclPermission as AclPermission
+from ottla.protocol.access import PatternType as PatternType
 from ottla.protocol.messages import create_acls, delete_acls, describe_acls
 from ottla.protocol.schema import Message
 
@@ -26,25 +28,6 @@ class ResourceType(enum.IntEnum):
     TRANSACTIONAL_ID = 5
     DELEGATION_TOKEN = 6
     USER = 7
-
-
-class PatternType(enum.IntEnum):
-    """How a rule's name is compared; ANY and MATCH are for filters only."""
-
-    UNKNOWN = 0
-    ANY = 1
-    MATCH = 2
-    LITERAL = 3
-    PREFIXED = 4
-
-
-class AclPermission(enum.IntEnum):
-    """Yes or no; ANY is for filters only."""
-
-    UNKNOWN = 0
-    ANY = 1
-    DENY = 2
-    ALLOW = 3
 
 
 class AclBinding(NamedTuple):
