@@ -27,6 +27,7 @@ from ottla.broker.cluster.link import ClusterLink
 from ottla.broker.cluster.memory_loss import lost_memory, note_boot, read_boot_id
 from ottla.broker.housekeeping.jobs import see_failures, start_jobs
 from ottla.broker.network.acceptor import Acceptor, ConnectionLimits
+from ottla.broker.network.processor import Dispatcher
 from ottla.broker.observe.admin_http import AdminServer, Watch
 from ottla.broker.observe.readiness import why_not_writable
 from ottla.broker.observe.state_metrics import StateMetrics
@@ -56,6 +57,7 @@ from ottla.values import random_uuid, uuid_to_text
 
 if TYPE_CHECKING:
     from ottla.broker.cluster.client_gate import ClientGate
+    from ottla.broker.security.logins import ConnectionLogin
 
 log = logging.getLogger(__name__)
 
@@ -328,11 +330,20 @@ class Server:
                 each.host,
                 each.port,
                 backlog=_backlog(self.settings),
-                login_limit_bytes=self.settings.sasl_server_max_receive_size if "SASL" in each.protocol else None,
+                protocol=each.protocol,
+                login=self._login_of(each),
             )
             bound.append(each._replace(port=port))
         advertised = advertise(self.settings.advertised_endpoints, bound, socket.gethostname())
         return tuple(model.Endpoint(each.name, each.host, each.port, each.protocol) for each in advertised)
+
+    def _login_of(self, endpoint: Endpoint) -> Callable[[Dispatcher], ConnectionLogin] | None:
+        """How clients log in at a listener; None where they need not. Hashes are loaded only by who needs them."""
+        if not endpoint.protocol.startswith("SASL"):
+            return None
+        from ottla.broker.security.listener_logins import make_logins
+
+        return make_logins(self.broker, endpoint.name, self.registry).login
 
     async def _start_admin(self, acceptor: Acceptor) -> None:
         """Metrics and health. A default port that is taken is no reason not to serve; one that was asked for is."""

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ottla.client.jaas import JaasEntry, parse_jaas
 from ottla.client.retries import Backoff, RandomSource
 from ottla.client.security_settings import SecuritySettings
 from ottla.client.tokens import TokenLogin, from_provider
@@ -20,6 +19,7 @@ from ottla.clock import Clock
 from ottla.errors import InvalidSetting
 from ottla.net.handshake import Authenticator
 from ottla.net.sasl.authenticator import SaslAuthenticator
+from ottla.net.sasl.jaas import JaasEntry, parse_jaas
 from ottla.net.sasl.oauthbearer import OAuthBearerClient, Token, check_extensions, unsecured_token
 from ottla.net.sasl.plain import PlainClient
 from ottla.net.sasl.scram import HASHES, ScramClient

@@ -81,10 +81,21 @@ def run(test: Callable[[Acceptor, Door, ManualClock], Coroutine[Any, Any, None]]
     asyncio.run(begin())
 
 
+class AnyLogin(Patient):
+    """A login that only has a limit."""
+
+    def __init__(self, receive_limit_bytes: int) -> None:
+        self.receive_limit_bytes = receive_limit_bytes
+
+    def begin(self, *_: Any) -> None: ...
+    def end(self) -> None: ...
+
+
 @pytest.mark.parametrize("login_limit_bytes", [None, LOGIN_LIMIT_BYTES, 2 * FULL_LIMIT_BYTES])
 def test_requests_are_small_until_it_is_known_who_sends_them(login_limit_bytes: int | None) -> None:
     async def test(acceptor: Acceptor, door: Door, clock: ManualClock) -> None:
-        await acceptor.listen("ANY", "localhost", 0, backlog=1, login_limit_bytes=login_limit_bytes)
+        login: Any = None if login_limit_bytes is None else lambda _: AnyLogin(login_limit_bytes)
+        await acceptor.listen("ANY", "localhost", 0, backlog=1, login=login)
         connection, link = door.knock()
         assert link.frame_limit_bytes == min(FULL_LIMIT_BYTES, login_limit_bytes or FULL_LIMIT_BYTES)
         connection.authenticated("User:alice")

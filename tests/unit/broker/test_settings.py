@@ -229,7 +229,14 @@ def test_a_protocol_map_that_cannot_be_read_is_refused(text):
 
 
 @pytest.mark.parametrize(
-    "listeners", ["PLAINTEXT://:9092", "PLAINTEXT://10.0.0.1:9092", "PLAINTEXT://my-host:9092", "SSL://10.0.0.1:1"]
+    "listeners",
+    [
+        "PLAINTEXT://:9092",
+        "PLAINTEXT://10.0.0.1:9092",
+        "PLAINTEXT://my-host:9092",
+        "SSL://10.0.0.1:1",
+        "SASL_PLAINTEXT://10.0.0.1:1",
+    ],
 )
 def test_an_open_door_must_be_asked_for_in_words(listeners):
     values = {"listeners": listeners, "security.inter.broker.protocol": listeners.partition(":")[0]}

@@ -21,7 +21,8 @@ from ottla.errors import (
 )
 from ottla.net.sasl.oauthbearer import read_oauthbearer, unsecured_token
 from ottla.net.sasl.plain import read_plain
-from ottla.net.sasl.scram import ScramServer, scram_keys
+from ottla.net.sasl.scram import scram_keys
+from ottla.net.sasl.scram_server import Credential, Decoys, ScramServer
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from ottla.protocol.schema import Message
@@ -62,8 +63,13 @@ class FakeLogin:
         if mechanism not in self.mechanisms:
             return SaslHandshakeResponse(error_code=33, mechanisms=self.mechanisms)
         if mechanism.startswith("SCRAM"):
-            keys = {"alice": scram_keys(mechanism, "pencil", salt=b"salt", iterations=4096)}
-            self._scram = ScramServer(mechanism, keys.get, random_bytes=random.Random(5).randbytes, secret=b"s")
+            alice = Credential(scram_keys(mechanism, "pencil", salt=b"salt", iterations=4096), "alice")
+            self._scram = ScramServer(
+                mechanism,
+                lambda user, *_: alice if user == "alice" else None,
+                decoys=Decoys(b"s"),
+                random_bytes=random.Random(5).randbytes,
+            )
             self._step = self._scram_step
         elif mechanism == "OAUTHBEARER":
             self._step = self._token
@@ -77,7 +83,7 @@ class FakeLogin:
 
     def _scram_step(self, message: bytes) -> bytes:
         said = self._scram.answered(message)
-        self.is_complete = self._scram.is_complete
+        self.is_complete = self._scram.identity is not None
         return said
 
     def _token(self, message: bytes) -> bytes:

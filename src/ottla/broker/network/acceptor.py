@@ -16,7 +16,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 from ottla.broker.network.large_frames import LargeFrames
 from ottla.broker.network.processor import Connection, Dispatcher
@@ -77,13 +77,25 @@ class ConnectionLimits:
             del self._by_address[address]
 
 
+class Login(Dispatcher, Protocol):
+    """A login of one connection (security/logins.py), which stands before the dispatcher."""
+
+    @property
+    def receive_limit_bytes(self) -> int:
+        """How large a request may be before its sender is known."""
+
+    def begin(self, connection: Connection, is_holding: Callable[[], bool]) -> None: ...
+    def end(self) -> None: ...
+
+
 class _Guarded(Connection):
     """A connection that is counted from its first moment to its last."""
 
-    def __init__(self, acceptor: Acceptor, number: int, listener: str, login_limit_bytes: int | None) -> None:
-        super().__init__(number, listener, acceptor.dispatcher, acceptor.gone, acceptor.waiting, acceptor.clock)
+    def __init__(self, acceptor: Acceptor, number: int, listener: str, protocol: str, login: Login | None) -> None:
+        dispatcher = acceptor.dispatcher if login is None else login
+        super().__init__(number, listener, dispatcher, acceptor.gone, acceptor.waiting, acceptor.clock, protocol)
         self._acceptor = acceptor
-        self._login_limit_bytes = login_limit_bytes  # None: nobody has to say who he is
+        self._login = login  # None: nobody has to say who he is
         self._full_limit_bytes = 0
         self.counted_address: str | None = None
 
@@ -97,15 +109,16 @@ class _Guarded(Connection):
         self.counted_address = address
         self.last_active_ms = self._acceptor.clock.monotonic_ms()
         super().opened(link)
-        if self._login_limit_bytes is not None:
+        if self._login is not None:
             self._full_limit_bytes = link.frame_limit_bytes
-            link.frame_limit_bytes = min(self._full_limit_bytes, self._login_limit_bytes)
+            link.frame_limit_bytes = min(self._full_limit_bytes, self._login.receive_limit_bytes)
+            self._login.begin(self, lambda: self._acceptor.is_holding)
         if self._acceptor.is_holding:
             link.pause_reading()
 
-    def authenticated(self, principal: str) -> None:
-        super().authenticated(principal)
-        if self._login_limit_bytes is not None and self._link is not None:
+    def authenticated(self, principal: str, *, by_token: bool = False) -> None:
+        super().authenticated(principal, by_token=by_token)
+        if self._login is not None and self._link is not None:
             self._link.frame_limit_bytes = self._full_limit_bytes
 
     def frame_received(self, frame: memoryview) -> None:
@@ -120,6 +133,8 @@ class _Guarded(Connection):
     def closed(self, error: OttlaError | None) -> None:
         if self.counted_address is not None:
             self._acceptor.limits.left(self.counted_address)
+        if self._login is not None:
+            self._login.end()
         super().closed(error)
 
 
@@ -165,14 +180,21 @@ class Acceptor:
         return list(self._connections.values())
 
     async def listen(
-        self, name: str, host: str, port: int, *, backlog: int, login_limit_bytes: int | None = None
+        self,
+        name: str,
+        host: str,
+        port: int,
+        *,
+        backlog: int,
+        protocol: str = "PLAINTEXT",
+        login: Callable[[Dispatcher], Login] | None = None,
     ) -> int:
         """Open one endpoint; returns the port, which is another one when 0 was asked for.
 
-        `login_limit_bytes` says how large a request may be before its sender is known; None where nobody asks.
+        `login` makes the login of a new connection; None where nobody has to say who he is.
         """
         listener = await self._transport.serve(
-            host, port, self._maker(name, login_limit_bytes), settings=self._link_settings, backlog=backlog
+            host, port, self._maker(name, protocol, login), settings=self._link_settings, backlog=backlog
         )
         self._listeners.append(listener)
         if self._idle_timer is None:
@@ -200,10 +222,11 @@ class Acceptor:
     def gone(self, connection: Connection) -> None:
         self._connections.pop(connection.number, None)
 
-    def _maker(self, name: str, login_limit_bytes: int | None) -> Callable[[], Connection]:
+    def _maker(self, name: str, protocol: str, login: Callable[[Dispatcher], Login] | None) -> Callable[[], Connection]:
         def make() -> Connection:
             self._numbers += 1
-            connection = _Guarded(self, self._numbers, name, login_limit_bytes)
+            made = None if login is None else login(self.dispatcher)
+            connection = _Guarded(self, self._numbers, name, protocol, made)
             self._connections[self._numbers] = connection
             return connection
 

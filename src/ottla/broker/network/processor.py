@@ -51,7 +51,11 @@ Answering: TypeAlias = Answer | Work[Answer | None] | None
 
 
 class CloseConnection(Exception):
-    """The answer to a request is to end its connection; the text goes to the log."""
+    """The answer to a request is to end its connection; the text goes to the log, `answer` to the client."""
+
+    def __init__(self, reason: str, answer: Answer | None = None) -> None:
+        super().__init__(reason)
+        self.answer = answer
 
 
 class Dispatcher(Protocol):
@@ -76,10 +80,13 @@ class Connection:
         gone: Callable[[Connection], None],
         waiting: WaitingRequests = NO_LIMIT,
         clock: Clock | None = None,
+        security_protocol: str = "PLAINTEXT",
     ) -> None:
         self.number = number
         self.listener = listener
+        self.security_protocol = security_protocol
         self.principal = ANONYMOUS
+        self.by_token = False
         self.client_software = ("unknown", "unknown")
         self.last_active_ms = 0.0
         self._dispatcher = dispatcher
@@ -119,9 +126,11 @@ class Connection:
         """It waits for its client to read."""
         return self._link is not None and (self._waits_for_room or not self._link.writable)
 
-    def authenticated(self, principal: str) -> None:
+    def authenticated(self, principal: str, *, by_token: bool = False) -> None:
         """Who its client is, is known now."""
         self.principal = principal
+        self.by_token = by_token
+        self.contexts.clear()
 
     @property
     def is_gone(self) -> bool:
@@ -380,5 +389,10 @@ class Connection:
     def end(self, reason: Exception) -> None:
         """Close it for something that its client did, and say so."""
         log.info("%s: closing the connection: %s", self.name, reason)
+        if self._link is None:
+            return
+        if isinstance(reason, CloseConnection) and reason.answer is not None:
+            self._post(reason.answer)
+            self._write()
         if self._link is not None:
             self._link.close()

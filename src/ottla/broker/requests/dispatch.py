@@ -325,6 +325,8 @@ def _context(lane: Lane, frame: memoryview, connection: Connection) -> tuple[Req
         principal=connection.principal,
         listener=connection.listener,
         api_name=lane.api.name,
+        security_protocol=connection.security_protocol,
+        by_token=connection.by_token,
         connection=connection,
     )
     if position <= _KEPT_HEADER_BYTES:

@@ -12,7 +12,7 @@ The groups lie side by side in this package, one file per theme; the groups of t
 2. Defaults are Kafka's, but for: listeners (loopback only), log.dir (under the user's home), what names a Java class,
    the sizes of socket buffers (left to the system, docs/decisions/0009), and on a broker without ZooKeeper one replica
    for the internal topics (Kafka's 3 would hang there).
-3. A listener that others can reach and that asks for no login is refused unless ottla.allow.insecure.listeners=true.
+3. A listener that others can reach must ask for a login and be encrypted, unless ottla.allow.insecure.listeners=true.
 4. What is set and has no effect is named in a warning, see without_effect.py; what would only seem to protect is
    refused.
 5. listener.name.<name>.<setting> is checked by its setting, and the listener must exist.
@@ -279,11 +279,11 @@ class BrokerSettings(
         if self.ottla_allow_insecure_listeners:
             return
         for each in self.endpoints:
-            if not each.is_loopback and not self._asks_who_comes(each):
+            if not each.is_loopback and (danger := self._danger(each)):
                 raise InvalidSetting(
-                    f"the listener {each} can be reached from other machines and asks for no login: anybody there "
-                    "could read, write and delete everything. Listen on 127.0.0.1 (there is no TLS or SASL yet), or, "
-                    "if your network is the lock, set ottla.allow.insecure.listeners=true (--insecure)"
+                    f"the listener {each} can be reached from other machines and {danger}. Use SASL_SSL, or SSL with "
+                    "ssl.client.auth=required, or listen on 127.0.0.1; or, if your network is the lock, set "
+                    "ottla.allow.insecure.listeners=true (--insecure)"
                 )
         admin = self.admin_address
         if admin is not None and not is_loopback(admin[0]):
@@ -292,12 +292,17 @@ class BrokerSettings(
                 "no login; use 127.0.0.1, or set ottla.allow.insecure.listeners=true"
             )
 
-    def _asks_who_comes(self, endpoint: Endpoint) -> bool:
-        if endpoint.protocol == "SSL":
-            key = f"listener.name.{endpoint.name.lower()}.ssl.client.auth"
-            own = self._given.get(key)
-            return (self.ssl_client_auth if own is None else str(own.value).strip()) == "required"
-        return endpoint.protocol != "PLAINTEXT"
+    def _danger(self, endpoint: Endpoint) -> str | None:
+        """What is wrong with a listener that others can reach."""
+        if endpoint.protocol == "SASL_PLAINTEXT":
+            return "is not encrypted: anybody on the way could read records and logins, and take over a connection"
+        if endpoint.protocol == "PLAINTEXT" or (endpoint.protocol == "SSL" and not self._wants_certificates(endpoint)):
+            return "asks for no login: anybody there could read, write and delete everything"
+        return None
+
+    def _wants_certificates(self, endpoint: Endpoint) -> bool:
+        own = self._given.get(f"listener.name.{endpoint.name.lower()}.ssl.client.auth")
+        return (self.ssl_client_auth if own is None else str(own.value).strip()) == "required"
 
 
 def _refuse_unadvertisable(endpoints: Sequence[Endpoint]) -> None:

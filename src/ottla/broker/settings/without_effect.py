@@ -47,10 +47,11 @@ _CLUSTER: Final = {
 }
 _QUOTAS: Final = {each.name for each in BrokerSettings.declared() if ".quota." in f".{each.name}"}
 _RIGHTS: Final = {"authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found"}  # these have an effect
-_SECURITY: Final = (_names(AccessSettings) | _names(TlsSettings)) - MEANINGLESS - _RIGHTS
+_LOGIN: Final = {"sasl.enabled.mechanisms", "sasl.jaas.config", "sasl.server.max.receive.size"}  # and these
+_SECURITY: Final = (_names(AccessSettings) | _names(TlsSettings)) - MEANINGLESS - _RIGHTS - _LOGIN
 _OTHERS: Final = {
-    *("create.topic.policy.class.name", "alter.config.policy.class.name", "connections.max.reauth.ms"),
-    *("connection.failed.authentication.delay.ms", "metrics.num.samples", "metrics.sample.window.ms"),
+    *("create.topic.policy.class.name", "alter.config.policy.class.name"),
+    *("metrics.num.samples", "metrics.sample.window.ms"),
     *("metrics.recording.level", "telemetry.max.bytes", "log.cleaner.threads"),
     *("unstable.api.versions.enable", "num.recovery.threads.per.data.dir"),
     *("log.initial.task.delay.ms", "offsets.load.buffer.size"),
@@ -85,10 +86,10 @@ NAMES: Final = _names(BrokerSettings)
 def refuse_false_safety(settings: BrokerSettings) -> None:
     """Refuse what a broker must not pretend: encrypted listeners, logins and rights that nobody checks."""
     for each in settings.endpoints:
-        if each.protocol != "PLAINTEXT":
+        if each.protocol.endswith("SSL"):
             raise InvalidSetting(
                 f"the listener {each} speaks {each.protocol}, which Ottla cannot do yet; "
-                "use PLAINTEXT on 127.0.0.1 and let a tunnel or proxy carry it further"
+                "use SASL_PLAINTEXT on 127.0.0.1 and let a tunnel or proxy carry it further"
             )
     if settings.super_users and not settings.authorizer_class_name:
         raise InvalidSetting(

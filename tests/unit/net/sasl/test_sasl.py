@@ -15,7 +15,8 @@ from ottla.net.handshake import Ask, Authenticated
 from ottla.net.sasl.authenticator import SaslAuthenticator
 from ottla.net.sasl.oauthbearer import OAuthBearerClient, Token, claims_of, read_oauthbearer, unsecured_token
 from ottla.net.sasl.plain import PlainClient, read_plain
-from ottla.net.sasl.scram import ScramClient, ScramKeys, ScramServer, scram_keys
+from ottla.net.sasl.scram import ScramClient, ScramKeys, scram_keys
+from ottla.net.sasl.scram_server import Credential, Decoys, ScramServer
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from ottla.protocol.schema import Versions
@@ -30,7 +31,10 @@ def scram_client(mechanism: str = "SCRAM-SHA-256", password: str = "pencil") -> 
 
 
 def server_for(mechanism: str, users: dict[str, ScramKeys]) -> ScramServer:
-    return ScramServer(mechanism, users.get, random_bytes=random.Random(1).randbytes, secret=b"secret")
+    def credential_of(user: str, _: str, is_token: bool) -> Credential | None:
+        return Credential(users[user], user) if user in users else None
+
+    return ScramServer(mechanism, credential_of, decoys=Decoys(b"secret"), random_bytes=random.Random(1).randbytes)
 
 
 # --- SCRAM -----------------------------------------------------------------------------------------------------------
@@ -53,8 +57,8 @@ def test_both_halves_understand_each_other(user: str, password: str, mechanism: 
     final = client.answered(server.answered(client.first()))
     assert final is not None
     assert client.answered(server.answered(final)) is None
-    assert server.is_complete
-    assert (server.username, server.token) == (user, token)
+    assert server.identity is not None
+    assert (server.identity.name, server.identity.by_token) == (user, token)
 
 
 @pytest.mark.parametrize("user", ["user", "nobody"])
@@ -66,7 +70,7 @@ def test_a_wrong_password_and_an_unknown_user_look_the_same(user: str) -> None:
     assert final is not None
     with pytest.raises(AuthenticationFailed, match=f"user '{user}' or the password is wrong"):
         server.answered(final)
-    assert not server.is_complete
+    assert server.identity is None
 
 
 def test_a_server_that_does_not_know_the_password_is_found_out() -> None:
@@ -102,7 +106,7 @@ def test_no_bytes_of_a_client_break_the_server(message: bytes, after_first: bool
         server.answered(scram_client().first())
     with pytest.raises(AuthenticationFailed):
         server.answered(message)
-    assert not server.is_complete
+    assert server.identity is None
 
 
 def test_a_login_for_somebody_else_is_refused() -> None:

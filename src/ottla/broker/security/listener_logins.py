@@ -1,0 +1,44 @@
+"""The logins of a listener, made from the broker's settings and kept as they change. Loaded where somebody logs in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from ottla.broker.security.login_rules import MECHANISMS, ListenerRules
+from ottla.broker.security.logins import ListenerLogins, LoginMetrics
+from ottla.broker.security.scram_users import ScramUsers
+from ottla.broker.settings import BrokerSettings
+from ottla.metrics import Registry
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+_OF_LISTENERS: Final = ("sasl.enabled.mechanisms", "sasl.jaas.config", "connections.max.reauth.ms")
+
+
+def make_logins(broker: Broker, listener: str, registry: Registry) -> ListenerLogins:
+    """InvalidSetting says what is missing."""
+    users = ScramUsers(lambda: broker.image)
+    made = ListenerLogins(
+        ListenerRules(broker.settings, listener, users),
+        clock=broker.clock,
+        random=broker.random,
+        metrics=LoginMetrics(registry, listener),
+        delay_ms=lambda: broker.settings.connection_failed_authentication_delay_ms,
+    )
+
+    def changed(_: BrokerSettings, new: BrokerSettings) -> None:
+        made.rules = ListenerRules(new, listener, users)
+
+    broker.dynamic.subscribe(set(_names(listener)), changed)
+    return made
+
+
+def _names(listener: str) -> Iterator[str]:
+    """What the rules of a listener are made of, in all the forms it may be set."""
+    for name in _OF_LISTENERS:
+        yield name
+        yield f"listener.name.{listener.lower()}.{name}"
+        for mechanism in MECHANISMS:
+            yield f"listener.name.{listener.lower()}.{mechanism.lower()}.{name}"
