@@ -32,6 +32,7 @@ from ottla.broker.requests.host_names import look_up
 from ottla.broker.requests.pacing import Pacing
 from ottla.broker.requests.running import Background
 from ottla.broker.security.authorizer import make_access
+from ottla.broker.security.delegation_tokens import DelegationTokens
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.dynamic import DynamicSettings
 from ottla.broker.settings.group_level import GroupLevelSettings, check_group_level
@@ -93,6 +94,7 @@ class Broker:
         self.topics_in_effect = TopicsInEffect(self.config_rules)
         self.request_metrics = RequestMetrics(registry)
         self.topic_metrics = TopicMetrics(registry)
+        self.tokens = DelegationTokens(settings, image=lambda: self.image, clock=clock, random_bytes=random.randbytes)
         self.background = Background()
         self.orders = asyncio.Lock()  # of the controller are carried out one after the other
         self.pacing = Pacing(clock.monotonic_ms, pool)

@@ -174,6 +174,28 @@ class AclBinding(NamedTuple):
     entry: AclEntry
 
 
+@dataclass(frozen=True, slots=True)
+class DelegationToken:
+    """A token that somebody may log in with for its owner. Principals are texts as User:alice, times milliseconds.
+
+    What is its password, its HMAC, stands nowhere: brokers make it of the id and of their secret key."""
+
+    id: str
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issue_ms: int
+    expiry_ms: int
+    max_ms: int
+
+    def is_for(self, principal: str) -> bool:
+        """Whether the principal is its owner or may renew it."""
+        return principal == self.owner or principal in self.renewers
+
+    def is_expired(self, now_ms: int) -> bool:
+        return self.max_ms < now_ms or self.expiry_ms < now_ms
+
+
 class StoredKey(NamedTuple):
     """The name of a value that the image only keeps: its kind ("delegation-token") and its key."""
 

@@ -1,4 +1,5 @@
-"""What a broker does by itself, again and again: retention, flushes, checkpoints, deletions, compaction.
+"""What a broker does by itself, again and again: retention, flushes, checkpoints, deletions, compaction,
+tokens that are too old.
 
 1. Each job decides on the loop, in slices of SLICE_MS: after that long, others have their turn.
 2. What blocks runs on a worker (6b: no other thread computes in Python).
@@ -12,9 +13,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Executor
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.housekeeping.compaction import keep_compact
+from ottla.broker.security.delegation_tokens import remove_expired_tokens
 from ottla.clock import Clock
 from ottla.errors import KafkaStorageError
 from ottla.storage.directory.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
@@ -67,7 +70,7 @@ def start_jobs(
         await run_in_slices(_flush_due(broker, clock.now_ms()), clock)
 
     flush_check_ms = min(FLUSH_CHECK_MS, settings.log_flush_scheduler_interval_ms)
-    periods_ms = [
+    periods_ms: list[tuple[str, Callable[[], Awaitable[None]], int]] = [
         ("retention", clean_up, settings.log_retention_check_interval_ms),
         ("recovery points", checkpoint(RECOVERY_POINTS), settings.log_flush_offset_checkpoint_interval_ms),
         ("log starts", checkpoint(LOG_STARTS), settings.log_flush_start_offset_checkpoint_interval_ms),
@@ -76,6 +79,7 @@ def start_jobs(
         ("flush", flush_due, flush_check_ms),
         ("disks", check_disks, DISK_CHECK_MS),
         ("producers", forget_producers, settings.producer_id_expiration_check_interval_ms),
+        ("tokens", partial(remove_expired_tokens, broker), settings.delegation_token_expiry_check_interval_ms),
     ]
     for name, action, period_ms in periods_ms:
         pause_ms = max(1, period_ms)  # some settings may be 0: as often as can be

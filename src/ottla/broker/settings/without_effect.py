@@ -48,7 +48,8 @@ _CLUSTER: Final = {
 _QUOTAS: Final = {each.name for each in BrokerSettings.declared() if ".quota." in f".{each.name}"}
 _RIGHTS: Final = {"authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found"}  # these have an effect
 _LOGIN: Final = {"sasl.enabled.mechanisms", "sasl.jaas.config", "sasl.server.max.receive.size"}  # and these
-_SECURITY: Final = (_names(AccessSettings) | _names(TlsSettings)) - MEANINGLESS - _RIGHTS - _LOGIN
+_TOKENS: Final = {each for each in _names(AccessSettings) if each.startswith("delegation.token.")}  # and these
+_SECURITY: Final = (_names(AccessSettings) | _names(TlsSettings)) - MEANINGLESS - _RIGHTS - _LOGIN - _TOKENS
 _OTHERS: Final = {
     *("create.topic.policy.class.name", "alter.config.policy.class.name"),
     *("metrics.num.samples", "metrics.sample.window.ms"),
@@ -96,6 +97,6 @@ def refuse_false_safety(settings: BrokerSettings) -> None:
             "super.users is set, but without an authorizer everybody may do everything; "
             f"set authorizer.class.name, for example to {AUTHORIZERS[-1]}"
         )
-    for name in ("delegation.token.secret.key", "client.quota.callback.class"):
+    for name in ("client.quota.callback.class",):
         if settings.as_dict()[name]:
             raise InvalidSetting(f"{name} is set, but Ottla does not check rights yet; remove it to start without")

@@ -1,12 +1,10 @@
-"""What admin tools ask: settings, directories, elections, moves, features, quotas, credentials, rights, tokens."""
+"""What admin tools ask: settings, directories, elections, moves, features, quotas, credentials, rights."""
 
 import logging
 
 import pytest
 
 from ottla.errors import (
-    DelegationTokenAuthDisabled,
-    DelegationTokenRequestNotAllowed,
     DuplicateResource,
     ElectionNotNeeded,
     InvalidConfig,
@@ -43,17 +41,14 @@ from ottla.protocol.messages.alter_user_scram_credentials import (
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from ottla.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from ottla.protocol.messages.describe_acls import DescribeAclsRequest
 from ottla.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from ottla.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from ottla.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from ottla.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -62,7 +57,6 @@ from ottla.protocol.messages.incremental_alter_configs import (
 )
 from ottla.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from ottla.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
@@ -460,7 +454,7 @@ def test_credentials_are_kept_and_told_without_secrets(broker):
     assert [broker.ask(request).results[0].error_code for _ in range(2)] == [0, ResourceNotFound.code]
 
 
-# -- rights and tokens
+# -- rights
 
 
 @pytest.mark.parametrize("version", range(1, 4))
@@ -473,39 +467,3 @@ def test_rights_are_switched_off(broker, version):
     assert broker.ask(described, version).error_code == SecurityDisabled.code
     assert [one.error_code for one in broker.ask(created, version).results] == [SecurityDisabled.code] * 2
     assert [one.error_code for one in broker.ask(deleted, version).filter_results] == [SecurityDisabled.code]
-
-
-TOKEN_REQUESTS = [
-    CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1),
-    RenewDelegationTokenRequest(hmac=b"x", renew_period_ms=-1),
-    ExpireDelegationTokenRequest(hmac=b"x", expiry_time_period_ms=-1),
-    DescribeDelegationTokenRequest(owners=None),
-]
-
-
-@pytest.mark.parametrize("request_", TOKEN_REQUESTS, ids=lambda each: type(each).__name__)
-@pytest.mark.parametrize("version", [1, 2])
-def test_tokens_are_refused_by_who_asks(make_broker, request_, version):
-    listeners = {
-        "listeners": "PLAINTEXT://127.0.0.1:0,NAMED://127.0.0.1:1,SECRET://127.0.0.1:2",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,NAMED:SASL_PLAINTEXT,SECRET:SSL",
-    }
-    broker = make_broker(**listeners)
-
-    def code(**who):
-        return broker.ask(request_, version, **who).error_code
-
-    assert code() == DelegationTokenRequestNotAllowed.code
-    assert code(listener="SECRET") == DelegationTokenRequestNotAllowed.code
-    assert code(listener="SECRET", principal="User:CN=me") == DelegationTokenAuthDisabled.code
-    assert code(listener="NAMED", principal="User:alice") == DelegationTokenAuthDisabled.code
-
-
-def test_a_refused_token_names_owner_and_requester(broker):
-    request = CreateDelegationTokenRequest(
-        owner_principal_type="User", owner_principal_name="bob", renewers=[], max_lifetime_ms=-1
-    )
-    answer = broker.ask(request, 3, principal="User:alice")
-    assert (answer.principal_type, answer.principal_name) == ("User", "bob")
-    assert (answer.token_requester_principal_type, answer.token_requester_principal_name) == ("User", "alice")
-    assert (answer.issue_timestamp_ms, answer.expiry_timestamp_ms, answer.max_timestamp_ms) == (-1, -1, -1)

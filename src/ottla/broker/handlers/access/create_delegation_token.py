@@ -1,46 +1,106 @@
-"""CreateDelegationToken: refused, because this broker has no delegation tokens (security/token_requests.py).
+"""CreateDelegationToken: a token to log in with, for whoever asks or, with a right, for somebody else (KIP-48, 373).
 
-As in Kafka the answer still names the owner the token would have had, and from version 3 on who asked for it.
+1. Versions 1 to 3; from 3 on the request may name an owner, and the answer tells who asked. A token for somebody else
+   needs CREATE_TOKENS on that user.
+2. The answer has the token's HMAC, which is its password: it is told here and to whoever may describe the token.
+3. As in Kafka an answer without a token still names the owner and who asked.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
-from ottla.broker.security.token_requests import NO_TIME, split_principal, token_refusal
+from ottla.broker.security.delegation_tokens import refused_at_ms, split_principal
+from ottla.cluster.delegation_tokens import check_renewers, create_token
+from ottla.cluster.model import DelegationToken
+from ottla.errors import NONE, BrokerError, DelegationTokenAuthorizationFailed
+from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
+from ottla.values import random_uuid, uuid_to_text
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-REQUESTER_SINCE = 3
-
+REQUESTER_SINCE: Final = 3
 
 SERVES = Served(CreateDelegationTokenRequest)
 
 
-def handle(
+async def handle(
     broker: Broker, request: CreateDelegationTokenRequest, context: RequestContext
 ) -> CreateDelegationTokenResponse:
-    requester = split_principal(context.principal)
-    owner = requester
-    if request.owner_principal_name:
-        owner = request.owner_principal_type or "", request.owner_principal_name
-    tells_requester = context.api_version >= REQUESTER_SINCE
+    owner = _owner(request, context)
+    try:
+        token = await _create(broker, request, context, owner)
+    except BrokerError as error:
+        return _refusal(error, owner, context)
+    return _answer(owner, context, token, broker.tokens.rules_in_effect().hmac_of(token.id))
+
+
+def _owner(request: CreateDelegationTokenRequest, context: RequestContext) -> str:
+    if not request.owner_principal_name:
+        return context.principal
+    return f"{request.owner_principal_type or ''}:{request.owner_principal_name}"
+
+
+async def _create(
+    broker: Broker, request: CreateDelegationTokenRequest, context: RequestContext, owner: str
+) -> DelegationToken:
+    broker.tokens.check_request(context)
+    if owner != context.principal and not broker.access.allows(
+        context, AclOperation.CREATE_TOKENS, AclResource.USER, owner
+    ):
+        raise DelegationTokenAuthorizationFailed
+    renewers = [f"{each.principal_type}:{each.principal_name}" for each in request.renewers]
+    check_renewers(renewers)
+    rules = broker.tokens.rules_in_effect()
+    plan = create_token(
+        uuid_to_text(random_uuid(broker.random.randbytes)),
+        owner,
+        context.principal,
+        renewers,
+        request.max_lifetime_ms,
+        now_ms=broker.clock.now_ms(),
+        rules=rules,
+    )
+    await broker.link.change(lambda image: plan)
+    return plan.token
+
+
+def _answer(
+    owner: str, context: RequestContext, token: DelegationToken, secret: bytes
+) -> CreateDelegationTokenResponse:
+    response = _named(owner, context, token.issue_ms)
+    response.expiry_timestamp_ms = token.expiry_ms
+    response.max_timestamp_ms = token.max_ms
+    response.token_id = token.id
+    response.hmac = secret
+    return response
+
+
+def _refusal(error: BrokerError, owner: str, context: RequestContext) -> CreateDelegationTokenResponse:
+    response = _named(owner, context, refused_at_ms(error))
+    response.error_code = error.code
+    return response
+
+
+def _named(owner: str, context: RequestContext, time_ms: int) -> CreateDelegationTokenResponse:
+    owner_type, owner_name = split_principal(owner)
+    requester = split_principal(context.principal) if context.api_version >= REQUESTER_SINCE else ("", "")
     return CreateDelegationTokenResponse(
-        error_code=token_refusal(broker, context).code,
-        principal_type=owner[0],
-        principal_name=owner[1],
-        token_requester_principal_type=requester[0] if tells_requester else "",
-        token_requester_principal_name=requester[1] if tells_requester else "",
-        issue_timestamp_ms=NO_TIME,
-        expiry_timestamp_ms=NO_TIME,
-        max_timestamp_ms=NO_TIME,
+        error_code=NONE,
+        principal_type=owner_type,
+        principal_name=owner_name,
+        token_requester_principal_type=requester[0],
+        token_requester_principal_name=requester[1],
+        issue_timestamp_ms=time_ms,
+        expiry_timestamp_ms=time_ms,
+        max_timestamp_ms=time_ms,
         token_id="",
         hmac=b"",
     )

@@ -1,5 +1,7 @@
-"""RenewDelegationToken: refused in all versions, because this broker has no delegation tokens
-(security/token_requests.py)."""
+"""RenewDelegationToken: its owner or a renewer moves the end of a token (cluster/delegation_tokens.py).
+
+Versions 1 and 2. Whoever knows the HMAC of a token can be told that it is too old; only the two may renew it.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +9,31 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
-from ottla.broker.security.token_requests import NO_TIME, token_refusal
+from ottla.broker.security.delegation_tokens import refused_at_ms
+from ottla.cluster.delegation_tokens import renew_token
+from ottla.errors import NONE, BrokerError
 from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-
 SERVES = Served(RenewDelegationTokenRequest)
 
 
-def handle(
+async def handle(
     broker: Broker, request: RenewDelegationTokenRequest, context: RequestContext
 ) -> RenewDelegationTokenResponse:
-    return RenewDelegationTokenResponse(error_code=token_refusal(broker, context).code, expiry_timestamp_ms=NO_TIME)
+    try:
+        expiry_ms = await _renew(broker, request, context)
+    except BrokerError as error:
+        return RenewDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=refused_at_ms(error))
+    return RenewDelegationTokenResponse(error_code=NONE, expiry_timestamp_ms=expiry_ms)
+
+
+async def _renew(broker: Broker, request: RenewDelegationTokenRequest, context: RequestContext) -> int:
+    broker.tokens.check_request(context)
+    rules, now_ms, secret = broker.tokens.rules_in_effect(), broker.clock.now_ms(), bytes(request.hmac)
+    plan = await broker.link.change(
+        lambda image: renew_token(image, secret, request.renew_period_ms, context.principal, now_ms=now_ms, rules=rules)
+    )
+    return plan.token.expiry_ms

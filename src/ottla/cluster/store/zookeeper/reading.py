@@ -22,6 +22,7 @@ from ottla.cluster.changes import (
     SetFeature,
     SetStoredValue,
 )
+from ottla.cluster.delegation_tokens import KIND as TOKEN
 from ottla.cluster.image import NO_CONTROLLER, ClusterImage
 from ottla.cluster.model import StoredKey, Topic
 from ottla.cluster.store.events import ELECTION_ASKED, REASSIGNMENT_ASKED, deletion_asked
@@ -32,7 +33,6 @@ from ottla.cluster.store.zookeeper.znodes import Znode
 
 Nodes = Mapping[str, Znode]
 ACCESS_RULE: Final = "access-rule"
-TOKEN: Final = "delegation-token"
 
 
 def image_of(nodes: Nodes, *, change_number: int = 0) -> ClusterImage:

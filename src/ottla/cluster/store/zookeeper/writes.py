@@ -25,12 +25,13 @@ from ottla.cluster.changes import (
     SetScramCredential,
     SetStoredValue,
 )
+from ottla.cluster.delegation_tokens import KIND as TOKEN
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import Partition, StoredKey, Topic
 from ottla.cluster.store.shared import partition_before, take_in
 from ottla.cluster.store.zookeeper import paths, znodes
 from ottla.cluster.store.zookeeper.entities import EntityChange, config_json, edited, entity_path, read_config
-from ottla.cluster.store.zookeeper.reading import ACCESS_RULE, TOKEN, kept_path
+from ottla.cluster.store.zookeeper.reading import ACCESS_RULE, kept_path
 from ottla.cluster.store.zookeeper.znodes import Znode
 from ottla.errors import InvalidRequest
 

@@ -1,0 +1,178 @@
+"""Plans for delegation tokens (KIP-48, KIP-373): create, renew, expire, find, and remove what is too old.
+
+1. A token has two ends: `expiry_ms`, which renewing moves, and `max_ms`, which nothing moves. Past either of them it is
+   good for nothing, whether it is still there or not.
+2. A token is found by its HMAC, which is its password: HMAC-SHA512 of its id with the secret key that all brokers have.
+   It is compared in constant time, and is neither kept nor printed.
+3. The owner and the renewers may renew and expire a token; nobody else, whatever rights he has. As in Kafka 4.3, a
+   token that is too old cannot be renewed by anybody, and expired at once (a period below 0) by the two.
+4. Times are milliseconds that fit into 64 bits; a sum that would not is the largest number that does.
+5. A kept text that makes no sense is no token: it is told in the log, and the others go on.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from ottla.cluster.changes import Change, SetStoredValue
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.model import DelegationToken, StoredKey
+from ottla.cluster.token_text import DamagedToken, read_token, token_text
+from ottla.errors import (
+    DelegationTokenExpired,
+    DelegationTokenNotFound,
+    DelegationTokenOwnerMismatch,
+    InvalidPrincipalType,
+)
+from ottla.settings import Password
+
+log = logging.getLogger(__name__)
+
+KIND: Final = "delegation-token"
+USER: Final = "User:"
+LATEST_MS: Final = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRules:
+    """What delegation.token.* say; `secret_key` is in no repr."""
+
+    secret_key: Password = field(repr=False)
+    max_lifetime_ms: int
+    expiry_time_ms: int
+
+    def hmac_of(self, token_id: str) -> bytes:
+        """The password of a token."""
+        return hmac.digest(self.secret_key.value.encode(), token_id.encode(), "sha512")
+
+
+class TokenPlan(NamedTuple):
+    """Changes to commit, and the token that is true when they are committed."""
+
+    changes: tuple[Change, ...]
+    token: DelegationToken
+
+
+class Sweep(NamedTuple):
+    """Changes that remove tokens, and which ones."""
+
+    changes: tuple[Change, ...]
+    removed: tuple[DelegationToken, ...]
+
+
+# --- what there is ---------------------------------------------------------------------------------------------------
+
+
+def token_key(token_id: str) -> StoredKey:
+    return StoredKey(KIND, token_id)
+
+
+def token_in(image: ClusterImage, token_id: str) -> DelegationToken | None:
+    """The token of that id, too old or not; None when there is none."""
+    text = image.stored_values.get(token_key(token_id))
+    return None if text is None else _readable(token_id, text)
+
+
+def tokens_in(image: ClusterImage) -> Iterator[DelegationToken]:
+    """All tokens, by id."""
+    for token_id, text in image.stored(KIND).items():
+        token = _readable(token_id, text)
+        if token is not None:
+            yield token
+
+
+def _readable(token_id: str, text: str) -> DelegationToken | None:
+    try:
+        token = read_token(token_id, text)
+        if token.id != token_id:
+            raise DamagedToken(f"delegation token {token_id!r} says that it is {token.id!r}")
+        return token
+    except DamagedToken as problem:
+        log.warning("%s", problem)
+        return None
+
+
+def find_token(image: ClusterImage, secret: bytes, rules: TokenRules) -> DelegationToken:
+    """The token that has this HMAC; raises DelegationTokenNotFound."""
+    for token_id in image.stored(KIND):
+        if hmac.compare_digest(rules.hmac_of(token_id), secret):
+            token = token_in(image, token_id)
+            if token is not None:
+                return token
+    raise DelegationTokenNotFound
+
+
+# --- plans -----------------------------------------------------------------------------------------------------------
+
+
+def create_token(
+    token_id: str,
+    owner: str,
+    requester: str,
+    renewers: Iterable[str],
+    max_lifetime_ms: int,
+    *,
+    now_ms: int,
+    rules: TokenRules,
+) -> TokenPlan:
+    """A new token; a wished lifetime of 0 or less is the longest one."""
+    renewers = tuple(renewers)
+    check_renewers(renewers)
+    lifetime_ms = min(max_lifetime_ms, rules.max_lifetime_ms) if max_lifetime_ms > 0 else rules.max_lifetime_ms
+    max_ms = _later(now_ms, lifetime_ms)
+    expiry_ms = min(max_ms, _later(now_ms, rules.expiry_time_ms))
+    return _kept(DelegationToken(token_id, owner, requester, renewers, now_ms, expiry_ms, max_ms))
+
+
+def check_renewers(renewers: Iterable[str]) -> None:
+    """Only users can renew a token."""
+    if not all(each.startswith(USER) for each in renewers):
+        raise InvalidPrincipalType("only principals of type User can renew a token")
+
+
+def renew_token(
+    image: ClusterImage, secret: bytes, period_ms: int, principal: str, *, now_ms: int, rules: TokenRules
+) -> TokenPlan:
+    """Move its expiry to now and the period, at most expiry.time.ms, and never past its last moment."""
+    token = find_token(image, secret, rules)
+    if token.is_expired(now_ms):
+        raise DelegationTokenExpired
+    _check_right(token, principal)
+    period_ms = min(period_ms, rules.expiry_time_ms) if period_ms > 0 else rules.expiry_time_ms
+    return _kept(replace(token, expiry_ms=min(token.max_ms, _later(now_ms, period_ms))))
+
+
+def expire_token(
+    image: ClusterImage, secret: bytes, period_ms: int, principal: str, *, now_ms: int, rules: TokenRules
+) -> TokenPlan:
+    """Let it end after the period; at once, and gone, when that is below 0."""
+    token = find_token(image, secret, rules)
+    _check_right(token, principal)
+    if period_ms < 0:
+        return TokenPlan((SetStoredValue(token_key(token.id), None),), replace(token, expiry_ms=now_ms))
+    if token.is_expired(now_ms):
+        raise DelegationTokenExpired
+    return _kept(replace(token, expiry_ms=min(token.max_ms, _later(now_ms, period_ms))))
+
+
+def remove_expired(image: ClusterImage, now_ms: int) -> Sweep:
+    """Take away all tokens that are too old."""
+    old = tuple(token for token in tokens_in(image) if token.is_expired(now_ms))
+    return Sweep(tuple(SetStoredValue(token_key(token.id), None) for token in old), old)
+
+
+def _check_right(token: DelegationToken, principal: str) -> None:
+    if not token.is_for(principal):
+        raise DelegationTokenOwnerMismatch
+
+
+def _kept(token: DelegationToken) -> TokenPlan:
+    return TokenPlan((SetStoredValue(token_key(token.id), token_text(token)),), token)
+
+
+def _later(now_ms: int, duration_ms: int) -> int:
+    return min(now_ms + duration_ms, LATEST_MS)
