@@ -19,7 +19,7 @@ from ottla.clock import Clock
 from ottla.errors import InvalidSetting
 from ottla.net.handshake import Authenticator
 from ottla.net.sasl.authenticator import SaslAuthenticator
-from ottla.net.sasl.jaas import JaasEntry, parse_jaas
+from ottla.net.sasl.jaas import MODULES, JaasEntry, parse_jaas
 from ottla.net.sasl.oauthbearer import OAuthBearerClient, Token, check_extensions, unsecured_token
 from ottla.net.sasl.plain import PlainClient
 from ottla.net.sasl.scram import HASHES, ScramClient
@@ -28,12 +28,7 @@ from ottla.settings import Password
 if TYPE_CHECKING:
     from ottla.client.oidc import Endpoint
 
-MODULES: Final = {
-    "PLAIN": "PlainLoginModule",
-    "SCRAM-SHA-256": "ScramLoginModule",
-    "SCRAM-SHA-512": "ScramLoginModule",
-    "OAUTHBEARER": "OAuthBearerLoginModule",
-}
+MECHANISMS: Final = ("PLAIN", *HASHES, "OAUTHBEARER")
 _UNSECURED_LIFE_S: Final = 3600
 _CLAIM: Final = "unsecuredLoginStringClaim_"
 _EXTENSION: Final = "extension_"
@@ -58,8 +53,8 @@ def login_of(settings: SecuritySettings, *, clock: Clock, random: RandomSource) 
 
 
 def _jaas_entry(settings: SecuritySettings, mechanism: str) -> JaasEntry | None:
-    if mechanism not in MODULES:
-        known = ", ".join(MODULES)
+    if mechanism not in MECHANISMS:
+        known = ", ".join(MECHANISMS)
         raise InvalidSetting(f"sasl.mechanism={mechanism} is not there; choose one of {known}")
     if settings.sasl_jaas_config is None:
         return None

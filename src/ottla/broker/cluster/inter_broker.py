@@ -4,7 +4,9 @@
    so a broker that came back elsewhere is found there; the old connection is closed.
 2. `send` ends with the answer or raises why there is none, within its time-out. Requests to one broker leave in the
    order of the calls and are answered in that order, which the controller's channel relies on.
-3. A broker that nobody knows is BrokerNotAvailable at once: the caller decides whether to wait for it.
+3. Where brokers must log in, every connection does. A login that is refused fails what waits for it; the next request
+   tries again with a new connection: the user may have been made, or its password changed, meanwhile.
+4. A broker that nobody knows is BrokerNotAvailable at once: the caller decides whether to wait for it.
 
 Belongs to the broker's loop.
 """
@@ -16,7 +18,8 @@ from random import Random
 
 from ottla.clock import Clock
 from ottla.cluster.model import Endpoint
-from ottla.errors import BrokerNotAvailable
+from ottla.errors import AuthenticationFailed, BrokerNotAvailable
+from ottla.net.handshake import Authenticator
 from ottla.net.node import NodeConnection
 from ottla.net.peer import Peer, PeerSettings
 from ottla.net.transport import LinkSettings, Transport
@@ -38,6 +41,7 @@ class InterBroker:
         random: Random,
         link_settings: LinkSettings | None = None,
         client_id: str | None = None,
+        authenticator: Callable[[], Authenticator] | None = None,
     ) -> None:
         self._client_id = client_id or f"broker-{broker_id}"
         self._endpoint_of = endpoint_of
@@ -45,13 +49,19 @@ class InterBroker:
         self._clock = clock
         self._random = random
         self._link_settings = link_settings
+        self._authenticator = authenticator
         self._connections: dict[int, tuple[Endpoint, NodeConnection]] = {}
         self._closing: list[NodeConnection] = []
 
     async def send(self, broker_id: int, request: Message, *, timeout_ms: float, at_most: int | None = None) -> Message:
         """The answer of a broker."""
         connection = self._connection(broker_id)
-        answer: Message = await connection.send(request, timeout_ms=timeout_ms, at_most=at_most)
+        try:
+            answer: Message = await connection.send(request, timeout_ms=timeout_ms, at_most=at_most)
+        except AuthenticationFailed:
+            if self._connections.get(broker_id, (None, None))[1] is connection:
+                self.forget(broker_id)
+            raise
         return answer
 
     def forget(self, broker_id: int) -> None:
@@ -84,5 +94,7 @@ class InterBroker:
 
     def _connect(self, endpoint: Endpoint) -> NodeConnection:
         settings = PeerSettings(client_id=self._client_id, in_flight_limit=IN_FLIGHT_LIMIT)
-        peer = Peer(endpoint.host, endpoint.port, random=self._random, settings=settings)
+        peer = Peer(
+            endpoint.host, endpoint.port, random=self._random, settings=settings, authenticator=self._authenticator
+        )
         return NodeConnection(peer, transport=self._transport, clock=self._clock, link_settings=self._link_settings)

@@ -16,6 +16,7 @@ from ottla.broker.cluster.earlier_session import wait_for_earlier_session
 from ottla.broker.cluster.forwarding import Forwarder, forwarding_client_id
 from ottla.broker.cluster.inter_broker import InterBroker
 from ottla.broker.cluster.membership import ClusterMember
+from ottla.broker.security.own_login import own_login
 from ottla.broker.settings import BrokerSettings
 from ottla.clock import Clock
 from ottla.cluster import model
@@ -57,6 +58,7 @@ def make_member(
 ) -> ClusterMember:
     """The member, not yet started."""
     listener = settings.inter_broker_listener.name
+    login = own_login(lambda: broker.settings)
 
     def endpoint_of(broker_id: int) -> model.Endpoint | None:
         known = broker.image.brokers.get(broker_id)
@@ -73,6 +75,7 @@ def make_member(
             clock=world.clock,
             random=world.random,
             client_id=client_id,
+            authenticator=login,
         )
 
     inter_broker = broker_connections()

@@ -47,7 +47,10 @@ _CLUSTER: Final = {
 }
 _QUOTAS: Final = {each.name for each in BrokerSettings.declared() if ".quota." in f".{each.name}"}
 _RIGHTS: Final = {"authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found"}  # these have an effect
-_LOGIN: Final = {"sasl.enabled.mechanisms", "sasl.jaas.config", "sasl.server.max.receive.size"}  # and these
+_LOGIN: Final = {  # and these
+    *("sasl.enabled.mechanisms", "sasl.jaas.config", "sasl.server.max.receive.size"),
+    "sasl.mechanism.inter.broker.protocol",
+}
 _TOKENS: Final = {each for each in _names(AccessSettings) if each.startswith("delegation.token.")}  # and these
 _SECURITY: Final = (_names(AccessSettings) | _names(TlsSettings)) - MEANINGLESS - _RIGHTS - _LOGIN - _TOKENS
 _OTHERS: Final = {

@@ -3,7 +3,8 @@
     org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="secret";
 
 One entry: a module, a control flag, options as name=value with or without double quotes, a semicolon. The module must
-fit sasl.mechanism. Errors never show what stands there, because half of it is secret.
+be one of Kafka's own and fit the mechanism. It is a word that is compared; no class is ever looked for or loaded.
+Errors never show what stands there, because half of it is secret.
 """
 
 from __future__ import annotations
@@ -16,6 +17,22 @@ from typing import Final
 from ottla.errors import InvalidSetting
 
 LENGTH_LIMIT: Final = 100_000
+MODULES: Final = {
+    "PLAIN": "PlainLoginModule",
+    "SCRAM-SHA-256": "ScramLoginModule",
+    "SCRAM-SHA-512": "ScramLoginModule",
+    "OAUTHBEARER": "OAuthBearerLoginModule",
+    "GSSAPI": "Krb5LoginModule",
+}
+_KAFKA: Final = "org.apache.kafka.common.security."
+KNOWN: Final = frozenset(
+    {
+        *(f"{_KAFKA}plain.PlainLoginModule", f"{_KAFKA}scram.ScramLoginModule"),
+        *(f"{_KAFKA}oauthbearer.OAuthBearerLoginModule", "com.sun.security.auth.module.Krb5LoginModule"),
+    }
+)
+_SHADED: Final = "kafkashaded."
+"""Where Kafka's classes are packed under another name, as in Databricks."""
 _FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 _TOKEN: Final = re.compile(r'\s*(?:"((?:\\.|[^"\\])*)"|([^\s"=;]+)|([=;]))', re.DOTALL)
 _FORM: Final = 'it must be: <module> required username="..." password="...";'
@@ -42,6 +59,8 @@ def parse_jaas(text: str) -> JaasEntry:
     if tokens.count((";", False)) > 1:
         raise InvalidSetting(f"sasl.jaas.config has more than one login module; {_FORM}")
     (module, _), (flag, _), *pairs = tokens[:-1]
+    if module.removeprefix(_SHADED) not in KNOWN:
+        raise InvalidSetting(f"sasl.jaas.config names a module that is not known; there is {', '.join(sorted(KNOWN))}")
     if flag.lower() not in _FLAGS:
         raise InvalidSetting(f"sasl.jaas.config has no control flag behind the module; {_FORM}")
     if len(pairs) % 3 or any(pair != ("=", False) for pair in pairs[1::3]):

@@ -1,0 +1,66 @@
+"""A cluster whose listener wants a login: brokers log in at each other, and strangers do not get far."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla import Admin, NewTopic, Producer
+from ottla.cluster.changes import SetScramCredential, apply_all
+from ottla.cluster.credentials import MECHANISMS
+from ottla.cluster.model import ScramCredential, ScramKey
+from ottla.errors import SaslAuthenticationFailed
+from ottla.net.sasl.scram import scram_keys
+from ottla.testing import KafkaCluster
+
+MODULE = "org.apache.kafka.common.security"
+PLAIN = f'{MODULE}.plain.PlainLoginModule required username="broker" password="b-pw" user_broker="b-pw" user_al="a-pw";'
+SCRAM = f'{MODULE}.scram.ScramLoginModule required username="broker" password="b-pw";'
+LISTENER = {"listeners": "SASL_PLAINTEXT://127.0.0.1:0", "security.inter.broker.protocol": "SASL_PLAINTEXT"}
+
+
+def settings(mechanism: str, jaas: str) -> dict[str, object]:
+    return {
+        **LISTENER,
+        "sasl.enabled.mechanisms": mechanism,
+        "sasl.mechanism.inter.broker.protocol": mechanism,
+        f"listener.name.sasl_plaintext.{mechanism.lower()}.sasl.jaas.config": jaas,
+    }
+
+
+def as_user(cluster: KafkaCluster, mechanism: str, user: str, password: str) -> dict[str, str]:
+    return {
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_username": user,
+        "sasl_password": password,
+    }
+
+
+def put_users(cluster: KafkaCluster, mechanism: str, **passwords: str) -> None:
+    """As kafka-configs does before the first broker is there."""
+    number = next(each.number for each in MECHANISMS.values() if each.name == mechanism)
+    changes = []
+    for user, password in passwords.items():
+        keys = scram_keys(mechanism, password, salt=b"salt" + user.encode(), iterations=4096)
+        kept = ScramCredential(keys.iterations, keys.salt, keys.stored_key, keys.server_key)
+        changes.append(SetScramCredential(ScramKey(user, number), kept))
+    cluster._shared.truth = apply_all(cluster._shared.truth, changes)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_brokers_log_in_at_each_other(mechanism: str) -> None:
+    cluster = KafkaCluster(brokers=3, settings=settings(mechanism, PLAIN if mechanism == "PLAIN" else SCRAM))
+    if mechanism != "PLAIN":
+        put_users(cluster, mechanism, broker="b-pw", al="a-pw")
+    with cluster:
+        user = as_user(cluster, mechanism, "al", "a-pw")
+        with Admin(**user) as admin:
+            admin.create_topics([NewTopic("clicks", 2, 3)])
+        with Producer(**user) as producer:
+            for number in range(20):
+                producer.send("clicks", f"{number}".encode())
+            producer.flush()
+        cluster.check_replicas("clicks", 2)
+        with pytest.raises(SaslAuthenticationFailed), Admin(**as_user(cluster, mechanism, "al", "wrong")) as admin:
+            admin.list_topics()

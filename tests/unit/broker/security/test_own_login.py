@@ -1,0 +1,50 @@
+"""How a broker logs in at the others: from its settings, and what is refused at the start."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.broker.security.own_login import own_login
+from ottla.broker.settings import BrokerSettings
+from ottla.errors import InvalidSetting
+
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+BASE = {
+    "listeners": "SASL_PLAINTEXT://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",
+    "inter.broker.listener.name": "SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-256,PLAIN",
+    "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
+}
+KEY = "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config"
+JAAS = f'{SCRAM} required username="b" password="hunter2";'
+
+
+def test_brokers_without_login_need_none() -> None:
+    settings = BrokerSettings({"listeners": "PLAINTEXT://127.0.0.1:0"})
+    assert own_login(lambda: settings) is None
+
+
+@pytest.mark.parametrize("key", [KEY, "sasl.jaas.config", "listener.name.sasl_plaintext.sasl.jaas.config"])
+def test_the_secret_may_stand_for_the_mechanism_the_listener_or_all(key: str) -> None:
+    settings = BrokerSettings({**BASE, key: JAAS})
+    assert own_login(lambda: settings) is not None
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({}, "must have ScramLoginModule"),
+        ({KEY: JAAS.replace(SCRAM, PLAIN)}, "must have ScramLoginModule"),
+        ({KEY: f'{SCRAM} required password="hunter2";'}, "a username and a password"),
+        ({KEY: f'{SCRAM} required username="b";'}, "a username and a password"),
+        ({KEY: 'com.evil.Module required username="b" password="hunter2";'}, "not known"),
+        ({KEY: JAAS, "sasl.enabled.mechanisms": "PLAIN"}, "offers PLAIN"),
+        ({KEY: JAAS, "sasl.mechanism.inter.broker.protocol": "NTLM"}, "brokers log in with"),
+    ],
+)
+def test_what_cannot_work_is_refused_without_showing_a_secret(values: dict[str, str], why: str) -> None:
+    settings = BrokerSettings({**BASE, **values})
+    with pytest.raises(InvalidSetting, match=why) as refused:
+        own_login(lambda: settings)
+    assert "hunter2" not in str(refused.value)
