@@ -41,6 +41,11 @@ class AclBinding(NamedTuple):
     host: str = "*"
     pattern_type: PatternType = PatternType.LITERAL
 
+    def __str__(self) -> str:
+        verb = "may" if self.permission is AclPermission.ALLOW else "may not"
+        what = f"{self.resource_type.name.lower()} {self.resource_name!r} ({self.pattern_type.name.lower()})"
+        return f"{self.principal} {verb} {self.operation.name} {what} from {self.host}"
+
 
 class AclFilter(NamedTuple):
     """Which rules are meant; what is left out may be anything."""

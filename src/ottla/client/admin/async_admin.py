@@ -560,8 +560,10 @@ class AsyncAdmin(GroupKinds):
     async def describe_user_scram_credentials(
         self, users: Sequence[str] | None = None, *, timeout: float | None = None
     ) -> dict[str, tuple[credentials.ScramCredentialInfo, ...]]:
-        """Which users have SCRAM passwords, and of which kind."""
-        return await self._ask(credentials.DescribeScramCredentials(users), timeout)
+        """Which users have SCRAM passwords, and of which kind; all of them unless some are named."""
+        if users is None:
+            return await self._ask(credentials.DescribeAllScramCredentials(), timeout)
+        return await self._carry_out(credentials.DescribeScramCredentials(), several(users), timeout)
 
     async def alter_user_scram_credentials(
         self, changes: Iterable[credentials.ScramUpsertion | credentials.ScramDeletion], *, timeout: float | None = None

@@ -66,27 +66,43 @@ class ScramDeletion:
     mechanism: ScramMechanism
 
 
-@dataclass(frozen=True)
-class DescribeScramCredentials(Question[dict[str, tuple[ScramCredentialInfo, ...]]]):
-    users: Sequence[str] | None = None
+class DescribeAllScramCredentials(Question[dict[str, tuple[ScramCredentialInfo, ...]]]):
+    """The credentials of every user who has some."""
 
     def ask(self, timeout_ms: int) -> Message:
-        users = None
-        if self.users is not None:
-            users = [describe_user_scram_credentials.UserName(name=name) for name in self.users]
-        return describe_user_scram_credentials.DescribeUserScramCredentialsRequest(users=users)
+        return describe_user_scram_credentials.DescribeUserScramCredentialsRequest(users=None)
 
     def answer(self, response: Any) -> dict[str, tuple[ScramCredentialInfo, ...]]:
         raise_error_of(response)
         for each in response.results:
             raise_error_of(each)
-        return {
-            each.user: tuple(
-                ScramCredentialInfo(known(ScramMechanism, info.mechanism), info.iterations)
-                for info in each.credential_infos
-            )
-            for each in response.results
-        }
+        return {each.user: _infos(each) for each in response.results}
+
+
+class DescribeScramCredentials(Plan[str, tuple[ScramCredentialInfo, ...]]):
+    """The keys are the users; one who has none is ResourceNotFound."""
+
+    def target(self, key: str) -> None:
+        return None
+
+    def request(self, keys: Sequence[str], timeout_ms: int) -> Message:
+        users = [describe_user_scram_credentials.UserName(name=name) for name in keys]
+        return describe_user_scram_credentials.DescribeUserScramCredentialsRequest(users=users)
+
+    def results(
+        self, keys: Sequence[str], response: Any
+    ) -> Iterator[tuple[str, tuple[ScramCredentialInfo, ...] | OttlaError]]:
+        if (error := error_of(response)) is not None:
+            yield from ((key, error) for key in keys)
+            return
+        for each in response.results:
+            yield each.user, error_of(each) or _infos(each)
+
+
+def _infos(answer: Any) -> tuple[ScramCredentialInfo, ...]:
+    return tuple(
+        ScramCredentialInfo(known(ScramMechanism, info.mechanism), info.iterations) for info in answer.credential_infos
+    )
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,21 @@ from __future__ import annotations
 import concurrent.futures
 import enum
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ottla.client.admin import configs, groups, topics
 from ottla.client.admin.admin import Admin
 from ottla.client.admin.plans import PartlyFailed
+from ottla.compat.confluent_kafka import acls as their_acls
+from ottla.compat.confluent_kafka import scram
+from ottla.compat.confluent_kafka.acls import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
 from ottla.compat.confluent_kafka.cluster import (
     BrokerMetadata,
     ClusterMetadata,
@@ -20,11 +30,23 @@ from ottla.compat.confluent_kafka.cluster import (
 )
 from ottla.compat.confluent_kafka.errors import KafkaError, KafkaException, exception_of
 from ottla.compat.confluent_kafka.messages import TopicPartition
+from ottla.compat.confluent_kafka.scram import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialAlteration,
+    UserScramCredentialDeletion,
+    UserScramCredentialsDescription,
+    UserScramCredentialUpsertion,
+)
 from ottla.compat.confluent_kafka.settings import merged, split
 from ottla.errors import OttlaError
 from ottla.values import OffsetAndMetadata
 
 __all__ = [
+    "AclBinding",
+    "AclBindingFilter",
+    "AclOperation",
+    "AclPermissionType",
     "AdminClient",
     "AlterConfigOpType",
     "BrokerMetadata",
@@ -37,11 +59,19 @@ __all__ = [
     "NewPartitions",
     "NewTopic",
     "PartitionMetadata",
+    "ResourcePatternType",
     "ResourceType",
+    "ScramCredentialInfo",
+    "ScramMechanism",
     "TopicMetadata",
+    "UserScramCredentialAlteration",
+    "UserScramCredentialDeletion",
+    "UserScramCredentialUpsertion",
+    "UserScramCredentialsDescription",
 ]
 
 Future = concurrent.futures.Future
+A = TypeVar("A", bound=AclBinding)
 
 
 class NewTopic:
@@ -80,16 +110,6 @@ class NewPartitions:
         self.topic = topic
         self.new_total_count = new_total_count
         self.replica_assignment = replica_assignment or []
-
-
-class ResourceType(enum.Enum):
-    """What has settings."""
-
-    UNKNOWN = 0
-    ANY = 1
-    TOPIC = 2
-    GROUP = 3
-    BROKER = 4
 
 
 _OUR_TYPES: Final = {
@@ -343,6 +363,62 @@ class AdminClient:
             lambda: self._ours.alter_consumer_group_offsets(group_id, wanted, timeout=request_timeout),
         )
 
+    # --- access rules and users ---
+
+    def create_acls(
+        self, acls: Sequence[AclBinding], request_timeout: float | None = None
+    ) -> dict[AclBinding, Future[None]]:
+        rules = _all_of(AclBinding, acls)
+        return self._futures(
+            acls, lambda: self._ours.create_acls([each.ours for each in rules], timeout=request_timeout), lambda _: None
+        )
+
+    def describe_acls(
+        self, acl_binding_filter: AclBindingFilter, request_timeout: float | None = None
+    ) -> Future[list[AclBinding]]:
+        (wanted,) = _all_of(AclBindingFilter, [acl_binding_filter])
+
+        def call() -> list[AclBinding]:
+            found = self._ours.describe_acls(wanted.ours, timeout=request_timeout)
+            return [their_acls.theirs(each) for each in found]
+
+        return self._pool.submit(_translated, call)
+
+    def delete_acls(
+        self, acl_binding_filters: Sequence[AclBindingFilter], request_timeout: float | None = None
+    ) -> dict[AclBindingFilter, Future[list[AclBinding]]]:
+        filters = _all_of(AclBindingFilter, acl_binding_filters)
+
+        def call() -> Any:
+            return self._ours.delete_acls([each.ours for each in filters], timeout=request_timeout)
+
+        return self._futures(filters, call, lambda found: [their_acls.theirs(each) for each in found])
+
+    def describe_user_scram_credentials(
+        self, users: Sequence[str] | None = None, request_timeout: float | None = None
+    ) -> Any:
+        """A future of all users when none are named, else a future for each."""
+
+        def call() -> dict[str, UserScramCredentialsDescription]:
+            try:
+                return scram.descriptions(self._ours.describe_user_scram_credentials(users, timeout=request_timeout))
+            except PartlyFailed as error:
+                raise PartlyFailed(scram.descriptions(error.succeeded), error.failed) from None
+
+        if users is None:
+            return self._pool.submit(_translated, call)
+        return self._futures(users, call, lambda found: found)
+
+    def alter_user_scram_credentials(
+        self, alterations: Sequence[UserScramCredentialAlteration], request_timeout: float | None = None
+    ) -> dict[str, Future[None]]:
+        changes = [each.ours for each in alterations]
+        return self._futures(
+            dict.fromkeys(each.user for each in alterations),
+            lambda: self._ours.alter_user_scram_credentials(changes, timeout=request_timeout),
+            lambda _: None,
+        )
+
     def describe_cluster(self, request_timeout: float | None = None) -> Future[Any]:
         return self._pool.submit(_translated, lambda: self._ours.describe_cluster(timeout=request_timeout))
 
@@ -388,7 +464,13 @@ def _share(futures: dict[Any, Future[Any]], call: Callable[[], Any], made: Calla
 
 
 def _key(key: Any) -> Any:
-    return key.ours if isinstance(key, ConfigResource | TopicPartition) else key
+    return key.ours if isinstance(key, ConfigResource | TopicPartition | AclBinding) else key
+
+
+def _all_of(kind: type[A], values: Sequence[A]) -> list[A]:
+    if not isinstance(values, list | tuple) or not all(isinstance(each, kind) for each in values):
+        raise TypeError(f"a list of {kind.__name__} is wanted")
+    return list(values)
 
 
 def _translated(call: Callable[[], Any]) -> Any:

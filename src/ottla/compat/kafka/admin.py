@@ -2,14 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from ottla.client.admin import configs as our_configs
 from ottla.client.admin import topics
 from ottla.client.admin.admin import Admin
+from ottla.client.admin.plans import PartlyFailed
+from ottla.compat.kafka import acls as their_acls
+from ottla.compat.kafka.acls import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ResourcePattern,
+    ResourcePatternFilter,
+    ResourceType,
+)
+from ottla.compat.kafka.errors import IllegalArgumentError, NoError
 from ottla.compat.kafka.settings import ours
+from ottla.compat.kafka.users import ScramMechanism, UserScramCredentialDeletion, UserScramCredentialUpsertion
+from ottla.errors import OttlaError
 from ottla.values import OffsetAndMetadata, TopicPartition, uuid_to_text
+
+__all__ = [
+    "ACL",
+    "ACLFilter",
+    "ACLOperation",
+    "ACLPermissionType",
+    "ACLResourcePatternType",
+    "ConfigResource",
+    "ConfigResourceType",
+    "KafkaAdminClient",
+    "NewPartitions",
+    "NewTopic",
+    "ResourcePattern",
+    "ResourcePatternFilter",
+    "ResourceType",
+    "ScramMechanism",
+    "UserScramCredentialDeletion",
+    "UserScramCredentialUpsertion",
+]
 
 
 class NewTopic:
@@ -184,6 +218,67 @@ class KafkaAdminClient:
             ],
         }
 
+    # --- access rules and users ---
+
+    def describe_acls(self, acl_filter: ACLFilter) -> tuple[list[ACL], type[NoError]]:
+        return [their_acls.theirs(each) for each in self._ours.describe_acls(acl_filter.ours)], NoError
+
+    def create_acls(self, acls: Iterable[ACL]) -> dict[str, list[Any]]:
+        wanted = list(acls)
+        if not all(isinstance(each, ACL) for each in wanted):
+            raise IllegalArgumentError("acls must contain ACL objects")
+        failed = _failures(
+            lambda: self._ours.create_acls([each.our_rule for each in wanted]), wanted, lambda each: each.our_rule
+        )
+        return {
+            "succeeded": [each for each in wanted if each not in failed],
+            "failed": [type(error) for error in failed.values()],
+        }
+
+    def delete_acls(self, acl_filters: Iterable[ACLFilter]) -> list[tuple[ACLFilter, list[ACL], type[OttlaError]]]:
+        wanted = list(acl_filters)
+        if not all(isinstance(each, ACLFilter) for each in wanted):
+            raise IllegalArgumentError("acl_filters must contain ACLFilter type objects")
+        removed: dict[Any, Any] = {}
+        failed = _failures(
+            lambda: removed.update(self._ours.delete_acls([each.ours for each in wanted])),
+            wanted,
+            lambda each: each.ours,
+        )
+        return [
+            (each, [their_acls.theirs(rule) for rule in removed.get(each.ours, ())], type(failed.get(each, NoError())))
+            for each in wanted
+        ]
+
+    def describe_user_scram_credentials(self, users: Iterable[str] | None = None) -> dict[str, dict[str, Any]]:
+        wanted = None if users is None else list(users)
+        try:
+            found, failed = self._ours.describe_user_scram_credentials(wanted), {}
+        except PartlyFailed as error:
+            found, failed = error.succeeded, error.failed
+        except OttlaError as error:
+            if wanted is None or len(wanted) != 1:
+                raise
+            found, failed = {}, {wanted[0]: error}
+        shown: dict[str, dict[str, Any]] = {
+            user: {
+                "error": None,
+                "credential_infos": [{"mechanism": each.mechanism, "iterations": each.iterations} for each in infos],
+            }
+            for user, infos in found.items()
+        }
+        return shown | {user: {"error": str(error), "credential_infos": []} for user, error in failed.items()}
+
+    def alter_user_scram_credentials(
+        self, alterations: Iterable[UserScramCredentialDeletion | UserScramCredentialUpsertion]
+    ) -> dict[str, str | None]:
+        wanted = list(alterations)
+        users = list(dict.fromkeys(each.user for each in wanted))
+        failed = _failures(
+            lambda: self._ours.alter_user_scram_credentials([each.ours for each in wanted]), users, lambda user: user
+        )
+        return {user: str(failed[user]) if user in failed else None for user in users}
+
     def close(self) -> None:
         self._ours.close()
 
@@ -192,6 +287,20 @@ class KafkaAdminClient:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _failures(call: Callable[[], Any], things: Iterable[Any], key: Any) -> dict[Any, OttlaError]:
+    """What went wrong with which thing; an error of the request itself is raised."""
+    things = list(things)
+    try:
+        call()
+    except PartlyFailed as error:
+        return {each: error.failed[key(each)] for each in things if key(each) in error.failed}
+    except OttlaError as error:
+        if len(things) != 1:
+            raise
+        return {things[0]: error}
+    return {}
 
 
 def _new_topics(given: Any) -> list[topics.NewTopic]:

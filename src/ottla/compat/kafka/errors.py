@@ -24,6 +24,16 @@ class NoBrokersAvailable(errors.OttlaError):
     retriable = True
 
 
+class IllegalArgumentError(errors.OttlaError, ValueError):
+    """An argument cannot be used."""
+
+
+class NoError(errors.OttlaError):
+    """It worked; never raised."""
+
+    errno = 0
+
+
 # Names that are not the name of our class with "Error" behind it.
 _OTHERS: Final[dict[str, type[BaseException]]] = {
     "CorruptRecordError": errors.CorruptMessage,
