@@ -94,7 +94,7 @@ class Broker:
         self.topics_in_effect = TopicsInEffect(self.config_rules)
         self.request_metrics = RequestMetrics(registry)
         self.topic_metrics = TopicMetrics(registry)
-        self.tokens = DelegationTokens(settings, image=lambda: self.image, clock=clock, random_bytes=random.randbytes)
+        self.tokens = DelegationTokens(settings)
         self.background = Background()
         self.orders = asyncio.Lock()  # of the controller are carried out one after the other
         self.pacing = Pacing(clock.monotonic_ms, pool)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ottla.broker.security.login_rules import MECHANISMS, ListenerRules
 from ottla.broker.security.logins import ListenerLogins, LoginMetrics
 from ottla.broker.security.scram_users import ScramUsers
+from ottla.broker.security.token_logins import token_logins
 from ottla.broker.settings import BrokerSettings
 from ottla.metrics import Registry
 
@@ -19,7 +20,7 @@ _OF_LISTENERS: Final = ("sasl.enabled.mechanisms", "sasl.jaas.config", "connecti
 
 def make_logins(broker: Broker, listener: str, registry: Registry) -> ListenerLogins:
     """InvalidSetting says what is missing."""
-    users = ScramUsers(lambda: broker.image)
+    users = ScramUsers(lambda: broker.image, token_logins(broker).credential_of)
     made = ListenerLogins(
         ListenerRules(broker.settings, listener, users),
         clock=broker.clock,

@@ -5,6 +5,7 @@ A password never leaves this process: what is sent is its salted hash, made here
 
 from __future__ import annotations
 
+import base64
 import enum
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,7 @@ from ottla.protocol.schema import Message
 
 DEFAULT_ITERATIONS: Final = 4096
 SALT_BYTES: Final = 26
+TOKEN_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 class ScramMechanism(enum.IntEnum):
@@ -168,6 +170,15 @@ class DelegationToken:
     max_timestamp_ms: int
     hmac: bytes = field(repr=False)
     renewers: tuple[Principal, ...] = ()
+
+    def login_settings(self, mechanism: ScramMechanism = ScramMechanism.SCRAM_SHA_512) -> dict[str, str]:
+        """What a client is told to log in with this token, as its owner; the password is in it."""
+        password = base64.b64encode(self.hmac).decode()
+        return {
+            "sasl.mechanism": mechanism.name.replace("_", "-"),
+            "sasl.jaas.config": f'{TOKEN_MODULE} required tokenauth="true" username="{self.token_id}"'
+            f' password="{password}";',
+        }
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
 import hmac
 
 import pytest
 
-from ottla.broker.security.delegation_tokens import CREDENTIALS_KEPT, remove_expired_tokens
+from ottla.broker.security.delegation_tokens import remove_expired_tokens
 from ottla.errors import (
     DelegationTokenAuthDisabled,
     DelegationTokenAuthorizationFailed,
@@ -225,7 +223,7 @@ def test_owners_choose_among_the_tokens(broker):
     assert [token.token_id for token in describe(broker, owners=["bob"])] == [mine]
 
 
-# -- old tokens, and logging in
+# -- old tokens
 
 
 def test_tokens_that_are_too_old_are_removed(broker):
@@ -240,37 +238,3 @@ def test_tokens_that_are_too_old_are_removed(broker):
     broker.clock.move(1_001)
     broker.do(sweep)
     assert [token.token_id for token in describe(broker)] == [kept]
-
-
-@pytest.mark.parametrize(("mechanism", "hash_name"), [("SCRAM-SHA-256", "sha256"), ("SCRAM-SHA-512", "sha512")])
-def test_a_login_with_a_token_is_checked_against_its_hmac(broker, mechanism, hash_name):
-    token = create(broker, owner=("User", "bob"))
-    found = broker.broker.tokens.credential(token.token_id, mechanism)
-    assert (found.principal, found.expiry_ms) == ("User:bob", token.expiry_timestamp_ms)
-    password = base64.b64encode(token.hmac)
-    salted = hashlib.pbkdf2_hmac(hash_name, password, found.keys.salt, found.keys.iterations)
-    assert found.keys.server_key == hmac.digest(salted, b"Server Key", hash_name)
-    client_key = hmac.digest(salted, b"Client Key", hash_name)
-    assert found.keys.stored_key == hashlib.new(hash_name, client_key).digest()
-    assert broker.broker.tokens.credential(token.token_id, mechanism).keys is found.keys
-    assert broker.broker.tokens.credential("unknown", mechanism) is None
-
-
-def test_a_token_that_is_too_old_or_gone_logs_nobody_in(broker):
-    old, gone = create(broker, max_lifetime_ms=1_000), create(broker)
-    assert broker.broker.tokens.credential(gone.token_id, "SCRAM-SHA-256") is not None
-    expire(broker, gone.hmac)
-    broker.clock.move(1_001)
-    for token in (old, gone):
-        assert broker.broker.tokens.credential(token.token_id, "SCRAM-SHA-256") is None
-
-
-def test_the_keys_of_tokens_are_kept_within_bounds(broker, monkeypatch):
-    tokens, made = broker.broker.tokens, []
-    monkeypatch.setattr(tokens, "_make_keys", lambda secret, hash_name: made.append(secret) or object())
-    token_id = create(broker).token_id
-    tokens._keys.update({(str(number), "SCRAM-SHA-256"): object() for number in range(CREDENTIALS_KEPT)})
-    tokens.credential(token_id, "SCRAM-SHA-256")
-    assert len(tokens._keys) == CREDENTIALS_KEPT
-    assert (token_id, "SCRAM-SHA-256") in tokens._keys
-    assert len(made) == 1
