@@ -25,6 +25,7 @@ from ottla.broker.coordinators.transactions.coordinator import TransactionCoordi
 from ottla.broker.fetch.sessions import FetchSessions
 from ottla.broker.observe.log_levels import LogLevels, set_levels
 from ottla.broker.observe.request_metrics import RequestMetrics, TopicMetrics
+from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.replication.manager import Logs, ReplicaManager
 from ottla.broker.replication.partition import Partition
 from ottla.broker.replication.progress import PartitionProgress
@@ -95,6 +96,8 @@ class Broker:
         self.request_metrics = RequestMetrics(registry)
         self.topic_metrics = TopicMetrics(registry)
         self.tokens = DelegationTokens(settings)
+        self.quotas = ClientQuotas(settings, registry, clock.monotonic_ms)
+        self.quotas.load(image.quotas.items())
         self.background = Background()
         self.orders = asyncio.Lock()  # of the controller are carried out one after the other
         self.pacing = Pacing(clock.monotonic_ms, pool)

@@ -32,7 +32,7 @@ from ottla.broker.observe.admin_http import AdminServer, Watch
 from ottla.broker.observe.readiness import why_not_writable
 from ottla.broker.observe.state_metrics import StateMetrics
 from ottla.broker.requests.dispatch import Dispatch
-from ottla.broker.requests.gate import Gate, Meter
+from ottla.broker.requests.gate import Gate
 from ottla.broker.requests.running import next_turn
 from ottla.broker.requests.served import CLUSTER_APIS, SERVED_APIS, frame_limit_bytes
 from ottla.broker.settings import BrokerSettings
@@ -300,7 +300,7 @@ class Server:
         return logs
 
     def _make_dispatch(self) -> Dispatch:
-        return Dispatch(self.broker, self._served, Gate(self.broker.link), Meter())
+        return Dispatch(self.broker, self._served, Gate(self.broker.link))
 
     def _make_acceptor(self, gate: ClientGate | None) -> Acceptor:
         settings = self.settings
@@ -312,7 +312,7 @@ class Server:
             send_buffer_bytes=_or_system(settings.socket_send_buffer_bytes),
             receive_buffer_bytes=_or_system(settings.socket_receive_buffer_bytes),
         )
-        return Acceptor(
+        acceptor = Acceptor(
             self._world.transport,
             gate or self._make_dispatch(),
             clock=self._world.clock,
@@ -321,6 +321,8 @@ class Server:
             idle_ms=settings.connections_max_idle_ms,
             waiting_limit_bytes=settings.queued_max_request_bytes,
         )
+        self.broker.quotas.notify = acceptor.forget_contexts
+        return acceptor
 
     async def _listen(self, acceptor: Acceptor) -> tuple[model.Endpoint, ...]:
         bound: list[Endpoint] = []

@@ -1,4 +1,4 @@
-"""Plans for client quotas: AlterClientQuotas and DescribeClientQuotas. They are kept and told; nobody is slowed yet.
+"""Plans for client quotas: AlterClientQuotas and DescribeClientQuotas. What they do is in broker/quotas/.
 
 1. A quota belongs to a user, a client id, both together, or an address; None as a name is the default of that type.
 2. An entity is changed as a whole or not at all. The same entity twice in one request is changed once, and the second

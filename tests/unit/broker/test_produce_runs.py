@@ -9,7 +9,7 @@ import pytest
 from ottla.broker.network.processor import Connection
 from ottla.broker.replication.partition import Partition
 from ottla.broker.requests.dispatch import Dispatch
-from ottla.broker.requests.gate import Gate, Meter
+from ottla.broker.requests.gate import Gate
 from ottla.broker.requests.served import SERVED_APIS
 from ottla.protocol.api import APIS
 from ottla.protocol.header import encode_request
@@ -73,7 +73,7 @@ def deliver(memory_broker, frames, *, together):
     connection = Connection(
         1,
         "PLAINTEXT",
-        Dispatch(memory_broker.broker, SERVED_APIS, Gate(memory_broker.broker.link), Meter()),
+        Dispatch(memory_broker.broker, SERVED_APIS, Gate(memory_broker.broker.link)),
         lambda _: None,
     )
     connection.opened(link)

@@ -382,9 +382,9 @@ def test_what_has_no_effect_exists_and_is_in_one_list():
 def test_only_what_was_set_is_warned_of():
     assert warnings(BrokerSettings()) == []
     assert warnings(BrokerSettings({"num.partitions": "2"})) == []
-    assert warnings(BrokerSettings({"quota.window.num": "11", "listener.name.plaintext.ssl.protocol": "TLSv1.2"})) == [
-        "set, but not acted on yet: listener.name.plaintext.ssl.protocol, quota.window.num"
-    ]
+    assert warnings(
+        BrokerSettings({"metrics.num.samples": "3", "listener.name.plaintext.ssl.protocol": "TLSv1.2"})
+    ) == ["set, but not acted on yet: listener.name.plaintext.ssl.protocol, metrics.num.samples"]
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 READ_COMMITTED = 1
 ZSTD_SINCE = 10
 TOPIC_IDS_SINCE = 13
+PARTITION_BYTES = 60
+"""About what an answer says of a partition and its topic beside the records."""
 
 
 @dataclass(slots=True)
@@ -78,20 +80,22 @@ class Attempt:
         is_replica = replica_of(request, context.api_version)[0] >= 0
         limit_bytes = request.max_bytes if is_replica else broker.settings.fetch_max_bytes
         self._max_bytes = min(request.max_bytes, limit_bytes)
+        if context.charges is not None and (quota_bytes := context.charges.fetch_max_bytes) is not None:
+            self._max_bytes = min(self._max_bytes, int(quota_bytes))
         self._min_bytes = min(request.min_bytes, self._max_bytes)  # more than that is never read
         self._read = Read()
 
     def answer(self) -> FetchResponse | Work[FetchResponse]:
         has_enough = self._has_enough()
         if has_enough or self._request.max_wait_ms <= 0 or not self._plan.wanted:
-            return self._respond()
+            return self._respond_or_throttle()
         return self._wait()
 
     async def _wait(self) -> FetchResponse:
         deadline_ms = self._broker.clock.monotonic_ms() + self._request.max_wait_ms
         keys = [TopicPartition(key.topic, key.partition) for key, _ in self._plan.wanted]
         await self._broker.progress.fetch_purgatory.wait(self._has_enough, keys, deadline_ms)
-        return self._respond()  # what was read after the last change
+        return self._respond_or_throttle()  # what was read after the last change
 
     def _has_enough(self) -> bool:
         self._read_all()
@@ -184,6 +188,20 @@ class Attempt:
             raise UnknownTopicId(f"{key.topic} is another topic now")  # deleted, and made again under the same name
         return partition
 
+    def _respond_or_throttle(self) -> FetchResponse:
+        return self._throttled() or self._respond()
+
+    def _throttled(self) -> FetchResponse | None:
+        """An answer without records, when there are more than the client's quota allows now. They count as not sent."""
+        if self._context.charges is None:
+            return None
+        with_records = sum(1 for _, data in self._read.partitions if data.records)
+        size_bytes = self._read.size_bytes + with_records * PARTITION_BYTES
+        wait_ms = self._context.charges.fetch(size_bytes, self._broker.clock.monotonic_ms())
+        return (
+            FetchResponse(session_id=self._plan.session_id, responses=[], throttle_time_ms=wait_ms) if wait_ms else None
+        )
+
     def _respond(self) -> FetchResponse:
         topics: list[FetchableTopicResponse] = []
         for key, data in self._read.partitions:
@@ -223,6 +241,8 @@ class WideAttempt(Attempt):
         if self._request.max_wait_ms > 0 and not self._is_enough(self._read):
             await self._wait_for_changes()
             await self._read_with_pauses()
+        if (throttled := self._throttled()) is not None:
+            return throttled
         topics: list[FetchableTopicResponse] = []
         for key, data in self._read.partitions:
             self._put(topics, key, data)

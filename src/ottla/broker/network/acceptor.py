@@ -219,6 +219,11 @@ class Acceptor:
         while self._connections and self.clock.monotonic_ms() < end_ms:
             await self.clock.sleep(DRAIN_STEP_MS)
 
+    def forget_contexts(self) -> None:
+        """What is known of clients by their connections may have changed: find it out again at the next request."""
+        for connection in self._connections.values():
+            connection.contexts.clear()
+
     def gone(self, connection: Connection) -> None:
         self._connections.pop(connection.number, None)
 

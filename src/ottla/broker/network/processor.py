@@ -101,6 +101,7 @@ class Connection:
         self._turn_is_planned = False
         self._waits_for_room = False
         self._throttled = False
+        self._throttled_until_ms = 0.0
         self._begun = 0  # requests whose answers are awaited, counted
         self._held_by: int | None = None
         self._throttle_timer: Timer | None = None
@@ -162,9 +163,11 @@ class Connection:
 
     def throttle(self, for_ms: float) -> None:
         """Read nothing more for a while: the answer tells the client, and this holds those who do not listen."""
-        if for_ms <= 0 or self._link is None:
+        until_ms = self._clock.monotonic_ms() + for_ms
+        if for_ms <= 0 or self._link is None or (self._throttled and until_ms <= self._throttled_until_ms):
             return
         self._throttled = True
+        self._throttled_until_ms = until_ms
         self._link.pause_reading()
         if self._throttle_timer is not None:
             self._throttle_timer.cancel()

@@ -94,7 +94,7 @@ def scan(version: int, entries_limit: int, frame: Buffer, position: int) -> tupl
     return Produce(request.transactional_id, request.acks, request.timeout_ms, topics), end
 
 
-def write(version: int, answers: Answers) -> list[Buffer]:
+def write(version: int, answers: Answers, throttle_time_ms: int = 0) -> list[Buffer]:
     """The body of the answer."""
     topics = []
     for topic, outcomes in answers:
@@ -104,7 +104,7 @@ def write(version: int, answers: Answers) -> list[Buffer]:
         else:
             response.topic_id = topic
         topics.append(response)
-    return encode(ProduceResponse(responses=topics), version)
+    return encode(ProduceResponse(responses=topics, throttle_time_ms=throttle_time_ms), version)
 
 
 def scan_run(version: int, entries_limit: int, frames: Sequence[memoryview], position: int) -> list[Produce]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from ottla.broker.quotas.charges import Charges
+
 
 class ClientConnection(Protocol):
     """The part of a connection (network/processor.py) that the handling of a request may use."""
@@ -42,3 +44,5 @@ class RequestContext:
     """Which API it is a request of, for logs."""
     connection: ClientConnection | None = None
     """The connection it came by; None in tests and for requests of our own."""
+    charges: Charges | None = None
+    """What its client's quotas count; None without quotas."""

@@ -13,7 +13,10 @@
    every client can read; any other unknown API or version ends the connection, as in Kafka.
 5. Requests that came together may be handled together (Served.runs): of one kind and one client, as many from the front
    as the handler can take in one go.
-6. No request keeps the others waiting: how much it may ask for is limited (served.py), and a large one is decoded,
+6. Bytes of a request count against quotas when it arrives, time when it was handled, records before they are answered
+   (quotas/charges.py). Its connection is not heard for as long as the answer says. A client without quotas is told
+   apart once for each connection and kind of request, and costs nothing after that.
+7. No request keeps the others waiting: how much it may ask for is limited (served.py), and a large one is decoded,
    handled and encoded with pauses (pacing.py), while its connection is held.
 """
 
@@ -29,10 +32,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ottla.broker.network.processor import Answer, Answering, CloseConnection, Connection
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.gate import Gate, Meter
+from ottla.broker.requests.gate import WRITE_TXN_MARKERS, Gate
 from ottla.broker.requests.running import Work, awaited, is_coroutine
 from ottla.broker.requests.served import (
     APART_FRAME_BYTES,
+    BROKER_APIS,
     LARGE_FRAME_BYTES,
     Decode,
     Encode,
@@ -40,6 +44,7 @@ from ottla.broker.requests.served import (
     handler_of,
     served,
 )
+from ottla.broker.requests.timing import Stopwatch, timed
 from ottla.errors import BrokerError, MalformedMessage, UnknownServerError, UnsupportedVersion
 from ottla.protocol.api import APIS, Api
 from ottla.protocol.compile_decode import FAILURES as DECODE_FAILURES
@@ -75,21 +80,23 @@ class Lane:
     __slots__ = (
         "answer_header",
         "api",
+        "charges",
         "check",
-        "count",
         "decode",
         "encode",
+        "exempts",
         "frame_bytes",
         "handler",
         "has_error_code",
         "large_bytes",
         "requests",
         "runs",
+        "throttled",
         "times",
         "version",
     )
 
-    def __init__(self, broker: Broker, gate: Gate, meter: Meter, api: Api, version: int) -> None:
+    def __init__(self, broker: Broker, gate: Gate, api: Api, version: int) -> None:
         self.api = api
         self.version = version
         declared = served(api)
@@ -103,8 +110,20 @@ class Lane:
         self.frame_bytes = frame_limit_bytes(api.key)
         self.large_bytes = LARGE_FRAME_BYTES if declared.is_paced else self.frame_bytes
         self.check = gate.check_of(api)
-        self.count = meter.count_of(api)
+        self.charges = None if _is_between_brokers(api) else partial(broker.quotas.charges_of, declared.quota.value)
+        self.exempts = declared.exempts
+        self.throttled = declared.throttled(version) if declared.throttled is not None else self._throttled
         self.requests, self.times = broker.request_metrics.of(api, version)
+
+    def _throttled(self, response: Any, wait_ms: int) -> list[Any]:
+        """The answer, which says how long its client is not heard where it has a field for that."""
+        if hasattr(response, "throttle_time_ms"):
+            response.throttle_time_ms = wait_ms
+        return self.encode(response)
+
+
+def _is_between_brokers(api: Api) -> bool:
+    return api.key in BROKER_APIS or api.name == WRITE_TXN_MARKERS
 
 
 def _forwarding(handle: Handler) -> Handler:
@@ -128,11 +147,10 @@ def codec_of(api: Api, version: int) -> tuple[Decode, Encode]:
 class Dispatch:
     """Finds the handler of a request and writes its answer."""
 
-    def __init__(self, broker: Broker, served_apis: frozenset[int], gate: Gate, meter: Meter) -> None:
+    def __init__(self, broker: Broker, served_apis: frozenset[int], gate: Gate) -> None:
         self._broker = broker
         self._served = served_apis
         self._gate = gate
-        self._meter = meter
         self._lanes: dict[tuple[int, int], Lane] = {}
         self._monotonic_ms = broker.clock.monotonic_ms
 
@@ -145,11 +163,14 @@ class Dispatch:
         if lane is None:
             return self._unknown_version(frame)
         context, position = _context(lane, frame, connection)
+        wait_ms = 0
+        if context.charges is not None and (wait_ms := context.charges.arrived(len(frame), started_ms)):
+            connection.throttle(wait_ms)
         if len(frame) > lane.large_bytes:
             handled: Handled = self._handle_large(lane, frame, position, context)
         else:
             handled = self._handle(lane, _decoded(lane, frame, position), context)
-        return self._answering(lane, handled, context, len(frame), correlation_id, started_ms)
+        return self._answering(lane, handled, context, correlation_id, started_ms, wait_ms)
 
     def dispatch_run(
         self, frame: memoryview, following: deque[memoryview], connection: Connection
@@ -158,11 +179,13 @@ class Dispatch:
         if len(frame) < _FIXED.size or frame[: _KIND.size] != following[0][: _KIND.size]:
             return None
         lane = self._lanes.get(_KIND.unpack_from(frame))
-        if lane is None or lane.runs is None or lane.check is not None or lane.count is not None:
+        if lane is None or lane.runs is None or lane.check is not None:
             return None
         started_ms = self._monotonic_ms()
         context, position = _context(lane, frame, connection)
         frames = [frame, *islice(following, RUN_LIMIT - 1)]
+        if context.charges is not None and not context.charges.has_room(sum(map(len, frames)), started_ms):
+            return None  # one by one, as each may be the one that has to wait
         requests = lane.runs.decode(frames, position)
         handled = lane.runs.handle(self._broker, requests, context) if len(requests) > 1 else ()
         if not handled:
@@ -170,11 +193,13 @@ class Dispatch:
         del frames[len(handled) :]
         for _ in frames[1:]:
             following.popleft()
+        if context.charges is not None:
+            context.charges.arrived(sum(map(len, frames)), started_ms)
         if not any(map(is_coroutine, handled)):
-            self._count_run(lane, len(handled), started_ms)
+            self._count_run(lane, context, len(handled), started_ms)
             return lane.runs.encode(frames, handled)
         return [
-            (self._answering(lane, one, context, len(each), _FIXED.unpack_from(each)[2], started_ms), len(each))
+            (self._answering(lane, one, context, _FIXED.unpack_from(each)[2], started_ms, 0), len(each))
             for one, each in zip(handled, frames, strict=True)
         ]
 
@@ -182,6 +207,8 @@ class Dispatch:
 
     def _handle(self, lane: Lane, request: Any, context: RequestContext) -> Handled:
         try:
+            if context.charges is not None and lane.exempts is not None:
+                context.charges.is_exempt = lane.exempts(request, lane.version)
             if lane.check is not None and (checking := lane.check(request, context)) is not None:
                 return self._handle_checked(lane, checking, request, context)
             return lane.handler(self._broker, request, context)
@@ -223,50 +250,68 @@ class Dispatch:
         lane: Lane,
         handled: Handled,
         context: RequestContext,
-        size_bytes: int,
         correlation_id: int,
         started_ms: float,
+        wait_ms: int,
     ) -> Answering:
         if is_coroutine(handled):
-            return self._answer_later(lane, handled, context, size_bytes, correlation_id, started_ms)
-        self._count(lane, handled, context, size_bytes, started_ms)
-        return None if handled is None else _encoded(lane, handled, correlation_id)
+            return self._answer_later(lane, handled, context, correlation_id, started_ms, wait_ms)
+        self._count(lane, handled, started_ms)
+        if context.charges is not None:
+            wait_ms = self._charge(handled, context, self._monotonic_ms() - started_ms, wait_ms)
+        return None if handled is None else _encoded(lane, handled, correlation_id, wait_ms)
 
     async def _answer_later(
         self,
         lane: Lane,
         handling: Work[Message | None],
         context: RequestContext,
-        size_bytes: int,
         correlation_id: int,
         started_ms: float,
+        wait_ms: int,
     ) -> Answer | None:
+        watch = None
+        if context.charges is not None:
+            watch = Stopwatch(self._monotonic_ms, self._monotonic_ms() - started_ms)
         try:
-            response = await handling
+            response = await (handling if watch is None else timed(handling, watch))
         except Exception as error:
             response = self._refusal(lane, error, context)
-        self._count(lane, response, context, size_bytes, started_ms)
+        self._count(lane, response, started_ms)
+        if watch is not None:
+            wait_ms = self._charge(response, context, watch.spent_ms, wait_ms)
         if response is None:
             return None
         if context.connection is None or not context.connection.is_held:
-            return _encoded(lane, response, correlation_id)
+            return _encoded(lane, response, correlation_id, wait_ms)
         with self._broker.pacing.turn(context.connection) as pace:  # the answer to a long request is long, too
             await pace.pause()
-            return await self._broker.pacing.apart(_encoded, lane, response, correlation_id)
+            return await self._broker.pacing.apart(_encoded, lane, response, correlation_id, wait_ms)
 
-    def _count(self, lane: Lane, response: Any, context: RequestContext, size_bytes: int, started_ms: float) -> None:
+    def _count(self, lane: Lane, response: Any, started_ms: float) -> None:
         now_ms = self._monotonic_ms()
         lane.requests.value += 1
         lane.times.record(now_ms - started_ms, now_ms)
         if lane.has_error_code and response is not None and response.error_code:
             self._broker.request_metrics.failed(lane.api, response.error_code)
-        if lane.count is not None and context.connection is not None:
-            context.connection.throttle(lane.count(context, size_bytes, now_ms - started_ms))
 
-    def _count_run(self, lane: Lane, count: int, started_ms: float) -> None:
+    def _count_run(self, lane: Lane, context: RequestContext, count: int, started_ms: float) -> None:
         now_ms = self._monotonic_ms()
+        if context.charges is not None:
+            context.charges.handled(now_ms - started_ms, now_ms)
         lane.requests.value += count
         lane.times.record(now_ms - started_ms, now_ms, count)
+
+    # -- quotas ------------------------------------------------------------------------------------------------------
+
+    def _charge(self, response: Any, context: RequestContext, spent_ms: float, wait_ms: int) -> int:
+        """A request is about to be answered, and has to wait `wait_ms` already; returns how long its client must."""
+        assert context.charges is not None, "who has no quotas is not charged"
+        handled_ms = context.charges.handled(spent_ms, self._monotonic_ms(), is_answered=response is not None)
+        wait_ms = max(wait_ms, handled_ms, getattr(response, "throttle_time_ms", 0))
+        if wait_ms and context.connection is not None:
+            context.connection.throttle(wait_ms)
+        return wait_ms
 
     # -- lanes -------------------------------------------------------------------------------------------------------
 
@@ -277,7 +322,7 @@ class Dispatch:
         api = APIS[key]
         if version not in api.versions:
             return None
-        made = self._lanes[key, version] = Lane(self._broker, self._gate, self._meter, api, version)
+        made = self._lanes[key, version] = Lane(self._broker, self._gate, api, version)
         return made
 
     def _unknown_version(self, frame: memoryview) -> Answer:
@@ -288,9 +333,9 @@ class Dispatch:
         return encode_response(refusal(), version=0, correlation_id=header.correlation_id)
 
 
-def _encoded(lane: Lane, response: Any, correlation_id: int) -> Answer:
+def _encoded(lane: Lane, response: Any, correlation_id: int, wait_ms: int = 0) -> Answer:
     try:
-        parts = lane.encode(response)
+        parts = lane.throttled(response, wait_ms) if wait_ms else lane.encode(response)
     except ENCODE_FAILURES:
         parts = encode(response, lane.version)  # says what is wrong with it
     parts[0] = b"".join((lane.answer_header.pack(correlation_id), parts[0]))
@@ -318,9 +363,10 @@ def _context(lane: Lane, frame: memoryview, connection: Connection) -> tuple[Req
         if frame[_FIXED.size : end] == header_bytes and context.principal is connection.principal:
             return context, end
     header, position = decode_request_header(frame)
+    client_id = header.client_id or ""
     context = RequestContext(
         api_version=lane.version,
-        client_id=header.client_id or "",
+        client_id=client_id,
         client_host=connection.host,
         principal=connection.principal,
         listener=connection.listener,
@@ -328,6 +374,7 @@ def _context(lane: Lane, frame: memoryview, connection: Connection) -> tuple[Req
         security_protocol=connection.security_protocol,
         by_token=connection.by_token,
         connection=connection,
+        charges=None if lane.charges is None else lane.charges(connection.principal.partition(":")[2], client_id),
     )
     if position <= _KEPT_HEADER_BYTES:
         connection.contexts[lane] = context, bytes(frame[_FIXED.size : position])

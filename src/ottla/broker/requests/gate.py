@@ -1,12 +1,9 @@
-"""Who may ask for what, and what it costs them: the two hooks that every request passes on its way to its handler.
+"""Who may ask for what: the hook that every request passes on its way to its handler.
 
     Gate.check_of(api)     a function of (request, context) that raises when the request may not be handled, or None
-    Meter.count_of(api)    a function that hears what a request cost and says for how long its client must be slowed
-                           down, or None
 
 A lane (dispatch.py) asks once, when the first request of its kind comes; so what is not checked costs nothing. Today
-the gate keeps for brokers what only brokers send each other (orders of the controller, markers, fetches of followers),
-and the meter counts nothing: access rules and quotas come in here.
+the gate keeps for brokers what only brokers send each other (orders of the controller, markers, fetches of followers).
 """
 
 from __future__ import annotations
@@ -25,8 +22,6 @@ from ottla.protocol.schema import Message
 
 Check: TypeAlias = Callable[[Message, RequestContext], Work[None] | None]
 """May be a coroutine where something has to be asked first."""
-Count: TypeAlias = Callable[[RequestContext, int, float], float]
-"""(context, bytes of the request, milliseconds it took) to milliseconds to slow the client down."""
 
 FETCH: Final = "Fetch"
 WRITE_TXN_MARKERS: Final = "WriteTxnMarkers"
@@ -61,10 +56,3 @@ class Gate:
         assert isinstance(request, FetchRequest)
         is_follower = replica_of(request, context.api_version)[0] >= 0
         return self._check_broker(request, context) if is_follower else None
-
-
-class Meter:
-    """Counts what clients use."""
-
-    def count_of(self, api: Api) -> Count | None:
-        return None

@@ -96,10 +96,14 @@ class Served:
     is_paced: bool = False
     needs: tuple[Need, ...] = ()
     quota: Quota = Quota.NONE
+    exempts: Callable[[Any, int], bool] | None = None
+    """Whether a request of that version counts against no quota, where that depends on the request."""
     is_forwarded: bool = False
     """Only the controller decides it: other brokers pass it on (cluster/forwarding.py)."""
     codec: Callable[[int], tuple[Decode, Encode]] | None = None
     """Reads requests and writes answers of a version, where that is not done by the API's messages."""
+    throttled: Callable[[int], Callable[[Any, int], list[Any]]] | None = None
+    """Writes answers of a version that say for how long to wait; needed where `codec` is."""
     runs: Callable[[int], Runs] | None = None
     """For requests of a version that came together."""
 

@@ -45,7 +45,10 @@ _CLUSTER: Final = {
     *("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable", "zookeeper.ssl.keystore.type"),
     *("zookeeper.ssl.truststore.type", "zookeeper.ssl.truststore.password"),
 }
-_QUOTAS: Final = {each.name for each in BrokerSettings.declared() if ".quota." in f".{each.name}"}
+_QUOTAS: Final = {
+    *("alter.log.dirs.replication.quota.window.num", "alter.log.dirs.replication.quota.window.size.seconds"),
+    "client.quota.callback.class",
+}
 _RIGHTS: Final = {"authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found"}  # these have an effect
 _LOGIN: Final = {  # and these
     *("sasl.enabled.mechanisms", "sasl.jaas.config", "sasl.server.max.receive.size"),

@@ -1,4 +1,4 @@
-"""What every request passes on its way: checks and meters also for requests that came together, and who asks."""
+"""What every request passes on its way: checks also for requests that came together, and who asks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from ottla.broker.network.processor import CloseConnection, Connection
 from ottla.broker.requests.dispatch import Dispatch
-from ottla.broker.requests.gate import Gate, Meter
+from ottla.broker.requests.gate import Gate
 from ottla.broker.requests.running import Running
 from ottla.broker.requests.served import SERVED_APIS, SMALL_FRAME_BYTES
 from ottla.errors import MalformedMessage
@@ -38,18 +38,6 @@ class CountingGate(Gate):
             raise CloseConnection("not you")
 
 
-class CountingMeter(Meter):
-    def __init__(self):
-        self.counted = []
-
-    def count_of(self, api):
-        return self.count
-
-    def count(self, context, size_bytes, took_ms):
-        self.counted.append((context.client_id, size_bytes))
-        return 0.0
-
-
 def produce_frame(records, number):
     topics = [TopicProduceData(name="orders", partition_data=[PartitionProduceData(index=0, records=records)])]
     return frame_of(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topics), VERSION, number)
@@ -76,7 +64,7 @@ def orders(make_broker):
 
 def test_requests_that_are_neither_checked_nor_counted_may_be_handled_together(orders, batch):
     frames = [produce_frame(batch("a"), number) for number in range(4)]
-    dispatch = Dispatch(orders.broker, SERVED_APIS, Gate(orders.broker.link), Meter())
+    dispatch = Dispatch(orders.broker, SERVED_APIS, Gate(orders.broker.link))
     assert isinstance(dispatch_together(orders, dispatch, frames), bytes)
     assert orders.fetch("orders").high_watermark == 4
 
@@ -84,21 +72,13 @@ def test_requests_that_are_neither_checked_nor_counted_may_be_handled_together(o
 def test_requests_that_are_checked_are_handled_one_by_one(orders, batch):
     gate = CountingGate(orders.broker)
     frames = [produce_frame(batch("a"), number) for number in range(4)]
-    assert dispatch_together(orders, Dispatch(orders.broker, SERVED_APIS, gate, Meter()), frames) is None
+    assert dispatch_together(orders, Dispatch(orders.broker, SERVED_APIS, gate), frames) is None
     assert gate.checked == ["someone"]
     assert orders.fetch("orders").high_watermark == 1
 
 
-def test_requests_that_are_counted_are_handled_one_by_one(orders, batch):
-    meter = CountingMeter()
-    frames = [produce_frame(batch("a"), number) for number in range(4)]
-    dispatch = Dispatch(orders.broker, SERVED_APIS, Gate(orders.broker.link), meter)
-    assert dispatch_together(orders, dispatch, frames) is None
-    assert meter.counted == [("someone", len(frames[0]))]
-
-
 def test_what_is_refused_is_not_handled(orders, batch):
-    dispatch = Dispatch(orders.broker, SERVED_APIS, CountingGate(orders.broker, refuses=True), Meter())
+    dispatch = Dispatch(orders.broker, SERVED_APIS, CountingGate(orders.broker, refuses=True))
     connection = Connection(1, "PLAINTEXT", dispatch, lambda _: None)
     with pytest.raises(CloseConnection, match="not you"):
         orders.do(lambda: dispatch.dispatch(produce_frame(batch("a"), 1), connection))
@@ -107,7 +87,7 @@ def test_what_is_refused_is_not_handled(orders, batch):
 
 def test_whoever_logs_in_again_is_asked_for_by_the_new_name(orders, monkeypatch):
     seen = []
-    dispatch = Dispatch(orders.broker, SERVED_APIS, Gate(orders.broker.link), Meter())
+    dispatch = Dispatch(orders.broker, SERVED_APIS, Gate(orders.broker.link))
     connection = Connection(1, "PLAINTEXT", dispatch, lambda _: None)
     frame = frame_of(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3, 1)
     lane = dispatch._new_lane(18, 3)
@@ -126,7 +106,7 @@ def test_answers_of_requests_that_came_together_and_wait_have_their_own_numbers(
     mark = progress._flusher.mark
     monkeypatch.setattr(progress._flusher, "mark", lambda partition: None)  # a disk that takes its time
     frames = [produce_frame(batch("a"), number) for number in (40, 41, 42, 43)]
-    dispatch = Dispatch(broker.broker, SERVED_APIS, Gate(broker.broker.link), Meter())
+    dispatch = Dispatch(broker.broker, SERVED_APIS, Gate(broker.broker.link))
     begun = []
 
     def begin():
@@ -144,7 +124,7 @@ def test_answers_of_requests_that_came_together_and_wait_have_their_own_numbers(
 
 def test_a_frame_that_is_larger_than_its_kind_needs_is_refused(broker):
     request = HeartbeatRequest(group_id="g" * PART, generation_id=1, member_id="m" * PART, group_instance_id="i" * PART)
-    dispatch = Dispatch(broker.broker, SERVED_APIS, Gate(broker.broker.link), Meter())
+    dispatch = Dispatch(broker.broker, SERVED_APIS, Gate(broker.broker.link))
     connection = Connection(1, "PLAINTEXT", dispatch, lambda _: None)
     frame = frame_of(request, 3, 1)
     with pytest.raises(MalformedMessage, match="65536 are allowed"):

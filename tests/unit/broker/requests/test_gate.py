@@ -8,7 +8,7 @@ import pytest
 
 from ottla.broker.network.processor import CloseConnection, Connection
 from ottla.broker.requests.dispatch import Dispatch
-from ottla.broker.requests.gate import Gate, Meter
+from ottla.broker.requests.gate import Gate
 from ottla.broker.requests.running import Running, is_coroutine
 from ottla.broker.requests.served import CLUSTER_APIS, SERVED_APIS
 from ottla.protocol.api import APIS, api_of
@@ -42,6 +42,7 @@ class FakeLink:
 
 
 class Context:
+    charges = None
     client_host = "10.0.0.9"
 
     def __init__(self, api_version=12):
@@ -132,7 +133,7 @@ class Link:
 def deliver(memory_broker, request, version, *, admits):
     """Whether it was answered, and whether its connection was closed."""
     link = Link()
-    dispatch = Dispatch(memory_broker.broker, CLUSTER_APIS, Gate(FakeLink(admits=admits)), Meter())
+    dispatch = Dispatch(memory_broker.broker, CLUSTER_APIS, Gate(FakeLink(admits=admits)))
     connection = Connection(1, "PLAINTEXT", dispatch, lambda _: None)
     connection.opened(link)
     parts = encode_request(request, version=version, correlation_id=1, client_id="someone")
@@ -159,7 +160,7 @@ def test_nothing_is_done_before_the_check_has_passed(broker):
             return await asked[0]
 
     request = WriteTxnMarkersRequest(markers=[])
-    dispatch = Dispatch(broker.broker, CLUSTER_APIS, Gate(SlowLink(admits=True)), Meter())
+    dispatch = Dispatch(broker.broker, CLUSTER_APIS, Gate(SlowLink(admits=True)))
     lane = dispatch._new_lane(api_of(request).key, 1)
     handled = []
     lane.handler = lambda *arguments: handled.append(arguments)

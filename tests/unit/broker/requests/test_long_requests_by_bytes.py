@@ -9,7 +9,7 @@ from tests.unit.broker.conftest import MemoryBroker
 
 from ottla.broker.network.acceptor import Acceptor, ConnectionLimits
 from ottla.broker.requests.dispatch import Dispatch
-from ottla.broker.requests.gate import Gate, Meter
+from ottla.broker.requests.gate import Gate
 from ottla.broker.requests.served import LARGE_FRAME_BYTES, SERVED_APIS
 from ottla.net.framing import SIZE, Buffer
 from ottla.net.transport import FramedLink, LinkSettings
@@ -121,7 +121,7 @@ def answers_to(broker: MemoryBroker, *reads: bytes) -> list[tuple[int, int]]:
         door = Door()
         acceptor = Acceptor(
             door,  # type: ignore[arg-type]
-            Dispatch(broker.broker, SERVED_APIS, Gate(broker.broker.link), Meter()),
+            Dispatch(broker.broker, SERVED_APIS, Gate(broker.broker.link)),
             clock=broker.clock,
             limits=ConnectionLimits(total=10, per_address=10, overrides={}, per_second=100),
             link_settings=LinkSettings(),

@@ -44,6 +44,7 @@ SERVES = Served(
     is_paced=True,
     needs=(Need(AclOperation.READ, AclResource.TOPIC, lambda request: [topic.topic for topic in request.topics]),),
     quota=Quota.FETCH,
+    exempts=lambda request, version: replica_of(request, version)[0] >= 0,
 )
 
 

@@ -21,6 +21,7 @@ from ottla.broker.produce.append import Appending, Guards, Refused, takes_long, 
 from ottla.broker.produce.choice import scan, scan_run, write, write_run
 from ottla.broker.produce.committed import Uncommitted, wait_until_committed
 from ottla.broker.produce.frames import Answers, Outcome, Produce
+from ottla.broker.produce.frames import write as write_fields
 from ottla.broker.produce.patience import ask_patiently
 from ottla.broker.produce.verification import refused_produce
 from ottla.broker.replication.partition import ACKS_ALL
@@ -50,6 +51,11 @@ def codec(version: int) -> tuple[Callable[[Buffer, int], tuple[Produce, int]], C
     return partial(scan, version, ENTRIES), partial(write, version)
 
 
+def throttled(version: int) -> Callable[[Answers, int], list[Buffer]]:
+    """Writes answers that say for how long to wait; there are few of them."""
+    return partial(write_fields, version)
+
+
 def runs(version: int) -> Runs:
     """The same for requests that came together."""
     return Runs(partial(scan_run, version, ENTRIES), handle_run, partial(write_run, version))
@@ -66,6 +72,7 @@ SERVES = Served(
     ),
     quota=Quota.PRODUCE,
     codec=codec,
+    throttled=throttled,
     runs=runs,
 )
 
