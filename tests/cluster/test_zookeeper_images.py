@@ -16,7 +16,9 @@ from ottla.cluster.changes import (
     AlterConfig,
     Change,
     ChangePartition,
+    CreateAcl,
     CreateTopic,
+    RemoveAcl,
     RemoveTopic,
     SetFeature,
     SetQuota,
@@ -26,17 +28,20 @@ from ottla.cluster.changes import (
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import (
     ALL_BROKERS,
+    AclBinding,
+    AclEntry,
+    AclPattern,
     ConfigResource,
     Partition,
     ResourceType,
     ScramCredential,
     ScramKey,
-    StoredKey,
     Topic,
 )
 from ottla.cluster.store.events import deletion_asked
 from ottla.cluster.store.shared import take_in
 from ottla.cluster.store.zookeeper.connecting import Connection
+from ottla.protocol.access import AclOperation, AclPermission, AclResource, PatternType
 from ottla.testing.zookeeper import ZooKeeperServer, missing
 
 if (REASON := missing()) is not None:
@@ -101,7 +106,18 @@ def of_a_topic(draw: st.DrawFn, image: ClusterImage) -> Change:
 def of_all(draw: st.DrawFn, image: ClusterImage) -> Change:
     user = draw(ANYONE)
     entity = draw(st.sampled_from([(("user", user),), (("client-id", "c"), ("user", user)), (("ip", "::1"),)]))
-    rule = StoredKey("access-rule", draw(st.sampled_from(["literal/Topic/a", "prefixed/Group/b-", "literal/User/u"])))
+    pattern = draw(
+        st.sampled_from(
+            [
+                AclPattern(AclResource.TOPIC, PatternType.LITERAL, "a"),
+                AclPattern(AclResource.GROUP, PatternType.PREFIXED, "b-"),
+                AclPattern(AclResource.TRANSACTIONAL_ID, PatternType.LITERAL, "*"),
+            ]
+        )
+    )
+    entry = AclEntry(
+        f"User:{user}", "*", draw(st.sampled_from([AclOperation.READ, AclOperation.ALL])), AclPermission.ALLOW
+    )
     return draw(
         st.sampled_from(
             [
@@ -110,7 +126,8 @@ def of_all(draw: st.DrawFn, image: ClusterImage) -> Change:
                 SetScramCredential(
                     ScramKey(user or "u", 1), draw(st.sampled_from([None, ScramCredential(4096, b"s", b"t", b"u")]))
                 ),
-                SetStoredValue(rule, draw(st.sampled_from([None, "{}", '{"version":1}']))),
+                CreateAcl(AclBinding(pattern, entry)),
+                RemoveAcl(AclBinding(pattern, entry)),
                 SetStoredValue(deletion_asked("a"), draw(st.sampled_from([None, ""]))),
                 AlterConfig(ALL_BROKERS, (("k", draw(st.sampled_from([None, "v", "w"]))),)),
                 AllocateProducerIds(1, 1, image.next_producer_id + 1000),

@@ -7,10 +7,13 @@
 3. Numbers that we do not know are UNKNOWN, and no rule: a filter with one is refused by DeleteAcls and matches nothing
    in DescribeAcls.
 4. A filter by name and MATCH finds every rule that would apply to a resource of that name: literal, prefixed, and "*".
+5. A filter that names a kind and a name costs a few look-ups. One that does not looks at all rules, so a request may
+   have no more than SCANS_LIMIT of those.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple, Protocol, TypeVar
@@ -29,6 +32,11 @@ CLUSTER_NAME: Final = "kafka-cluster"
 WILDCARD: Final = "*"
 DELETIONS_LIMIT: Final = 10_000
 """Rules that one request may delete, as in Kafka."""
+
+SCANS_LIMIT: Final = 100
+
+_NO_NODE: Final = re.compile("[/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
+"""What ZooKeeper takes in no name of a node."""
 
 E = TypeVar("E", bound=IntEnum)
 
@@ -81,9 +89,23 @@ def _known(of: type[E], number: int) -> E:
 
 def matching(image: ClusterImage, wanted: AclFilter) -> Iterator[AclBinding]:
     """The rules that a filter matches, in order."""
-    for pattern, entries in image.acls.items():
+    named = _named_patterns(wanted)
+    for pattern in image.acls if named is None else named:
         if matches_pattern(wanted, pattern):
+            entries = image.acls.get(pattern, ())
             yield from (AclBinding(pattern, entry) for entry in entries if _matches_entry(wanted, entry))
+
+
+def _named_patterns(wanted: AclFilter) -> list[AclPattern] | None:
+    """The only patterns that a filter can match, in order; None when it may be any."""
+    if wanted.name is None or wanted.resource_type == AclResource.ANY:
+        return None
+    of, name = wanted.resource_type, wanted.name
+    prefixes = [name[:length] for length in range(1, len(name) + 1)]
+    return [
+        *(AclPattern(of, PatternType.LITERAL, each) for each in sorted({name, WILDCARD})),
+        *(AclPattern(of, PatternType.PREFIXED, each) for each in prefixes),
+    ]
 
 
 def matches_pattern(wanted: AclFilter, pattern: AclPattern) -> bool:
@@ -111,14 +133,14 @@ def _matches_entry(wanted: AclFilter, entry: AclEntry) -> bool:
 
 
 def create_acls(
-    image: ClusterImage, creations: Sequence[AclCreation], *, slash_allowed: bool = True
+    image: ClusterImage, creations: Sequence[AclCreation], *, in_paths: bool = False
 ) -> Plan[AclCreationResult]:
-    """Create rules. In ZooKeeper the name is a part of a path, so `slash_allowed` is False there."""
+    """Create rules. `in_paths`: they are kept in ZooKeeper, where the name of a resource is the name of a node."""
     changes: dict[AclBinding, Change] = {}
     answers: list[AclCreationResult] = []
     for each in creations:
         try:
-            binding = _checked_binding(each, slash_allowed)
+            binding = _checked_binding(each, in_paths)
             if binding.entry not in image.acls.get(binding.pattern, ()):
                 changes[binding] = CreateAcl(binding)
             answers.append(AclCreationResult(**FINE))
@@ -127,10 +149,10 @@ def create_acls(
     return Plan(tuple(changes.values()), answers)
 
 
-def _checked_binding(creation: AclCreation, slash_allowed: bool) -> AclBinding:
+def _checked_binding(creation: AclCreation, in_paths: bool) -> AclBinding:
     pattern = _checked_pattern(creation)
-    if not slash_allowed and "/" in pattern.name:
-        raise InvalidRequest(f"a name with a slash cannot be kept in ZooKeeper: {pattern.name}")
+    if in_paths and (_NO_NODE.search(pattern.name) or pattern.name in (".", "..")):
+        raise InvalidRequest("ZooKeeper cannot keep rules for a name with a slash or with control characters")
     entry = AclEntry(
         creation.principal,
         creation.host,
@@ -170,9 +192,15 @@ def delete_acls(image: ClusterImage, filters: Sequence[DeleteAclsFilter]) -> Pla
     """Delete what the filters match; an answer per filter, with the rules that are gone."""
     gone: dict[AclBinding, Change] = {}
     answers: list[DeleteAclsFilterResult] = []
+    scans = 0
     for each in filters:
         try:
-            found = list(_deletable(image, filter_of(each)))
+            wanted = filter_of(each)
+            is_scan = _named_patterns(wanted) is None
+            scans += is_scan
+            if is_scan and scans > SCANS_LIMIT:
+                raise InvalidRequest(f"more than {SCANS_LIMIT} filters of a request do not name their resource")
+            found = list(_deletable(image, wanted))
             if len(gone.keys() | set(found)) > DELETIONS_LIMIT:
                 raise InvalidRequest(f"cannot remove more than {DELETIONS_LIMIT} acls in a single delete operation")
         except BrokerError as error:

@@ -376,7 +376,7 @@ def test_what_would_only_seem_to_protect_ends_the_start():
     async def serve(settings, *, ready, stop):
         pytest.fail("it must not start")
 
-    with pytest.raises(Failure, match="does not check rights yet"):
+    with pytest.raises(Failure, match="without an authorizer everybody may do everything"):
         start(serve, "--set", "super.users=User:admin")
 
 

@@ -8,16 +8,21 @@ from typing import Any
 
 import pytest
 
-from ottla.cluster.changes import CreateTopic
+from ottla.cluster.changes import CreateAcl, CreateTopic
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.model import ALL_BROKERS, Endpoint, Partition, ScramKey, StoredKey
+from ottla.cluster.model import ALL_BROKERS, Endpoint, Partition, ScramKey
 from ottla.cluster.store.events import REASSIGNMENT_ASKED
 from ottla.cluster.store.shared import take_in
 from ottla.cluster.store.zookeeper import paths, znodes
+from ottla.cluster.store.zookeeper.acls import acl_pattern
 from ottla.cluster.store.zookeeper.entities import config_json, read_config, texts_of
 from ottla.cluster.store.zookeeper.reading import image_of, is_entity, known_to_all, topic_names
 from ottla.cluster.store.zookeeper.writes import Create, writes_of
 from ottla.cluster.store.zookeeper.znodes import Znode
+from ottla.protocol.access import AclOperation as Op
+from ottla.protocol.access import AclPermission as Permission
+from ottla.protocol.access import AclResource as Resource
+from ottla.protocol.access import PatternType as Pattern
 from ottla.values import ZERO_UUID
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "znodes" / "kafka-3.9.2.jsonl"
@@ -61,8 +66,20 @@ def test_quotas_credentials_and_rules_are_read(image: ClusterImage) -> None:
     assert image.quotas[(("client-id", None), ("user", None))] == {"consumer_byte_rate": 2048.0}
     assert image.quotas[(("ip", "10.1.2.3"),)] == {"connection_creation_rate": 10.0}
     assert image.scram_credentials[ScramKey("al/ice@x y", 1)].salt == b"salt1234"
-    assert StoredKey("access-rule", "prefixed/Group/g-") in image.stored_values
+    assert [(tuple(pattern), tuple(entry)) for pattern, entry in image.acl_bindings()] == [
+        ((Resource.TOPIC, Pattern.LITERAL, "two"), ("User:bob", "*", Op.READ, Permission.ALLOW)),
+        ((Resource.TOPIC, Pattern.LITERAL, "two"), ("User:carl", "10.0.0.1", Op.ALL, Permission.DENY)),
+        ((Resource.GROUP, Pattern.PREFIXED, "g-"), ("User:bob", "*", Op.DESCRIBE_CONFIGS, Permission.ALLOW)),
+        ((Resource.CLUSTER, Pattern.LITERAL, "kafka-cluster"), ("User:bob", "*", Op.CLUSTER_ACTION, Permission.ALLOW)),
+    ]
     assert REASSIGNMENT_ASKED in image.stored_values
+
+
+def test_rules_are_written_alike(image: ClusterImage) -> None:
+    made = writes_of(ClusterImage("c"), [CreateAcl(each) for each in image.acl_bindings()], {}, 2)
+    rules = {write.path: write.data for write in made if isinstance(write, Create) and not write.sequential}
+    assert rules == {path: node.data for path, node in NODES.items() if acl_pattern(path) is not None}
+    assert len(rules) == 3
 
 
 def test_brokers_are_written_alike(image: ClusterImage) -> None:

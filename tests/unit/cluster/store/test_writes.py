@@ -174,16 +174,14 @@ def test_the_last_quota_takes_the_node_away_unless_there_is_something_below() ->
     assert writes_of(EMPTY, [gone], below, 7)[0] == SetData("/config/users/u", b'{"version":1,"config":{}}', 3)
 
 
-def test_producer_ids_features_and_rules_have_their_nodes() -> None:
+def test_producer_ids_features_and_tokens_have_their_nodes() -> None:
     nodes = {paths.PRODUCER_IDS: Znode(None, 4), paths.FEATURE: Znode(b"{}", 2)}
-    rule = StoredKey("access-rule", "literal/TransactionalId/x")
-    changes: list[Change] = [AllocateProducerIds(1, 9, 1000), SetFeature("f", 2), SetStoredValue(rule, "{}")]
+    token = StoredKey("delegation-token", "x")
+    changes: list[Change] = [AllocateProducerIds(1, 9, 1000), SetFeature("f", 2), SetStoredValue(token, "{}")]
     assert writes_of(EMPTY, changes, nodes, 7) == [
         SetData(paths.PRODUCER_IDS, b'{"version":1,"broker":1,"block_start":"0","block_end":"999"}', 4),
-        Ensure("/kafka-acl"),
-        Ensure("/kafka-acl/TransactionalId"),
-        Create("/kafka-acl/TransactionalId/x", b"{}"),
-        Create("/kafka-acl-changes/acl_changes_", b"TRANSACTIONAL_ID:x", sequential=True),
+        Create("/delegation_token/tokens/x", b"{}"),
+        Create("/delegation_token/token_changes/token_change_", b"x", sequential=True),
         SetData(paths.FEATURE, b'{"features":{"f":2},"version":2,"status":1}', 2),
     ]
 

@@ -1,4 +1,7 @@
-"""CreateAcls: SECURITY_DISABLED for every rule: this broker checks no rights, like a Kafka without an authorizer."""
+"""CreateAcls: add access rules; an answer per rule (cluster/acls.py).
+
+Versions 1 to 3. Every broker writes them itself. Without an authorizer it is SECURITY_DISABLED for every rule.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Need, Served
-from ottla.errors import SecurityDisabled
+from ottla.cluster.acls import create_acls
+from ottla.errors import BrokerError, ClusterAuthorizationFailed, SecurityDisabled
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
@@ -14,11 +18,22 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-SERVES = Served(CreateAclsRequest, needs=(Need(AclOperation.ALTER, AclResource.CLUSTER),))
+SERVES = Served(CreateAclsRequest, is_paced=True, needs=(Need(AclOperation.ALTER, AclResource.CLUSTER),))
 
 
-def handle(broker: Broker, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
-    error = SecurityDisabled("no authorizer is configured on the broker")
-    return CreateAclsResponse(
-        results=[AclCreationResult(error_code=error.code, error_message=str(error)) for _ in request.creations]
-    )
+async def handle(broker: Broker, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
+    if not broker.access.allows(context, AclOperation.ALTER, AclResource.CLUSTER):
+        return _refusals(request, ClusterAuthorizationFailed())
+    if not broker.access.is_on:
+        return _refusals(request, SecurityDisabled("no authorizer is configured on the broker"))
+    in_paths = not broker.link.is_alone
+    try:
+        plan = await broker.link.change(lambda image: create_acls(image, request.creations, in_paths=in_paths))
+    except BrokerError as error:
+        return _refusals(request, error)
+    return CreateAclsResponse(results=plan.answers)
+
+
+def _refusals(request: CreateAclsRequest, error: BrokerError) -> CreateAclsResponse:
+    refusal = AclCreationResult(error_code=error.code, error_message=str(error))
+    return CreateAclsResponse(results=[refusal] * len(request.creations))

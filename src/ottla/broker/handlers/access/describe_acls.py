@@ -1,22 +1,37 @@
-"""DescribeAcls: SECURITY_DISABLED in all versions: this broker checks no rights, like a Kafka without an authorizer."""
+"""DescribeAcls: the access rules that a filter matches, by resource (cluster/acls.py).
+
+Versions 1 to 3. Every broker answers from the rules that it knows; where there are many, others are served meanwhile.
+Without an authorizer it is SECURITY_DISABLED.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Need, Served
-from ottla.errors import SecurityDisabled
+from ottla.cluster.acls import describe_acls
+from ottla.errors import NONE, ClusterAuthorizationFailed, SecurityDisabled
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
+MANY_RESOURCES: Final = 500
+"""With rules of their own; looking at more takes longer than others should wait."""
 
 SERVES = Served(DescribeAclsRequest, needs=(Need(AclOperation.DESCRIBE, AclResource.CLUSTER),))
 
 
-def handle(broker: Broker, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
-    error = SecurityDisabled("no authorizer is configured on the broker")
-    return DescribeAclsResponse(error_code=error.code, error_message=str(error), resources=[])
+async def handle(broker: Broker, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
+    if not broker.access.allows(context, AclOperation.DESCRIBE, AclResource.CLUSTER):
+        raise ClusterAuthorizationFailed
+    if not broker.access.is_on:
+        raise SecurityDisabled("no authorizer is configured on the broker")
+    if len(broker.image.acls) <= MANY_RESOURCES:
+        return DescribeAclsResponse(error_code=NONE, resources=describe_acls(broker.image, request))
+    with broker.pacing.turn(context.connection) as pace:
+        await pace.pause()
+        resources = await broker.pacing.apart(describe_acls, broker.image, request)
+        return DescribeAclsResponse(error_code=NONE, resources=resources)

@@ -5,6 +5,7 @@ A fact may be old news, because this member wrote it itself, or because two look
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
@@ -25,9 +26,12 @@ from ottla.cluster.store.events import (
 )
 from ottla.cluster.store.requests import request_event
 from ottla.cluster.store.zookeeper import paths
+from ottla.cluster.store.zookeeper.acls import acl_pattern, node_changes
 from ottla.cluster.store.zookeeper.entities import changes_between, read_config, texts_of
 from ottla.cluster.store.zookeeper.reading import feature_changes, is_entity, kept_key
-from ottla.cluster.store.zookeeper.znodes import Znode
+from ottla.cluster.store.zookeeper.znodes import DamagedNode, Znode
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +92,20 @@ def _node_changes(path: str, image: ClusterImage, node: Znode | None) -> list[Ch
     if is_entity(path):
         entity = path.removeprefix(paths.CONFIG + "/")
         return changes_between(entity, texts_of(image, entity), read_config(entity, node.data if node else None))
+    if acl_pattern(path) is not None:
+        return _acl_changes(path, image, node)
     key = kept_key(path)
     text = None if node is None else (node.data or b"").decode()
     return [] if key is None or image.stored_values.get(key) == text else [SetStoredValue(key, text)]
+
+
+def _acl_changes(path: str, image: ClusterImage, node: Znode | None) -> list[Change]:
+    """Rules that make no sense change nothing: what held before is safer than no rules at all."""
+    try:
+        return node_changes(path, image, node)
+    except DamagedNode as problem:
+        log.error("what was known of these rules goes on to hold: %s", problem)
+        return []
 
 
 def _requests(texts: Mapping[StoredKey, str], image: ClusterImage) -> Meaning:

@@ -2,7 +2,6 @@
 
 `nodes` is path to Znode, as read: absent nodes are not in it. Nothing here waits or looks anything up.
 
-    access rules        StoredKey("access-rule", "literal/Topic/NAME" or "prefixed/Topic/NAME"), text as in the node
     delegation tokens   StoredKey("delegation-token", ID)
     requests            events.py: deletion_asked(T), REASSIGNMENT_ASKED, ELECTION_ASKED
 """
@@ -11,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final
 
 from ottla.cluster.changes import (
     AllocateProducerIds,
@@ -28,11 +26,11 @@ from ottla.cluster.model import StoredKey, Topic
 from ottla.cluster.store.events import ELECTION_ASKED, REASSIGNMENT_ASKED, deletion_asked
 from ottla.cluster.store.shared import take_in
 from ottla.cluster.store.zookeeper import paths, znodes
+from ottla.cluster.store.zookeeper.acls import acl_pattern, node_changes
 from ottla.cluster.store.zookeeper.entities import changes_between, read_config
 from ottla.cluster.store.zookeeper.znodes import Znode
 
 Nodes = Mapping[str, Znode]
-ACCESS_RULE: Final = "access-rule"
 
 
 def image_of(nodes: Nodes, *, change_number: int = 0) -> ClusterImage:
@@ -43,12 +41,15 @@ def image_of(nodes: Nodes, *, change_number: int = 0) -> ClusterImage:
 
 
 def known_to_all(nodes: Nodes) -> Iterator[Change]:
-    """Settings, quotas, credentials, features, kept values: what members know that are not controller."""
+    """Settings, quotas, credentials, rules, features, kept values: what members know that are not controller."""
+    nothing = ClusterImage("")
     yield from feature_changes({}, nodes.get(paths.FEATURE))
     for path, node in sorted(nodes.items()):
         if is_entity(path):
             entity = path.removeprefix(paths.CONFIG + "/")
             yield from changes_between(entity, {}, read_config(entity, node.data))
+        elif acl_pattern(path) is not None:
+            yield from node_changes(path, nothing, node)
         elif (key := kept_key(path)) is not None:
             yield SetStoredValue(key, (node.data or b"").decode())
 
@@ -69,24 +70,19 @@ def is_entity(path: str) -> bool:
 
 def kept_key(path: str) -> StoredKey | None:
     """Under which key the image keeps the text of a node; None when it does not."""
-    for prefix, kind, lead in (
-        (paths.ACL + "/", ACCESS_RULE, "literal/"),
-        (paths.ACL_EXTENDED + "/prefixed/", ACCESS_RULE, "prefixed/"),
-        (paths.TOKENS + "/", TOKEN, ""),
-    ):
-        rest = path.removeprefix(prefix)
-        if rest != path and (kind == TOKEN or "/" in rest):
-            return StoredKey(kind, lead + rest)
-    return None
+    token = path.removeprefix(paths.TOKENS + "/")
+    return None if token == path else StoredKey(TOKEN, token)
+
+
+def is_shared_map(path: str) -> bool:
+    """Whether several members may write a node, so that it is written with the version it was read with."""
+    return is_entity(path) or acl_pattern(path) is not None or kept_key(path) is not None
 
 
 def kept_path(key: StoredKey) -> str | None:
     """Where a kept value is; None when ZooKeeper has no place for its kind."""
     if key.kind == TOKEN:
         return f"{paths.TOKENS}/{key.key}"
-    if key.kind == ACCESS_RULE:
-        pattern, _, rest = key.key.partition("/")
-        return f"{paths.ACL}/{rest}" if pattern == "literal" else f"{paths.ACL_EXTENDED}/{pattern}/{rest}"
     if key == REASSIGNMENT_ASKED:
         return paths.REASSIGNMENT
     if key == ELECTION_ASKED:

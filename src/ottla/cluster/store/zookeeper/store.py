@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from ottla.clock import Clock, SystemClock
@@ -40,6 +40,7 @@ from ottla.cluster.store.interface import Committed, ControllerMoved, StaleImage
 from ottla.cluster.store.requests import requests_in
 from ottla.cluster.store.shared import check_partition_epochs, is_for_the_controller, take_in
 from ottla.cluster.store.zookeeper import paths, reading, znodes
+from ottla.cluster.store.zookeeper.acls import acl_paths
 from ottla.cluster.store.zookeeper.connecting import Connection
 from ottla.cluster.store.zookeeper.election import Office
 from ottla.cluster.store.zookeeper.everything import make_cluster, read_all, read_known_to_all, with_topic_ids
@@ -238,7 +239,7 @@ class ZooKeeperStore:
             except Refused as refused:
                 self._after_refusal(refused, pending)
                 continue
-            self._remember(writes, versions)
+            self._remember(writes, versions, self._created(writes))
             return
         raise StaleImage("somebody else changes the same settings all the time")
 
@@ -248,8 +249,8 @@ class ZooKeeperStore:
         if path == paths.CONTROLLER_EPOCH:
             self._office.dismiss()
             raise ControllerMoved(f"the controller epoch has moved on: {refused}") from refused
-        if reading.is_entity(path) or reading.kept_key(path) is not None:
-            self._read_again(pending.changes, path)
+        if reading.is_shared_map(path):
+            self._read_again({path, *acl_paths(pending.changes)})
             return
         if path == paths.PRODUCER_IDS:
             self._take_producer_ids()
@@ -257,14 +258,13 @@ class ZooKeeperStore:
         self._watching.notice(paths.TOPICS)
         raise StaleImage(f"somebody else changed what this commit changes: {refused}") from refused
 
-    def _read_again(self, changes: Sequence[Change], path: str) -> None:
-        node = self._session.get(path)
+    def _read_again(self, wanted: Collection[str]) -> None:
+        found = self._session.get_many(wanted)
         with self._lock:
-            if node is None:
+            for path in wanted:
                 self._nodes.pop(path, None)
-            else:
-                self._nodes[path] = node
-        self._facts.put(NodesRead({path: node}))
+            self._nodes |= found
+        self._facts.put(NodesRead({path: found.get(path) for path in wanted}))
 
     def _take_producer_ids(self) -> None:
         node = self._session.get(paths.PRODUCER_IDS)
@@ -273,13 +273,20 @@ class ZooKeeperStore:
                 self._nodes[paths.PRODUCER_IDS] = node
                 self._observe([AllocateProducerIds(-1, -1, following)])
 
-    def _remember(self, writes: Sequence[Write], versions: Mapping[str, int]) -> None:
+    def _created(self, writes: Sequence[Write]) -> Mapping[str, Znode]:
+        """Nodes that we made and that may go and come again: which of their lives it is, only a look at them tells."""
+        made = [each.path for each in writes if isinstance(each, Create) and not each.sequential]
+        wanted = [path for path in made if reading.is_shared_map(path) and not path.startswith(paths.entity("topics/"))]
+        return self._session.get_many(wanted) if wanted else {}
+
+    def _remember(self, writes: Sequence[Write], versions: Mapping[str, int], created: Mapping[str, Znode]) -> None:
         with self._lock:
             for write in writes:
                 if not _is_remembered(write.path):
                     continue
                 if isinstance(write, Create | SetData) and write.path in versions:
-                    self._nodes[write.path] = Znode(write.data, versions[write.path])
+                    life = created.get(write.path) or self._nodes.get(write.path) or Znode(None)
+                    self._nodes[write.path] = Znode(write.data, versions[write.path], life.czxid)
                 elif isinstance(write, Delete):
                     self._nodes.pop(write.path, None)
 
@@ -386,13 +393,20 @@ class ZooKeeperStore:
             known = self._nodes.get(path)
             if node is None:
                 self._nodes.pop(path, None)
-            elif known is None or node.version >= known.version or node.czxid > known.czxid > 0:
+            elif known is None or _is_newer(node, known):
                 self._nodes[path] = node
+
+
+def _is_newer(node: Znode, known: Znode) -> bool:
+    """Not older than what is known; a node that was deleted and made again begins anew with version 0."""
+    if node.czxid and known.czxid and node.czxid != known.czxid:
+        return node.czxid > known.czxid
+    return node.version >= known.version
 
 
 def _is_remembered(path: str) -> bool:
     """Whether a node is written with the version it was read with."""
-    return path in (paths.FEATURE, paths.PRODUCER_IDS) or reading.is_entity(path) or reading.kept_key(path) is not None
+    return path in (paths.FEATURE, paths.PRODUCER_IDS) or reading.is_shared_map(path)
 
 
 def _topics_in(pending: Pending) -> list[str]:

@@ -36,6 +36,7 @@ from ottla.cluster.store.events import (
 )
 from ottla.cluster.store.interface import ControllerMoved, NoSession, StoreClosed
 from ottla.cluster.store.zookeeper import paths, znodes
+from ottla.cluster.store.zookeeper.acls import noted_path
 from ottla.cluster.store.zookeeper.election import Office
 from ottla.cluster.store.zookeeper.facts import Fact, NodesRead, RequestsRead
 from ottla.cluster.store.zookeeper.reading import brokers_in, topic_of
@@ -273,21 +274,8 @@ class Watching:
 
 def _noted(folder: str, note: Znode) -> list[str]:
     """Which nodes a note is about."""
-    text = (note.data or b"").decode()
     if folder == paths.CONFIG_CHANGES:
         return [paths.entity(znodes.read_config_change(note))]
     if folder == paths.TOKEN_CHANGES:
-        return [f"{paths.TOKENS}/{text}"]
-    if folder == paths.ACL_CHANGES:
-        of, _, name = text.partition(":")
-        return [f"{paths.ACL}/{_path_name(of)}/{name}"]
-    data = znodes.read_note(note)
-    pattern = str(data["patternType"]).lower()
-    return [f"{paths.ACL_EXTENDED}/{pattern}/{_path_name(str(data['resourceType']))}/{data['name']}"]
-
-
-def _path_name(java_name: str) -> str:
-    """TRANSACTIONAL_ID in a note is TransactionalId in a path; old notes have that already."""
-    if java_name in paths.ACL_TYPES:
-        return java_name
-    return "".join(part.capitalize() for part in java_name.split("_"))
+        return [f"{paths.TOKENS}/{(note.data or b'').decode()}"]
+    return [noted_path(folder, note)]

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final
 
 from ottla.cluster.changes import (
     AddPartitions,
@@ -30,62 +30,22 @@ from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import Partition, StoredKey, Topic
 from ottla.cluster.store.shared import partition_before, take_in
 from ottla.cluster.store.zookeeper import paths, znodes
+from ottla.cluster.store.zookeeper.acls import acl_writes
 from ottla.cluster.store.zookeeper.entities import EntityChange, config_json, edited, entity_path, read_config
-from ottla.cluster.store.zookeeper.reading import ACCESS_RULE, kept_path
+from ottla.cluster.store.zookeeper.operations import ANY_VERSION
+from ottla.cluster.store.zookeeper.operations import Check as Check
+from ottla.cluster.store.zookeeper.operations import Create as Create
+from ottla.cluster.store.zookeeper.operations import Delete as Delete
+from ottla.cluster.store.zookeeper.operations import DeleteTree as DeleteTree
+from ottla.cluster.store.zookeeper.operations import Ensure as Ensure
+from ottla.cluster.store.zookeeper.operations import SetData as SetData
+from ottla.cluster.store.zookeeper.operations import Write as Write
+from ottla.cluster.store.zookeeper.reading import kept_path
 from ottla.cluster.store.zookeeper.znodes import Znode
 from ottla.errors import InvalidRequest
 
-ANY_VERSION: Final = -1
 NEVER_EMPTY: Final = ("users/", "clients/", "ips/")
 """An empty map of these is taken away, as Kafka does; topics and brokers keep theirs."""
-
-
-class Create(NamedTuple):
-    """Make a node; refused when it is there."""
-
-    path: str
-    data: bytes | None = None
-    sequential: bool = False
-    ephemeral: bool = False
-
-
-class Ensure(NamedTuple):
-    """Make an empty node unless it is there. Done before the others, because a transaction knows no "unless"."""
-
-    path: str
-
-
-class SetData(NamedTuple):
-    """Write into a node; refused when it is not there or has another version."""
-
-    path: str
-    data: bytes
-    version: int = ANY_VERSION
-
-
-class Delete(NamedTuple):
-    """Take a node away."""
-
-    path: str
-    version: int = ANY_VERSION
-
-
-class DeleteTree(NamedTuple):
-    """Take a node and all below it away, if they are there. `expected` is what there should be, deepest first; when
-    that turns out to be wrong, or is not known, somebody has to look."""
-
-    path: str
-    expected: tuple[str, ...] | None = None
-
-
-class Check(NamedTuple):
-    """Refuse the whole transaction when the node has another version."""
-
-    path: str
-    version: int
-
-
-Write: TypeAlias = Create | Ensure | SetData | Delete | DeleteTree | Check
 
 
 def writes_of(
@@ -95,6 +55,7 @@ def writes_of(
     return [
         *_topic_writes(before, changes, nodes, controller_epoch),
         *_entity_writes(before, changes, nodes),
+        *acl_writes(changes, nodes),
         *_single_writes(before, changes, nodes),
     ]
 
@@ -246,15 +207,3 @@ def _kept(key: StoredKey, text: str | None, nodes: Mapping[str, Znode], before: 
 def _kept_note(key: StoredKey) -> Iterator[Write]:
     if key.kind == TOKEN:
         yield Create(paths.TOKEN_CHANGES + "/token_change_", key.key.encode(), sequential=True)
-    elif key.kind == ACCESS_RULE:
-        pattern, of, name = key.key.split("/", 2)
-        if pattern == "literal":
-            yield Create(paths.ACL_CHANGES + "/acl_changes_", f"{_java_name(of)}:{name}".encode(), sequential=True)
-        else:
-            note = {"version": 1, "resourceType": _java_name(of), "name": name, "patternType": pattern.upper()}
-            yield Create(paths.ACL_EXTENDED_CHANGES + "/acl_changes_", znodes.to_json(note), sequential=True)
-
-
-def _java_name(resource_type: str) -> str:
-    """TransactionalId in a path is TRANSACTIONAL_ID in a note."""
-    return "".join(f"_{each}" if each.isupper() and place else each for place, each in enumerate(resource_type)).upper()
