@@ -57,6 +57,7 @@ from ottla.values import random_uuid, uuid_to_text
 
 if TYPE_CHECKING:
     from ottla.broker.cluster.client_gate import ClientGate
+    from ottla.broker.security.listener_logins import LazyKeySets
     from ottla.broker.security.logins import ConnectionLogin
 
 log = logging.getLogger(__name__)
@@ -118,6 +119,7 @@ class Server:
         self._stack = AsyncExitStack()
         self._is_ready = False
         self._has_crashed = False
+        self._key_sets: LazyKeySets | None = None
         self.broker: Broker
         self._acceptor: Acceptor
         self.info: ServerInfo
@@ -343,9 +345,12 @@ class Server:
         """How clients log in at a listener; None where they need not. Hashes are loaded only by who needs them."""
         if not endpoint.protocol.startswith("SASL"):
             return None
-        from ottla.broker.security.listener_logins import make_logins
+        from ottla.broker.security.listener_logins import LazyKeySets, make_logins
 
-        return make_logins(self.broker, endpoint.name, self.registry).login
+        if self._key_sets is None:
+            self._key_sets = LazyKeySets(self.broker)
+            self._stack.callback(self._key_sets.close)
+        return make_logins(self.broker, endpoint.name, self.registry, self._key_sets.of).login
 
     async def _start_admin(self, acceptor: Acceptor) -> None:
         """Metrics and health. A default port that is taken is no reason not to serve; one that was asked for is."""
