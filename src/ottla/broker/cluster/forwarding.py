@@ -17,6 +17,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.cluster.visible import shows_answer, wait_until
+from ottla.broker.quotas.mutations import mutation_quota
 from ottla.broker.requests.context import RequestContext
 from ottla.errors import NotController, OttlaError
 from ottla.protocol.schema import Message
@@ -51,10 +52,19 @@ class Forwarder:
         """The controller's answer; None when this broker must answer by itself."""
         if self._is_controller or context.client_id.startswith(PREFIX):
             return None
+        quota = None
+        if context.charges is not None and context.charges.mutation is not None:
+            quota = mutation_quota(context.charges, request, context.api_version, self._broker.clock.monotonic_ms)
+            if quota.is_exhausted:
+                return None  # our own plan says so, topic by topic
+        before = self._broker.image
         try:
-            return await self.forward(request, context.api_version)
+            answer = await self.forward(request, context.api_version)
         except OttlaError:
             return None  # a controller that does not know the request, or not in a version that has room for it
+        if answer is None or quota is None:
+            return answer
+        return quota.forwarded(answer, before, self._broker.image)
 
     async def forward(self, request: Message, version: int) -> Message | None:
         """The controller's answer; None when this broker became controller, or nobody was found in time."""
