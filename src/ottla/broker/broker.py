@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from random import Random
 
@@ -26,10 +26,11 @@ from ottla.broker.fetch.sessions import FetchSessions
 from ottla.broker.observe.log_levels import LogLevels, set_levels
 from ottla.broker.observe.request_metrics import RequestMetrics, TopicMetrics
 from ottla.broker.quotas.client_quotas import ClientQuotas
+from ottla.broker.quotas.connections import ConnectionRates
 from ottla.broker.replication.manager import Logs, ReplicaManager
 from ottla.broker.replication.partition import Partition
 from ottla.broker.replication.progress import PartitionProgress
-from ottla.broker.requests.host_names import look_up
+from ottla.broker.requests.host_names import find_addresses, is_address, look_up
 from ottla.broker.requests.pacing import Pacing
 from ottla.broker.requests.running import Background
 from ottla.broker.security.authorizer import make_access
@@ -43,7 +44,7 @@ from ottla.cluster import model
 from ottla.cluster.config_layers import ConfigRules, TopicsInEffect
 from ottla.cluster.features import SUPPORTED
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.model import ALL_BROKERS, ConfigResource, ResourceType
+from ottla.cluster.model import ALL_BROKERS, ConfigResource, QuotaEntity, ResourceType
 from ottla.cluster.topic_names import INTERNAL_TOPICS, is_legal_name
 from ottla.cluster.topics import TopicRules
 from ottla.errors import KafkaStorageError
@@ -89,6 +90,10 @@ class Broker:
         self.random = random
         self.served_apis = served_apis
         self.access = make_access(settings)
+        self.background = Background()
+        self.quotas = ClientQuotas(settings, registry, clock.monotonic_ms)
+        self.connection_rates = ConnectionRates(settings, registry, clock.monotonic_ms)
+        self._quotas_in_effect: Mapping[QuotaEntity, Mapping[str, float]] | None = None
         self.take_image(image)
         self.load_dynamic_settings()
         self.config_rules = self._make_config_rules(settings)
@@ -96,9 +101,6 @@ class Broker:
         self.request_metrics = RequestMetrics(registry)
         self.topic_metrics = TopicMetrics(registry)
         self.tokens = DelegationTokens(settings)
-        self.quotas = ClientQuotas(settings, registry, clock.monotonic_ms)
-        self.quotas.load(image.quotas.items())
-        self.background = Background()
         self.orders = asyncio.Lock()  # of the controller are carried out one after the other
         self.pacing = Pacing(clock.monotonic_ms, pool)
         self.fetch_sessions = FetchSessions(
@@ -155,9 +157,23 @@ class Broker:
         return self.dynamic.current
 
     def take_image(self, image: ClusterImage) -> None:
-        """This is true now; whoever sets the image does it by this, so that the rules of access follow."""
+        """This is true now; whoever sets the image does it by this, so that rules of access and quotas follow."""
         self.image = image
         self.access.update(image)
+        if image.quotas is not self._quotas_in_effect:
+            self._quotas_in_effect = image.quotas
+            self.quotas.load(image.quotas.items())
+            self.background.start(self._limit_addresses(self.quotas.address_limits))
+
+    async def _limit_addresses(self, limits: Mapping[str | None, float]) -> None:
+        """Quotas of addresses; what is a host name is looked up first."""
+        names = [name for name in limits if name is not None and not is_address(name)]
+        found = await find_addresses(names, self.clock) if names else {}
+        if limits is self.quotas.address_limits:  # they were not changed meanwhile
+            by_address = {name: limit for name, limit in limits.items() if name not in found}
+            for name, addresses in found.items():
+                by_address.update(dict.fromkeys(addresses - by_address.keys(), limits[name]))
+            self.connection_rates.load(by_address)
 
     def load_dynamic_settings(self) -> None:
         """Take over what the image says of this broker's settings."""

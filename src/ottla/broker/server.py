@@ -76,7 +76,6 @@ CONNECTION_LIMITS: Final = (
     "max.connections",
     "max.connections.per.ip",
     "max.connections.per.ip.overrides",
-    "max.connection.creation.rate",
 )
 
 
@@ -324,6 +323,9 @@ class Server:
         settings = self.settings
         limits = ConnectionLimits(**_limits(self.broker.settings))
         self.broker.dynamic.subscribe(CONNECTION_LIMITS, lambda _, new: limits.change(**_limits(new)))
+        rates = self.broker.connection_rates
+        rates.change(self.broker.settings)
+        self.broker.dynamic.subscribe(_rate_names(settings), lambda _, new: rates.change(new))
         link_settings = LinkSettings(
             frame_limit_bytes=settings.socket_request_max_bytes,
             kind_limit_bytes=frame_limit_bytes,
@@ -335,6 +337,7 @@ class Server:
             gate or self._make_dispatch(),
             clock=self._world.clock,
             limits=limits,
+            rates=rates,
             link_settings=link_settings,
             idle_ms=settings.connections_max_idle_ms,
             waiting_limit_bytes=settings.queued_max_request_bytes,
@@ -459,7 +462,12 @@ class _Limits(TypedDict):
     total: int
     per_address: int
     overrides: dict[str, int]
-    per_second: int
+
+
+def _rate_names(settings: BrokerSettings) -> list[str]:
+    """The settings of connection rates: of the broker, and of each listener."""
+    prefixes = ["", *(f"listener.name.{each.name.lower()}." for each in settings.endpoints)]
+    return [f"{prefix}max.connection.creation.rate" for prefix in prefixes]
 
 
 def _limits(settings: BrokerSettings) -> _Limits:
@@ -467,7 +475,6 @@ def _limits(settings: BrokerSettings) -> _Limits:
         "total": settings.max_connections,
         "per_address": settings.max_connections_per_ip,
         "overrides": parse_connection_overrides(settings.max_connections_per_ip_overrides),
-        "per_second": settings.max_connection_creation_rate,
     }
 
 

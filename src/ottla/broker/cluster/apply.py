@@ -27,8 +27,6 @@ def apply_image(broker: Broker, image: ClusterImage, changes: Sequence[Change]) 
     broker.take_image(image)
     if any(isinstance(each, AlterConfig) and each.resource.type is ResourceType.BROKER for each in changes):
         broker.load_dynamic_settings()
-    if image.quotas is not before.quotas:
-        broker.quotas.load(image.quotas.items())
     for coordinator in broker.coordinators:
         coordinator.image_changed(image)
     return topics_of(before, image, changes)

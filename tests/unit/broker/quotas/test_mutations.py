@@ -72,7 +72,9 @@ def test_deleted_partitions_count(limited, version, is_strict):
     if version < 6:
         request = DeleteTopicsRequest(topic_names=["a", "b"], timeout_ms=1000)
     else:
-        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name, topic_id=bytes(16)) for name in "ab"], timeout_ms=1000)
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicState(name=name, topic_id=bytes(16)) for name in "ab"], timeout_ms=1000
+        )
     answer = ask(limited, request, version)
     assert codes(answer.responses) == [0, EXCEEDED if is_strict else 0]
     assert answer.throttle_time_ms == (1_000 if is_strict else 13_000)
