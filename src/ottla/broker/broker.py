@@ -16,12 +16,12 @@ import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from random import Random
+from typing import TYPE_CHECKING
 
 from ottla.broker.cluster.link import ClusterLink
 from ottla.broker.cluster.producer_id_source import ProducerIdSource
 from ottla.broker.cluster.topics_on_demand import TopicsOnDemand
-from ottla.broker.coordinators.groups.coordinator import GroupCoordinator, make_group_coordinator
-from ottla.broker.coordinators.transactions.coordinator import TransactionCoordinator
+from ottla.broker.coordinators.list import Coordinators
 from ottla.broker.fetch.sessions import FetchSessions
 from ottla.broker.observe.log_levels import LogLevels, set_levels
 from ottla.broker.observe.request_metrics import RequestMetrics, TopicMetrics
@@ -50,6 +50,10 @@ from ottla.cluster.topics import TopicRules
 from ottla.errors import KafkaStorageError
 from ottla.metrics import Registry
 from ottla.values import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.broker.coordinators.groups.coordinator import GroupCoordinator
+    from ottla.broker.coordinators.transactions.coordinator import TransactionCoordinator
 
 log = logging.getLogger(__name__)
 
@@ -116,10 +120,7 @@ class Broker:
             failed=self._sync_failed,
         )
         self.replicas = self._make_replicas(logs)
-        self.groups = make_group_coordinator(self)
-        self.transactions = TransactionCoordinator(self)
-        self.coordinators: tuple[GroupCoordinator | TransactionCoordinator, ...] = (self.groups, self.transactions)
-        self._coordinator_by_topic = {each.topic: each for each in self.coordinators}
+        self.coordinators = Coordinators(self)
         self.link = make_link(self)
         self.producer_ids = ProducerIdSource(self.link, self.background)
         self.topics_on_demand = TopicsOnDemand(
@@ -139,7 +140,7 @@ class Broker:
         return Deadlines(
             self.clock,
             monotonic=lambda: (self.progress.produce_purgatory, self.progress.fetch_purgatory),
-            wall=lambda: [each.runtime for each in self.coordinators],
+            wall=lambda: [each.runtime for each in self.coordinators.made],
         )
 
     def _make_replicas(self, logs: Logs) -> ReplicaManager:
@@ -150,6 +151,14 @@ class Broker:
             broker_epoch=lambda: self.link.epoch,
             monotonic_ms=self.clock.monotonic_ms,
         )
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        return self.coordinators.groups
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        return self.coordinators.transactions
 
     @property
     def settings(self) -> BrokerSettings:
@@ -190,12 +199,8 @@ class Broker:
             room=self.replicas.partition_room(self.image),
         )
 
-    def coordinator_of(self, topic: str) -> GroupCoordinator | TransactionCoordinator | None:
-        """The coordinator that keeps its records in this topic."""
-        return self._coordinator_by_topic.get(topic)
-
     def _committed(self, name: TopicPartition) -> None:
-        coordinator = self._coordinator_by_topic.get(name.topic)
+        coordinator = self.coordinators.of_topic(name.topic)
         if coordinator is not None:
             coordinator.runtime.committed(name.partition)
 
@@ -220,7 +225,7 @@ class Broker:
         partition.offline = error
         self.link.directory_failed()
         self.progress.flushed(partition)
-        coordinator = self.coordinator_of(partition.name.topic)
+        coordinator = self.coordinators.of_topic(partition.name.topic)
         if coordinator is not None:
             coordinator.runtime.unload(partition.name.partition)
 
