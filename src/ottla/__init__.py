@@ -33,6 +33,7 @@ __all__ = [
     "RecordMetadata",
     "TopicPartition",
     "__version__",
+    "read_properties",
     "read_topic",
 ]
 
@@ -46,6 +47,7 @@ _HOMES: Final = {
     "ProducerRecord": "ottla.client.producer.values",
     "RecordMetadata": "ottla.client.producer.values",
     "TopicPartition": "ottla.values",
+    "read_properties": "ottla.settings",
     "read_topic": "ottla.client.topic_table",
 }
 

@@ -11,6 +11,7 @@ from ottla.client.producer.producer import Producer as Producer
 from ottla.client.producer.values import ProducerRecord as ProducerRecord
 from ottla.client.producer.values import RecordMetadata as RecordMetadata
 from ottla.client.topic_table import read_topic as read_topic
+from ottla.settings import read_properties as read_properties
 from ottla.values import OffsetAndMetadata as OffsetAndMetadata
 from ottla.values import TopicPartition as TopicPartition
 
@@ -26,5 +27,6 @@ __all__ = [
     "RecordMetadata",
     "TopicPartition",
     "__version__",
+    "read_properties",
     "read_topic",
 ]

@@ -533,9 +533,9 @@ _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _PAIR: Final = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 
 
-def read_properties(path: Path) -> dict[str, str]:
-    """The pairs of a Java .properties file."""
-    with path.open("rb") as file:
+def read_properties(path: Path | str) -> dict[str, str]:
+    """The settings of a Java .properties file: ottla.Producer(ottla.read_properties("client.properties"))."""
+    with Path(path).open("rb") as file:
         raw = file.read(PROPERTIES_LIMIT_BYTES + 1)
     if len(raw) > PROPERTIES_LIMIT_BYTES:
         raise InvalidSetting(f"{path} is larger than {PROPERTIES_LIMIT_BYTES} bytes; that is no settings file")

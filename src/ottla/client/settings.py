@@ -1,17 +1,19 @@
 """What every client can be told: producer, consumer and admin inherit from here.
 
 Names and defaults are Java's; librdkafka's and kafka-python's words are aliases. What is here, is acted upon: a name
-that means nothing to this client is unknown, because a setting that is taken and ignored is a lie.
+that means nothing to this client is unknown, because a setting that is taken and ignored is a lie. What Java's clients
+know and this one does not need is passed over with a warning (java_settings.py), so that their files can be used.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from typing import ClassVar, Final, Self
 
 from ottla.client.security_settings import SecuritySettings
 from ottla.errors import InvalidSetting
-from ottla.settings import LIST, LONG, setting
+from ottla.settings import LIST, LONG, Given, Source, setting
 from ottla.values import Address, parse_addresses
 
 _made: Final = itertools.count(1)
@@ -23,6 +25,10 @@ def _addresses_problem(addresses: tuple[str, ...]) -> str | None:
     except InvalidSetting as error:
         return error.detail
     return None
+
+
+def _may_be_a_class(value: object) -> bool:
+    return isinstance(value, str) and value.startswith(("org.", "io.", "com."))
 
 
 class ClientSettings(SecuritySettings):
@@ -182,6 +188,14 @@ class ClientSettings(SecuritySettings):
         importance="low",
         doc="After so long without an answer about the cluster the client begins again with bootstrap.servers.",
     )
+
+    @classmethod
+    def _gather(cls, dotted: Mapping[str, object], keywords: Mapping[str, object], source: Source) -> dict[str, Given]:
+        if not all(key in cls._slots for key in dotted) or any(map(_may_be_a_class, dotted.values())):
+            from ottla.client.java_settings import used  # few need it
+
+            dotted = used(dotted, cls._declared, cls._slots)
+        return super()._gather(dotted, keywords, source)
 
     @property
     def call_timeout_ms(self) -> int:

@@ -32,6 +32,13 @@ def _parse_parts(value: object) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
+def _parse_objects(value: object) -> tuple[Any, ...]:
+    parts = _parse_parts(value)
+    if any(isinstance(each, str) for each in parts):  # a text names no code to be loaded
+        raise ValueError
+    return parts
+
+
 def _parse_deserializer(value: object) -> object:
     try:
         as_deserializer(value)
@@ -41,7 +48,7 @@ def _parse_deserializer(value: object) -> object:
 
 
 DESERIALIZER: Final = Kind("CLASS", f"a function, an object or one of {', '.join(DESERIALIZERS)}", _parse_deserializer)
-OBJECTS: Final = Kind("LIST", "a list of objects", _parse_parts)
+OBJECTS: Final = Kind("LIST", "a list of objects", _parse_objects)
 ASSIGNOR_LIST: Final = Kind(
     "LIST",
     "a list of assignors, by name or as objects",

@@ -1,0 +1,103 @@
+"""Settings of Java's clients that mean nothing here, so that a file made for them is read and not refused.
+
+1. A dotted name that Apache Kafka 4.3 knows for producers, consumers or admin clients, and that this kind of client has
+   no use for (metric.reporters; acks for a consumer), is passed over. So is the name of a Java class where we want a
+   Python object and have none of that name.
+2. One warning line names them all, once for the same names. Java does the same.
+3. What nobody knows is refused as before, with the nearest name, and so is config.providers: the values would be taken
+   as they are written, with ${...} in them. A keyword is never passed over: whoever writes one means this client.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from ottla.settings import Setting
+
+log = logging.getLogger(__name__)
+
+JAVA_NAMES: Final = frozenset(
+    """
+acks allow.auto.create.topics auto.commit.interval.ms auto.offset.reset batch.size bootstrap.controllers
+bootstrap.servers buffer.memory check.crcs client.dns.lookup client.id client.rack compression.gzip.level
+compression.lz4.level compression.type compression.zstd.level connections.max.idle.ms default.api.timeout.ms
+delivery.timeout.ms enable.auto.commit enable.idempotence enable.metrics.push exclude.internal.topics
+fetch.max.bytes fetch.max.wait.ms fetch.min.bytes group.id group.instance.id group.protocol group.remote.assignor
+heartbeat.interval.ms interceptor.classes isolation.level key.deserializer key.serializer linger.ms max.block.ms
+max.in.flight.requests.per.connection max.partition.fetch.bytes max.poll.interval.ms max.poll.records
+max.request.size metadata.max.age.ms metadata.max.idle.ms metadata.recovery.rebootstrap.trigger.ms
+metadata.recovery.strategy metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
+partition.assignment.strategy partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms
+partitioner.class partitioner.ignore.keys receive.buffer.bytes reconnect.backoff.max.ms reconnect.backoff.ms
+request.timeout.ms retries retry.backoff.max.ms retry.backoff.ms sasl.client.callback.handler.class sasl.jaas.config
+sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name
+sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class
+sasl.login.class sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
+sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
+sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.mechanism sasl.oauthbearer.assertion.algorithm
+sasl.oauthbearer.assertion.claim.aud sasl.oauthbearer.assertion.claim.exp.seconds
+sasl.oauthbearer.assertion.claim.iss sasl.oauthbearer.assertion.claim.jti.include
+sasl.oauthbearer.assertion.claim.nbf.seconds sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
+sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
+sasl.oauthbearer.assertion.template.file sasl.oauthbearer.client.credentials.client.id
+sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.clock.skew.seconds
+sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer sasl.oauthbearer.header.urlencode
+sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
+sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
+sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope
+sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url
+security.protocol security.providers send.buffer.bytes session.timeout.ms share.acknowledgement.mode
+share.acquire.mode socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms ssl.cipher.suites
+ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.key.password
+ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password
+ssl.keystore.type ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
+ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type
+transaction.timeout.ms transaction.two.phase.commit.enable transactional.id value.deserializer value.serializer
+    """.split()  # noqa: SIM905  # easier to compare with Java's own list
+)
+JAVA_CLASS: Final = re.compile(r"[a-z]\w*(\.[a-z]\w*)+\.[A-Z]\w*")
+
+_warned: set[frozenset[str]] = set()
+
+
+def is_unused(key: str, value: object, setting: Setting[Any] | None) -> bool:
+    """Whether a dotted name is one of Java's that does nothing here; `setting` is ours of that name."""
+    if setting is None:
+        return key in JAVA_NAMES
+    return _names_java_classes(value) and _is_refused(setting, value)
+
+
+def _names_java_classes(value: object) -> bool:
+    return isinstance(value, str) and all(JAVA_CLASS.fullmatch(each.strip()) for each in value.split(","))
+
+
+def _is_refused(setting: Setting[Any], value: object) -> bool:
+    try:
+        setting.accept(value)
+    except InvalidSetting:
+        return True
+    return False
+
+
+def used(dotted: Mapping[str, object], find: Mapping[str, Setting[Any]], known: Iterable[str]) -> dict[str, object]:
+    """The settings without those of Java that do nothing here; they are named in one warning."""
+    names = frozenset(known)
+    unused = {
+        key
+        for key, value in dotted.items()
+        if (key not in names or key in find) and is_unused(key, value, find.get(key))
+    }
+    _warn(unused)
+    return {key: value for key, value in dotted.items() if key not in unused}
+
+
+def _warn(unused: set[str]) -> None:
+    if unused and frozenset(unused) not in _warned:
+        _warned.add(frozenset(unused))
+        log.warning("settings of Java's clients that have no effect here: %s", ", ".join(sorted(unused)))
