@@ -33,7 +33,6 @@ from ottla.errors import (
     InvalidTopicException,
     PolicyViolation,
     TopicAlreadyExists,
-    TopicAuthorizationFailed,
     TopicDeletionDisabled,
     UnknownTopicId,
     UnknownTopicOrPartition,
@@ -94,17 +93,15 @@ def create_topics(
     request: CreateTopicsRequest,
     rules: TopicRules,
     random: Random,
-    *,
-    undescribable: Collection[str] = (),
 ) -> Plan[CreatableTopicResult]:
-    """Make topics. Of the `undescribable` ones the client may not learn the settings."""
+    """Make topics."""
     _check_total(request, rules)
     twice = repeated(topic.name for topic in request.topics)
     changes: list[Change] = []
     answers: list[CreatableTopicResult] = []
     for topic in request.topics:
         if topic.name not in twice:
-            made, answer = _create(image, topic, rules, random, hidden=topic.name in undescribable)
+            made, answer = _create(image, topic, rules, random)
             changes += made
             answers.append(answer)
     error = InvalidRequest("the topic is named more than once in the request")
@@ -126,7 +123,7 @@ def _count(topic: CreatableTopic, rules: TopicRules) -> int:
 
 
 def _create(
-    image: ClusterImage, requested: CreatableTopic, rules: TopicRules, random: Random, *, hidden: bool
+    image: ClusterImage, requested: CreatableTopic, rules: TopicRules, random: Random
 ) -> tuple[list[Change], CreatableTopicResult]:
     try:
         _check_new_name(image, requested.name)
@@ -140,7 +137,7 @@ def _create(
     changes: list[Change] = [CreateTopic(topic)]
     if configs:
         changes.append(AlterConfig(ConfigResource(ResourceType.TOPIC, topic.name), tuple(configs.items())))
-    return changes, _made(image, topic, configs, rules, hidden=hidden)
+    return changes, _made(image, topic, configs, rules)
 
 
 def _refused(name: str, error: BrokerError) -> CreatableTopicResult:
@@ -230,12 +227,7 @@ def _ask_policy(rules: TopicRules, topic: NewTopic) -> None:
         rules.policy(topic)
 
 
-def _made(
-    image: ClusterImage, topic: Topic, configs: dict[str, str], rules: TopicRules, *, hidden: bool
-) -> CreatableTopicResult:
-    if hidden:
-        code = TopicAuthorizationFailed.code
-        return CreatableTopicResult(name=topic.name, topic_id=topic.id, **FINE, topic_config_error_code=code)
+def _made(image: ClusterImage, topic: Topic, configs: dict[str, str], rules: TopicRules) -> CreatableTopicResult:
     return CreatableTopicResult(
         name=topic.name,
         topic_id=topic.id,

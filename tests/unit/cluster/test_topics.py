@@ -221,12 +221,6 @@ def test_an_absurd_number_of_partitions_is_refused_as_a_whole() -> None:
         create(brokers(1), topic("a", 6000), topic("b", 4001))
 
 
-def test_settings_are_not_told_to_whom_may_not_see_them() -> None:
-    request = CreateTopicsRequest(topics=[topic("a")])
-    (answer,) = create_topics(brokers(1), request, rules(), Random(1), undescribable={"a"}).answers
-    assert (answer.error_code, answer.topic_config_error_code, answer.configs) == (0, 29, [])
-
-
 # --- deleting ---
 
 A, B = b"\1" * 16, b"\2" * 16

@@ -1,6 +1,6 @@
 """What only the controller can do is passed on to it, as a broker of Apache Kafka 4 does; the client gets its answer.
 
-1. A client may send what only the controller decides (Served.is_forwarded) to any broker. One that is not controller
+1. A client may send what only the controller decides (`decided`) to any broker. One that is not controller
    asks the controller with the same request in the same version, over a connection for nothing else: a long answer
    holds nobody up.
 2. A controller that changed, or cannot be reached, is looked for until `limit_ms` has passed (request.timeout.ms). Then
@@ -8,17 +8,21 @@
 3. A request that was passed on to us is not passed on again: two brokers that each believe the other to be controller
    would send it to and fro. It comes with a client id that only forwarders have.
 4. When the controller has answered, the answer waits until our own view shows what was changed (visible.py).
-5. Settings, quotas and credentials are written by every broker itself and need no controller.
+5. No right is gained by it: the broker that passes a request on has asked what its client may do, and passes on only
+   what is allowed (security/needs.py). An answer that the client may not see in full is cut by that broker, too.
+6. Settings, quotas and credentials are written by every broker itself and need no controller.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ottla.broker.cluster.visible import shows_answer, wait_until
-from ottla.broker.quotas.mutations import mutation_quota
 from ottla.broker.requests.context import RequestContext
+from ottla.broker.requests.running import Work, awaited
+from ottla.broker.security.needs import FORWARDER
 from ottla.errors import NotController, OttlaError
 from ottla.protocol.schema import Message
 
@@ -28,13 +32,23 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PREFIX: Final = "ottla-forwarder-"
 RETRY_MS: Final = 100.0
+R = TypeVar("R", bound=Message)
+A = TypeVar("A", bound=Message)
+
 _RESULTS: Final = ("topics", "responses", "results")
 
 
+async def decided(
+    broker: Broker, request: R, context: RequestContext, decide: Callable[[Broker, R, RequestContext], A | Work[A]]
+) -> A:
+    """The controller's answer; what `decide` answers where this broker is controller, or found none."""
+    answer: A | None = await broker.link.forward(request, context)  # type: ignore[assignment]  # to this request
+    return await awaited(decide(broker, request, context)) if answer is None else answer
+
+
 def forwarding_client_id(broker_id: int) -> str:
-    return f"{PREFIX}{broker_id}"
+    return f"{FORWARDER}{broker_id}"
 
 
 class Forwarder:
@@ -50,21 +64,12 @@ class Forwarder:
 
     async def answer(self, request: Message, context: RequestContext) -> Message | None:
         """The controller's answer; None when this broker must answer by itself."""
-        if self._is_controller or context.client_id.startswith(PREFIX):
+        if self._is_controller or context.client_id.startswith(FORWARDER):
             return None
-        quota = None
-        if context.charges is not None and context.charges.mutation is not None:
-            quota = mutation_quota(context.charges, request, context.api_version, self._broker.clock.monotonic_ms)
-            if quota.is_exhausted:
-                return None  # our own plan says so, topic by topic
-        before = self._broker.image
         try:
-            answer = await self.forward(request, context.api_version)
+            return await self.forward(request, context.api_version)
         except OttlaError:
             return None  # a controller that does not know the request, or not in a version that has room for it
-        if answer is None or quota is None:
-            return answer
-        return quota.forwarded(answer, before, self._broker.image)
 
     async def forward(self, request: Message, version: int) -> Message | None:
         """The controller's answer; None when this broker became controller, or nobody was found in time."""

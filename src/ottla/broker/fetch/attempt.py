@@ -9,11 +9,11 @@ What goes into the answer, in which order, and what a session already knows, is 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.fetch.reader import Reader, replica_of
+from ottla.broker.fetch.reader import Reader
 from ottla.broker.fetch.sessions import FetchKey, FetchPlan, LastSent, Wanted
 from ottla.broker.replication.partition import Partition
 from ottla.broker.requests.context import RequestContext
@@ -22,6 +22,7 @@ from ottla.broker.requests.running import Work
 from ottla.errors import (
     BrokerError,
     OffsetOutOfRange,
+    TopicAuthorizationFailed,
     UnknownServerError,
     UnknownTopicId,
     UnknownTopicOrPartition,
@@ -64,11 +65,20 @@ class Read:
 class Attempt:
     """One fetch on its way to an answer: read, and read again when something changed."""
 
-    def __init__(self, broker: Broker, request: FetchRequest, context: RequestContext, plan: FetchPlan) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        request: FetchRequest,
+        context: RequestContext,
+        plan: FetchPlan,
+        readable: Collection[str] | None = None,
+    ) -> None:
+        """`readable` are the topics that who asks may read; None is all of them."""
         self._broker = broker
         self._request = request
         self._context = context
         self._plan = plan
+        self._readable = readable
         self._read_committed = request.isolation_level == READ_COMMITTED
         self._version = context.api_version
         self._uses_ids = context.api_version >= TOPIC_IDS_SINCE
@@ -77,8 +87,7 @@ class Attempt:
         self._now_ms = broker.clock.monotonic_ms()
         self._named = self._named_now() if self._reader.is_follower else None
         # fetch.max.bytes is for clients; how much a follower takes at a time is its own setting.
-        is_replica = replica_of(request, context.api_version)[0] >= 0
-        limit_bytes = request.max_bytes if is_replica else broker.settings.fetch_max_bytes
+        limit_bytes = request.max_bytes if self._reader.is_follower else broker.settings.fetch_max_bytes
         self._max_bytes = min(request.max_bytes, limit_bytes)
         if context.charges is not None and (quota_bytes := context.charges.fetch_max_bytes) is not None:
             self._max_bytes = min(self._max_bytes, int(quota_bytes))
@@ -179,6 +188,8 @@ class Attempt:
         return self._reader.is_idle(partition, wanted, last_sent, now_ms)
 
     def _partition(self, key: FetchKey) -> Partition:
+        if self._readable is not None and key.topic not in self._readable:
+            raise TopicAuthorizationFailed(key.topic)
         if self._uses_ids and not key.topic:
             raise UnknownTopicId()
         partition = self._broker.replicas.get(TopicPartition(key.topic, key.partition))
@@ -227,9 +238,15 @@ class WideAttempt(Attempt):
     """One over many partitions."""
 
     def __init__(
-        self, broker: Broker, request: FetchRequest, context: RequestContext, plan: FetchPlan, pace: Pace
+        self,
+        broker: Broker,
+        request: FetchRequest,
+        context: RequestContext,
+        plan: FetchPlan,
+        readable: Collection[str] | None,
+        pace: Pace,
     ) -> None:
-        super().__init__(broker, request, context, plan)
+        super().__init__(broker, request, context, plan, readable)
         self._pace = pace
         self._has_changed = False
         self._waits_for: dict[TopicPartition, tuple[FetchKey, Wanted]] = {}

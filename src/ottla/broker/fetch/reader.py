@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.broker.fetch.sessions import LastSent, Wanted
 from ottla.broker.replication.partition import Partition
+from ottla.errors import NotLeaderOrFollower
 from ottla.protocol.messages.fetch import FetchRequest
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 PREFERRED_REPLICA_SINCE: Final = 11
 REPLICA_STATE_SINCE: Final = 15
-NOBODY: Final = -1
 
 
 def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
@@ -35,8 +35,7 @@ class Reader:
         self._followers = broker.link.replication
         self._version = version
         self._rack = request.rack_id
-        known = replica_of(request, version) if self._followers.serves_followers else (NOBODY, -1)
-        self.replica_id, self._replica_epoch = known
+        self.replica_id, self._replica_epoch = replica_of(request, version)
         self.is_follower = self.replica_id >= 0
 
     def check(self, partition: Partition, current_leader_epoch: int) -> None:
@@ -46,6 +45,8 @@ class Reader:
             return
         partition.check_leader(current_leader_epoch)
         if self.is_follower:
+            if not self._followers.serves_followers:
+                raise NotLeaderOrFollower(f"{partition.name} has no replica on broker {self.replica_id}")
             knows_epoch = current_leader_epoch >= 0
             self._followers.check_follower(partition, self.replica_id, knows_epoch=knows_epoch)
 

@@ -25,7 +25,7 @@ from ottla.broker.requests.pacing import Pace
 from ottla.errors import BrokerError, InvalidTopicException, UnknownTopicId, UnknownTopicOrPartition
 from ottla.records.checks import RecordsCheck
 from ottla.records.compression import Compression
-from ottla.records.layout import ATTRIBUTES_AT, COMPRESSION_MASK, HEADER_BYTES
+from ottla.records.layout import ATTRIBUTES_AT, COMPRESSION_MASK, HEADER_BYTES, TRANSACTIONAL_BIT
 from ottla.storage.log.append import AppendResult
 from ottla.storage.producers.check import VerificationGuard
 from ottla.values import TopicPartition
@@ -40,7 +40,7 @@ CODEC_AT = ATTRIBUTES_AT + 1
 NO_RECORDS = memoryview(b"")
 
 Guards: TypeAlias = Mapping[TopicPartition, VerificationGuard]
-Refused: TypeAlias = Mapping[TopicPartition, BrokerError]
+RefusedPartitions: TypeAlias = Mapping[TopicPartition, BrokerError]
 Part: TypeAlias = tuple[memoryview, Outcome, list[Uncommitted]]
 
 
@@ -60,6 +60,15 @@ def takes_long(request: Produce) -> bool:
     return count > MANY_PARTITIONS
 
 
+def is_transactional(request: Produce) -> bool:
+    """Whether a batch is part of a transaction, as the first of its partition says."""
+    for _, partitions in request.topics:
+        for _, records in partitions:
+            if records is not None and len(records) >= HEADER_BYTES and records[CODEC_AT] & TRANSACTIONAL_BIT:
+                return True
+    return False
+
+
 def is_slow(records: memoryview) -> bool:
     """Whether one batch alone may take longer than others should wait; the other codecs are ten times as fast."""
     return len(records) > SLOW_BYTES and records[CODEC_AT] & COMPRESSION_MASK == Compression.GZIP
@@ -71,7 +80,12 @@ class Appending:
     __slots__ = ("_acks", "_broker", "_guards", "_parts", "_refused", "_zstd_allowed")
 
     def __init__(
-        self, broker: Broker, acks: int, api_version: int, refused: Refused | None = None, guards: Guards | None = None
+        self,
+        broker: Broker,
+        acks: int,
+        api_version: int,
+        refused: RefusedPartitions | None = None,
+        guards: Guards | None = None,
     ) -> None:
         self._broker = broker
         self._acks = acks

@@ -101,8 +101,6 @@ class Lane:
         self.version = version
         declared = served(api)
         self.handler: Handler = handler_of(api).handle
-        if declared.is_forwarded and not broker.link.is_alone:
-            self.handler = _forwarding(self.handler)
         self.runs = declared.runs(version) if declared.runs is not None else None
         self.decode, self.encode = codec_of(api, version)
         self.answer_header = _ANSWER_HEADERS[response_header_version(api.key, version)]
@@ -124,16 +122,6 @@ class Lane:
 
 def _is_between_brokers(api: Api) -> bool:
     return api.key in BROKER_APIS or api.name == WRITE_TXN_MARKERS
-
-
-def _forwarding(handle: Handler) -> Handler:
-    """A handler that asks the controller first."""
-
-    async def forward(broker: Broker, request: Message, context: RequestContext) -> Message | None:
-        answer = await broker.link.forward(request, context)
-        return answer if answer is not None else await awaited(handle(broker, request, context))
-
-    return forward
 
 
 def codec_of(api: Api, version: int) -> tuple[Decode, Encode]:

@@ -1,9 +1,7 @@
 """What a broker serves, and what each handler module declares about its API: once, in the handler.
 
-    SERVES = Served(
-        DeleteRecordsRequest,
-        needs=(Need(AclOperation.DELETE, AclResource.TOPIC, lambda request: [topic.name for topic in request.topics]),),
-    )
+    DELETE_TOPIC = Need(AclOperation.DELETE, AclResource.TOPIC, Refused.ENTRY)
+    SERVES = Served(DeleteRecordsRequest, needs=(DELETE_TOPIC,))
 
 1. What has a handler file is served and advertised, nothing else. Files in handlers/between_brokers/ are served by
    members of a cluster only, and only to brokers; finding that out costs no import.
@@ -26,14 +24,14 @@ from __future__ import annotations
 
 import enum
 import pkgutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from ottla.broker import handlers
-from ottla.protocol.access import AclOperation, AclResource
+from ottla.broker.security.needs import Need as Need
 from ottla.protocol.api import APIS, Api
 from ottla.protocol.schema import BYTES, ArrayOf, Message
 
@@ -70,14 +68,6 @@ class Quota(enum.Enum):
     MUTATION = "controller_mutation_rate"
 
 
-class Need(NamedTuple):
-    """An operation on a resource that a request is about; `names` takes the resources out of the request."""
-
-    operation: AclOperation
-    resource: AclResource
-    names: Callable[[Any], Iterable[str]] | None = None
-
-
 class Runs(NamedTuple):
     """How requests of one API and version that came together are read, handled and answered."""
 
@@ -95,11 +85,10 @@ class Served:
     frame_bytes: int | None = None  # where the shape of the request does not say it
     is_paced: bool = False
     needs: tuple[Need, ...] = ()
+    """What its handler asks about who sent it (security/needs.py)."""
     quota: Quota = Quota.NONE
     exempts: Callable[[Any, int], bool] | None = None
     """Whether a request of that version counts against no quota, where that depends on the request."""
-    is_forwarded: bool = False
-    """Only the controller decides it: other brokers pass it on (cluster/forwarding.py)."""
     codec: Callable[[int], tuple[Decode, Encode]] | None = None
     """Reads requests and writes answers of a version, where that is not done by the API's messages."""
     throttled: Callable[[int], Callable[[Any, int], list[Any]]] | None = None

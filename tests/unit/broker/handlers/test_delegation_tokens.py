@@ -49,7 +49,7 @@ class Rules:
     def update(self, image):
         pass
 
-    def allows(self, context, operation, resource, name="kafka-cluster"):
+    def allows(self, context, operation, resource, name="kafka-cluster", *, is_filter=False):
         return (context.principal, operation, resource, name) in self.rules
 
 

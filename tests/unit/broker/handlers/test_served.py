@@ -4,8 +4,6 @@ import inspect
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ottla.broker import handlers
 from ottla.broker.requests.served import (
@@ -17,7 +15,6 @@ from ottla.broker.requests.served import (
     served,
 )
 from ottla.protocol.api import APIS
-from ottla.testing.strategies import messages
 
 ROOMS = Path(handlers.__file__).parent
 MODULES = sorted(path.stem for path in ROOMS.rglob("*.py") if path.stem != "__init__")
@@ -28,17 +25,6 @@ def test_a_handler_declares_its_own_api_and_handles_it(key):
     api = APIS[key]
     assert served(api).request is api.request
     assert list(inspect.signature(handler_of(api).handle).parameters) == ["broker", "request", "context"]
-
-
-@pytest.mark.parametrize("key", sorted(CLUSTER_APIS - {0}))  # Produce has flat values instead of messages
-@given(data=st.data())
-def test_what_a_request_needs_can_be_taken_out_of_it_at_every_version(key, data):
-    api = APIS[key]
-    version = data.draw(st.integers(api.versions.min, api.versions.max))
-    request = data.draw(messages(api.request, version))
-    for need in served(api).needs:
-        if need.names is not None:
-            assert all(isinstance(name, str) for name in need.names(request))
 
 
 def test_every_handler_is_served():

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Need, Served
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need, Refused
 from ottla.cluster.credentials import alter_user_scram_credentials
 from ottla.errors import BrokerError
 from ottla.protocol.access import AclOperation, AclResource
@@ -22,13 +23,15 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-SERVES = Served(AlterUserScramCredentialsRequest, is_paced=True, needs=(Need(AclOperation.ALTER, AclResource.CLUSTER),))
+ALTER_CLUSTER = Need(AclOperation.ALTER, AclResource.CLUSTER, Refused.ENTRY)
+SERVES = Served(AlterUserScramCredentialsRequest, is_paced=True, needs=(ALTER_CLUSTER,))
 
 
 async def handle(
     broker: Broker, request: AlterUserScramCredentialsRequest, context: RequestContext
 ) -> AlterUserScramCredentialsResponse:
     try:
+        ALTER_CLUSTER.check(broker, context)
         plan = await broker.link.change(lambda image: alter_user_scram_credentials(image, request))
     except BrokerError as error:
         return AlterUserScramCredentialsResponse(results=_refusals(request, error))

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Need, Served
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need, Refused
 from ottla.cluster.acls import create_acls
-from ottla.errors import BrokerError, ClusterAuthorizationFailed, SecurityDisabled
+from ottla.errors import BrokerError, SecurityDisabled
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
@@ -18,12 +19,13 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-SERVES = Served(CreateAclsRequest, is_paced=True, needs=(Need(AclOperation.ALTER, AclResource.CLUSTER),))
+ALTER_CLUSTER = Need(AclOperation.ALTER, AclResource.CLUSTER, Refused.ENTRY)
+SERVES = Served(CreateAclsRequest, is_paced=True, needs=(ALTER_CLUSTER,))
 
 
 async def handle(broker: Broker, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
-    if not broker.access.allows(context, AclOperation.ALTER, AclResource.CLUSTER):
-        return _refusals(request, ClusterAuthorizationFailed())
+    if not ALTER_CLUSTER.is_met(broker, context):
+        return _refusals(request, ALTER_CLUSTER.refusal(context))
     if not broker.access.is_on:
         return _refusals(request, SecurityDisabled("no authorizer is configured on the broker"))
     in_paths = not broker.link.is_alone

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Final
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
 from ottla.broker.security.delegation_tokens import refused_at_ms, split_principal
+from ottla.broker.security.needs import Need
 from ottla.cluster.delegation_tokens import check_renewers, create_token
 from ottla.cluster.model import DelegationToken
-from ottla.errors import NONE, BrokerError, DelegationTokenAuthorizationFailed
+from ottla.errors import NONE, BrokerError
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 REQUESTER_SINCE: Final = 3
 
-SERVES = Served(CreateDelegationTokenRequest)
+CREATE_TOKENS = Need(AclOperation.CREATE_TOKENS, AclResource.USER, when="a token for somebody else")
+SERVES = Served(CreateDelegationTokenRequest, needs=(CREATE_TOKENS,))
 
 
 async def handle(
@@ -52,10 +54,8 @@ async def _create(
     broker: Broker, request: CreateDelegationTokenRequest, context: RequestContext, owner: str
 ) -> DelegationToken:
     broker.tokens.check_request(context)
-    if owner != context.principal and not broker.access.allows(
-        context, AclOperation.CREATE_TOKENS, AclResource.USER, owner
-    ):
-        raise DelegationTokenAuthorizationFailed
+    if owner != context.principal:
+        CREATE_TOKENS.check(broker, context, owner)
     renewers = [f"{each.principal_type}:{each.principal_name}" for each in request.renewers]
     check_renewers(renewers)
     rules = broker.tokens.rules_in_effect()

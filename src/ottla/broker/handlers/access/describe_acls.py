@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Need, Served
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need
 from ottla.cluster.acls import describe_acls
-from ottla.errors import NONE, ClusterAuthorizationFailed, SecurityDisabled
+from ottla.errors import NONE, SecurityDisabled
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
@@ -21,12 +22,13 @@ if TYPE_CHECKING:
 MANY_RESOURCES: Final = 500
 """With rules of their own; looking at more takes longer than others should wait."""
 
-SERVES = Served(DescribeAclsRequest, needs=(Need(AclOperation.DESCRIBE, AclResource.CLUSTER),))
+DESCRIBE_CLUSTER = Need(AclOperation.DESCRIBE, AclResource.CLUSTER)
+SERVES = Served(DescribeAclsRequest, needs=(DESCRIBE_CLUSTER,))
 
 
 async def handle(broker: Broker, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
-    if not broker.access.allows(context, AclOperation.DESCRIBE, AclResource.CLUSTER):
-        raise ClusterAuthorizationFailed
+    if not DESCRIBE_CLUSTER.is_met(broker, context):
+        raise DESCRIBE_CLUSTER.refusal(context)
     if not broker.access.is_on:
         raise SecurityDisabled("no authorizer is configured on the broker")
     if len(broker.image.acls) <= MANY_RESOURCES:

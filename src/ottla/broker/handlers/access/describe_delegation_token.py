@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
 from ottla.broker.security.delegation_tokens import split_principal
+from ottla.broker.security.needs import Need, Refused
 from ottla.cluster.delegation_tokens import TokenRules, tokens_in
 from ottla.cluster.model import DelegationToken
 from ottla.errors import NONE, BrokerError
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 
 REQUESTER_SINCE: Final = 3
 
-SERVES = Served(DescribeDelegationTokenRequest)
+DESCRIBE_TOKENS = Need(AclOperation.DESCRIBE_TOKENS, AclResource.USER, Refused.LEFT_OUT, when="tokens of others")
+DESCRIBE_TOKEN = Need(AclOperation.DESCRIBE, AclResource.DELEGATION_TOKEN, Refused.LEFT_OUT, when="tokens of others")
+SERVES = Served(DescribeDelegationTokenRequest, needs=(DESCRIBE_TOKEN, DESCRIBE_TOKENS))
 
 
 def handle(
@@ -62,8 +65,8 @@ def _view(broker: Broker, context: RequestContext) -> Callable[[DelegationToken]
     def may_see(token: DelegationToken) -> bool:
         return (
             token.is_for(context.principal)
-            or broker.access.allows(context, AclOperation.DESCRIBE, AclResource.DELEGATION_TOKEN, token.id)
-            or broker.access.allows(context, AclOperation.DESCRIBE_TOKENS, AclResource.USER, token.owner)
+            or DESCRIBE_TOKEN.is_met(broker, context, token.id)
+            or DESCRIBE_TOKENS.is_met(broker, context, token.owner)
         )
 
     return may_see

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Need, Served
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import CLUSTER_ACTION
 from ottla.cluster.controller.events import ProducerIdsAsked
 from ottla.errors import BrokerError
-from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-SERVES = Served(AllocateProducerIdsRequest, needs=(Need(AclOperation.CLUSTER_ACTION, AclResource.CLUSTER),))
+SERVES = Served(AllocateProducerIdsRequest, needs=(CLUSTER_ACTION,))
 
 
 async def handle(

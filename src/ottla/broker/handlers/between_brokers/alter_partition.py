@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import WIDE_ENTRIES, Need, Served
+from ottla.broker.requests.served import WIDE_ENTRIES, Served
+from ottla.broker.security.needs import CLUSTER_ACTION
 from ottla.cluster.controller.events import AlterPartitionAsked
 from ottla.errors import BrokerError
-from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-SERVES = Served(
-    AlterPartitionRequest, entries=WIDE_ENTRIES, needs=(Need(AclOperation.CLUSTER_ACTION, AclResource.CLUSTER),)
-)
+SERVES = Served(AlterPartitionRequest, entries=WIDE_ENTRIES, needs=(CLUSTER_ACTION,))
 
 
 async def handle(broker: Broker, request: AlterPartitionRequest, context: RequestContext) -> AlterPartitionResponse:

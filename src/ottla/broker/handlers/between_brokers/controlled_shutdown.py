@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Need, Served
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import CLUSTER_ACTION
 from ottla.cluster.controller.events import ShutdownAsked
 from ottla.errors import BrokerError
-from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-SERVES = Served(ControlledShutdownRequest, needs=(Need(AclOperation.CLUSTER_ACTION, AclResource.CLUSTER),))
+SERVES = Served(ControlledShutdownRequest, needs=(CLUSTER_ACTION,))
 
 
 async def handle(

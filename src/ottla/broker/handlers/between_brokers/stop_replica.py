@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING
 from ottla.broker.cluster.apply import apply_moves
 from ottla.broker.replication.orders import stops, stops_answer
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import WIDE_ENTRIES, Need, Served
+from ottla.broker.requests.served import WIDE_ENTRIES, Served
+from ottla.broker.security.needs import CLUSTER_ACTION
 from ottla.errors import BrokerError
-from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-SERVES = Served(
-    StopReplicaRequest, entries=WIDE_ENTRIES, needs=(Need(AclOperation.CLUSTER_ACTION, AclResource.CLUSTER),)
-)
+SERVES = Served(StopReplicaRequest, entries=WIDE_ENTRIES, needs=(CLUSTER_ACTION,))
 
 
 async def handle(broker: Broker, request: StopReplicaRequest, context: RequestContext) -> StopReplicaResponse:

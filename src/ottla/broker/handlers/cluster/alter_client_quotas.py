@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.host_names import is_address
-from ottla.broker.requests.served import Need, Served
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need, Refused
 from ottla.cluster.quotas import IP, alter_client_quotas_plan
 from ottla.errors import BrokerError
 from ottla.protocol.access import AclOperation, AclResource
@@ -24,12 +25,15 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-SERVES = Served(AlterClientQuotasRequest, is_paced=True, needs=(Need(AclOperation.ALTER_CONFIGS, AclResource.CLUSTER),))
+ALTER_CONFIGS = Need(AclOperation.ALTER_CONFIGS, AclResource.CLUSTER, Refused.ENTRY)
+SERVES = Served(AlterClientQuotasRequest, is_paced=True, needs=(ALTER_CONFIGS,))
 
 
 async def handle(
     broker: Broker, request: AlterClientQuotasRequest, context: RequestContext
 ) -> AlterClientQuotasResponse:
+    if not ALTER_CONFIGS.is_met(broker, context):
+        return AlterClientQuotasResponse(entries=_refusals(request, ALTER_CONFIGS.refusal(context)))
     named = {part.entity_name for entry in request.entries for part in entry.entity if part.entity_type == IP}
     host_names = {name for name in named if name and not is_address(name)}
     known_hosts = await broker.look_up_hosts(host_names, broker.clock) if host_names else frozenset()

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Need, Served
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need
 from ottla.cluster.quotas import describe_client_quotas_plan
 from ottla.errors import NONE, BrokerError
 from ottla.protocol.access import AclOperation, AclResource
@@ -18,13 +19,15 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-SERVES = Served(DescribeClientQuotasRequest, needs=(Need(AclOperation.DESCRIBE_CONFIGS, AclResource.CLUSTER),))
+DESCRIBE_CONFIGS = Need(AclOperation.DESCRIBE_CONFIGS, AclResource.CLUSTER)
+SERVES = Served(DescribeClientQuotasRequest, needs=(DESCRIBE_CONFIGS,))
 
 
 def handle(
     broker: Broker, request: DescribeClientQuotasRequest, context: RequestContext
 ) -> DescribeClientQuotasResponse:
     try:
+        DESCRIBE_CONFIGS.check(broker, context)
         entries = describe_client_quotas_plan(broker.image, request)
     except BrokerError as error:
         return DescribeClientQuotasResponse(error_code=error.code, error_message=str(error), entries=None)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Need, Served
-from ottla.broker.security.operations import CLUSTER_OPERATIONS
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need, Refused
 from ottla.errors import MismatchedEndpointType
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.describe_cluster import (
@@ -20,9 +20,13 @@ if TYPE_CHECKING:
 
 
 BROKERS = 1
+NO_OPERATIONS = 0
 
 
-SERVES = Served(DescribeClusterRequest, needs=(Need(AclOperation.DESCRIBE, AclResource.CLUSTER),))
+DESCRIBE_CLUSTER = Need(
+    AclOperation.DESCRIBE, AclResource.CLUSTER, Refused.LEFT_OUT, when="to be told what he may do with the cluster"
+)
+SERVES = Served(DescribeClusterRequest, needs=(DESCRIBE_CLUSTER,))
 
 
 def handle(broker: Broker, request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
@@ -43,5 +47,8 @@ def handle(broker: Broker, request: DescribeClusterRequest, context: RequestCont
             )
             answer.brokers.append(described)
     if request.include_cluster_authorized_operations:
-        answer.cluster_authorized_operations = CLUSTER_OPERATIONS
+        is_told = DESCRIBE_CLUSTER.is_met(broker, context)
+        answer.cluster_authorized_operations = (
+            broker.access.operations(context, AclResource.CLUSTER) if is_told else NO_OPERATIONS
+        )
     return answer

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.cluster.config_changes import alter
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Need, Served
+from ottla.broker.requests.served import Served
+from ottla.broker.security.config_needs import ConfigNeeds
 from ottla.cluster.configs import incremental_alter_configs_plan
-from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.access import AclOperation
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
@@ -19,14 +20,13 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-SERVES = Served(
-    IncrementalAlterConfigsRequest, is_paced=True, needs=(Need(AclOperation.ALTER_CONFIGS, AclResource.CLUSTER),)
-)
+NEEDS = ConfigNeeds(AclOperation.ALTER_CONFIGS)
+SERVES = Served(IncrementalAlterConfigsRequest, is_paced=True, needs=NEEDS.declared)
 
 
 async def handle(
     broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
     plan = incremental_alter_configs_plan
-    answers = await alter(broker, request.resources, plan, request, AlterConfigsResourceResponse)
+    answers = await alter(broker, request, context, NEEDS, plan, AlterConfigsResourceResponse)
     return IncrementalAlterConfigsResponse(responses=answers)

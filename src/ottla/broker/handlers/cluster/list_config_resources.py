@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Need, Served
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need
 from ottla.cluster.described import list_config_resources
 from ottla.errors import NONE, BrokerError
 from ottla.protocol.access import AclOperation, AclResource
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-SERVES = Served(ListConfigResourcesRequest, needs=(Need(AclOperation.DESCRIBE_CONFIGS, AclResource.CLUSTER),))
+DESCRIBE_CONFIGS = Need(AclOperation.DESCRIBE_CONFIGS, AclResource.CLUSTER)
+SERVES = Served(ListConfigResourcesRequest, needs=(DESCRIBE_CONFIGS,))
 
 
 def handle(broker: Broker, request: ListConfigResourcesRequest, context: RequestContext) -> ListConfigResourcesResponse:
     try:
+        DESCRIBE_CONFIGS.check(broker, context)
         found = list_config_resources(broker.image, list(request.resource_types), version=context.api_version)
     except BrokerError as error:
         return ListConfigResourcesResponse(error_code=error.code, config_resources=[])

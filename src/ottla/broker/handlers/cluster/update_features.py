@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.cluster.forwarding import decided
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Need, Served
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need
 from ottla.cluster.features import update_features
 from ottla.errors import NONE, BrokerError
 from ottla.protocol.access import AclOperation, AclResource
@@ -21,10 +23,16 @@ if TYPE_CHECKING:
 RESULTS_UNTIL = 1
 
 
-SERVES = Served(UpdateFeaturesRequest, is_forwarded=True, needs=(Need(AclOperation.ALTER, AclResource.CLUSTER),))
+ALTER_CLUSTER = Need(AclOperation.ALTER, AclResource.CLUSTER, is_forwarded=True)
+SERVES = Served(UpdateFeaturesRequest, needs=(ALTER_CLUSTER,))
 
 
 async def handle(broker: Broker, request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
+    ALTER_CLUSTER.check(broker, context)
+    return await decided(broker, request, context, _decide)
+
+
+async def _decide(broker: Broker, request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
     version = context.api_version
     try:
         plan = await broker.link.change(lambda image: update_features(image, request, version=version))

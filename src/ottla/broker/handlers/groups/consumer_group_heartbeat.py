@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.groups.shard import GroupShard
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Need, Served
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need
 from ottla.errors import UnsupportedVersion
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.consumer_group_heartbeat import (
@@ -23,10 +24,9 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-SERVES = Served(
-    ConsumerGroupHeartbeatRequest,
-    needs=(Need(AclOperation.READ, AclResource.GROUP, lambda request: [request.group_id]),),
-)
+READ_GROUP = Need(AclOperation.READ, AclResource.GROUP)
+DESCRIBE_TOPIC = Need(AclOperation.DESCRIBE, AclResource.TOPIC, when="every topic that it subscribes to by name")
+SERVES = Served(ConsumerGroupHeartbeatRequest, needs=(READ_GROUP, DESCRIBE_TOPIC))
 
 
 async def handle(
@@ -34,6 +34,10 @@ async def handle(
 ) -> ConsumerGroupHeartbeatResponse:
     if "consumer" not in broker.settings.group_coordinator_rebalance_protocols:
         raise UnsupportedVersion("group.coordinator.rebalance.protocols does not name consumer")
+    READ_GROUP.check(broker, context, request.group_id)
+    topics = set(request.subscribed_topic_names or ())
+    if len(DESCRIBE_TOPIC.met_by(broker, context, topics)) < len(topics):
+        raise DESCRIBE_TOPIC.refusal(context)
     answer: ConsumerGroupHeartbeatResponse = await broker.groups.ask(
         request.group_id, GroupShard.consumer_group_heartbeat, request, context
     )

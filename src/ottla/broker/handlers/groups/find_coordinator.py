@@ -13,8 +13,10 @@ from ottla.broker.coordinators.placement import partition_for_name
 from ottla.broker.coordinators.transactions.coordinator import TOPIC as TRANSACTIONS_TOPIC
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need, Refused
 from ottla.cluster.model import Endpoint
 from ottla.errors import BrokerError, CoordinatorNotAvailable, InvalidGroupId, InvalidRequest
+from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
@@ -24,7 +26,10 @@ SEVERAL_KEYS_SINCE = 4
 TOPICS = {0: GROUPS_TOPIC, 1: TRANSACTIONS_TOPIC}
 
 
-SERVES = Served(FindCoordinatorRequest, is_paced=True)
+DESCRIBE_GROUP = Need(AclOperation.DESCRIBE, AclResource.GROUP, Refused.ENTRY, when="key type 0")
+DESCRIBE_ID = Need(AclOperation.DESCRIBE, AclResource.TRANSACTIONAL_ID, Refused.ENTRY, when="key type 1")
+SERVES = Served(FindCoordinatorRequest, is_paced=True, needs=(DESCRIBE_GROUP, DESCRIBE_ID))
+NEEDS = {0: DESCRIBE_GROUP, 1: DESCRIBE_ID}
 
 
 async def handle(broker: Broker, request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
@@ -51,6 +56,8 @@ async def _many(broker: Broker, request: FindCoordinatorRequest, context: Reques
 
 def _one(broker: Broker, key: str, key_type: int, context: RequestContext) -> Coordinator:
     try:
+        if key_type in NEEDS:
+            NEEDS[key_type].check(broker, context, key)
         node_id, endpoint = _look_up(broker, key, key_type, context.listener)
     except BrokerError as error:
         return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error.code, error_message=str(error))

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.groups.shard import GroupShard
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Need, Served
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
@@ -14,11 +15,11 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-SERVES = Served(
-    JoinGroupRequest, needs=(Need(AclOperation.READ, AclResource.GROUP, lambda request: [request.group_id]),)
-)
+READ_GROUP = Need(AclOperation.READ, AclResource.GROUP)
+SERVES = Served(JoinGroupRequest, needs=(READ_GROUP,))
 
 
 async def handle(broker: Broker, request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
+    READ_GROUP.check(broker, context, request.group_id)
     answer: JoinGroupResponse = await broker.groups.ask(request.group_id, GroupShard.join_group, request, context)
     return answer

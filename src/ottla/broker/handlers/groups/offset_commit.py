@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.groups.shard import GroupShard
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Need, Served
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need, Refused
 from ottla.errors import BrokerError
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -20,23 +22,33 @@ from ottla.protocol.messages.offset_commit import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
+TOPIC_IDS_SINCE = 10
 
-SERVES = Served(
-    OffsetCommitRequest,
-    needs=(
-        Need(AclOperation.READ, AclResource.GROUP, lambda request: [request.group_id]),
-        Need(AclOperation.READ, AclResource.TOPIC, lambda request: [topic.name for topic in request.topics]),
-    ),
-)
+
+READ_GROUP = Need(AclOperation.READ, AclResource.GROUP)
+READ_TOPIC = Need(AclOperation.READ, AclResource.TOPIC, Refused.ENTRY)
+SERVES = Served(OffsetCommitRequest, needs=(READ_GROUP, READ_TOPIC))
 
 
 async def handle(broker: Broker, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
-    return await broker.groups.ask_or(
-        request.group_id, GroupShard.commit_offsets, request, context, partial(_refusal, request)
-    )
+    if not READ_GROUP.is_met(broker, context, request.group_id):
+        return _refusal(request.topics, READ_GROUP.refusal(context))
+    request.topics, refused = READ_TOPIC.split(broker, context, request.topics, partial(_name, broker, context))
+    answer = OffsetCommitResponse(topics=[])
+    if request.topics or not refused:
+        answer = await broker.groups.ask_or(
+            request.group_id, GroupShard.commit_offsets, request, context, partial(_refusal, request.topics)
+        )
+    answer.topics += _refusal(refused, READ_TOPIC.refusal(context)).topics
+    return answer
 
 
-def _refusal(request: OffsetCommitRequest, error: BrokerError) -> OffsetCommitResponse:
+def _name(broker: Broker, context: RequestContext, topic: OffsetCommitRequestTopic) -> str | None:
+    """None for an id that nobody has: there is nothing to be hidden."""
+    return broker.image.topic_name(topic.topic_id) if context.api_version >= TOPIC_IDS_SINCE else topic.name
+
+
+def _refusal(asked: list[OffsetCommitRequestTopic], error: BrokerError) -> OffsetCommitResponse:
     topics = [
         OffsetCommitResponseTopic(
             name=topic.name,
@@ -46,6 +58,6 @@ def _refusal(request: OffsetCommitRequest, error: BrokerError) -> OffsetCommitRe
                 for one in topic.partitions
             ],
         )
-        for topic in request.topics
+        for topic in asked
     ]
     return OffsetCommitResponse(topics=topics)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.replication.partition import Partition
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Need, Served
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need, Refused
 from ottla.errors import (
     BrokerError,
     InvalidTopicException,
@@ -58,19 +59,20 @@ class _Deletion:
         return self.result.low_watermark >= self.offset
 
 
-SERVES = Served(
-    DeleteRecordsRequest,
-    needs=(Need(AclOperation.DELETE, AclResource.TOPIC, lambda request: [topic.name for topic in request.topics]),),
-)
+DELETE_TOPIC = Need(AclOperation.DELETE, AclResource.TOPIC, Refused.ENTRY)
+SERVES = Served(DeleteRecordsRequest, needs=(DELETE_TOPIC,))
 
 
 async def handle(broker: Broker, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
     deletions: list[_Deletion] = []
+    allowed = DELETE_TOPIC.met_by(broker, context, {topic.name for topic in request.topics})
     topics = [
         DeleteRecordsTopicResult(
             name=topic.name,
             partitions=[
                 _one(broker, TopicPartition(topic.name, asked.partition_index), asked.offset, deletions)
+                if topic.name in allowed
+                else _refused(asked.partition_index, DELETE_TOPIC.code)
                 for asked in topic.partitions
             ],
         )
@@ -98,11 +100,15 @@ def _one(broker: Broker, name: TopicPartition, offset: int, deletions: list[_Del
     try:
         partition = _delete(broker, name, offset)
     except BrokerError as error:
-        return DeleteRecordsPartitionResult(partition_index=name.partition, low_watermark=-1, error_code=error.code)
+        return _refused(name.partition, error.code)
     start = partition.log.log_start_offset
     result = DeleteRecordsPartitionResult(partition_index=name.partition, low_watermark=start, error_code=0)
     deletions.append(_Deletion(partition, start, partition.leader_epoch, result, partial(_low_watermark, broker)))
     return result
+
+
+def _refused(index: int, code: int) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1, error_code=code)
 
 
 def _low_watermark(broker: Broker, partition: Partition) -> int:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.broker.replication.partition import Partition
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Need, Served
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need, Refused
 from ottla.errors import (
     NONE,
     BrokerError,
@@ -36,11 +37,8 @@ if TYPE_CHECKING:
 NO_TRANSACTION: Final = -1
 
 
-SERVES = Served(
-    DescribeProducersRequest,
-    is_paced=True,
-    needs=(Need(AclOperation.READ, AclResource.TOPIC, lambda request: [topic.name for topic in request.topics]),),
-)
+READ_TOPIC = Need(AclOperation.READ, AclResource.TOPIC, Refused.ENTRY)
+SERVES = Served(DescribeProducersRequest, is_paced=True, needs=(READ_TOPIC,))
 
 
 async def handle(
@@ -52,15 +50,16 @@ async def handle(
             partitions = topics.setdefault(topic.name, {})
             for index in topic.partition_indexes:
                 if index not in partitions:
-                    partitions[index] = _one(broker, TopicPartition(topic.name, index))
+                    partitions[index] = _one(broker, TopicPartition(topic.name, index), context)
                 await pace.step()
     return DescribeProducersResponse(
         topics=[TopicResponse(name=name, partitions=list(found.values())) for name, found in topics.items()]
     )
 
 
-def _one(broker: Broker, name: TopicPartition) -> PartitionResponse:
+def _one(broker: Broker, name: TopicPartition, context: RequestContext) -> PartitionResponse:
     try:
+        READ_TOPIC.check(broker, context, name.topic)
         partition = _partition(broker, name)
     except BrokerError as error:
         return PartitionResponse(

@@ -18,7 +18,7 @@ Versions: 7 sessions, 9 leader epoch check, 12 diverging epochs, 13 topic ids, 1
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +27,8 @@ from ottla.broker.fetch.reader import replica_of
 from ottla.broker.fetch.sessions import FetchKey, FetchPlan, Wanted
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.running import Work
-from ottla.broker.requests.served import WIDE_ENTRIES, Need, Quota, Served
+from ottla.broker.requests.served import WIDE_ENTRIES, Quota, Served
+from ottla.broker.security.needs import Need, Refused
 from ottla.errors import BrokerError
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -38,11 +39,13 @@ if TYPE_CHECKING:
 WIDE_PARTITIONS: Final = 256
 FOLLOWER_PARTITIONS: Final = 16
 
+READ_TOPIC = Need(AclOperation.READ, AclResource.TOPIC, Refused.ENTRY, when="of consumers")
+CLUSTER_ACTION = Need(AclOperation.CLUSTER_ACTION, AclResource.CLUSTER, Refused.ENTRY, when="of followers")
 SERVES = Served(
     FetchRequest,
     entries=WIDE_ENTRIES,
     is_paced=True,
-    needs=(Need(AclOperation.READ, AclResource.TOPIC, lambda request: [topic.topic for topic in request.topics]),),
+    needs=(READ_TOPIC, CLUSTER_ACTION),
     quota=Quota.FETCH,
     exempts=lambda request, version: replica_of(request, version)[0] >= 0,
 )
@@ -57,7 +60,7 @@ def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> Fe
         plan = _plan(broker, request, context, _wanted(broker, request, context))
     except BrokerError as error:
         return FetchResponse(error_code=error.code, responses=[])
-    return Attempt(broker, request, context, plan).answer()
+    return Attempt(broker, request, context, plan, _readable(broker, request, context, plan)).answer()
 
 
 async def _fetch_wide(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse:
@@ -70,7 +73,8 @@ async def _fetch_wide(broker: Broker, request: FetchRequest, context: RequestCon
             plan = _plan(broker, request, context, wanted)
         except BrokerError as error:
             return FetchResponse(error_code=error.code, responses=[])
-        return await WideAttempt(broker, request, context, plan, pace).answer()
+        readable = _readable(broker, request, context, plan)
+        return await WideAttempt(broker, request, context, plan, readable, pace).answer()
 
 
 def _plan(
@@ -87,6 +91,18 @@ def _plan(
         now_ms=broker.clock.monotonic_ms(),
         name_of=partial(_name, broker),
     )
+
+
+def _readable(
+    broker: Broker, request: FetchRequest, context: RequestContext, plan: FetchPlan
+) -> Collection[str] | None:
+    """The topics that who asks may read, also those that its session remembers; None is all of them."""
+    if not broker.access.is_on:
+        return None
+    if _is_follower(request, context):
+        return None if CLUSTER_ACTION.is_met(broker, context) else ()
+    named = {key.topic for key, _ in plan.wanted if key.topic}
+    return {"", *READ_TOPIC.met_by(broker, context, named)}  # an id that nobody has hides nothing
 
 
 def _is_follower(request: FetchRequest, context: RequestContext) -> bool:

@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import WIDE_ENTRIES, Need, Served
+from ottla.broker.requests.served import WIDE_ENTRIES, Served
+from ottla.broker.security.needs import Need, Refused
 from ottla.errors import BrokerError, LeaderNotAvailable, OffsetNotAvailable, UnknownTopicOrPartition
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.list_offsets import (
@@ -36,22 +37,22 @@ OFFSET_NOT_AVAILABLE_SINCE = 5
 UNKNOWN = -1
 
 
-SERVES = Served(
-    ListOffsetsRequest,
-    entries=WIDE_ENTRIES,
-    is_paced=True,
-    needs=(Need(AclOperation.DESCRIBE, AclResource.TOPIC, lambda request: [topic.name for topic in request.topics]),),
-)
+DESCRIBE_TOPIC = Need(AclOperation.DESCRIBE, AclResource.TOPIC, Refused.ENTRY)
+SERVES = Served(ListOffsetsRequest, entries=WIDE_ENTRIES, is_paced=True, needs=(DESCRIBE_TOPIC,))
 
 
 async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
     topics = []
+    allowed = DESCRIBE_TOPIC.met_by(broker, context, {topic.name for topic in request.topics})
     with broker.pacing.turn(context.connection) as pace:
         for topic in request.topics:
             found: list[ListOffsetsPartitionResponse] = []
             topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=found))
             for asked in topic.partitions:
-                found.append(_one(broker, topic.name, asked, request, context.api_version))
+                if topic.name in allowed:
+                    found.append(_one(broker, topic.name, asked, request, context.api_version))
+                else:
+                    found.append(_refused(asked, DESCRIBE_TOPIC.code))
                 await pace.step()
     return ListOffsetsResponse(topics=topics)
 
@@ -68,7 +69,7 @@ def _one(
         if request.replica_id < 0 and (asked.timestamp == LATEST or offset == UNKNOWN):
             _check_settled(partition, version)
     except BrokerError as error:
-        return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error.code)
+        return _refused(asked, error.code)
     # Older clients have no field for the epoch, and the codec refuses to drop it in silence.
     knows_epochs = version >= LEADER_EPOCH_SINCE and offset >= 0
     epoch = partition.log.epochs.epoch_for_offset(offset) if knows_epochs else None
@@ -79,6 +80,10 @@ def _one(
         offset=offset,
         leader_epoch=-1 if epoch is None else epoch,
     )
+
+
+def _refused(asked: ListOffsetsPartition, code: int) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=code)
 
 
 def _limit(partition: Partition, request: ListOffsetsRequest) -> int:

@@ -17,17 +17,25 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.broker.network.processor import CloseConnection
-from ottla.broker.produce.append import Appending, Guards, Refused, takes_long, topic_name
+from ottla.broker.produce.append import (
+    Appending,
+    Guards,
+    RefusedPartitions,
+    is_transactional,
+    takes_long,
+    topic_name,
+)
 from ottla.broker.produce.choice import scan, scan_run, write, write_run
 from ottla.broker.produce.committed import Uncommitted, wait_until_committed
-from ottla.broker.produce.frames import Answers, Outcome, Produce
+from ottla.broker.produce.frames import Answers, Outcome, Produce, Topic
 from ottla.broker.produce.frames import write as write_fields
 from ottla.broker.produce.patience import ask_patiently
 from ottla.broker.produce.verification import refused_produce
 from ottla.broker.replication.partition import ACKS_ALL
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.running import Work, awaited
-from ottla.broker.requests.served import ANY_FRAME_BYTES, ENTRIES, Need, Quota, Runs, Served
+from ottla.broker.requests.served import ANY_FRAME_BYTES, ENTRIES, Quota, Runs, Served
+from ottla.broker.security.needs import Need, Refused
 from ottla.errors import BrokerError, InvalidRequiredAcks
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.produce import ProduceRequest
@@ -61,15 +69,12 @@ def runs(version: int) -> Runs:
     return Runs(partial(scan_run, version, ENTRIES), handle_run, partial(write_run, version))
 
 
+WRITE_TOPIC = Need(AclOperation.WRITE, AclResource.TOPIC, Refused.ENTRY)
+WRITE_ID = Need(AclOperation.WRITE, AclResource.TRANSACTIONAL_ID, when="records of a transaction")
 SERVES = Served(
     ProduceRequest,
     frame_bytes=ANY_FRAME_BYTES,
-    needs=(
-        Need(AclOperation.WRITE, AclResource.TOPIC, lambda request: [topic for topic, _ in request.topics]),
-        Need(
-            AclOperation.WRITE, AclResource.TRANSACTIONAL_ID, lambda request: filter(None, [request.transactional_id])
-        ),
-    ),
+    needs=(WRITE_TOPIC, WRITE_ID),
     quota=Quota.PRODUCE,
     codec=codec,
     throttled=throttled,
@@ -78,6 +83,14 @@ SERVES = Served(
 
 
 def handle(broker: Broker, request: Produce, context: RequestContext) -> Produced:
+    if is_transactional(request) and not _may_use_id(broker, request, context):
+        return _refuse_all(request, WRITE_ID.refusal(context))
+    if broker.access.is_on and (refused := _unwritable(broker, request, context)):
+        return _handle_writable(broker, request, context, refused)
+    return _handle(broker, request, context)
+
+
+def _handle(broker: Broker, request: Produce, context: RequestContext) -> Produced:
     if request.acks not in (-1, 0, 1):
         return _refuse_all(request, InvalidRequiredAcks(f"acks is {request.acks}"))
     if request.transactional_id is not None:
@@ -95,6 +108,8 @@ def handle_run(broker: Broker, requests: list[Produce], context: RequestContext)
     for request in requests:
         if request.acks != acks or request.transactional_id is not None or takes_long(request):
             break
+        if is_transactional(request) or (broker.access.is_on and _unwritable(broker, request, context)):
+            break
         added.append((*appending.add(request), request.timeout_ms))
     appending.append()
     return [
@@ -103,7 +118,40 @@ def handle_run(broker: Broker, requests: list[Produce], context: RequestContext)
     ]
 
 
-def _append(broker: Broker, request: Produce, context: RequestContext, refused: Refused, guards: Guards) -> Produced:
+# -- access ----------------------------------------------------------------------------------------------------------
+
+
+def _may_use_id(broker: Broker, request: Produce, context: RequestContext) -> bool:
+    """Records of a transaction belong to its id: without one nobody may write them (CVE-2018-17196)."""
+    return request.transactional_id is not None and WRITE_ID.is_met(broker, context, request.transactional_id)
+
+
+def _unwritable(broker: Broker, request: Produce, context: RequestContext) -> set[Topic]:
+    """The topics that who asks may not write to; an id that nobody has is told as that."""
+    return {
+        topic
+        for topic, _ in request.topics
+        if (name := topic_name(broker, topic)) is not None and not WRITE_TOPIC.is_met(broker, context, name)
+    }
+
+
+async def _handle_writable(
+    broker: Broker, request: Produce, context: RequestContext, refused: set[Topic]
+) -> Answers | None:
+    """Append to the other topics, and answer for all of them."""
+    writable = [each for each in request.topics if each[0] not in refused]
+    unwritable = [each for each in request.topics if each[0] in refused]
+    answers = await awaited(_handle(broker, request._replace(topics=writable), context)) if writable else []
+    denied = _refuse_all(request._replace(topics=unwritable), WRITE_TOPIC.refusal(context))
+    return None if answers is None or denied is None else answers + denied
+
+
+# -- appending -------------------------------------------------------------------------------------------------------
+
+
+def _append(
+    broker: Broker, request: Produce, context: RequestContext, refused: RefusedPartitions, guards: Guards
+) -> Produced:
     if takes_long(request):
         return _append_with_pauses(broker, request, context, refused, guards)
     appending = Appending(broker, request.acks, context.api_version, refused, guards)
@@ -113,7 +161,7 @@ def _append(broker: Broker, request: Produce, context: RequestContext, refused: 
 
 
 async def _append_with_pauses(
-    broker: Broker, request: Produce, context: RequestContext, refused: Refused, guards: Guards
+    broker: Broker, request: Produce, context: RequestContext, refused: RefusedPartitions, guards: Guards
 ) -> Answers | None:
     appending = Appending(broker, request.acks, context.api_version, refused, guards)
     answers, uncommitted = appending.add(request)
@@ -186,7 +234,7 @@ def _for_client(error: BrokerError, version: int) -> BrokerError:
 
 def _unverified(
     broker: Broker, request: Produce, context: RequestContext
-) -> tuple[Guards, Refused, tuple[int, int] | None]:
+) -> tuple[Guards, RefusedPartitions, tuple[int, int] | None]:
     """Guards of partitions to ask about, partitions whose producer is fenced, and who the producer is."""
     guards: dict[TopicPartition, VerificationGuard] = {}
     fenced: dict[TopicPartition, BrokerError] = {}
@@ -227,5 +275,11 @@ def _close_on_error(answers: Answers) -> None:
                 raise CloseConnection(f"Produce with acks=0 to {topic!r}: {outcome.error}")
 
 
-def _refuse_all(request: Produce, error: BrokerError) -> Answers:
-    return [(topic, [Outcome(index, error=error) for index, _ in partitions]) for topic, partitions in request.topics]
+def _refuse_all(request: Produce, error: BrokerError) -> Answers | None:
+    answers: Answers = [
+        (topic, [Outcome(index, error=error) for index, _ in partitions]) for topic, partitions in request.topics
+    ]
+    if request.acks == 0:
+        _close_on_error(answers)
+        return None
+    return answers

@@ -14,7 +14,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Need, Served
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need, Refused
 from ottla.errors import (
     NONE,
     BrokerError,
@@ -42,15 +43,20 @@ FILE_NAME_LIMIT: Final = 255
 FUTURE_SUFFIX_BYTES: Final = len(".") + 32 + len("-future")
 
 
-SERVES = Served(AlterReplicaLogDirsRequest, needs=(Need(AclOperation.ALTER, AclResource.CLUSTER),))
+ALTER_CLUSTER = Need(AclOperation.ALTER, AclResource.CLUSTER, Refused.ENTRY)
+SERVES = Served(AlterReplicaLogDirsRequest, needs=(ALTER_CLUSTER,))
 
 
 def handle(broker: Broker, request: AlterReplicaLogDirsRequest, context: RequestContext) -> AlterReplicaLogDirsResponse:
+    is_allowed = ALTER_CLUSTER.is_met(broker, context)
     results: dict[str, dict[int, int]] = defaultdict(dict)
     for directory in request.dirs:
         for topic in directory.topics:
             for index in topic.partitions:
-                results[topic.name][index] = _outcome(broker, TopicPartition(topic.name, index), directory.path)
+                name = TopicPartition(topic.name, index)
+                results[topic.name][index] = (
+                    _outcome(broker, name, directory.path) if is_allowed else ALTER_CLUSTER.code
+                )
     return AlterReplicaLogDirsResponse(
         results=[
             AlterReplicaLogDirTopicResult(

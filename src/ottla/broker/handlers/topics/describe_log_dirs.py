@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 from ottla.broker.replication.manager import Directory
 from ottla.broker.replication.partition import Partition
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Need, Served
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need
 from ottla.errors import KafkaStorageError
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.describe_log_dirs import (
@@ -32,10 +33,13 @@ if TYPE_CHECKING:
 UNKNOWN_BYTES: Final = -1
 
 
-SERVES = Served(DescribeLogDirsRequest, needs=(Need(AclOperation.DESCRIBE, AclResource.CLUSTER),))
+DESCRIBE_CLUSTER = Need(AclOperation.DESCRIBE, AclResource.CLUSTER)
+SERVES = Served(DescribeLogDirsRequest, needs=(DESCRIBE_CLUSTER,))
 
 
 def handle(broker: Broker, request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
+    if not DESCRIBE_CLUSTER.is_met(broker, context):
+        return DescribeLogDirsResponse(error_code=DESCRIBE_CLUSTER.code, results=[])
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}

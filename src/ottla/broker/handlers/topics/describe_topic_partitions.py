@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.handlers.topics.metadata import leader_of
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import WIDE_ENTRIES, Need, Served
-from ottla.broker.security.operations import TOPIC_OPERATIONS
+from ottla.broker.requests.served import WIDE_ENTRIES, Served
+from ottla.broker.security.needs import Need, Refused
 from ottla.cluster import model
 from ottla.errors import BrokerError, InvalidRequest, InvalidTopicException, UnknownTopicOrPartition
 from ottla.protocol.access import AclOperation, AclResource
@@ -32,12 +32,9 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-SERVES = Served(
-    DescribeTopicPartitionsRequest,
-    entries=WIDE_ENTRIES,
-    is_paced=True,
-    needs=(Need(AclOperation.DESCRIBE, AclResource.TOPIC, lambda request: [topic.name for topic in request.topics]),),
-)
+DESCRIBE_TOPIC = Need(AclOperation.DESCRIBE, AclResource.TOPIC, Refused.ENTRY, when="topics asked for by name")
+LIST_TOPIC = Need(AclOperation.DESCRIBE, AclResource.TOPIC, Refused.LEFT_OUT, when="all topics")
+SERVES = Served(DescribeTopicPartitionsRequest, entries=WIDE_ENTRIES, is_paced=True, needs=(DESCRIBE_TOPIC, LIST_TOPIC))
 
 
 async def handle(
@@ -47,18 +44,29 @@ async def handle(
         names = _names(broker, request)
     except InvalidRequest as error:
         return DescribeTopicPartitionsResponse(topics=[_missing(broker, topic.name, error) for topic in request.topics])
+    allowed = (DESCRIBE_TOPIC if request.topics else LIST_TOPIC).met_by(broker, context, names)
     limit = max(1, min(request.response_partition_limit, broker.settings.max_request_partition_size_limit))
     answer = DescribeTopicPartitionsResponse(topics=[])
     with broker.pacing.turn(context.connection) as pace:
         for name in names:
+            if name not in allowed:
+                continue
             if limit <= 0:
                 answer.next_cursor = Cursor(topic_name=name, partition_index=0)
                 break
-            limit -= _add_topic(broker, answer, name, _first_index(request.cursor, name), limit, context.listener)
+            limit -= _add_topic(broker, answer, name, _first_index(request.cursor, name), limit, context)
             if answer.next_cursor is not None:
                 break
             await pace.step()
+    if request.topics:
+        answer.topics += [_refused(name) for name in names if name not in allowed]
     return answer
+
+
+def _refused(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=DESCRIBE_TOPIC.code, name=name, topic_id=ZERO_UUID, partitions=[]
+    )
 
 
 def _names(broker: Broker, request: DescribeTopicPartitionsRequest) -> list[str]:
@@ -79,13 +87,15 @@ def _first_index(cursor: Cursor | None, name: str) -> int:
 
 
 def _add_topic(
-    broker: Broker, answer: DescribeTopicPartitionsResponse, name: str, first: int, limit: int, listener: str
+    broker: Broker, answer: DescribeTopicPartitionsResponse, name: str, first: int, limit: int, context: RequestContext
 ) -> int:
     """Put a topic into the answer, from partition `first` on; returns how many partitions that were."""
     topic = broker.image.topic(name)
     if topic is None:
         legal = broker.is_legal_topic_name(name)
-        answer.topics.append(_missing(broker, name, UnknownTopicOrPartition() if legal else InvalidTopicException()))
+        missing = _missing(broker, name, UnknownTopicOrPartition() if legal else InvalidTopicException())
+        missing.topic_authorized_operations = broker.access.operations(context, AclResource.TOPIC, name)
+        answer.topics.append(missing)
         return 0
     chosen = topic.partitions[first : first + limit]
     answer.topics.append(
@@ -94,8 +104,8 @@ def _add_topic(
             name=name,
             topic_id=topic.id,
             is_internal=name in broker.internal_topics,
-            partitions=[_partition(broker, index, one, listener) for index, one in enumerate(chosen, first)],
-            topic_authorized_operations=TOPIC_OPERATIONS,
+            partitions=[_partition(broker, index, one, context.listener) for index, one in enumerate(chosen, first)],
+            topic_authorized_operations=broker.access.operations(context, AclResource.TOPIC, name),
         )
     )
     if first + limit < len(topic.partitions):
@@ -110,7 +120,6 @@ def _missing(broker: Broker, name: str, error: BrokerError) -> DescribeTopicPart
         topic_id=ZERO_UUID,
         is_internal=name in broker.internal_topics,
         partitions=[],
-        topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 

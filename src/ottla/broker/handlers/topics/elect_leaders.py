@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.cluster.forwarding import decided
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Need, Served
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need
 from ottla.cluster.elections import elect_leaders
 from ottla.errors import NONE, BrokerError
 from ottla.protocol.access import AclOperation, AclResource
@@ -26,12 +28,17 @@ if TYPE_CHECKING:
 WHOLE_ERROR_SINCE = 1
 
 
-SERVES = Served(
-    ElectLeadersRequest, is_forwarded=True, is_paced=True, needs=(Need(AclOperation.ALTER, AclResource.CLUSTER),)
-)
+ALTER_CLUSTER = Need(AclOperation.ALTER, AclResource.CLUSTER, is_forwarded=True)
+SERVES = Served(ElectLeadersRequest, is_paced=True, needs=(ALTER_CLUSTER,))
 
 
 async def handle(broker: Broker, request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
+    if not ALTER_CLUSTER.is_met(broker, context):
+        return _refusal(request, ALTER_CLUSTER.refusal(context), context.api_version)
+    return await decided(broker, request, context, _decide)
+
+
+async def _decide(broker: Broker, request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
     try:
         plan = await broker.link.change(lambda image: elect_leaders(image, request))
     except BrokerError as error:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.cluster.forwarding import decided
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Need, Served
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need
 from ottla.cluster.reassignments import list_partition_reassignments
 from ottla.errors import NONE, NotController
 from ottla.protocol.access import AclOperation, AclResource
@@ -21,12 +23,18 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-SERVES = Served(
-    ListPartitionReassignmentsRequest, is_forwarded=True, needs=(Need(AclOperation.DESCRIBE, AclResource.CLUSTER),)
-)
+DESCRIBE_CLUSTER = Need(AclOperation.DESCRIBE, AclResource.CLUSTER, is_forwarded=True)
+SERVES = Served(ListPartitionReassignmentsRequest, needs=(DESCRIBE_CLUSTER,))
 
 
-def handle(
+async def handle(
+    broker: Broker, request: ListPartitionReassignmentsRequest, context: RequestContext
+) -> ListPartitionReassignmentsResponse:
+    DESCRIBE_CLUSTER.check(broker, context)
+    return await decided(broker, request, context, _decide)
+
+
+def _decide(
     broker: Broker, request: ListPartitionReassignmentsRequest, context: RequestContext
 ) -> ListPartitionReassignmentsResponse:
     image = broker.image

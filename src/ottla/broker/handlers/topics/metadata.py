@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.pacing import Pace
-from ottla.broker.requests.served import WIDE_ENTRIES, Need, Served
-from ottla.broker.security.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from ottla.broker.requests.served import WIDE_ENTRIES, Served
+from ottla.broker.security.needs import Need, Refused
 from ottla.cluster import model
 from ottla.cluster.image import ClusterImage
 from ottla.errors import (
@@ -45,19 +45,23 @@ AUTO_CREATE_FLAG_SINCE = 4
 LISTENER_ERROR_SINCE = 6
 BY_ID_SINCE = 12
 CREATED_LIMIT: Final = 1_000
+NO_OPERATIONS: Final = 0
 
 
+CREATE_CLUSTER = Need(AclOperation.CREATE, AclResource.CLUSTER)
+DESCRIBE_TOPIC = Need(AclOperation.DESCRIBE, AclResource.TOPIC, Refused.ENTRY, when="topics asked for by name or id")
+LIST_TOPIC = Need(AclOperation.DESCRIBE, AclResource.TOPIC, Refused.LEFT_OUT, when="all topics")
+CREATE_TOPIC = Need(
+    AclOperation.CREATE, AclResource.TOPIC, Refused.ENTRY, when="topics that it may create", unless=CREATE_CLUSTER
+)
+DESCRIBE_CLUSTER = Need(
+    AclOperation.DESCRIBE, AclResource.CLUSTER, Refused.LEFT_OUT, when="to be told what he may do with the cluster"
+)
 SERVES = Served(
     MetadataRequest,
     entries=WIDE_ENTRIES,
     is_paced=True,
-    needs=(
-        Need(
-            AclOperation.DESCRIBE,
-            AclResource.TOPIC,
-            lambda request: [topic.name for topic in request.topics or () if topic.name],
-        ),
-    ),
+    needs=(DESCRIBE_TOPIC, LIST_TOPIC, CREATE_TOPIC, DESCRIBE_CLUSTER),
 )
 
 
@@ -73,9 +77,13 @@ async def handle(broker: Broker, request: MetadataRequest, context: RequestConte
     )
     if request.include_topic_authorized_operations:
         for topic in answer.topics:
-            topic.topic_authorized_operations = TOPIC_OPERATIONS
+            if topic.name is not None and topic.error_code != DESCRIBE_TOPIC.code:
+                topic.topic_authorized_operations = broker.access.operations(context, AclResource.TOPIC, topic.name)
     if request.include_cluster_authorized_operations:
-        answer.cluster_authorized_operations = CLUSTER_OPERATIONS
+        is_told = DESCRIBE_CLUSTER.is_met(broker, context)
+        answer.cluster_authorized_operations = (
+            broker.access.operations(context, AclResource.CLUSTER) if is_told else NO_OPERATIONS
+        )
     return answer
 
 
@@ -112,7 +120,7 @@ async def _topics(
 
 async def _all_topics(broker: Broker, context: RequestContext, pace: Pace) -> list[MetadataResponseTopic]:
     found = []
-    for name in sorted(broker.image.topics()):
+    for name in sorted(LIST_TOPIC.met_by(broker, context, list(broker.image.topics()))):
         topic = broker.image.topic(name)
         if topic is not None:  # it may be gone since we began
             found.append(_topic(broker, topic, context))
@@ -122,13 +130,21 @@ async def _all_topics(broker: Broker, context: RequestContext, pace: Pace) -> li
 
 def _topic_by_id(broker: Broker, topic_id: bytes, context: RequestContext) -> MetadataResponseTopic:
     topic = broker.image.topic_by_id(topic_id)
-    return _missing(None, topic_id, UnknownTopicId()) if topic is None else _topic(broker, topic, context)
+    if topic is None:
+        return _missing(None, topic_id, UnknownTopicId())
+    if not DESCRIBE_TOPIC.is_met(broker, context, topic.name):
+        return _missing(None, topic_id, DESCRIBE_TOPIC.refusal(context))  # its id is no secret, its name is
+    return _topic(broker, topic, context)
 
 
 def _asked_topic(broker: Broker, name: str | None, may_create: bool, context: RequestContext) -> MetadataResponseTopic:
     if name is None:
         return _missing(None, ZERO_UUID, UnknownTopicId())
+    if not DESCRIBE_TOPIC.is_met(broker, context, name):
+        return _missing(name, ZERO_UUID, DESCRIBE_TOPIC.refusal(context))
     topic = broker.image.topic(name)
+    if topic is None and may_create and not _creates(broker, context, name):
+        return _missing(name, ZERO_UUID, CREATE_TOPIC.refusal(context))
     refused = broker.topics_on_demand.create_missing([name]) if topic is None and may_create else {}
     topic = broker.image.topic(name)
     if topic is not None:
@@ -137,6 +153,11 @@ def _asked_topic(broker: Broker, name: str | None, may_create: bool, context: Re
     if not broker.is_legal_topic_name(name):
         error = InvalidTopicException()
     return _missing(name, ZERO_UUID, error)
+
+
+def _creates(broker: Broker, context: RequestContext, name: str) -> bool:
+    """Whether asking for a topic that does not exist may create it; where nothing is created, nothing is needed."""
+    return not broker.settings.auto_create_topics_enable or CREATE_TOPIC.is_met(broker, context, name)
 
 
 def _missing(name: str | None, topic_id: bytes, error: BrokerError) -> MetadataResponseTopic:

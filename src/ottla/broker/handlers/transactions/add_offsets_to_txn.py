@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.groups.coordinator import TOPIC
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Need, Served
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.values import TopicPartition
@@ -15,16 +16,14 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-SERVES = Served(
-    AddOffsetsToTxnRequest,
-    needs=(
-        Need(AclOperation.WRITE, AclResource.TRANSACTIONAL_ID, lambda request: [request.transactional_id]),
-        Need(AclOperation.READ, AclResource.GROUP, lambda request: [request.group_id]),
-    ),
-)
+WRITE_ID = Need(AclOperation.WRITE, AclResource.TRANSACTIONAL_ID)
+READ_GROUP = Need(AclOperation.READ, AclResource.GROUP)
+SERVES = Served(AddOffsetsToTxnRequest, needs=(WRITE_ID, READ_GROUP))
 
 
 async def handle(broker: Broker, request: AddOffsetsToTxnRequest, context: RequestContext) -> AddOffsetsToTxnResponse:
+    WRITE_ID.check(broker, context, request.transactional_id)
+    READ_GROUP.check(broker, context, request.group_id)
     if broker.image.partition_count(TOPIC) is None:
         # The group may be one that nobody has asked for yet; its offsets need their partition all the same.
         broker.topics_on_demand.create_internal(TOPIC)

@@ -1,17 +1,19 @@
 """AddPartitionsToTxn: partitions become part of a transaction.
 
-Up to version 3 a client asks for one transaction; if one of its partitions does not exist, the others are
-OPERATION_NOT_ATTEMPTED. From version 4 on brokers ask for many, also only to verify.
+Up to version 3 a client asks for one transaction, from version 4 on brokers ask for many, also only to verify. If one
+of the partitions of a transaction does not exist, or may not be written to, the others are OPERATION_NOT_ATTEMPTED.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.transactions.shard import TransactionShard
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Need, Served
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need, Refused
 from ottla.errors import BrokerError, OperationNotAttempted, UnknownTopicOrPartition
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.add_partitions_to_txn import (
@@ -30,13 +32,10 @@ if TYPE_CHECKING:
 BATCHED_SINCE = 4
 
 
-SERVES = Served(
-    AddPartitionsToTxnRequest,
-    is_paced=True,
-    needs=(
-        Need(AclOperation.WRITE, AclResource.TRANSACTIONAL_ID, lambda request: [request.v3_and_below_transactional_id]),
-    ),
-)
+WRITE_ID = Need(AclOperation.WRITE, AclResource.TRANSACTIONAL_ID, Refused.ENTRY, when="up to version 3")
+WRITE_TOPIC = Need(AclOperation.WRITE, AclResource.TOPIC, Refused.ENTRY, when="up to version 3")
+CLUSTER_ACTION = Need(AclOperation.CLUSTER_ACTION, AclResource.CLUSTER, when="from version 4 on")
+SERVES = Served(AddPartitionsToTxnRequest, is_paced=True, needs=(WRITE_ID, WRITE_TOPIC, CLUSTER_ACTION))
 
 
 async def handle(
@@ -44,12 +43,13 @@ async def handle(
 ) -> AddPartitionsToTxnResponse:
     if context.api_version < BATCHED_SINCE:
         return await _for_a_client(broker, request, context)
+    CLUSTER_ACTION.check(broker, context)
     asked = []
     with broker.pacing.turn(context.connection) as pace:
         for each in request.transactions:
             asked.append(_for_a_broker(broker, each, context))
             await pace.step()
-    answers = [await each for each in asked]
+    answers = [await each if isinstance(each, asyncio.Future) else each for each in asked]
     return AddPartitionsToTxnResponse(
         results_by_transaction=[result for answer in answers for result in answer.results_by_transaction]
     )
@@ -59,42 +59,58 @@ async def _for_a_client(
     broker: Broker, request: AddPartitionsToTxnRequest, context: RequestContext
 ) -> AddPartitionsToTxnResponse:
     topics = request.v3_and_below_topics
-    if any(not _exists(broker, topic.name, index) for topic in topics for index in topic.partitions):
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[_not_attempted(broker, t) for t in topics])
+    transactional_id = request.v3_and_below_transactional_id
 
     def refused(error: BrokerError) -> AddPartitionsToTxnResponse:
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[_refused(topic, error) for topic in topics])
 
+    if not WRITE_ID.is_met(broker, context, transactional_id):
+        return refused(WRITE_ID.refusal(context))
+    names = {topic.name for topic in topics} - broker.internal_topics  # those are the coordinators' own business
+    if not_added := _not_added(broker, topics, WRITE_TOPIC.met_by(broker, context, names)):
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=not_added)
     return await broker.transactions.ask_or(
-        request.v3_and_below_transactional_id, TransactionShard.add_partitions_to_txn, request, context, refused
+        transactional_id, TransactionShard.add_partitions_to_txn, request, context, refused
     )
 
 
 def _for_a_broker(
     broker: Broker, each: AddPartitionsToTxnTransaction, context: RequestContext
-) -> asyncio.Future[AddPartitionsToTxnResponse]:
-    def refused(error: BrokerError) -> AddPartitionsToTxnResponse:
-        result = AddPartitionsToTxnResult(
-            transactional_id=each.transactional_id, topic_results=[_refused(topic, error) for topic in each.topics]
-        )
+) -> AddPartitionsToTxnResponse | asyncio.Future[AddPartitionsToTxnResponse]:
+    def answer(results: list[AddPartitionsToTxnTopicResult]) -> AddPartitionsToTxnResponse:
+        result = AddPartitionsToTxnResult(transactional_id=each.transactional_id, topic_results=results)
         return AddPartitionsToTxnResponse(results_by_transaction=[result])
 
-    request = AddPartitionsToTxnRequest(transactions=[each])
+    if not_added := _not_added(broker, each.topics, {topic.name for topic in each.topics}):
+        return answer(not_added)
     return broker.transactions.ask_or(
-        each.transactional_id, TransactionShard.add_partitions_to_txn, request, context, refused
+        each.transactional_id,
+        TransactionShard.add_partitions_to_txn,
+        AddPartitionsToTxnRequest(transactions=[each]),
+        context,
+        lambda error: answer([_refused(topic, error) for topic in each.topics]),
     )
 
 
-def _exists(broker: Broker, topic: str, index: int) -> bool:
-    return index in range(broker.image.partition_count(topic) or 0)
+def _not_added(
+    broker: Broker, topics: list[AddPartitionsToTxnTopic], allowed: Collection[str]
+) -> list[AddPartitionsToTxnTopicResult]:
+    """Why none of these can be added; nothing when all can: one that cannot keeps the others out."""
+    codes = [
+        {
+            index: _code(broker, topic.name, index) if topic.name in allowed else WRITE_TOPIC.code
+            for index in topic.partitions
+        }
+        for topic in topics
+    ]
+    if all(code == OperationNotAttempted.code for each in codes for code in each.values()):
+        return []
+    return [_result(topic.name, each) for topic, each in zip(topics, codes, strict=True)]
 
 
-def _not_attempted(broker: Broker, topic: AddPartitionsToTxnTopic) -> AddPartitionsToTxnTopicResult:
-    codes = {
-        index: OperationNotAttempted.code if _exists(broker, topic.name, index) else UnknownTopicOrPartition.code
-        for index in topic.partitions
-    }
-    return _result(topic.name, codes)
+def _code(broker: Broker, topic: str, index: int) -> int:
+    exists = index in range(broker.image.partition_count(topic) or 0)
+    return OperationNotAttempted.code if exists else UnknownTopicOrPartition.code
 
 
 def _refused(topic: AddPartitionsToTxnTopic, error: BrokerError) -> AddPartitionsToTxnTopicResult:

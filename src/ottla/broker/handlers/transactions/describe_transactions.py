@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from ottla.broker.coordinators.transactions.shard import TransactionShard
 from ottla.broker.coordinators.transactions.txn_responses import not_described
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Need, Served
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need, Refused
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -22,20 +23,19 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-SERVES = Served(
-    DescribeTransactionsRequest,
-    is_paced=True,
-    needs=(Need(AclOperation.DESCRIBE, AclResource.TRANSACTIONAL_ID, lambda request: request.transactional_ids),),
-)
+DESCRIBE_ID = Need(AclOperation.DESCRIBE, AclResource.TRANSACTIONAL_ID, Refused.ENTRY)
+DESCRIBE_TOPIC = Need(AclOperation.DESCRIBE, AclResource.TOPIC, Refused.LEFT_OUT)
+SERVES = Served(DescribeTransactionsRequest, is_paced=True, needs=(DESCRIBE_ID, DESCRIBE_TOPIC))
 
 
 async def handle(
     broker: Broker, request: DescribeTransactionsRequest, context: RequestContext
 ) -> DescribeTransactionsResponse:
+    asked, refused = DESCRIBE_ID.split(broker, context, list(dict.fromkeys(request.transactional_ids)), str)
     with broker.pacing.turn(context.connection) as pace:
         answers = await broker.transactions.ask_each(
             pace,
-            dict.fromkeys(request.transactional_ids),
+            asked,
             TransactionShard.describe_transactions,
             lambda transactional_id: DescribeTransactionsRequest(transactional_ids=[transactional_id]),
             context,
@@ -44,4 +44,7 @@ async def handle(
             ),
         )
     states = [state for answer in answers for state in answer.transaction_states]
+    for state in states:
+        state.topics, _ = DESCRIBE_TOPIC.split(broker, context, state.topics, lambda topic: topic.topic)
+    states += [not_described(each, DESCRIBE_ID.refusal(context)) for each in refused]
     return DescribeTransactionsResponse(transaction_states=states)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.coordinators.transactions.txn_responses import listed
 from ottla.broker.patterns.patterns import compile_pattern
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Need, Served
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need, Refused
 from ottla.errors import NONE, BrokerError, CoordinatorLoadInProgress
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 Matches = Callable[[str], bool]
 
 
-SERVES = Served(ListTransactionsRequest, needs=(Need(AclOperation.DESCRIBE, AclResource.TRANSACTIONAL_ID),))
+DESCRIBE_ID = Need(AclOperation.DESCRIBE, AclResource.TRANSACTIONAL_ID, Refused.LEFT_OUT)
+SERVES = Served(ListTransactionsRequest, needs=(DESCRIBE_ID,))
 
 
 async def handle(broker: Broker, request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:
@@ -38,6 +40,7 @@ async def handle(broker: Broker, request: ListTransactionsRequest, context: Requ
         return ListTransactionsResponse(error_code=error.code, unknown_state_filters=[], transaction_states=[])
     asked = _ask_all(broker, request, context, matches)
     states = [state for each in asked for state in (await each).transaction_states]
+    states, _ = DESCRIBE_ID.split(broker, context, states, lambda state: state.transactional_id)
     # Listed once more of nothing, because a broker without shards must name unknown states, too.
     unknown = listed((), request, broker.clock.now_ms(), None).unknown_state_filters
     return ListTransactionsResponse(error_code=NONE, unknown_state_filters=unknown, transaction_states=states)

@@ -11,11 +11,13 @@ from ottla.broker.coordinators.groups.coordinator import TOPIC
 from ottla.broker.coordinators.groups.shard import GroupShard
 from ottla.broker.produce.verification import refused_partition
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Need, Served
-from ottla.errors import BrokerError
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need, Refused
+from ottla.errors import BrokerError, UnknownTopicOrPartition
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -30,17 +32,44 @@ ABORTABLE_SINCE = 4
 IMPLICIT_ADD_SINCE = 5
 
 
-SERVES = Served(
-    TxnOffsetCommitRequest,
-    needs=(
-        Need(AclOperation.WRITE, AclResource.TRANSACTIONAL_ID, lambda request: [request.transactional_id]),
-        Need(AclOperation.READ, AclResource.GROUP, lambda request: [request.group_id]),
-        Need(AclOperation.READ, AclResource.TOPIC, lambda request: [topic.name for topic in request.topics]),
-    ),
-)
+WRITE_ID = Need(AclOperation.WRITE, AclResource.TRANSACTIONAL_ID)
+READ_GROUP = Need(AclOperation.READ, AclResource.GROUP)
+READ_TOPIC = Need(AclOperation.READ, AclResource.TOPIC, Refused.ENTRY)
+SERVES = Served(TxnOffsetCommitRequest, needs=(WRITE_ID, READ_GROUP, READ_TOPIC))
 
 
 async def handle(broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
+    try:
+        WRITE_ID.check(broker, context, request.transactional_id)
+        READ_GROUP.check(broker, context, request.group_id)
+    except BrokerError as error:
+        return _refusal(request.topics, error)
+    request.topics, refused = READ_TOPIC.split(broker, context, request.topics, lambda topic: topic.name)
+    request.topics, unknown = _known(broker, request.topics)
+    answer = TxnOffsetCommitResponse(topics=[])
+    if request.topics or not (refused or unknown):
+        answer = await _commit(broker, request, context)
+    answer.topics += _refusal(unknown, UnknownTopicOrPartition()).topics
+    answer.topics += _refusal(refused, READ_TOPIC.refusal(context)).topics
+    return answer
+
+
+def _known(
+    broker: Broker, topics: list[TxnOffsetCommitRequestTopic]
+) -> tuple[list[TxnOffsetCommitRequestTopic], list[TxnOffsetCommitRequestTopic]]:
+    """The partitions that exist, and those that do not; a topic may have both."""
+    known: list[TxnOffsetCommitRequestTopic] = []
+    unknown: list[TxnOffsetCommitRequestTopic] = []
+    for topic in topics:
+        count = broker.image.partition_count(topic.name) or 0
+        for found, is_known in ((known, True), (unknown, False)):
+            partitions = [each for each in topic.partitions if (each.partition_index in range(count)) is is_known]
+            if partitions:
+                found.append(TxnOffsetCommitRequestTopic(name=topic.name, partitions=partitions))
+    return known, unknown
+
+
+async def _commit(broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
     try:
         name = TopicPartition(TOPIC, broker.groups.partition_of(request.group_id))
         guard = _guard(broker, name, request, context)
@@ -50,7 +79,7 @@ async def handle(broker: Broker, request: TxnOffsetCommitRequest, context: Reque
             request.group_id, GroupShard.commit_offsets_in_transaction, request, context, guard=guard
         )
     except BrokerError as error:
-        return _refusal(request, error)
+        return _refusal(request.topics, error)
     return answer
 
 
@@ -86,7 +115,7 @@ async def _verify(
         raise refused_partition(refused[name], knows_abortable=context.api_version >= ABORTABLE_SINCE)
 
 
-def _refusal(request: TxnOffsetCommitRequest, error: BrokerError) -> TxnOffsetCommitResponse:
+def _refusal(topics: list[TxnOffsetCommitRequestTopic], error: BrokerError) -> TxnOffsetCommitResponse:
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(
@@ -96,6 +125,6 @@ def _refusal(request: TxnOffsetCommitRequest, error: BrokerError) -> TxnOffsetCo
                     for one in topic.partitions
                 ],
             )
-            for topic in request.topics
+            for topic in topics
         ]
     )

@@ -18,7 +18,8 @@ from ottla.broker.coordinators.transactions.markers import WriteMarkers
 from ottla.broker.replication.markers import write_marker
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.running import Running
-from ottla.broker.requests.served import Need, Served
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need, Refused
 from ottla.errors import NONE, BrokerError, InvalidRequest, UnknownTopicOrPartition
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.write_txn_markers import (
@@ -41,10 +42,14 @@ class _Outcome(NamedTuple):
     code: int
 
 
-SERVES = Served(WriteTxnMarkersRequest, needs=(Need(AclOperation.CLUSTER_ACTION, AclResource.CLUSTER),))
+ALTER_CLUSTER = Need(AclOperation.ALTER, AclResource.CLUSTER)
+CLUSTER_ACTION = Need(AclOperation.CLUSTER_ACTION, AclResource.CLUSTER, Refused.ENTRY, unless=ALTER_CLUSTER)
+SERVES = Served(WriteTxnMarkersRequest, needs=(CLUSTER_ACTION,))
 
 
 async def handle(broker: Broker, request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
+    if not CLUSTER_ACTION.is_met(broker, context):
+        return _refusal(request, CLUSTER_ACTION.code)
     writing = [
         (marker.producer_id, name, Running(_write(broker, marker, name)))
         for marker in request.markers
@@ -53,6 +58,17 @@ async def handle(broker: Broker, request: WriteTxnMarkersRequest, context: Reque
         for name in (TopicPartition(topic.name, index),)
     ]
     return _response([_Outcome(producer_id, name, await each.wait()) for producer_id, name, each in writing])
+
+
+def _refusal(request: WriteTxnMarkersRequest, code: int) -> WriteTxnMarkersResponse:
+    return _response(
+        [
+            _Outcome(marker.producer_id, TopicPartition(topic.name, index), code)
+            for marker in request.markers
+            for topic in marker.topics
+            for index in topic.partition_indexes
+        ]
+    )
 
 
 async def _write(broker: Broker, marker: WritableTxnMarker, name: TopicPartition) -> int:

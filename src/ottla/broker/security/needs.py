@@ -1,0 +1,141 @@
+"""What a request needs: declared once by the handler of its API, and asked through that declaration.
+
+    WRITE_TOPIC = Need(AclOperation.WRITE, AclResource.TOPIC)
+    SERVES = Served(ProduceRequest, needs=(WRITE_TOPIC, ...))
+
+    WRITE_TOPIC.is_met(broker, context, "orders")             may he
+    WRITE_TOPIC.met_by(broker, context, names)                which of them may he
+    WRITE_TOPIC.split(broker, context, entries, name_of)      entries of a request that he may, and the others
+    WRITE_TOPIC.check(broker, context, "orders")              raise Kafka's error for this kind of resource
+
+1. Handlers ask through a Need of their SERVES and never ask `broker.access` themselves, so the table of operations
+   (docs/access-rules.md) is what is checked.
+2. Without an authorizer every need is met, and nothing is asked.
+3. `unless` is another need that is enough: CREATE on the cluster instead of CREATE on every topic.
+4. What only the controller decides is checked by the broker that the client sent it to (`is_forwarded`): only that
+   broker knows the client (cluster/forwarding.py). The controller takes its word, if it may CLUSTER_ACTION and asks on
+   the listener of brokers; anybody else who poses as a forwarder is checked as himself.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from ottla.broker.requests.context import RequestContext
+from ottla.broker.security.access import CLUSTER
+from ottla.errors import (
+    BrokerError,
+    ClusterAuthorizationFailed,
+    DelegationTokenAuthorizationFailed,
+    GroupAuthorizationFailed,
+    TopicAuthorizationFailed,
+    TransactionalIdAuthorizationFailed,
+)
+from ottla.protocol.access import AclOperation, AclResource
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+T = TypeVar("T")
+
+FORWARDER: Final = "ottla-forwarder-"
+"""How the client ids of brokers begin that pass on what clients asked them."""
+
+REFUSALS: Final[dict[AclResource, type[BrokerError]]] = {
+    AclResource.TOPIC: TopicAuthorizationFailed,
+    AclResource.GROUP: GroupAuthorizationFailed,
+    AclResource.CLUSTER: ClusterAuthorizationFailed,
+    AclResource.TRANSACTIONAL_ID: TransactionalIdAuthorizationFailed,
+    AclResource.DELEGATION_TOKEN: DelegationTokenAuthorizationFailed,
+    AclResource.USER: DelegationTokenAuthorizationFailed,
+}
+
+
+class Refused(enum.Enum):
+    """What a client is told when a need is not met."""
+
+    ENTRY = "error at each entry"
+    REQUEST = "error for the whole request"
+    LEFT_OUT = "left out of the answer"
+
+
+class Need(NamedTuple):
+    """An operation on resources that a request names."""
+
+    operation: AclOperation
+    resource: AclResource
+    refused: Refused = Refused.REQUEST
+    when: str = ""
+    """In which requests, for the table; empty is in all."""
+    unless: Need | None = None
+    is_forwarded: bool = False
+    """Whether it is asked by the broker that a client sent its request to, and not again by the controller."""
+
+    def is_met(self, broker: Broker, context: RequestContext, name: str = CLUSTER) -> bool:
+        if not broker.access.is_on or self._is_met_at_all(broker, context):
+            return True
+        return broker.access.allows(context, self.operation, self.resource, name, is_filter=self._is_filter)
+
+    def met_by(self, broker: Broker, context: RequestContext, names: Collection[str]) -> Collection[str]:
+        """Those of the names that he may; without an authorizer all of them, as they come."""
+        if not broker.access.is_on or self._is_met_at_all(broker, context):
+            return names
+        return broker.access.allowed(context, self.operation, self.resource, names, is_filter=self._is_filter)
+
+    def _is_met_at_all(self, broker: Broker, context: RequestContext) -> bool:
+        """Whatever the name is."""
+        if self.is_forwarded and was_checked(broker, context):
+            return True
+        other = self.unless
+        return other is not None and broker.access.allows(context, other.operation, other.resource, is_filter=True)
+
+    @property
+    def _is_filter(self) -> bool:
+        """Whether nobody asked for these resources by name, so that a denial is no attempt (security/access.py)."""
+        return self.refused is Refused.LEFT_OUT
+
+    def split(
+        self, broker: Broker, context: RequestContext, entries: list[T], name_of: Callable[[T], str | None]
+    ) -> tuple[list[T], list[T]]:
+        """The entries of a request that he may ask for, and the others. None is the name of what has none: an id that
+        nobody has hides nothing."""
+        if not broker.access.is_on:
+            return entries, []
+        named = [(each, name_of(each)) for each in entries]
+        allowed = self.met_by(broker, context, {name for _, name in named if name is not None})
+        return (
+            [each for each, name in named if name is None or name in allowed],
+            [each for each, name in named if name is not None and name not in allowed],
+        )
+
+    def is_met_by_any(self, broker: Broker, context: RequestContext) -> bool:
+        """Whether there is a resource of this kind with which he may, existing or not."""
+        return not broker.access.is_on or broker.access.allows_any(context, self.operation, self.resource)
+
+    def check(self, broker: Broker, context: RequestContext, name: str = CLUSTER) -> None:
+        if not self.is_met(broker, context, name):
+            raise self.refusal(context)
+
+    def refusal(self, context: RequestContext) -> BrokerError:
+        what = self.resource.name.lower().replace("_", " ")
+        return REFUSALS[self.resource](f"{context.principal} may not {self.operation.name} this {what}")
+
+    @property
+    def code(self) -> int:
+        """Of the error when it is not met."""
+        return REFUSALS[self.resource].code
+
+
+CLUSTER_ACTION: Final = Need(AclOperation.CLUSTER_ACTION, AclResource.CLUSTER)
+"""What brokers may, and nobody else."""
+
+
+def was_checked(broker: Broker, context: RequestContext) -> bool:
+    """Whether the request was passed on by a broker, which has checked the rights of whoever asked it."""
+    return (
+        context.client_id.startswith(FORWARDER)
+        and context.listener == broker.settings.inter_broker_listener.name
+        and CLUSTER_ACTION.is_met(broker, context)
+    )
