@@ -7,11 +7,11 @@ import stat
 from pathlib import Path
 
 import pytest
-from ottla.client.jaas import parse_jaas
 
 from ottla.cli import passwords
 from ottla.cli.client_files import client_settings, properties_text, scram_login, write_secret
 from ottla.cli.output import Failure
+from ottla.net.sasl.jaas import parse_jaas
 from ottla.settings import parse_properties
 
 
