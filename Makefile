@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 NATIVE := $(VENV)/.native
 SOURCES := src tests bench
 
-.PHONY: help demo test test-long check fix bench bench-walk bench-client bench-compare bench-spark bench-cluster clean
+.PHONY: help demo test test-long check fix bench bench-walk bench-turns bench-client bench-compare bench-spark bench-cluster clean
 
 help:              ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -47,6 +47,9 @@ bench-walk: $(NATIVE)  ## the broker against bare servers, as ratios
 
 bench-compare: $(NATIVE)  ## the same load on Apache Kafka and on Ottla, as ratios
 	$(BIN)/python -m bench.compare
+
+bench-turns: $(NATIVE)  ## this tree against another commit, in turns: make bench-turns COMMIT=HEAD~20
+	$(BIN)/python -m bench.turns $(COMMIT)
 
 bench-client: $(NATIVE)  ## our client beside those of the field, as ratios
 	$(BIN)/python -m bench.client

@@ -41,14 +41,16 @@ class Child:
     """A process of ours; `program` is what its arguments are given to."""
 
     program: tuple[str, ...] = (sys.executable, "-m")
-    is_server = False  # a server goes on when its stdin ends and is told by a signal
+    is_server = False  # a server goes on when its stdin ends, and stops at a signal
+    directory = ROOT
+    environment = ENVIRONMENT
 
     def __init__(self, *arguments: str) -> None:
         self.begun_s = time.perf_counter()
         self._process = subprocess.Popen(
             [*self.program, *arguments],
-            cwd=ROOT,
-            env=ENVIRONMENT,
+            cwd=self.directory,
+            env=self.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=None if os.environ.get("WALK_VERBOSE") else subprocess.DEVNULL,

@@ -55,13 +55,13 @@ def produce(root: Path, rounds: int) -> list[Figure]:
             for name, batch_bytes, acks, _ in CELLS:
                 sides = [True, False] if number % 2 else [False, True]
                 for is_ours in sides:
-                    _produce_once(root, broker if is_ours else None, batch_bytes, acks, samples[name])
+                    _add_sample(root, broker if is_ours else None, batch_bytes, acks, samples[name])
     return [samples[name].figure(name, bar) for name, _, _, bar in CELLS]
 
 
-def _produce_once(root: Path, broker: BrokerProcess | None, batch_bytes: int, acks: int, samples: Samples) -> None:
+def _add_sample(root: Path, broker: BrokerProcess | None, batch_bytes: int, acks: int, samples: Samples) -> None:
     if broker is not None:
-        rate, cpu_us = _produce(broker, broker.port, batch_bytes, acks)
+        rate, cpu_us = produce_once(broker, broker.port, batch_bytes, acks)
         samples.ours.append(rate)
         samples.cpu_ours.append(cpu_us)
         return
@@ -70,12 +70,12 @@ def _produce_once(root: Path, broker: BrokerProcess | None, batch_bytes: int, ac
         new_directory(root) as directory,
         BareServer("sink", str(directory), str(position), requests.produce_answer().hex()) as bare,
     ):
-        rate, cpu_us = _produce(bare, bare.port, batch_bytes, acks)
+        rate, cpu_us = produce_once(bare, bare.port, batch_bytes, acks)
     samples.theirs.append(rate)
     samples.cpu_theirs.append(cpu_us)
 
 
-def _produce(server: Child, port: int, batch_bytes: int, acks: int) -> tuple[float, float]:
+def produce_once(server: Child, port: int, batch_bytes: int, acks: int) -> tuple[float, float]:
     """MB/s, and microseconds of the server's CPU per request."""
     before = server.cpu_s
     seen = load("produce", port, **produce_task(batch_bytes, acks))

@@ -18,7 +18,7 @@ def ottla(kafka_broker_fresh, capfd, monkeypatch):
     monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVERS", kafka_broker_fresh.bootstrap_servers)
 
     def run(text, stdin=""):
-        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
         try:
             code = main(text.split())
         except SystemExit as ended:

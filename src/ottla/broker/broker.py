@@ -13,23 +13,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from random import Random
+from typing import TYPE_CHECKING
 
 from ottla.broker.cluster.link import ClusterLink
 from ottla.broker.cluster.producer_id_source import ProducerIdSource
 from ottla.broker.cluster.topics_on_demand import TopicsOnDemand
-from ottla.broker.coordinators.groups.coordinator import GroupCoordinator, make_group_coordinator
-from ottla.broker.coordinators.transactions.coordinator import TransactionCoordinator
+from ottla.broker.coordinators.list import Coordinators
 from ottla.broker.fetch.sessions import FetchSessions
 from ottla.broker.observe.log_levels import LogLevels, set_levels
 from ottla.broker.observe.request_metrics import RequestMetrics, TopicMetrics
 from ottla.broker.quotas.client_quotas import ClientQuotas
+from ottla.broker.quotas.connections import ConnectionRates
 from ottla.broker.replication.manager import Logs, ReplicaManager
 from ottla.broker.replication.partition import Partition
 from ottla.broker.replication.progress import PartitionProgress
-from ottla.broker.requests.host_names import look_up
+from ottla.broker.requests.host_names import find_addresses, is_address, look_up
 from ottla.broker.requests.pacing import Pacing
 from ottla.broker.requests.running import Background
 from ottla.broker.security.authorizer import make_access
@@ -43,12 +44,16 @@ from ottla.cluster import model
 from ottla.cluster.config_layers import ConfigRules, TopicsInEffect
 from ottla.cluster.features import SUPPORTED
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.model import ALL_BROKERS, ConfigResource, ResourceType
+from ottla.cluster.model import ALL_BROKERS, ConfigResource, QuotaEntity, ResourceType
 from ottla.cluster.topic_names import INTERNAL_TOPICS, is_legal_name
 from ottla.cluster.topics import TopicRules
 from ottla.errors import KafkaStorageError
 from ottla.metrics import Registry
 from ottla.values import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.broker.coordinators.groups.coordinator import GroupCoordinator
+    from ottla.broker.coordinators.transactions.coordinator import TransactionCoordinator
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +94,10 @@ class Broker:
         self.random = random
         self.served_apis = served_apis
         self.access = make_access(settings)
+        self.background = Background()
+        self.quotas = ClientQuotas(settings, registry, clock.monotonic_ms)
+        self.connection_rates = ConnectionRates(settings, registry, clock.monotonic_ms)
+        self._quotas_in_effect: Mapping[QuotaEntity, Mapping[str, float]] | None = None
         self.take_image(image)
         self.load_dynamic_settings()
         self.config_rules = self._make_config_rules(settings)
@@ -96,9 +105,6 @@ class Broker:
         self.request_metrics = RequestMetrics(registry)
         self.topic_metrics = TopicMetrics(registry)
         self.tokens = DelegationTokens(settings)
-        self.quotas = ClientQuotas(settings, registry, clock.monotonic_ms)
-        self.quotas.load(image.quotas.items())
-        self.background = Background()
         self.orders = asyncio.Lock()  # of the controller are carried out one after the other
         self.pacing = Pacing(clock.monotonic_ms, pool)
         self.fetch_sessions = FetchSessions(
@@ -114,10 +120,7 @@ class Broker:
             failed=self._sync_failed,
         )
         self.replicas = self._make_replicas(logs)
-        self.groups = make_group_coordinator(self)
-        self.transactions = TransactionCoordinator(self)
-        self.coordinators: tuple[GroupCoordinator | TransactionCoordinator, ...] = (self.groups, self.transactions)
-        self._coordinator_by_topic = {each.topic: each for each in self.coordinators}
+        self.coordinators = Coordinators(self)
         self.link = make_link(self)
         self.producer_ids = ProducerIdSource(self.link, self.background)
         self.topics_on_demand = TopicsOnDemand(
@@ -137,7 +140,7 @@ class Broker:
         return Deadlines(
             self.clock,
             monotonic=lambda: (self.progress.produce_purgatory, self.progress.fetch_purgatory),
-            wall=lambda: [each.runtime for each in self.coordinators],
+            wall=lambda: [each.runtime for each in self.coordinators.made],
         )
 
     def _make_replicas(self, logs: Logs) -> ReplicaManager:
@@ -150,14 +153,36 @@ class Broker:
         )
 
     @property
+    def groups(self) -> GroupCoordinator:
+        return self.coordinators.groups
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        return self.coordinators.transactions
+
+    @property
     def settings(self) -> BrokerSettings:
         """What holds now: what the broker was started with, and what was changed since."""
         return self.dynamic.current
 
     def take_image(self, image: ClusterImage) -> None:
-        """This is true now; whoever sets the image does it by this, so that the rules of access follow."""
+        """This is true now; whoever sets the image does it by this, so that rules of access and quotas follow."""
         self.image = image
         self.access.update(image)
+        if image.quotas is not self._quotas_in_effect:
+            self._quotas_in_effect = image.quotas
+            self.quotas.load(image.quotas.items())
+            self.background.start(self._limit_addresses(self.quotas.address_limits))
+
+    async def _limit_addresses(self, limits: Mapping[str | None, float]) -> None:
+        """Quotas of addresses; what is a host name is looked up first."""
+        names = [name for name in limits if name is not None and not is_address(name)]
+        found = await find_addresses(names, self.clock) if names else {}
+        if limits is self.quotas.address_limits:  # they were not changed meanwhile
+            by_address = {name: limit for name, limit in limits.items() if name not in found}
+            for name, addresses in found.items():
+                by_address.update(dict.fromkeys(addresses - by_address.keys(), limits[name]))
+            self.connection_rates.load(by_address)
 
     def load_dynamic_settings(self) -> None:
         """Take over what the image says of this broker's settings."""
@@ -174,12 +199,8 @@ class Broker:
             room=self.replicas.partition_room(self.image),
         )
 
-    def coordinator_of(self, topic: str) -> GroupCoordinator | TransactionCoordinator | None:
-        """The coordinator that keeps its records in this topic."""
-        return self._coordinator_by_topic.get(topic)
-
     def _committed(self, name: TopicPartition) -> None:
-        coordinator = self._coordinator_by_topic.get(name.topic)
+        coordinator = self.coordinators.of_topic(name.topic)
         if coordinator is not None:
             coordinator.runtime.committed(name.partition)
 
@@ -204,7 +225,7 @@ class Broker:
         partition.offline = error
         self.link.directory_failed()
         self.progress.flushed(partition)
-        coordinator = self.coordinator_of(partition.name.topic)
+        coordinator = self.coordinators.of_topic(partition.name.topic)
         if coordinator is not None:
             coordinator.runtime.unload(partition.name.partition)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +36,7 @@ from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.gate import Gate
 from ottla.broker.requests.running import next_turn
 from ottla.broker.requests.served import CLUSTER_APIS, SERVED_APIS, frame_limit_bytes
+from ottla.broker.security.first_users import FirstUser, changes_for
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.endpoints import Endpoint, advertise
 from ottla.broker.settings.group_level import GroupLevelSettings
@@ -57,6 +59,8 @@ from ottla.values import random_uuid, uuid_to_text
 
 if TYPE_CHECKING:
     from ottla.broker.cluster.client_gate import ClientGate
+    from ottla.broker.observe.admin_login import AdminLogin
+    from ottla.broker.security.listener_logins import LazyKeySets
     from ottla.broker.security.logins import ConnectionLogin
 
 log = logging.getLogger(__name__)
@@ -72,7 +76,6 @@ CONNECTION_LIMITS: Final = (
     "max.connections",
     "max.connections.per.ip",
     "max.connections.per.ip.overrides",
-    "max.connection.creation.rate",
 )
 
 
@@ -108,16 +111,24 @@ class Server:
     """A broker with its network, directories and jobs."""
 
     def __init__(
-        self, settings: BrokerSettings, world: World | None = None, *, shared_store: SharedStore | None = None
+        self,
+        settings: BrokerSettings,
+        world: World | None = None,
+        *,
+        shared_store: SharedStore | None = None,
+        first_users: Sequence[FirstUser] = (),
     ) -> None:
-        """`shared_store` makes it a member of the cluster that is kept there; tests give one in memory."""
+        """`shared_store` makes it a member of the cluster that is kept there; tests give one in memory. `first_users`
+        are there before anybody can log in; a broker of its own has them, not a member."""
         self.settings = settings
         self._shared_store = shared_store
+        self._first_users = first_users
         self.registry = Registry()
         self._world = world or World.real()
         self._stack = AsyncExitStack()
         self._is_ready = False
         self._has_crashed = False
+        self._key_sets: LazyKeySets | None = None
         self.broker: Broker
         self._acceptor: Acceptor
         self.info: ServerInfo
@@ -162,7 +173,7 @@ class Server:
             directories[0], cluster_id, files=world.files, first=first_features()
         )
         logs = self._open_logs(directories, cluster_id, broker_id, pool, store)
-        self._stack.callback(store.close)
+        self._keep_users(store)
         self._served = SERVED_APIS if shared is None else CLUSTER_APIS
         self.broker = Broker(
             broker_id,
@@ -210,6 +221,12 @@ class Server:
             directories=directories,
             admin_address=self.admin_address,
         )
+
+    def _keep_users(self, store: MetadataStore) -> None:
+        """The store is open until the end, and has the first users."""
+        self._stack.callback(store.close)
+        if self._first_users and isinstance(store, EmbeddedStore):
+            store.commit(changes_for(store.load(), self._first_users, os.urandom))
 
     def _make_directories(self, directories: Sequence[Path]) -> None:
         files = self._world.files
@@ -306,6 +323,9 @@ class Server:
         settings = self.settings
         limits = ConnectionLimits(**_limits(self.broker.settings))
         self.broker.dynamic.subscribe(CONNECTION_LIMITS, lambda _, new: limits.change(**_limits(new)))
+        rates = self.broker.connection_rates
+        rates.change(self.broker.settings)
+        self.broker.dynamic.subscribe(_rate_names(settings), lambda _, new: rates.change(new))
         link_settings = LinkSettings(
             frame_limit_bytes=settings.socket_request_max_bytes,
             kind_limit_bytes=frame_limit_bytes,
@@ -317,6 +337,7 @@ class Server:
             gate or self._make_dispatch(),
             clock=self._world.clock,
             limits=limits,
+            rates=rates,
             link_settings=link_settings,
             idle_ms=settings.connections_max_idle_ms,
             waiting_limit_bytes=settings.queued_max_request_bytes,
@@ -343,9 +364,12 @@ class Server:
         """How clients log in at a listener; None where they need not. Hashes are loaded only by who needs them."""
         if not endpoint.protocol.startswith("SASL"):
             return None
-        from ottla.broker.security.listener_logins import make_logins
+        from ottla.broker.security.listener_logins import LazyKeySets, make_logins
 
-        return make_logins(self.broker, endpoint.name, self.registry).login
+        if self._key_sets is None:
+            self._key_sets = LazyKeySets(self.broker)
+            self._stack.callback(self._key_sets.close)
+        return make_logins(self.broker, endpoint.name, self.registry, self._key_sets.of).login
 
     async def _start_admin(self, acceptor: Acceptor) -> None:
         """Metrics and health. A default port that is taken is no reason not to serve; one that was asked for is."""
@@ -358,7 +382,7 @@ class Server:
             not_ready_because=self._not_ready_because,
             update=self._state_updates(acceptor),
         )
-        admin = AdminServer(watch)
+        admin = AdminServer(watch, login=self._admin_login() if self.settings.ottla_admin_login else None)
         try:
             self.admin_address = await admin.start(*address)
         except OSError as error:
@@ -369,6 +393,18 @@ class Server:
             )
             return
         self._stack.push_async_callback(admin.stop)
+
+    def _admin_login(self) -> AdminLogin:
+        from ottla.broker.observe.admin_login import AdminLogin
+        from ottla.broker.security.scram_users import ScramUsers
+
+        broker = self.broker
+        return AdminLogin(
+            ScramUsers(lambda: broker.image),
+            broker.access,
+            self._world.clock,
+            delay_ms=lambda: broker.settings.connection_failed_authentication_delay_ms,
+        )
 
     def _not_ready_because(self) -> str | None:
         return why_not_writable(self.broker.replicas.directories) if self._is_ready else "starting or stopping"
@@ -426,7 +462,12 @@ class _Limits(TypedDict):
     total: int
     per_address: int
     overrides: dict[str, int]
-    per_second: int
+
+
+def _rate_names(settings: BrokerSettings) -> list[str]:
+    """The settings of connection rates: of the broker, and of each listener."""
+    prefixes = ["", *(f"listener.name.{each.name.lower()}." for each in settings.endpoints)]
+    return [f"{prefix}max.connection.creation.rate" for prefix in prefixes]
 
 
 def _limits(settings: BrokerSettings) -> _Limits:
@@ -434,7 +475,6 @@ def _limits(settings: BrokerSettings) -> _Limits:
         "total": settings.max_connections,
         "per_address": settings.max_connections_per_ip,
         "overrides": parse_connection_overrides(settings.max_connections_per_ip_overrides),
-        "per_second": settings.max_connection_creation_rate,
     }
 
 
@@ -455,10 +495,15 @@ def _or_system(size_bytes: int) -> int | None:
 
 
 async def serve(
-    settings: BrokerSettings, *, ready: Callable[[ServerInfo], None], stop: asyncio.Event, world: World | None = None
+    settings: BrokerSettings,
+    *,
+    ready: Callable[[ServerInfo], None],
+    stop: asyncio.Event,
+    world: World | None = None,
+    first_users: Sequence[FirstUser] = (),
 ) -> None:
     """Run a broker until `stop` is set; raises when its last log directory failed."""
-    server = Server(settings, world)
+    server = Server(settings, world, first_users=first_users)
     if (info := await _started(server, stop)) is None:
         return
     ready(info)

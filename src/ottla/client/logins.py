@@ -12,21 +12,21 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ottla.client.retries import Backoff, RandomSource
 from ottla.client.security_settings import SecuritySettings
-from ottla.client.tokens import TokenLogin, from_provider
 from ottla.clock import Clock
 from ottla.errors import InvalidSetting
 from ottla.net.handshake import Authenticator
+from ottla.net.retries import Backoff, RandomSource
 from ottla.net.sasl.authenticator import SaslAuthenticator
 from ottla.net.sasl.jaas import MODULES, JaasEntry, parse_jaas
 from ottla.net.sasl.oauthbearer import OAuthBearerClient, Token, check_extensions, unsecured_token
 from ottla.net.sasl.plain import PlainClient
 from ottla.net.sasl.scram import HASHES, ScramClient
+from ottla.net.sasl.token_login import TokenLogin, from_provider
 from ottla.settings import Password
 
 if TYPE_CHECKING:
-    from ottla.client.oidc import Endpoint
+    from ottla.net.sasl.oidc import Endpoint
 
 MECHANISMS: Final = ("PLAIN", *HASHES, "OAUTHBEARER")
 _UNSECURED_LIFE_S: Final = 3600
@@ -107,7 +107,7 @@ def _token_source(
         return from_provider(provider)
     options: Mapping[str, str] = {} if entry is None else entry.options
     if url is not None:
-        from ottla.client.oidc import from_endpoint  # it loads an HTTP client, which few need
+        from ottla.net.sasl.oidc import from_endpoint  # it loads an HTTP client, which few need
 
         limit_ms = settings.sasl_login_retry_backoff_max_ms
         return from_endpoint(_endpoint(settings, url, options), clock=clock, backoff=backoff, limit_ms=limit_ms)
@@ -122,7 +122,7 @@ def _token_source(
 
 
 def _endpoint(settings: SecuritySettings, url: str, options: Mapping[str, str]) -> Endpoint:
-    from ottla.client.oidc import Endpoint
+    from ottla.net.sasl.oidc import Endpoint
 
     client_id = settings.sasl_oauthbearer_client_credentials_client_id or options.get("clientId")
     secret = _seen(settings.sasl_oauthbearer_client_credentials_client_secret) or options.get("clientSecret")

@@ -18,8 +18,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from ottla.client.cluster_view import ClusterView, PartitionInfo
-from ottla.client.retries import Backoff
 from ottla.errors import OttlaError, RebootstrapRequired, UnknownServerError, broker_error
+from ottla.net.retries import Backoff
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.values import Address, Node, TopicPartition
 

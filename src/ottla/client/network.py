@@ -31,7 +31,6 @@ from ottla.client.coordinators import Coordinators
 from ottla.client.metadata import Metadata, bootstrap_nodes
 from ottla.client.network_metrics import ClientKind, NetworkMetrics
 from ottla.client.refreshing import MetadataKeeper
-from ottla.client.retries import Backoff, RandomSource
 from ottla.client.settings import ClientSettings
 from ottla.client.throttling import client_waits
 from ottla.clock import Clock, SystemClock
@@ -46,6 +45,7 @@ from ottla.errors import (
 from ottla.metrics import Registry
 from ottla.net.connection import ApiVersionTable
 from ottla.net.peer import State
+from ottla.net.retries import Backoff, RandomSource
 from ottla.net.transport import TcpTransport, Transport
 from ottla.protocol.api import Api, api_of
 from ottla.protocol.messages.metadata import MetadataResponse

@@ -16,11 +16,11 @@ import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from ottla.client.retries import RandomSource
 from ottla.client.security_settings import SecuritySettings
 from ottla.clock import Clock
 from ottla.errors import InvalidSetting
 from ottla.net.handshake import Authenticator
+from ottla.net.retries import RandomSource
 from ottla.settings import Password
 
 

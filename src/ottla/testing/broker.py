@@ -23,6 +23,7 @@ from random import Random
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from ottla.broker.security.first_users import FirstUser
 from ottla.broker.server import Server, ServerInfo, World
 from ottla.broker.settings import BrokerSettings
 from ottla.clock import SystemClock
@@ -65,8 +66,10 @@ class KafkaBroker:
         *,
         directory: Path | str | None = None,
         seed: int | None = None,
+        users: Mapping[str, str] | None = None,
     ) -> None:
-        """`directory` keeps the data there, None keeps it in memory. `seed` makes ids repeatable."""
+        """`directory` keeps the data there, None keeps it in memory. `seed` makes ids repeatable. `users` are names and
+        passwords of those who can log in with SCRAM-SHA-512 from the start."""
         given = {**TEST_SETTINGS, **(settings or {})}
         self._in_memory = directory is None
         given["log.dirs"] = "/memory" if directory is None else str(directory)
@@ -74,6 +77,7 @@ class KafkaBroker:
             # In memory nothing survives a crash anyway; waiting for a sync would only cost time.
             given.setdefault("ottla.durability", "replicated")
         self._settings = BrokerSettings(given)
+        self._first_users = [FirstUser(name, password) for name, password in (users or {}).items()]
         self._random = Random(seed)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -138,7 +142,7 @@ class KafkaBroker:
         self._stop = asyncio.Event()
         files: Any = MemoryFiles() if self._in_memory else DiskFiles()
         world = World(files, TcpTransport(), SystemClock(), self._random, workers=0 if self._in_memory else 2)
-        self._server = Server(self._settings, world)
+        self._server = Server(self._settings, world, first_users=self._first_users)
         info = await self._server.start()
         ready.set_result(info)
         try:

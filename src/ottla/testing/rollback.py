@@ -23,7 +23,7 @@ async def forget_since(broker: Broker, end_offsets: Mapping[TopicPartition, int]
         if end is None or end >= partition.log.log_end_offset:
             continue
         partition.log.truncate_to(end, now_ms)
-        coordinator = broker.coordinator_of(partition.name.topic)
+        coordinator = broker.coordinators.of_topic(partition.name.topic)
         if coordinator is not None:
             coordinator.runtime.unload(partition.name.partition)
             appended = broker.progress.appended

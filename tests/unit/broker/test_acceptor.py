@@ -1,4 +1,4 @@
-"""Who has not said who he is sends little; who sends no request or reads nothing is closed."""
+"""Who has not said who he is sends little; who sends or reads nothing is closed; who comes too fast waits."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from ottla.broker import server
-from ottla.broker.network.acceptor import IDLE_LOOK_MS, Acceptor, ConnectionLimits
+from ottla.broker.network.acceptor import IDLE_LOOK_MS, REFUSED_LIMIT, Acceptor, ConnectionLimits
 from ottla.broker.network.processor import Connection
+from ottla.broker.quotas.connections import ConnectionRates
 from ottla.broker.settings import BrokerSettings
+from ottla.metrics import Registry
 from ottla.net.transport import LinkSettings
 from ottla.testing.clock import ManualClock
 
@@ -19,14 +21,18 @@ FULL_LIMIT_BYTES, LOGIN_LIMIT_BYTES = 1 << 26, 1 << 19
 
 class FakeLink:
     def __init__(self) -> None:
-        self.writable, self.end = True, ""
+        self.writable, self.is_reading, self.end = True, True, ""
         self.remote_address, self.local_address = ("10.0.0.1", 1234), None
         self.frame_limit_bytes = FULL_LIMIT_BYTES
         self.following: tuple[memoryview, ...] = ()
 
     def write(self, buffers: Any) -> None: ...
-    def pause_reading(self) -> None: ...
-    def resume_reading(self) -> None: ...
+
+    def pause_reading(self) -> None:
+        self.is_reading = False
+
+    def resume_reading(self) -> None:
+        self.is_reading = True
 
     def close(self) -> None:
         self.end = "closed"
@@ -62,15 +68,18 @@ class Patient:
         await asyncio.get_running_loop().create_future()
 
 
-def run(test: Callable[[Acceptor, Door, ManualClock], Coroutine[Any, Any, None]]) -> None:
+def run(
+    test: Callable[[Acceptor, Door, ManualClock], Coroutine[Any, Any, None]], rates: ConnectionRates | None = None
+) -> None:
     async def begin() -> None:
         clock, door = ManualClock(), Door()
-        limits = ConnectionLimits(total=10, per_address=10, overrides={}, per_second=100)
+        limits = ConnectionLimits(total=10, per_address=10, overrides={})
         acceptor = Acceptor(
             door,  # type: ignore[arg-type]
             Patient(),
             clock=clock,
             limits=limits,
+            rates=rates,
             link_settings=LinkSettings(),
             idle_ms=IDLE_MS,
         )
@@ -147,3 +156,53 @@ def test_idle_connections_are_looked_for_often_enough() -> None:
 @pytest.mark.parametrize(("given", "backlog"), [({}, server.LISTEN_BACKLOG), ({"socket.listen.backlog.size": "7"}, 7)])
 def test_more_than_kafka_may_wait_to_be_accepted_unless_told_otherwise(given: dict[str, str], backlog: int) -> None:
     assert server._backlog(BrokerSettings(given)) == backlog
+
+
+def rates_of(settings: dict[str, str]) -> ConnectionRates:
+    return ConnectionRates(BrokerSettings({"quota.window.num": "2", **settings}), Registry(), lambda: 0.0)
+
+
+def test_a_connection_above_the_rate_is_heard_later() -> None:
+    async def test(acceptor: Acceptor, door: Door, clock: ManualClock) -> None:
+        await acceptor.listen("PLAINTEXT", "localhost", 0, backlog=1)
+        (_, first), (_, second) = door.knock(), door.knock()
+        assert (first.is_reading, second.is_reading) == (True, False)
+        acceptor.release()
+        assert not second.is_reading
+        await clock.advance(1_001)
+        assert second.is_reading
+        assert (first.end, second.end) == ("", "")
+
+    run(test, rates_of({"max.connection.creation.rate": "1"}))
+
+
+def test_a_connection_above_the_quota_of_its_address_is_not_heard_and_closed_after_a_while() -> None:
+    rates = rates_of({})
+    rates.load({None: 1.0})
+
+    async def test(acceptor: Acceptor, door: Door, clock: ManualClock) -> None:
+        await acceptor.listen("PLAINTEXT", "localhost", 0, backlog=1)
+        (_, first), (refused, second) = door.knock(), door.knock()
+        refused.frame_received(memoryview(b"request"))
+        assert (first.is_reading, second.is_reading, second.end) == (True, False, "")
+        assert acceptor.limits.count == acceptor.refused_count == 1
+        await clock.advance(1_001)
+        assert second.end == "aborted"
+        refused.closed(None)
+        assert acceptor.refused_count == 0
+        assert first.end == ""
+
+    run(test, rates)
+
+
+def test_few_refused_connections_are_kept() -> None:
+    rates = rates_of({})
+    rates.load({None: 1.0})
+
+    async def test(acceptor: Acceptor, door: Door, clock: ManualClock) -> None:
+        await acceptor.listen("PLAINTEXT", "localhost", 0, backlog=1)
+        acceptor.refused_count = REFUSED_LIMIT
+        door.knock()
+        assert door.knock()[1].end == "aborted"
+
+    run(test, rates)

@@ -324,10 +324,10 @@ def test_settings_without_effect_are_named_once(capsys):
     async def serve(settings, *, ready, stop):
         pass
 
-    assert start(serve, "--set", "num.io.threads=4", "--set", "quota.window.num=5") == OK
+    assert start(serve, "--set", "num.io.threads=4", "--set", "telemetry.max.bytes=5") == OK
     messages = [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()]
     assert messages == [
-        "set, but not acted on yet: quota.window.num",
+        "set, but not acted on yet: telemetry.max.bytes",
         "set, but without meaning in Ottla: num.io.threads",
     ]
 

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.metadata import Metadata, bootstrap_nodes
-from ottla.client.retries import Backoff
 from ottla.errors import (
     LeaderNotAvailable,
     NotConnected,
@@ -16,6 +15,7 @@ from ottla.errors import (
     TopicAuthorizationFailed,
     UnknownTopicOrPartition,
 )
+from ottla.net.retries import Backoff
 from ottla.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,

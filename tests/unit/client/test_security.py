@@ -19,7 +19,8 @@ from ottla.errors import (
     SaslAuthenticationFailed,
     UnsupportedSaslMechanism,
 )
-from ottla.net.sasl.oauthbearer import read_oauthbearer, unsecured_token
+from ottla.net.sasl.oauthbearer import unsecured_token
+from ottla.net.sasl.oauthbearer_server import read_first
 from ottla.net.sasl.plain import read_plain
 from ottla.net.sasl.scram import scram_keys
 from ottla.net.sasl.scram_server import Credential, Decoys, ScramServer
@@ -89,7 +90,8 @@ class FakeLogin:
     def _token(self, message: bytes) -> bytes:
         if message == b"\x01":
             raise AuthenticationFailed("bad token")
-        token, self.extensions = read_oauthbearer(message)
+        token, extensions, _ = read_first(message)
+        self.extensions = dict(extensions)
         self.is_complete = self.tokens(token)
         return b"" if self.is_complete else b'{"status":"invalid_token"}'
 

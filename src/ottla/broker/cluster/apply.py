@@ -27,9 +27,7 @@ def apply_image(broker: Broker, image: ClusterImage, changes: Sequence[Change]) 
     broker.take_image(image)
     if any(isinstance(each, AlterConfig) and each.resource.type is ResourceType.BROKER for each in changes):
         broker.load_dynamic_settings()
-    if image.quotas is not before.quotas:
-        broker.quotas.load(image.quotas.items())
-    for coordinator in broker.coordinators:
+    for coordinator in broker.coordinators.made:
         coordinator.image_changed(image)
     return topics_of(before, image, changes)
 
@@ -39,7 +37,8 @@ def notify_groups(broker: Broker, before: ClusterImage, changes: Sequence[Change
     deleted = [
         (before.topic_name(each.topic_id) or "", each.topic_id) for each in changes if isinstance(each, RemoveTopic)
     ]
-    broker.groups.topics_changed(deleted, changed)
+    for coordinator in broker.coordinators.made:
+        coordinator.topics_changed(deleted, changed)
 
 
 def apply_topic_settings(broker: Broker, topics: set[str] | None) -> None:
@@ -57,11 +56,11 @@ async def apply_moves(broker: Broker, moves: Moves, pace: Pace) -> None:
     broker.link.replication.apply(moves)
     for name in [*moves.removed, *(each.name for each in moves.followers)]:
         broker.progress.forget(name)
-        coordinator = broker.coordinator_of(name.topic)
+        coordinator = broker.coordinators.of_topic(name.topic)
         if coordinator is not None:
             coordinator.runtime.unload(name.partition)
     for partition in moves.new_leaders:
-        coordinator = broker.coordinator_of(partition.name.topic)
+        coordinator = broker.coordinators.of_topic(partition.name.topic)
         if coordinator is not None:
             coordinator.runtime.unload(partition.name.partition)  # what was led in an earlier epoch begins anew
             coordinator.runtime.load(

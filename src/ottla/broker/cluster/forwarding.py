@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ottla.broker.cluster.visible import shows_answer, wait_until
+from ottla.broker.quotas.mutations import mutation_quota
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.running import Work, awaited
 from ottla.broker.security.needs import FORWARDER
@@ -66,10 +67,19 @@ class Forwarder:
         """The controller's answer; None when this broker must answer by itself."""
         if self._is_controller or context.client_id.startswith(FORWARDER):
             return None
+        quota = None
+        if context.charges is not None and context.charges.mutation is not None:
+            quota = mutation_quota(context.charges, request, context.api_version, self._broker.clock.monotonic_ms)
+            if quota.is_exhausted:
+                return None  # our own plan says so, topic by topic
+        before = self._broker.image
         try:
-            return await self.forward(request, context.api_version)
+            answer = await self.forward(request, context.api_version)
         except OttlaError:
             return None  # a controller that does not know the request, or not in a version that has room for it
+        if answer is None or quota is None:
+            return answer
+        return quota.forwarded(answer, before, self._broker.image)
 
     async def forward(self, request: Message, version: int) -> Message | None:
         """The controller's answer; None when this broker became controller, or nobody was found in time."""

@@ -2,7 +2,7 @@
 
 A name (a group id, a transactional id) belongs to one partition of the topic, and its shard decides about it. To add a
 coordinator: a shard (effects.Shard), and a class like those in groups/ and transactions/ with a function that makes it
-from the broker's parts; the broker's list of coordinators then loads it, unloads it, and keeps its timers.
+from the broker's parts; list.py then makes it when it is needed, and the broker loads it, unloads it, keeps its timers.
 """
 
 from __future__ import annotations
@@ -97,6 +97,9 @@ class Coordinator(Generic[S]):
             self.runtime.call(index, lambda shard, token, now_ms: method(shard, token, request, context, now_ms))
             for index, _ in list(self.runtime.shards())
         ]
+
+    def topics_changed(self, deleted: list[tuple[str, bytes]], changed: set[str] | None) -> None:
+        """Topics (name and id) were deleted, others changed; None is any of them."""
 
     def image_changed(self, image: ClusterImage) -> None:
         """The cluster's truth is another one now."""

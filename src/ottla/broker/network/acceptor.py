@@ -1,7 +1,8 @@
 """Listens on the endpoints of a broker and keeps count of who is connected.
 
-1. Connections are limited: in total, per address, and in how fast new ones may come. Who is over a limit is turned away
-   at once; nobody else notices.
+1. Connections are limited: in total and per address. Who is over a limit is turned away at once; nobody else notices.
+   How fast they come is limited too (quotas/connections.py): who is above a rate is heard later. Who is above the quota
+   of its address is closed after a while; of those at most REFUSED_LIMIT are kept, the others are closed at once.
 2. A connection without a request for connections.max.idle.ms is closed; bytes that make no request do not count. So is
    one whose client has read nothing for that long of what it asked for.
 3. Until `release` is called connections are let in and their requests wait: a port must be known before the cluster
@@ -13,7 +14,7 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, Protocol
@@ -22,6 +23,7 @@ from ottla.broker.network.large_frames import LargeFrames
 from ottla.broker.network.processor import Connection, Dispatcher
 from ottla.broker.network.waiting_requests import WaitingRequests
 from ottla.broker.observe.log_limit import LineLimit
+from ottla.broker.quotas.connections import Arrival, ConnectionRates
 from ottla.clock import Clock, Timer
 from ottla.errors import ConnectionClosed, OttlaError
 from ottla.net.transport import Link, LinkSettings, Listener, Transport
@@ -29,46 +31,39 @@ from ottla.net.transport import Link, LinkSettings, Listener, Transport
 log = logging.getLogger(__name__)
 log.addFilter(LineLimit())
 
-RATE_WINDOW_MS: Final = 1_000
+REFUSED_LIMIT: Final = 1_000
 IDLE_LOOK_MS: Final = 10_000
 DRAIN_STEP_MS: Final = 5
+ABOVE_RATE: Final = "more connections a second than the quota of its address allows"
 
 
 class ConnectionLimits:
-    """How many connections, from whom, how fast. Plain counting; time is told."""
+    """How many connections, from whom. Plain counting."""
 
-    def __init__(self, *, total: int, per_address: int, overrides: dict[str, int], per_second: int) -> None:
+    def __init__(self, *, total: int, per_address: int, overrides: dict[str, int]) -> None:
         self._total = total
         self._per_address = per_address
         self._overrides = overrides
-        self._per_second = per_second
         self._by_address: Counter[str] = Counter()
-        self._recent: deque[float] = deque()
 
     @property
     def count(self) -> int:
         return self._by_address.total()
 
-    def change(self, *, total: int, per_address: int, overrides: dict[str, int], per_second: int) -> None:
+    def change(self, *, total: int, per_address: int, overrides: dict[str, int]) -> None:
         """New limits for those who come; who is connected stays."""
         self._total = total
         self._per_address = per_address
         self._overrides = overrides
-        self._per_second = per_second
 
-    def refusal(self, address: str, now_ms: float) -> str | None:
+    def refusal(self, address: str) -> str | None:
         """Why this address may not connect now; None counts it in."""
-        while self._recent and self._recent[0] <= now_ms - RATE_WINDOW_MS:
-            self._recent.popleft()
         if self.count >= self._total:
             return f"max.connections={self._total} are open"
         limit = self._overrides.get(address, self._per_address)
         if self._by_address[address] >= limit:
             return f"{address} has {limit} connections, as many as max.connections.per.ip allows"
-        if len(self._recent) >= self._per_second:
-            return f"more than max.connection.creation.rate={self._per_second} new connections a second"
         self._by_address[address] += 1
-        self._recent.append(now_ms)
         return None
 
     def left(self, address: str) -> None:
@@ -98,10 +93,15 @@ class _Guarded(Connection):
         self._login = login  # None: nobody has to say who he is
         self._full_limit_bytes = 0
         self.counted_address: str | None = None
+        self._refusal_timer: Timer | None = None
 
     def opened(self, link: Link) -> None:
         address = link.remote_address[0] if link.remote_address else "unknown"
-        refusal = self._acceptor.limits.refusal(address, self._acceptor.clock.monotonic_ms())
+        arrival = self._acceptor.arrived(self.listener, address)
+        if arrival.is_refused:
+            self._refuse_later(link, address, arrival.wait_ms)
+            return
+        refusal = self._acceptor.limits.refusal(address)
         if refusal is not None:
             log.warning("a connection from %s is turned away: %s", address, refusal)
             link.abort(ConnectionClosed(refusal))
@@ -115,6 +115,18 @@ class _Guarded(Connection):
             self._login.begin(self, lambda: self._acceptor.is_holding)
         if self._acceptor.is_holding:
             link.pause_reading()
+        self.throttle(arrival.wait_ms)
+
+    def _refuse_later(self, link: Link, address: str, wait_ms: float) -> None:
+        """Its address makes connections too fast: keep it silent for a while, then close it."""
+        log.info("a connection from %s is turned away: its address makes too many of them", address)
+        super().opened(link)
+        link.pause_reading()
+        if self._acceptor.refused_count >= REFUSED_LIMIT or wait_ms <= 0:
+            self.abort(ABOVE_RATE)
+            return
+        self._acceptor.refused_count += 1
+        self._refusal_timer = self._acceptor.clock.call_later(wait_ms, lambda: self.abort(ABOVE_RATE))
 
     def authenticated(self, principal: str, *, by_token: bool = False) -> None:
         super().authenticated(principal, by_token=by_token)
@@ -133,6 +145,9 @@ class _Guarded(Connection):
     def closed(self, error: OttlaError | None) -> None:
         if self.counted_address is not None:
             self._acceptor.limits.left(self.counted_address)
+        if self._refusal_timer is not None:
+            self._refusal_timer.cancel()
+            self._acceptor.refused_count -= 1
         if self._login is not None:
             self._login.end()
         super().closed(error)
@@ -146,6 +161,7 @@ class Acceptor:
         *,
         clock: Clock,
         limits: ConnectionLimits,
+        rates: ConnectionRates | None = None,
         link_settings: LinkSettings,
         idle_ms: int,
         waiting_limit_bytes: int = -1,
@@ -156,6 +172,8 @@ class Acceptor:
         self.dispatcher = dispatcher
         self.clock = clock
         self.limits = limits
+        self._rates = rates
+        self.refused_count = 0  # connections that wait for being closed
         self._transport = transport
         self._link_settings = replace(link_settings, frame_memory=self.large_frames)
         self._idle_ms = idle_ms
@@ -218,6 +236,10 @@ class Acceptor:
             connection.close()
         while self._connections and self.clock.monotonic_ms() < end_ms:
             await self.clock.sleep(DRAIN_STEP_MS)
+
+    def arrived(self, listener: str, address: str) -> Arrival:
+        """What becomes of a connection that has just come."""
+        return Arrival() if self._rates is None else self._rates.arrived(listener, address, self.clock.monotonic_ms())
 
     def forget_contexts(self) -> None:
         """What is known of clients by their connections may have changed: find it out again at the next request."""

@@ -7,21 +7,27 @@
 1. It only tells; nothing can be changed through it, and it shows no record and no secret.
 2. Everything is bounded: the head of a request, the time it may take, the connections at one time. One request per
    connection.
-3. On the loopback it answers only requests for a loopback name, so that a web page whose name was made to point here
+3. Where a login is wanted (admin_login.py) metrics are for those who may Describe the cluster. Health is for everybody,
+   because it is asked by what starts and stops brokers; why a broker is not ready is left out then.
+4. On the loopback it answers only requests for a loopback name, so that a web page whose name was made to point here
    cannot read it.
-4. `answer` decides from bytes to bytes; the rest moves them.
+5. `answer` decides from bytes to bytes; the rest moves them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from http import HTTPStatus
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ottla.broker.observe.verdict import Verdict
 from ottla.broker.settings.endpoints import is_loopback
 from ottla.metrics import CONTENT_TYPE
+
+if TYPE_CHECKING:
+    from ottla.broker.observe.admin_login import AdminLogin
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +50,7 @@ class Reply(NamedTuple):
     status: HTTPStatus
     body: str
     content_type: str = PLAIN
-    allow: str = ""
+    header: str = ""
 
 
 class Watch(NamedTuple):
@@ -58,21 +64,21 @@ class Watch(NamedTuple):
     update: Callable[[], Iterator[None]] = lambda: iter(())
 
 
-def answer(head: bytes, watch: Watch, *, local_only: bool) -> bytes:
-    """The whole answer to the head of a request, which ends with an empty line."""
+def answer(head: bytes, watch: Watch, *, local_only: bool, verdict: Verdict | None = None) -> bytes:
+    """The whole answer to the head of a request, which ends with an empty line; `verdict` None is no login wanted."""
     lines = head.decode("latin-1").split("\r\n")
     words = lines[0].split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
         return _written(Reply(HTTPStatus.BAD_REQUEST, "this is not an HTTP/1.1 request\n"))
     method, target, version = words
-    reply = _refusal(method, version, lines[1:], local_only=local_only) or _page(target, watch)
+    reply = _refusal(method, version, lines[1:], local_only=local_only) or _page(target, watch, verdict)
     return _written(reply, without_body=method == "HEAD")
 
 
 def _refusal(method: str, version: str, headers: list[str], *, local_only: bool) -> Reply | None:
     if method not in ("GET", "HEAD"):
         return Reply(
-            HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD: nothing can be changed here\n", allow="GET, HEAD"
+            HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD: nothing can be changed here\n", header="Allow: GET, HEAD"
         )
     hosts = [line.partition(":")[2].strip() for line in headers if line.lower().startswith("host:")]
     if len(hosts) > 1 or (not hosts and version != "HTTP/1.0"):
@@ -88,26 +94,37 @@ def _host_name(host: str) -> str:
     return host.partition(":")[0]
 
 
-def _page(target: str, watch: Watch) -> Reply:
+def _page(target: str, watch: Watch, verdict: Verdict | None) -> Reply:
     path = target.partition("?")[0]
     if path == "/metrics":
-        return Reply(HTTPStatus.OK, watch.metrics(), CONTENT_TYPE)
+        return _LOCKED.get(verdict) or Reply(HTTPStatus.OK, watch.metrics(), CONTENT_TYPE)
     if path == "/health/live":
         return Reply(HTTPStatus.OK, "live\n")
     if path == "/health/ready":
         reason = watch.not_ready_because()
         ready = Reply(HTTPStatus.OK, "ready\n")
-        return ready if reason is None else Reply(HTTPStatus.SERVICE_UNAVAILABLE, f"not ready: {reason}\n")
+        told = f": {reason}" if verdict in (None, Verdict.WELCOME) else ""
+        return ready if reason is None else Reply(HTTPStatus.SERVICE_UNAVAILABLE, f"not ready{told}\n")
     return Reply(HTTPStatus.NOT_FOUND, f"there is {', '.join(PATHS)}\n")
+
+
+_LOCKED: Final[dict[Verdict | None, Reply]] = {
+    Verdict.UNKNOWN: Reply(
+        HTTPStatus.UNAUTHORIZED,
+        "metrics want the name and password of a user: curl --user NAME\n",
+        header='WWW-Authenticate: Basic realm="ottla", charset="UTF-8"',
+    ),
+    Verdict.REFUSED: Reply(HTTPStatus.FORBIDDEN, "metrics are for users who may Describe the cluster\n"),
+}
 
 
 def _written(reply: Reply, *, without_body: bool = False) -> bytes:
     body = reply.body.encode()
-    allow = f"Allow: {reply.allow}\r\n" if reply.allow else ""
+    header = f"{reply.header}\r\n" if reply.header else ""
     head = (
         f"HTTP/1.1 {reply.status.value} {reply.status.phrase}\r\n"
         f"Content-Type: {reply.content_type}\r\nContent-Length: {len(body)}\r\n"
-        f"{allow}Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"
+        f"{header}Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"
     ).encode("ascii")
     return head if without_body else head + body
 
@@ -115,8 +132,11 @@ def _written(reply: Reply, *, without_body: bool = False) -> bytes:
 class AdminServer:
     """Listens, reads one head per connection, writes one answer, closes."""
 
-    def __init__(self, watch: Watch, *, request_limit_s: float = REQUEST_LIMIT_S) -> None:
+    def __init__(
+        self, watch: Watch, *, login: AdminLogin | None = None, request_limit_s: float = REQUEST_LIMIT_S
+    ) -> None:
         self._watch = watch
+        self._login = login
         self._request_limit_s = request_limit_s
         self._server: asyncio.Server | None = None
         self._local_only = True
@@ -152,7 +172,7 @@ class AdminServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(self._request_limit_s):
-                writer.write(await self._answer(reader))
+                writer.write(await self._answer(reader, writer.get_extra_info("peername")))
                 await writer.drain()
                 writer.close()
                 await writer.wait_closed()
@@ -161,16 +181,19 @@ class AdminServer:
         finally:
             writer.transport.abort()
 
-    async def _answer(self, reader: asyncio.StreamReader) -> bytes:
+    async def _answer(self, reader: asyncio.StreamReader, peer: Sequence[str] | None) -> bytes:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
             return _written(Reply(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of the request is too large\n"))
         try:
-            if head.startswith(b"GET /metrics"):
+            verdict = None
+            if self._login is not None:
+                verdict = await self._login.verdict(head.decode("latin-1").split("\r\n")[1:], peer[0] if peer else "")
+            if head.startswith(b"GET /metrics") and verdict in (None, Verdict.WELCOME):
                 for _ in self._watch.update():
                     await asyncio.sleep(0)
-            return answer(head, self._watch, local_only=self._local_only)
+            return answer(head, self._watch, local_only=self._local_only, verdict=verdict)
         except Exception:
             log.exception("the admin listener could not answer")
             return _written(Reply(HTTPStatus.INTERNAL_SERVER_ERROR, "could not answer; the log says why\n"))

@@ -1,7 +1,7 @@
 """The levels of the broker's logs in Kafka's words, which BROKER_LOGGER settings read and change (KIP-412).
 
-Told are the logs of Ottla and "root"; a log without a level of its own is told with the one it has from above. Levels
-last until the broker stops.
+Told are the logs of Ottla, the audit log (kafka.authorizer.logger) and "root"; a log without a level of its own is told
+with the one it has from above. Levels last until the broker stops.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from ottla.broker.observe.log_lines import AUDIT_LOG
 from ottla.cluster.loggers import ROOT, LogLevel
 
 PACKAGE: Final = "ottla"
 LEVELS: Final[Mapping[str, int]] = {
-    "TRACE": 5,  # below all that we write
+    "TRACE": 5,  # of the audit log only
     "DEBUG": logging.DEBUG,
     "INFO": logging.INFO,
     "WARN": logging.WARNING,
@@ -42,7 +43,8 @@ class LogLevels(Mapping[str, str]):
     @staticmethod
     def _names() -> list[str]:
         known = logging.root.manager.loggerDict
-        return [ROOT, *sorted(name for name in known if name == PACKAGE or name.startswith(f"{PACKAGE}."))]
+        ours = sorted(name for name in known if name == PACKAGE or name.startswith(f"{PACKAGE}."))
+        return [ROOT, AUDIT_LOG, *ours]
 
 
 def set_levels(levels: Iterable[LogLevel]) -> None:

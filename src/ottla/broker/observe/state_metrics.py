@@ -19,9 +19,9 @@ from heapq import nlargest
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ottla.broker.coordinators.groups.consumer.state import ConsumerGroupState
-from ottla.broker.coordinators.groups.group import GroupKind
 from ottla.broker.coordinators.groups.state import GroupState
 from ottla.cluster.model import NO_LEADER
+from ottla.cluster.topic_names import GROUP_METADATA
 from ottla.metrics import OTHER, Family, Gauge, Registry
 from ottla.values import TopicPartition
 
@@ -169,6 +169,10 @@ def _update_cluster(broker: Broker, counts: Counter[str]) -> Iterator[None]:
 
 
 def _update_groups(broker: Broker, counts: Counter[str], consumer: Counter[str]) -> Iterator[None]:
+    if not broker.image.partition_count(GROUP_METADATA):
+        return  # nobody had a group yet, and the code for them is not loaded
+    from ottla.broker.coordinators.groups.group import GroupKind
+
     for _, shard in list(broker.groups.runtime.shards()):
         for some in in_steps(shard.groups.values()):
             counts["NumGroups"] += len(some)

@@ -64,7 +64,7 @@ class ClientQuotas:
         self._limits = {key: limits for key in self._all if (limits := limits_of(entries, key))}
         self.address_limits = address_limits_of(entries)
         for key, meters in self._all.items():
-            meters.apply(self._limits.get(key, _NO_LIMITS))
+            meters.retain(self._limits.get(key, _NO_LIMITS).of)
         self.notify()
 
     def charges_of(self, key: str, user: str, client_id: str) -> Charges | None:

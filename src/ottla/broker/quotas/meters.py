@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from heapq import nsmallest
 from typing import Final, Generic, TypeVar
 
-from ottla.broker.quotas.limits import ClientLimits, Owner
+from ottla.broker.quotas.limits import Owner
 from ottla.broker.quotas.rate import SampledRate
 from ottla.broker.quotas.token_bucket import TokenBucket
 from ottla.metrics import Window
@@ -134,11 +134,11 @@ class Meters(Generic[M]):
         known.last_used_ms = now_ms
         return known
 
-    def apply(self, limits: ClientLimits) -> None:
+    def retain(self, limit_of: Callable[[Owner], float | None]) -> None:
         """Quotas were changed: meters go on with what they counted; those without a quota go."""
         gone = []
         for owner, meter in self._meters.items():
-            limit = limits.of(owner)
+            limit = limit_of(owner)
             if limit is None:
                 gone.append(owner)
             else:

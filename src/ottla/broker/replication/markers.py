@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.coordinators.groups import coordinator as groups
 from ottla.broker.coordinators.transactions.markers import WriteMarkers
 from ottla.broker.replication.partition import ACKS_ALL, Partition
+from ottla.cluster.topic_names import GROUP_METADATA
 from ottla.errors import BrokerError, NotLeaderOrFollower, OttlaError, broker_error
 from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -51,7 +51,7 @@ async def _append_marker(broker: Broker, markers: WriteMarkers, partition: Parti
         origin=AppendOrigin.COORDINATOR,
         transaction_version=markers.transaction_version,
     )
-    if partition.name.topic == groups.TOPIC:
+    if partition.name.topic == GROUP_METADATA:
         broker.groups.runtime.replay_marker(
             partition.name.partition,
             producer_id=markers.producer_id,

@@ -29,14 +29,21 @@ def is_address(text: str) -> bool:
 
 async def look_up(names: Collection[str], clock: Clock) -> frozenset[str]:
     """Those of the names that have an address."""
+    found = await find_addresses(names, clock)
+    return frozenset(name for name, addresses in found.items() if addresses)
+
+
+async def find_addresses(names: Collection[str], clock: Clock) -> dict[str, frozenset[str]]:
+    """The addresses of host names; none where there is no answer."""
     asked = sorted(names)[:NAMES_LIMIT]
-    found = await asyncio.gather(*(_has_address(name, clock) for name in asked))
-    return frozenset(name for name, is_there in zip(asked, found, strict=True) if is_there)
+    found = await asyncio.gather(*(_addresses(name, clock) for name in asked))
+    return dict(zip(asked, found, strict=True))
 
 
-async def _has_address(name: str, clock: Clock) -> bool:
+async def _addresses(name: str, clock: Clock) -> frozenset[str]:
     try:
         async with clock.timeout(LOOK_UP_LIMIT_MS):
-            return bool(await asyncio.get_running_loop().getaddrinfo(name, None, type=socket.SOCK_STREAM))
+            found = await asyncio.get_running_loop().getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError, TimeoutError):
-        return False
+        return frozenset()
+    return frozenset(str(each[4][0]) for each in found)

@@ -1,6 +1,6 @@
 """The authorizer: rules.py decides, and here it is remembered and written down.
 
-1. A decision is remembered until the rules change, so a producer pays for two dictionary look-ups per topic. At most
+1. A decision is remembered until the rules change, so a producer pays for two dictionary look-ups per topic. About
    DECISION_LIMIT decisions are remembered; when there are more, all are forgotten.
 2. The rules follow the image: Broker.take_image tells every new one. What was decided on other rules is forgotten
    before anybody can ask again, because all of it happens on one loop.
@@ -10,14 +10,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.security import audit
 from ottla.broker.security.access import CLUSTER, Access, OpenAccess
 from ottla.broker.security.operations import OPERATIONS, bits
-from ottla.broker.security.rules import Asker, Rules
+from ottla.broker.security.rules import Asker, Rules, Verdict
 from ottla.broker.settings.access import AccessSettings, principals
 from ottla.cluster.image import ClusterImage
 from ottla.protocol.access import AclOperation, AclResource
@@ -40,6 +40,59 @@ def make_access(settings: AccessSettings) -> Access:
     )
 
 
+class _Names(dict[str, bool]):
+    """What was decided of one question, by the names of resources; what was not is decided when it is looked up."""
+
+    __slots__ = ("_any", "_asker", "_made", "_question", "_rules")
+
+    def __init__(self, rules: Rules, question: Question, made: Callable[[], None]) -> None:
+        self._rules = rules
+        self._question = question
+        self._asker = Asker.of(question[0], question[1])
+        self._made = made
+        self._any: bool | None = None
+
+    def __missing__(self, name: str) -> bool:
+        self._made()
+        is_allowed = self[name] = self.verdict(name).is_allowed
+        return is_allowed
+
+    def verdict(self, name: str) -> Verdict:
+        principal, _, operation, resource = self._question
+        return self._rules.decide(principal, self._asker, operation, resource, name)
+
+    def allows_any(self) -> bool:
+        if self._any is None:
+            principal, _, operation, resource = self._question
+            self._any = self._rules.allows_any(principal, self._asker, operation, resource)
+        return self._any
+
+
+class _Decisions(dict[Question, _Names]):
+    """All that is remembered; see 1."""
+
+    __slots__ = ("_limit", "_made", "_rules")
+
+    def __init__(self, rules: Rules, limit: int) -> None:
+        self._rules = rules
+        self._limit = limit
+        self._made = 0
+
+    def __missing__(self, question: Question) -> _Names:
+        self._make_room()
+        names = self[question] = _Names(self._rules, question, self._make_room)
+        return names
+
+    def _make_room(self) -> None:
+        if self._made >= self._limit:
+            self.clear()
+        self._made += 1
+
+    def clear(self) -> None:
+        super().clear()
+        self._made = 0
+
+
 class Authorizer:
     """Access by rules; see above."""
 
@@ -47,22 +100,12 @@ class Authorizer:
 
     def __init__(self, rules: Rules, *, decision_limit: int = DECISION_LIMIT) -> None:
         self._rules = rules
-        self._limit = decision_limit
-        self._decisions: dict[Question, dict[str, bool]] = {}
-        self._any: dict[Question, bool] = {}
-        self._remembered = 0
+        self._decisions = _Decisions(rules, decision_limit)
         self._is_wanted = audit.audit_log.isEnabledFor
 
     def update(self, image: ClusterImage) -> None:
         if self._rules.replace(image.acls):
-            self._forget()
-
-    def _forget(self) -> None:
-        self._decisions.clear()
-        self._any.clear()
-        self._remembered = 0
-
-    # --- the questions of handlers ---
+            self._decisions.clear()
 
     def allows(
         self,
@@ -73,12 +116,10 @@ class Authorizer:
         *,
         is_filter: bool = False,
     ) -> bool:
-        known = self._decisions.get((context.principal, context.client_host, operation, resource))
-        is_allowed = None if known is None else known.get(name)
-        if is_allowed is None:
-            is_allowed = self._decide(context, operation, resource, name)
-        if self._is_wanted(audit.level_of(is_allowed, is_filter=is_filter)):
-            self._audit(context, operation, resource, name, is_filter=is_filter)
+        known = self._decisions[context.principal, context.client_host, operation, resource]
+        is_allowed = known[name]
+        if self._is_wanted(audit.TRACE if is_filter else audit.DEBUG if is_allowed else audit.INFO):
+            audit.write(context, operation, resource, name, known.verdict(name), is_filter=is_filter)
         return is_allowed
 
     def allowed(
@@ -90,42 +131,19 @@ class Authorizer:
         *,
         is_filter: bool = False,
     ) -> set[str]:
-        return {name for name in names if self.allows(context, operation, resource, name, is_filter=is_filter)}
+        asked = dict.fromkeys(names)
+        known = self._decisions[context.principal, context.client_host, operation, resource]
+        allowed = {name for name in asked if known[name]}
+        if self._is_wanted(audit.level_of(True, is_filter=is_filter)):
+            audit.write_many(context, operation, resource, sorted(allowed), known.verdict, is_filter=is_filter)
+        if len(allowed) < len(asked) and self._is_wanted(audit.level_of(False, is_filter=is_filter)):
+            denied = [name for name in asked if name not in allowed]
+            audit.write_many(context, operation, resource, denied, known.verdict, is_filter=is_filter)
+        return allowed
 
     def allows_any(self, context: RequestContext, operation: AclOperation, resource: AclResource) -> bool:
-        question = context.principal, context.client_host, operation, resource
-        is_allowed = self._any.get(question)
-        if is_allowed is None:
-            asker = Asker.of(context.principal, context.client_host)
-            is_allowed = self._rules.allows_any(context.principal, asker, operation, resource)
-            self._make_room()
-            self._any[question] = is_allowed
-        return is_allowed
+        return self._decisions[context.principal, context.client_host, operation, resource].allows_any()
 
     def operations(self, context: RequestContext, resource: AclResource, name: str = CLUSTER) -> int:
-        return bits(
-            *(each for each in OPERATIONS[resource] if self.allows(context, each, resource, name, is_filter=True))
-        )
-
-    # --- deciding ---
-
-    def _decide(self, context: RequestContext, operation: AclOperation, resource: AclResource, name: str) -> bool:
-        asker = Asker.of(context.principal, context.client_host)
-        verdict = self._rules.decide(context.principal, asker, operation, resource, name)
-        self._make_room()
-        question = context.principal, context.client_host, operation, resource
-        self._decisions.setdefault(question, {})[name] = verdict.is_allowed
-        return verdict.is_allowed
-
-    def _make_room(self) -> None:
-        if self._remembered >= self._limit:
-            self._forget()
-        self._remembered += 1
-
-    def _audit(
-        self, context: RequestContext, operation: AclOperation, resource: AclResource, name: str, *, is_filter: bool
-    ) -> None:
-        """Decide once more: only the rules know by which of them it was decided."""
-        asker = Asker.of(context.principal, context.client_host)
-        verdict = self._rules.decide(context.principal, asker, operation, resource, name)
-        audit.write(context, operation, resource, name, verdict, is_filter=is_filter)
+        may = (each for each in OPERATIONS[resource] if self.allows(context, each, resource, name, is_filter=True))
+        return bits(*may)

@@ -14,15 +14,20 @@ from ottla.metrics import Registry
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.broker.security.key_sets import KeySet, KeySets, KeySource, MakeKeySet
 
 _OF_LISTENERS: Final = ("sasl.enabled.mechanisms", "sasl.jaas.config", "connections.max.reauth.ms")
 
 
-def make_logins(broker: Broker, listener: str, registry: Registry) -> ListenerLogins:
-    """InvalidSetting says what is missing."""
+def make_logins(broker: Broker, listener: str, registry: Registry, key_set: MakeKeySet) -> ListenerLogins:
+    """InvalidSetting says what is missing. `key_set` gives the keys that tokens are signed with."""
     users = ScramUsers(lambda: broker.image, token_logins(broker).credential_of)
+
+    def rules(settings: BrokerSettings) -> ListenerRules:
+        return ListenerRules(settings, listener, users=users, key_set=key_set, clock=broker.clock)
+
     made = ListenerLogins(
-        ListenerRules(broker.settings, listener, users),
+        rules(broker.settings),
         clock=broker.clock,
         random=broker.random,
         metrics=LoginMetrics(registry, listener),
@@ -30,10 +35,29 @@ def make_logins(broker: Broker, listener: str, registry: Registry) -> ListenerLo
     )
 
     def changed(_: BrokerSettings, new: BrokerSettings) -> None:
-        made.rules = ListenerRules(new, listener, users)
+        made.rules = rules(new)
 
     broker.dynamic.subscribe(set(_names(listener)), changed)
     return made
+
+
+class LazyKeySets:
+    """The sets of keys of all listeners; what reads them is loaded when the first one is asked for."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._sets: KeySets | None = None
+
+    def of(self, source: KeySource) -> KeySet:
+        if self._sets is None:
+            from ottla.broker.security.key_sets import KeySets
+
+            self._sets = KeySets(self._broker.clock, self._broker.background)
+        return self._sets.of(source)
+
+    def close(self) -> None:
+        if self._sets is not None:
+            self._sets.close()
 
 
 def _names(listener: str) -> Iterator[str]:

@@ -13,19 +13,23 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ottla.broker.security.scram_users import ScramUsers
 from ottla.broker.settings import BrokerSettings
+from ottla.clock import Clock
 from ottla.errors import InvalidSetting
-from ottla.net.sasl.jaas import JaasEntry, parse_jaas
+from ottla.net.sasl.jaas import MODULES, JaasEntry, parse_jaas
 from ottla.net.sasl.plain import KEY_BYTES, PlainServer, PlainUsers
 from ottla.net.sasl.scram import HASHES
 from ottla.net.sasl.scram_server import ScramServer
 from ottla.net.sasl.server import ServerMechanism
 
 USER_PREFIX: Final = "user_"
-MECHANISMS: Final = ("PLAIN", *HASHES)
+MECHANISMS: Final = ("PLAIN", *HASHES, "OAUTHBEARER")
+
+if TYPE_CHECKING:
+    from ottla.broker.security.key_sets import MakeKeySet
 
 MakeServer: TypeAlias = Callable[[], ServerMechanism]
 
@@ -33,9 +37,13 @@ MakeServer: TypeAlias = Callable[[], ServerMechanism]
 class ListenerRules:
     """LoginRules of one listener under one set of settings."""
 
-    def __init__(self, settings: BrokerSettings, listener: str, users: ScramUsers) -> None:
+    def __init__(
+        self, settings: BrokerSettings, listener: str, *, users: ScramUsers, key_set: MakeKeySet, clock: Clock
+    ) -> None:
         self._listener = listener
         self._users = users
+        self._key_set = key_set
+        self._clock = clock
         own = settings.for_listener(listener)
         self.mechanisms = tuple(dict.fromkeys(each.upper() for each in own.sasl_enabled_mechanisms))
         self.receive_limit_bytes = own.sasl_server_max_receive_size
@@ -63,7 +71,9 @@ class ListenerRules:
     def _maker(self, mechanism: str, settings: BrokerSettings) -> MakeServer:
         if mechanism in HASHES:
             return partial(self._scram_server, mechanism)
-        entry = self._jaas_entry(mechanism, settings, "PlainLoginModule")
+        if mechanism == "OAUTHBEARER":
+            return self._oauth_maker(settings)
+        entry = self._jaas_entry(mechanism, settings)
         users = PlainUsers(self._passwords(entry.options), key=os.urandom(KEY_BYTES))
         return partial(PlainServer, users)
 
@@ -72,13 +82,22 @@ class ListenerRules:
             mechanism, self._users.credential_of, decoys=self._users.decoys(mechanism), random_bytes=os.urandom
         )
 
-    def _jaas_entry(self, mechanism: str, settings: BrokerSettings, module: str) -> JaasEntry:
+    def _oauth_maker(self, settings: BrokerSettings) -> MakeServer:
+        from ottla.broker.security.token_rules import token_check  # it loads an HTTP client, which few need
+        from ottla.net.sasl.oauthbearer_server import OAuthBearerServer
+
+        given = settings.sasl_jaas_config
+        entry = None if given is None else parse_jaas(given.value)
+        options = entry.options if entry is not None and entry.kind == MODULES["OAUTHBEARER"] else {}
+        return partial(OAuthBearerServer, token_check(settings, options, self._key_set, self._clock.now_ms))
+
+    def _jaas_entry(self, mechanism: str, settings: BrokerSettings) -> JaasEntry:
         key = f"listener.name.{self._listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
         if settings.sasl_jaas_config is None:
             raise InvalidSetting(f"the listener {self._listener} offers {mechanism}, so {key} must be set")
         entry = parse_jaas(settings.sasl_jaas_config.value)
-        if entry.kind != module:
-            raise InvalidSetting(f"{key}: the module must be {module}, not {entry.kind}")
+        if entry.kind != MODULES[mechanism]:
+            raise InvalidSetting(f"{key}: the module must be {MODULES[mechanism]}, not {entry.kind}")
         return entry
 
     def _passwords(self, options: Mapping[str, str]) -> dict[str, str]:

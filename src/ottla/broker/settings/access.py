@@ -36,6 +36,22 @@ def _algorithm_problem(value: str) -> str | None:
     return None if value.upper() in ("ES256", "RS256") else "it must be ES256 or RS256"
 
 
+class SignedTokenHandler:
+    """Stands for Kafka's handlers that take signed tokens; see security/token_rules.py."""
+
+
+class UnsecuredTokenHandler:
+    """Stands for Kafka's handler that takes tokens which nobody signed."""
+
+
+_OAUTH: Final = "org.apache.kafka.common.security.oauthbearer."
+TOKEN_HANDLERS: Final[dict[str, object]] = {
+    f"{_OAUTH}OAuthBearerValidatorCallbackHandler": SignedTokenHandler,
+    f"{_OAUTH}secured.OAuthBearerValidatorCallbackHandler": SignedTokenHandler,
+    f"{_OAUTH}internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler": UnsecuredTokenHandler,
+}
+
+
 class AccessSettings(Settings):
     authorizer_class_name = setting(
         "authorizer.class.name",
@@ -140,7 +156,12 @@ class AccessSettings(Settings):
         doc="Users and secrets in Java's form: a module, a control flag and options.",
     )
     sasl_server_callback_handler_class = setting(
-        "sasl.server.callback.handler.class", CALLABLE, default=None, names={}, doc="What checks a login."
+        "sasl.server.callback.handler.class",
+        CALLABLE,
+        default=None,
+        names=TOKEN_HANDLERS,
+        doc="How tokens are checked (OAUTHBEARER), by the name of one of Kafka's handlers: they must be signed, which"
+        " is the default here, or nobody has to sign them.",
     )
     sasl_client_callback_handler_class = setting(
         "sasl.client.callback.handler.class",
@@ -270,6 +291,15 @@ class AccessSettings(Settings):
     )
 
     # --- OAuth ---
+
+    ottla_oauthbearer_allowed_urls = setting(
+        "ottla.oauthbearer.allowed.urls",
+        LIST,
+        default=(),
+        importance="high",
+        doc="Which addresses the broker may ask for keys and tokens, as https:// or file://; none, unless they stand"
+        " here.",
+    )
 
     sasl_oauthbearer_token_endpoint_url = setting(
         "sasl.oauthbearer.token.endpoint.url", str, default=None, doc="Where tokens are got."

@@ -99,6 +99,13 @@ class ListenerSettings(Settings):
         doc="Where metrics and health are served over HTTP, as host:port; an empty text turns it off, port "
         "0 is any free port.",
     )
+    ottla_admin_login = setting(
+        "ottla.admin.login",
+        bool,
+        default=False,
+        doc="Whether metrics want a login: the name and SCRAM password of a user who may Describe the cluster, as HTTP "
+        "Basic authentication. Health is told to everybody, without reasons.",
+    )
 
     # --- sockets ---
 

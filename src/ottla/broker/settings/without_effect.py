@@ -52,7 +52,11 @@ _QUOTAS: Final = {
 _RIGHTS: Final = {"authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found"}  # these have an effect
 _LOGIN: Final = {  # and these
     *("sasl.enabled.mechanisms", "sasl.jaas.config", "sasl.server.max.receive.size"),
-    "sasl.mechanism.inter.broker.protocol",
+    *("sasl.mechanism.inter.broker.protocol", "sasl.server.callback.handler.class", "sasl.login.read.timeout.ms"),
+    *("ottla.oauthbearer.allowed.urls", "sasl.oauthbearer.expected.audience", "sasl.oauthbearer.expected.issuer"),
+    *("sasl.oauthbearer.clock.skew.seconds", "sasl.oauthbearer.sub.claim.name", "sasl.oauthbearer.scope.claim.name"),
+    *("sasl.oauthbearer.jwks.endpoint.url", "sasl.oauthbearer.jwks.endpoint.refresh.ms"),
+    *("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"),
 }
 _TOKENS: Final = {each for each in _names(AccessSettings) if each.startswith("delegation.token.")}  # and these
 _SECURITY: Final = (_names(AccessSettings) | _names(TlsSettings)) - MEANINGLESS - _RIGHTS - _LOGIN - _TOKENS

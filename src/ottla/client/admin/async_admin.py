@@ -27,10 +27,10 @@ from ottla.client.admin.settings import AdminSettings
 from ottla.client.arguments import by_partition, offset_of, partitions_of, whole_number
 from ottla.client.network import NetworkClient
 from ottla.client.producer.transactions.prepared import PreparedTransaction
-from ottla.client.retries import Backoff
 from ottla.clock import Clock
 from ottla.errors import GroupIdNotFound, OttlaError, TopicAlreadyExists, UnsupportedVersion, Unwritable
 from ottla.metrics import MetricKey, Registry
+from ottla.net.retries import Backoff
 from ottla.net.transport import Transport
 from ottla.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 

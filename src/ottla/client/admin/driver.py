@@ -17,8 +17,8 @@ from typing import Any, Final, TypeVar
 from ottla.client.admin.plans import Plan, Route, Target, Work
 from ottla.client.metadata import Metadata
 from ottla.client.network import NetworkClient
-from ottla.client.retries import Backoff
 from ottla.errors import OttlaError, RequestTimedOut, UnknownTopicOrPartition
+from ottla.net.retries import Backoff
 from ottla.values import Node, TopicPartition
 
 K = TypeVar("K", bound=Hashable)

@@ -32,8 +32,8 @@ from ottla.client.producer.transactions.calls import TransactionCalls
 from ottla.client.producer.transactions.manager import TransactionManager
 from ottla.client.producer.transactions.states import TransactionState
 from ottla.client.producer.values import ProducerClosed, ProducerRecord
-from ottla.client.retries import Backoff
 from ottla.clock import Clock, SystemClock
+from ottla.net.retries import Backoff
 from ottla.net.transport import Transport
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.values import TopicPartition

@@ -3,7 +3,7 @@
     client first   n,,^Aauth=Bearer token[^Aname=value...]^A^A             ^A is the byte 1
     server         nothing, or a JSON text with "status" when it refuses; then the client says ^A and hears the error
 
-The token comes in ready; where it comes from is the business of `ottla.client.tokens`. `unsecured_token` makes the
+The token comes in ready; where it comes from is the business of `token_login.py`. `unsecured_token` makes the
 kind that Java's client makes when it is told nothing else: a claim without a signature, for tests.
 """
 
@@ -68,16 +68,6 @@ def check_extensions(extensions: Mapping[str, str]) -> None:
     for name, value in extensions.items():
         if name == "auth" or not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
             raise InvalidSetting(f"the OAUTHBEARER extension {name!r}: a name has letters only, a value plain text")
-
-
-def read_oauthbearer(message: bytes) -> tuple[str, dict[str, str]]:
-    """The server's half: the token and the extensions."""
-    head, *pairs = str(message, "utf-8", "replace").split(_SEPARATOR)
-    found = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
-    scheme, _, token = found.pop("auth", "").partition(" ")
-    if not head.startswith("n,") or scheme.lower() != "bearer" or not _TOKEN.fullmatch(token):
-        raise AuthenticationFailed("the message is not one of OAUTHBEARER")
-    return token, found
 
 
 def unsecured_token(claims: Mapping[str, object]) -> str:

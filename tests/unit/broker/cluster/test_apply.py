@@ -35,7 +35,7 @@ def test_a_setting_of_a_broker_that_changes_holds_at_once_and_until_it_is_delete
 @pytest.mark.parametrize(("kind", "topic"), [(0, "__consumer_offsets"), (1, "__transaction_state")])
 def test_a_coordinator_is_unloaded_when_its_partitions_leave(broker, kind, topic):
     broker.ask(FindCoordinatorRequest(coordinator_keys=["a name"], key_type=kind))
-    runtime = broker.broker.coordinator_of(topic).runtime
+    runtime = broker.broker.coordinators.of_topic(topic).runtime
     assert len(list(runtime.shards())) == 3
     assert broker.ask(DeleteTopicsRequest(topic_names=[topic], timeout_ms=1000), 5).responses[0].error_code == 0
     assert list(runtime.shards()) == []

@@ -123,7 +123,7 @@ def answers_to(broker: MemoryBroker, *reads: bytes) -> list[tuple[int, int]]:
             door,  # type: ignore[arg-type]
             Dispatch(broker.broker, SERVED_APIS, Gate(broker.broker.link)),
             clock=broker.clock,
-            limits=ConnectionLimits(total=10, per_address=10, overrides={}, per_second=100),
+            limits=ConnectionLimits(total=10, per_address=10, overrides={}),
             link_settings=LinkSettings(),
             idle_ms=60_000,
         )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 
+from ottla.broker.observe.log_levels import LogLevels, set_levels
+from ottla.broker.observe.log_lines import Repeats
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.security.access import OpenAccess
 from ottla.broker.security.authorizer import Authorizer, make_access
@@ -16,6 +19,7 @@ from ottla.broker.settings.access import AUTHORIZERS
 from ottla.broker.settings.without_effect import refuse_false_safety, warnings
 from ottla.cluster.changes import Change, CreateAcl, RemoveAcl, apply_all
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.loggers import LogLevel
 from ottla.cluster.model import AclBinding, AclEntry, AclPattern
 from ottla.errors import InvalidSetting
 from ottla.protocol.access import AclOperation as Op
@@ -84,9 +88,10 @@ def test_what_is_remembered_has_a_bound() -> None:
     changing = Changing(WRITE_A, decision_limit=10)
     for number in range(1_000):
         changing.writes(f"a{number}")
-        changing.access.allows_any(ALICE, Op.READ, Resource.TOPIC)
-        kept = sum(map(len, changing.access._decisions.values())) + len(changing.access._any)
-        assert kept <= 10
+        context = replace(ALICE, client_host=f"10.0.1.{number}")
+        assert not changing.access.allows_any(context, Op.READ, Resource.TOPIC)
+        decisions = changing.access._decisions
+        assert len(decisions) + sum(map(len, decisions.values())) <= 10
     assert changing.writes()
 
 
@@ -143,6 +148,37 @@ def test_filters_and_told_operations_are_no_attempts(caplog: pytest.LogCaptureFi
     caplog.set_level(5, LOG)
     access.allowed(ALICE, Op.WRITE, Resource.TOPIC, ["a", "b"], is_filter=True)
     assert [record.levelno for record in caplog.records] == [5, 5]
+
+
+def test_of_a_request_that_names_thousands_the_first_hundred_are_written(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, LOG)
+    access = Changing(WRITE_A).access
+    names = [f"b{number}" for number in range(1_000)]
+    assert access.allowed(ALICE, Op.WRITE, Resource.TOPIC, [*names, "a"]) == {"a"}
+    assert len(caplog.records) == 101
+    assert "Topic:LITERAL:b99 " in caplog.messages[-2]
+    assert "is Denied operation = WRITE from host = 10.0.0.1 on 900 more resources = Topic" in caplog.messages[-1]
+
+
+def test_lines_of_the_audit_log_are_never_held_back() -> None:
+    repeats = Repeats(lambda: 0.0, limit=3)
+    record = logging.LogRecord(LOG, logging.INFO, "", 0, "the same words", None, None)
+    assert all(repeats.filter(record) for _ in range(10))
+    assert record.getMessage() == "the same words"
+
+
+def test_its_level_is_told_and_changed_as_of_other_logs(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, LOG)  # and set back after the test
+    set_levels([LogLevel(LOG, "INFO")])
+    assert LogLevels()[LOG] == "INFO"
+    assert Changing(WRITE_A).writes()
+    assert not caplog.records
+    set_levels([LogLevel(LOG, "DEBUG")])
+    assert Changing(WRITE_A).writes()
+    assert "is Allowed" in caplog.text
+    set_levels([LogLevel(LOG, "OFF")])
+    assert not Changing().writes()
+    assert "is Denied" not in caplog.text
 
 
 def test_a_name_cannot_begin_a_line_of_its_own(caplog: pytest.LogCaptureFixture) -> None:

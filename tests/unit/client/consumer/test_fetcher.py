@@ -11,8 +11,8 @@ from ottla.client.consumer.fetcher import PORTION_BYTES_MIN, SHORT_WAIT_MS, Fetc
 from ottla.client.consumer.offset_reset import LATEST, parse_reset
 from ottla.client.consumer.subscription import State, Subscription
 from ottla.client.metadata import Metadata, bootstrap_nodes
-from ottla.client.retries import Backoff
 from ottla.errors import NotConnected, OffsetOutOfRange, TopicAuthorizationFailed
+from ottla.net.retries import Backoff
 from ottla.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchResponse,

@@ -11,8 +11,8 @@ from ottla.client.consumer.offset_lookups import (
     listed_offsets,
 )
 from ottla.client.metadata import Metadata, bootstrap_nodes
-from ottla.client.retries import Backoff
 from ottla.errors import NotLeaderOrFollower
+from ottla.net.retries import Backoff
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,

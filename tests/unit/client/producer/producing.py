@@ -17,8 +17,8 @@ from ottla.client.producer.sending.failures import Failures
 from ottla.client.producer.sending.outcomes import Outcomes
 from ottla.client.producer.sending.sender import Ask, Fail, Send, Sender, WakeAt
 from ottla.client.producer.transactions.manager import TransactionManager
-from ottla.client.retries import Backoff
 from ottla.errors import ConnectionClosed
+from ottla.net.retries import Backoff
 from ottla.protocol.messages.init_producer_id import InitProducerIdResponse
 from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from ottla.records import RecordBatch

@@ -13,7 +13,8 @@ from ottla.errors import AuthenticationFailed, InvalidSetting, SaslAuthenticatio
 from ottla.net.connection import ApiVersionTable
 from ottla.net.handshake import Ask, Authenticated
 from ottla.net.sasl.authenticator import SaslAuthenticator
-from ottla.net.sasl.oauthbearer import OAuthBearerClient, Token, claims_of, read_oauthbearer, unsecured_token
+from ottla.net.sasl.oauthbearer import OAuthBearerClient, Token, claims_of, unsecured_token
+from ottla.net.sasl.oauthbearer_server import read_first
 from ottla.net.sasl.plain import PlainClient, read_plain
 from ottla.net.sasl.scram import ScramClient, ScramKeys, scram_keys
 from ottla.net.sasl.scram_server import Credential, Decoys, ScramServer
@@ -142,7 +143,7 @@ def test_plain_needs_both_and_no_nul() -> None:
 def test_the_form_of_rfc_7628() -> None:
     client = OAuthBearerClient(Token("abc.def-1"), {"traceId": "7"})
     assert client.first() == b"n,,\x01auth=Bearer abc.def-1\x01traceId=7\x01\x01"
-    assert read_oauthbearer(client.first()) == ("abc.def-1", {"traceId": "7"})
+    assert read_first(client.first()) == ("abc.def-1", {"traceId": "7"}, "")
     assert client.answered(b"") is None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.cluster.forwarding import decided
+from ottla.broker.quotas.mutations import mutation_quota
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Quota, Served
 from ottla.broker.security.needs import Need, Refused
@@ -37,13 +38,14 @@ async def handle(broker: Broker, request: CreatePartitionsRequest, context: Requ
 async def _decide(
     broker: Broker, request: CreatePartitionsRequest, context: RequestContext
 ) -> CreatePartitionsResponse:
+    quota = mutation_quota(context.charges, request, context.api_version, broker.clock.monotonic_ms)
     try:
         plan = await broker.link.change(
-            lambda image: create_partitions(image, request, broker.topic_rules, broker.random)
+            lambda image: create_partitions(image, request, quota.rules(broker.topic_rules), broker.random)
         )
     except BrokerError as error:
         return CreatePartitionsResponse(results=[_refused(topic.name, error) for topic in request.topics])
-    return CreatePartitionsResponse(results=plan.answers)
+    return quota.throttled(CreatePartitionsResponse(results=plan.answers))
 
 
 def _refused(name: str, error: BrokerError) -> CreatePartitionsTopicResult:

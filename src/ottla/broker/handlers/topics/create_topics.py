@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.cluster.forwarding import decided
+from ottla.broker.quotas.mutations import mutation_quota
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Quota, Served
 from ottla.broker.security.needs import Need, Refused
@@ -59,11 +60,14 @@ def _without_settings(made: CreatableTopicResult) -> CreatableTopicResult:
 
 
 async def _decide(broker: Broker, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
+    quota = mutation_quota(context.charges, request, context.api_version, broker.clock.monotonic_ms)
     try:
-        plan = await broker.link.change(lambda image: create_topics(image, request, broker.topic_rules, broker.random))
+        plan = await broker.link.change(
+            lambda image: create_topics(image, request, quota.rules(broker.topic_rules), broker.random)
+        )
     except BrokerError as error:
         return CreateTopicsResponse(topics=[_refused(topic.name, error) for topic in request.topics])
-    return CreateTopicsResponse(topics=plan.answers)
+    return quota.throttled(CreateTopicsResponse(topics=plan.answers))
 
 
 def _refused(name: str, error: BrokerError) -> CreatableTopicResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.cluster.forwarding import decided
+from ottla.broker.quotas.mutations import mutation_quota
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Quota, Served
 from ottla.broker.security.needs import Need, Refused
@@ -80,15 +81,16 @@ def _name_of(broker: Broker, each: DeleteTopicState) -> str | None:
 
 async def _decide(broker: Broker, request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
     version = context.api_version
+    quota = mutation_quota(context.charges, request, context.api_version, broker.clock.monotonic_ms)
     try:
         plan = await broker.link.change(
-            lambda image: delete_topics(image, request, broker.topic_rules, version=version)
+            lambda image: delete_topics(image, request, quota.rules(broker.topic_rules), version=version)
         )
     except BrokerError as error:
         named = [(name, ZERO_UUID) for name in request.topic_names]
         named += [(topic.name or "", topic.topic_id) for topic in request.topics]
         return DeleteTopicsResponse(responses=[_refused(name, topic_id, error) for name, topic_id in named])
-    return DeleteTopicsResponse(responses=plan.answers)
+    return quota.throttled(DeleteTopicsResponse(responses=plan.answers))
 
 
 def _refused(name: str | None, topic_id: bytes, error: BrokerError) -> DeletableTopicResult:

@@ -27,8 +27,8 @@ from ottla.client.producer.partitioner import Shares
 from ottla.client.producer.transactions.manager import TransactionManager
 from ottla.client.producer.transactions.states import PlannedRequest
 from ottla.client.producer.values import DeliveryTimedOut
-from ottla.client.retries import Backoff
 from ottla.errors import OttlaError
+from ottla.net.retries import Backoff
 from ottla.values import Node
 
 NO_LEADER_WAIT_MS: Final = 100.0

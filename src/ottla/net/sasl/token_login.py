@@ -19,9 +19,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from ottla.client.retries import Backoff
 from ottla.clock import Clock
 from ottla.errors import AuthenticationFailed, OttlaError
+from ottla.net.retries import Backoff
 from ottla.net.sasl.oauthbearer import Token, claims_of
 
 log = logging.getLogger(__name__)

@@ -13,11 +13,12 @@ from typing import ClassVar
 
 import pytest
 
-from ottla.client.oidc import Endpoint, TokenEndpointUnreachable, from_endpoint, request_to, token_in
-from ottla.client.retries import Backoff
 from ottla.clock import SystemClock
 from ottla.errors import AuthenticationFailed
+from ottla.net.retries import Backoff
 from ottla.net.sasl.oauthbearer import Token, unsecured_token
+from ottla.net.sasl.oidc import Endpoint, from_endpoint, request_to, token_in
+from ottla.net.sasl.provider import ProviderUnreachable
 
 
 class Provider(BaseHTTPRequestHandler):
@@ -105,5 +106,5 @@ def test_a_refusal_is_raised_at_once_with_the_providers_words(url: str) -> None:
 
 
 def test_nobody_there_is_told_when_time_is_over() -> None:
-    with pytest.raises(TokenEndpointUnreachable, match=r"127\.0\.0\.1:9"):
+    with pytest.raises(ProviderUnreachable, match=r"127\.0\.0\.1:9"):
         fetch("http://127.0.0.1:9/token", limit_ms=20)

@@ -12,26 +12,18 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import urllib.error
+import ssl
 import urllib.parse
 import urllib.request
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Final
+from functools import partial
 
-from ottla.client.retries import Backoff
 from ottla.clock import Clock
-from ottla.errors import AuthenticationFailed, InvalidSetting, OttlaError
+from ottla.errors import AuthenticationFailed, InvalidSetting
+from ottla.net.retries import Backoff
 from ottla.net.sasl.oauthbearer import Token, claims_of
-
-ANSWER_LIMIT_BYTES: Final = 1 << 20
-SHOWN_LIMIT: Final = 300
-_PASSING: Final = frozenset({408, 429, 500, 502, 503, 504})
-
-
-class TokenEndpointUnreachable(OttlaError):
-    """The token endpoint could not be asked.
-    Check sasl.oauthbearer.token.endpoint.url and the way there; it is tried again."""
+from ottla.net.sasl.provider import ProviderUnreachable, ask
 
 
 @dataclass(frozen=True)
@@ -43,6 +35,7 @@ class Endpoint:
     client_secret: str = field(repr=False)
     scope: str | None = None
     timeout_ms: float = 10_000
+    tls: ssl.SSLContext | None = field(default=None, repr=False)  # None: what the system trusts
 
     def __post_init__(self) -> None:
         if urllib.parse.urlsplit(self.url).scheme not in ("http", "https"):
@@ -61,9 +54,10 @@ def from_endpoint(
         attempt = 0
         while True:
             try:
-                answer = await asyncio.to_thread(_post, endpoint)
+                asking = partial(ask, request_to(endpoint), timeout_ms=endpoint.timeout_ms, tls=endpoint.tls)
+                answer = await asyncio.get_running_loop().run_in_executor(None, asking)
                 return token_in(answer, clock.now_ms())
-            except TokenEndpointUnreachable:
+            except ProviderUnreachable:
                 wait_ms = backoff.delay_ms(attempt)
                 attempt += 1
                 if clock.monotonic_ms() + wait_ms >= deadline_ms:
@@ -95,19 +89,3 @@ def request_to(endpoint: Endpoint) -> urllib.request.Request:
     credentials = base64.b64encode(f"{endpoint.client_id}:{endpoint.client_secret}".encode()).decode()
     headers = {"Accept": "application/json", "Authorization": f"Basic {credentials}"}
     return urllib.request.Request(endpoint.url, urllib.parse.urlencode(form).encode(), headers, method="POST")
-
-
-def _post(endpoint: Endpoint) -> bytes:
-    try:
-        with urllib.request.urlopen(request_to(endpoint), timeout=endpoint.timeout_ms / 1000) as answer:
-            body: bytes = answer.read(ANSWER_LIMIT_BYTES)
-            return body
-    except urllib.error.HTTPError as error:
-        words = str(error.read(SHOWN_LIMIT), "utf-8", "replace")
-        error.close()
-        if error.code in _PASSING:
-            raise TokenEndpointUnreachable(f"{endpoint.url} answered {error.code}: {words}") from None
-        raise AuthenticationFailed(f"{endpoint.url} gave no token ({error.code}): {words}") from None
-    except OSError as error:
-        reason = getattr(error, "reason", None) or error
-        raise TokenEndpointUnreachable(f"{endpoint.url}: {reason}") from None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.retries import JITTER, Backoff
+from ottla.net.retries import JITTER, Backoff
 
 
 class Middle:
