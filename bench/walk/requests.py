@@ -7,10 +7,12 @@ whole frame with its size; every answer to the same request has the same size, s
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Final
 
 from ottla.net.framing import frame_prefix
 from ottla.protocol.header import encode_request, encode_response
+from ottla.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -80,6 +82,13 @@ def fetch(size_bytes: int, partition: int, offset: int = 0) -> bytes:
 def create_topic(partitions: int, name: str = TOPIC) -> bytes:
     topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[])
     return framed(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 5)
+
+
+def alter_quotas(values: Mapping[str, float | None]) -> bytes:
+    """Set quotas of the load's client id; None takes one away."""
+    entity = [EntityData(entity_type="client-id", entity_name="bench")]
+    ops = [OpData(key=key, value=value or 0.0, remove=value is None) for key, value in values.items()]
+    return framed(AlterClientQuotasRequest(entries=[EntryData(entity=entity, ops=ops)], validate_only=False), 1)
 
 
 def metadata() -> bytes:

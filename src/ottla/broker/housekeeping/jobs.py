@@ -1,5 +1,5 @@
-"""What a broker does by itself, again and again: retention, flushes, checkpoints, deletions, compaction,
-tokens that are too old.
+"""What a broker does by itself, again and again: retention, flushes, checkpoints, deletions, compaction, tokens and
+meters of quotas that are too old.
 
 1. Each job decides on the loop, in slices of SLICE_MS: after that long, others have their turn.
 2. What blocks runs on a worker (6b: no other thread computes in Python).
@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.housekeeping.compaction import keep_compact
+from ottla.broker.quotas.meters import SWEEP_MS
 from ottla.broker.security.delegation_tokens import remove_expired_tokens
 from ottla.clock import Clock
 from ottla.errors import KafkaStorageError
@@ -78,6 +79,7 @@ def start_jobs(
         ("deletion", delete_due, DELETE_CHECK_MS),
         ("flush", flush_due, flush_check_ms),
         ("disks", check_disks, DISK_CHECK_MS),
+        ("quotas", partial(_forget_clients, broker), SWEEP_MS),
         ("producers", forget_producers, settings.producer_id_expiration_check_interval_ms),
         ("tokens", partial(remove_expired_tokens, broker), settings.delegation_token_expiry_check_interval_ms),
     ]
@@ -94,6 +96,10 @@ def start_jobs(
         await asyncio.gather(*tasks, return_exceptions=True)
 
     return end
+
+
+async def _forget_clients(broker: Broker) -> None:
+    broker.quotas.sweep()
 
 
 async def run_in_slices(steps: Iterable[object], clock: Clock) -> None:

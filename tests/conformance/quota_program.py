@@ -1,0 +1,228 @@
+"""One program for every broker: clients under a quota of 1 MB/s for half a minute, beside others without one.
+
+    seen = produce_limited(servers, Confluent, seconds=30)
+    seen.bytes_per_second, seen.throttle_avg_ms, seen.others_worst_ms
+
+Requests are about 100 KB; the brokers keep 6 windows of a second. With Kafka's default of 11 the same algorithm lets a
+greedy client alternate between bursts and long waits, and half a minute is too short to see its mean: 1.10 and 0.90 of
+the limit in turn, on both brokers (decision 0044).
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol
+
+from ottla.client.admin.admin import Admin
+from ottla.client.admin.topics import NewTopic
+from ottla.client.consumer.consumer import Consumer
+from ottla.client.producer.producer import Producer
+
+LIMIT = 1_000_000
+VALUE = bytes(10_000)
+BATCH_BYTES = 100_500
+"""Ten values."""
+LIMITED = "limited"
+WINDOWS = 6
+PATIENCE_S = 120
+
+
+class Seen(NamedTuple):
+    """What clients saw of their quota."""
+
+    bytes_per_second: float
+    throttle_avg_ms: float
+    throttle_max_ms: float
+    others_worst_ms: float
+
+
+class Kind(Protocol):
+    """A client library."""
+
+    def produce(self, servers: str, topic: str, seconds: float) -> tuple[float, float, float]: ...
+    def consume(self, servers: str, topic: str, seconds: float) -> tuple[float, float, float]: ...
+
+
+def measure_producer(servers: str, kind: Kind, topic: str, seconds: float) -> Seen:
+    """As fast as it can, while another client without a quota sends now and then."""
+    with set_up(servers, topic), beside(servers, topic) as others:
+        rate, average_ms, longest_ms = kind.produce(servers, topic, seconds)
+    return Seen(rate, average_ms, longest_ms, max(others))
+
+
+def measure_consumer(servers: str, kind: Kind, topic: str, seconds: float) -> Seen:
+    with set_up(servers, topic):
+        with Producer(bootstrap_servers=servers, batch_size=BATCH_BYTES, linger_ms=20) as producer:
+            count = int(LIMIT * (seconds + 15) / len(VALUE))
+            for future in [producer.send(topic, VALUE, partition=0) for _ in range(count)]:
+                future.result(PATIENCE_S)
+        with beside(servers, topic) as others:
+            rate, average_ms, longest_ms = kind.consume(servers, topic, seconds)
+    return Seen(rate, average_ms, longest_ms, max(others))
+
+
+@contextmanager
+def set_up(servers: str, topic: str) -> Iterator[None]:
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.create_topics([NewTopic(topic, partitions=2)])
+        admin.alter_client_quotas(
+            [({"client-id": LIMITED}, {"producer_byte_rate": LIMIT, "consumer_byte_rate": LIMIT})]
+        )
+    yield
+
+
+@contextmanager
+def beside(servers: str, topic: str) -> Iterator[list[float]]:
+    """How long each record of another client took, in milliseconds."""
+    times: list[float] = []
+    ended = threading.Event()
+
+    def send() -> None:
+        with Producer(bootstrap_servers=servers, client_id="free", linger_ms=0) as producer:
+            producer.send(topic, b"first", partition=1).result(PATIENCE_S)
+            while not ended.wait(0.1):
+                began = time.monotonic()
+                producer.send(topic, VALUE, partition=1).result(PATIENCE_S)
+                times.append((time.monotonic() - began) * 1000)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield times
+    finally:
+        ended.set()
+        thread.join()
+
+
+def repeat_for(seconds: float, step: Callable[[], None]) -> float:
+    began = time.monotonic()
+    while time.monotonic() - began < seconds:
+        step()
+    return time.monotonic() - began
+
+
+class Ours:
+    """The client of this project."""
+
+    def produce(self, servers: str, topic: str, seconds: float) -> tuple[float, float, float]:
+        done = [0]
+
+        def count(future: Any) -> None:
+            done[0] += len(VALUE)
+
+        with Producer(
+            bootstrap_servers=servers,
+            client_id=LIMITED,
+            batch_size=BATCH_BYTES,
+            linger_ms=20,
+            buffer_memory=2_000_000,
+            max_in_flight_requests_per_connection=1,
+        ) as producer:
+            took = repeat_for(seconds, lambda: producer.send(topic, VALUE, partition=0).add_done_callback(count))
+            rate = done[0] / took
+            metrics = {key.name: value for key, value in producer.metrics().items()}
+        return rate, metrics["produce-throttle-time-avg"], metrics["produce-throttle-time-max"]
+
+    def consume(self, servers: str, topic: str, seconds: float) -> tuple[float, float, float]:
+        done = [0]
+        with Consumer(
+            bootstrap_servers=servers,
+            client_id=LIMITED,
+            auto_offset_reset="earliest",
+            fetch_max_bytes=BATCH_BYTES,
+            max_partition_fetch_bytes=BATCH_BYTES,
+        ) as consumer:
+            consumer.assign([(topic, 0)])
+
+            def poll() -> None:
+                done[0] += sum(len(record.value) for record in consumer.poll(0.1))
+
+            took = repeat_for(seconds, poll)
+            metrics = {key.name: value for key, value in consumer.metrics().items()}
+        return done[0] / took, metrics["fetch-throttle-time-avg"], metrics["fetch-throttle-time-max"]
+
+
+class Confluent:
+    """librdkafka; its numbers come from its statistics, of the broker that was throttled most."""
+
+    def __init__(self) -> None:
+        self._throttles: list[tuple[float, float]] = []
+
+    def settings(self, servers: str) -> dict[str, Any]:
+        self._throttles = []
+        return {
+            "bootstrap.servers": servers,
+            "client.id": LIMITED,
+            "statistics.interval.ms": 1000,
+            "stats_cb": self._note,
+        }
+
+    def _note(self, text: str) -> None:
+        windows = [each["throttle"] for each in json.loads(text)["brokers"].values() if each["nodeid"] >= 0]
+        counted = [each for each in windows if each["cnt"]]
+        self._throttles += [(each["avg"], each["max"]) for each in counted]
+
+    def _seen(self) -> tuple[float, float]:
+        return statistics.mean(each for each, _ in self._throttles), max(each for _, each in self._throttles)
+
+    def produce(self, servers: str, topic: str, seconds: float) -> tuple[float, float, float]:
+        from confluent_kafka import Producer
+
+        done = [0]
+
+        def delivered(error: Any, message: Any) -> None:
+            assert error is None, error
+            done[0] += len(VALUE)
+
+        producer = Producer(
+            {
+                **self.settings(servers),
+                "batch.size": BATCH_BYTES,
+                "linger.ms": 20,
+                "max.in.flight.requests.per.connection": 1,
+                "queue.buffering.max.kbytes": 2_000,
+            }
+        )
+
+        def send() -> None:
+            try:
+                producer.produce(topic, VALUE, partition=0, on_delivery=delivered)
+                producer.poll(0)
+            except BufferError:
+                producer.poll(0.05)
+
+        rate = (lambda took: done[0] / took)(repeat_for(seconds, send))
+        producer.purge()
+        producer.flush(1)
+        return rate, *self._seen()
+
+    def consume(self, servers: str, topic: str, seconds: float) -> tuple[float, float, float]:
+        from confluent_kafka import Consumer, TopicPartition
+
+        done = [0]
+        consumer = Consumer(
+            {
+                **self.settings(servers),
+                "group.id": topic,
+                "enable.auto.commit": False,
+                "fetch.max.bytes": BATCH_BYTES,
+                "message.max.bytes": BATCH_BYTES,
+                "max.partition.fetch.bytes": BATCH_BYTES,
+                "queued.max.messages.kbytes": 300,
+            }
+        )
+        consumer.assign([TopicPartition(topic, 0, 0)])
+
+        def poll() -> None:
+            for message in consumer.consume(100, 0.1):
+                assert message.error() is None, message.error()
+                done[0] += len(message.value())
+
+        rate = (lambda took: done[0] / took)(repeat_for(seconds, poll))
+        consumer.close()
+        return rate, *self._seen()
