@@ -49,6 +49,7 @@ from ottla.cluster.topic_names import INTERNAL_TOPICS, is_legal_name
 from ottla.cluster.topics import TopicRules
 from ottla.errors import KafkaStorageError
 from ottla.metrics import Registry
+from ottla.settings import Settings
 from ottla.values import TopicPartition
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ class Broker:
         self._quotas_in_effect: Mapping[QuotaEntity, Mapping[str, float]] | None = None
         self.take_image(image)
         self.load_dynamic_settings()
+        # Each raises InvalidSetting when it could not apply settings that somebody wants to set while running.
+        self.settings_checks: list[Callable[[BrokerSettings], None]] = []
         self.config_rules = self._make_config_rules(settings)
         self.topics_in_effect = TopicsInEffect(self.config_rules)
         self.request_metrics = RequestMetrics(registry)
@@ -133,8 +136,14 @@ class Broker:
             broker=settings,
             group=GroupLevelSettings,
             check_group=lambda own: check_group_level(own, self.settings),
+            check_broker=self._check_settings,
             loggers=LogLevels(),
         )
+
+    def _check_settings(self, settings: Settings) -> None:
+        assert isinstance(settings, BrokerSettings), "the rules are about this broker's"
+        for check in self.settings_checks:
+            check(settings)
 
     def _make_deadlines(self) -> Deadlines:
         return Deadlines(

@@ -14,6 +14,7 @@ import contextlib
 import logging
 import os
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from ottla.broker.observe.admin_login import AdminLogin
     from ottla.broker.security.listener_logins import LazyKeySets
     from ottla.broker.security.logins import ConnectionLogin
+    from ottla.broker.security.tls_listeners import TlsListeners
 
 log = logging.getLogger(__name__)
 
@@ -129,6 +131,7 @@ class Server:
         self._is_ready = False
         self._has_crashed = False
         self._key_sets: LazyKeySets | None = None
+        self._tls: TlsListeners | None = None
         self.broker: Broker
         self._acceptor: Acceptor
         self.info: ServerInfo
@@ -193,6 +196,7 @@ class Server:
         acceptor = self._acceptor = self._make_acceptor(gate)
         self._stack.push_async_callback(acceptor.drain, DRAIN_LIMIT_MS)
         self._stack.callback(acceptor.close)
+        self._tls = self._make_tls()
         endpoints = await self._listen(acceptor)
         me = model.Broker(
             broker_id,
@@ -355,10 +359,28 @@ class Server:
                 backlog=_backlog(self.settings),
                 protocol=each.protocol,
                 login=self._login_of(each),
+                tls=None if self._tls is None else self._tls.get(each.name),
             )
             bound.append(each._replace(port=port))
         advertised = advertise(self.settings.advertised_endpoints, bound, socket.gethostname())
         return tuple(model.Endpoint(each.name, each.host, each.port, each.protocol) for each in advertised)
+
+    def _make_tls(self) -> TlsListeners | None:
+        """The listeners with TLS, which read their stores now; None when there are none, and nothing is loaded."""
+        if not any(each.protocol.endswith("SSL") for each in self.settings.endpoints):
+            return None
+        from ottla.broker.security.tls_listeners import TlsListeners
+
+        made = TlsListeners(self.broker.settings, self.registry, self._world.clock)
+        made.start(self.broker.dynamic)
+        self.broker.settings_checks.append(made.check)
+        self._stack.callback(made.stop)
+        return made
+
+    def _tls_to_brokers(self) -> ssl.SSLContext | None:
+        """What to speak with other brokers by; None is without TLS."""
+        listener = None if self._tls is None else self._tls.get(self.settings.inter_broker_listener.name)
+        return None if listener is None else listener.client_context
 
     def _login_of(self, endpoint: Endpoint) -> Callable[[Dispatcher], ConnectionLogin] | None:
         """How clients log in at a listener; None where they need not. Hashes are loaded only by who needs them."""
@@ -453,7 +475,9 @@ class Server:
             return lambda broker: AloneLink(broker, store, pool)
         from ottla.broker.cluster import joining
 
-        return lambda broker: joining.make_member(broker, shared, self.settings, self._world, pool)
+        return lambda broker: joining.make_member(
+            broker, shared, self.settings, self._world, pool, self._tls_to_brokers
+        )
 
 
 class _Limits(TypedDict):

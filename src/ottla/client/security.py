@@ -53,26 +53,27 @@ def tls_of(settings: SecuritySettings) -> ssl.SSLContext:
     if settings.ssl_context is not None:
         _refuse_others(settings)
         return settings.ssl_context
-    from ottla.net.tls import VERSIONS, TlsOptions, client_context
+    from ottla.net.tls import TlsOptions, client_context
+    from ottla.net.tls.options import wanted_versions
 
-    _refuse_stores(settings)
-    best = max(VERSIONS) if settings.ssl_protocol == "TLS" else settings.ssl_protocol
-    versions = [version for version in settings.ssl_enabled_protocols if version <= best]
-    if not versions:
-        raise InvalidSetting(f"ssl.protocol={best} is below all of ssl.enabled.protocols")
     return client_context(
         TlsOptions(
             ca_location=settings.ssl_truststore_location,
             ca_text=_seen(settings.ssl_truststore_certificates),
+            ca_type=settings.ssl_truststore_type,
+            ca_password=_seen(settings.ssl_truststore_password),
             crl_location=settings.ssl_crl_location,
-            certificate_location=settings.ssl_keystore_location or settings.ssl_certificate_location,
+            store_location=settings.ssl_keystore_location,
+            store_type=settings.ssl_keystore_type,
+            store_password=_seen(settings.ssl_keystore_password),
+            certificate_location=settings.ssl_certificate_location,
             key_location=settings.ssl_key_location,
             certificate_text=_seen(settings.ssl_keystore_certificate_chain),
             key_text=_seen(settings.ssl_keystore_key),
             key_password=_seen(settings.ssl_key_password),
             check_hostname=settings.ssl_endpoint_identification_algorithm == "https",
             check_certificate=settings.enable_ssl_certificate_verification,
-            versions=versions,
+            versions=wanted_versions(settings.ssl_enabled_protocols, settings.ssl_protocol),
             ciphers=settings.ssl_cipher_suites,
         )
     )
@@ -87,15 +88,6 @@ def _refuse_others(settings: SecuritySettings) -> None:
     ]
     if others:
         raise InvalidSetting(f"ssl.context and {', '.join(others)} are given; put everything into the context")
-
-
-def _refuse_stores(settings: SecuritySettings) -> None:
-    for store in ("keystore", "truststore"):
-        kind = getattr(settings, f"ssl_{store}_type")
-        if kind not in (None, "PEM"):
-            raise InvalidSetting(f"ssl.{store}.type={kind}; only PEM can be read, turn the store into PEM files")
-        if getattr(settings, f"ssl_{store}_password") is not None:
-            raise InvalidSetting(f"ssl.{store}.password is given, but a PEM file has none; a key's is ssl.key.password")
 
 
 def _seen(secret: Password | None) -> str | None:

@@ -2,7 +2,7 @@
 
 Java's names are the truth. librdkafka's (sasl.username, ssl.ca.location) and kafka-python's (sasl_plain_username,
 ssl_cafile) mean the same where they are aliases; where Java has no word of its own (separate files for certificate
-and key) theirs is the setting. Stores are PEM: Python's TLS reads neither JKS nor PKCS#12, and says so.
+and key) theirs is the setting. Stores are PEM, PKCS#12 or JKS (net/tls/stores.py).
 
 What is done with them stands in `ottla.client.security`.
 """
@@ -177,7 +177,7 @@ class SecuritySettings(Settings):
         str,
         default=None,
         aliases=["ssl.ca.location", "ssl.cafile"],
-        doc="A PEM file, or a folder of them, with the certificates the brokers' must come from; else the system's.",
+        doc="A store, or a folder of PEM files, with the certificates the brokers' must come from; else the system's.",
     )
     ssl_truststore_certificates = setting(
         "ssl.truststore.certificates",
@@ -187,10 +187,13 @@ class SecuritySettings(Settings):
         doc="Those certificates themselves as PEM text.",
     )
     ssl_truststore_type = setting(
-        "ssl.truststore.type", UPPER, default=None, doc="The form of the trust store; only PEM can be read."
+        "ssl.truststore.type",
+        UPPER,
+        default=None,
+        doc="The form of the trust store: PEM, PKCS12 or JKS; seen by itself.",
     )
     ssl_truststore_password = setting(
-        "ssl.truststore.password", Password, default=None, doc="What opens the trust store; a PEM file has none."
+        "ssl.truststore.password", Password, default=None, doc="What opens a PKCS12 or JKS trust store."
     )
     ssl_endpoint_identification_algorithm = setting(
         "ssl.endpoint.identification.algorithm",
@@ -219,7 +222,10 @@ class SecuritySettings(Settings):
     # --- TLS: who we are ---
 
     ssl_keystore_location = setting(
-        "ssl.keystore.location", str, default=None, doc="A PEM file with the client's certificate and its key."
+        "ssl.keystore.location",
+        str,
+        default=None,
+        doc="A store with the client's certificate and its key: PEM, PKCS12 or JKS.",
     )
     ssl_certificate_location = setting(
         "ssl.certificate.location",
@@ -245,10 +251,13 @@ class SecuritySettings(Settings):
         "ssl.key.password", Password, default=None, aliases=["ssl.password"], doc="What opens the key."
     )
     ssl_keystore_type = setting(
-        "ssl.keystore.type", UPPER, default=None, doc="The form of the key store; only PEM can be read."
+        "ssl.keystore.type",
+        UPPER,
+        default=None,
+        doc="The form of the key store: PEM, PKCS12 or JKS; seen by itself.",
     )
     ssl_keystore_password = setting(
-        "ssl.keystore.password", Password, default=None, doc="What opens the key store; a PEM file has none."
+        "ssl.keystore.password", Password, default=None, doc="What opens a PKCS12 or JKS key store."
     )
 
     # --- TLS: how ---

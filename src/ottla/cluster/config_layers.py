@@ -66,7 +66,8 @@ class ConfigRules:
     """What plans about settings must know of this broker.
 
     `broker` holds what it was started with (file, environment, command line) and nothing set while running. `group`
-    declares what a group may set; `check_group` raises InvalidConfig for rules between those and the broker's limits.
+    declares what a group may set; `check_group` raises InvalidConfig for rules between those and the broker's limits,
+    `check_broker` for settings of this broker that it could not apply (a certificate that cannot be read).
     `policy` sees what is about to be set and raises PolicyViolation. `loggers` are the names and levels of the logs.
     """
 
@@ -76,6 +77,7 @@ class ConfigRules:
     topic: type[TopicSettings] = TopicSettings
     client_metrics: type[Settings] = ClientMetricsSettings
     check_group: Callable[[Mapping[str, str]], None] | None = None
+    check_broker: Callable[[Settings], None] | None = None
     policy: Policy | None = None
     loggers: Mapping[str, str] = field(default_factory=dict)
 

@@ -20,7 +20,7 @@ from ottla.cluster.client_metrics import check_client_metrics
 from ottla.cluster.config_layers import ConfigRules, broker_in_effect, topic_defaults
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.loggers import LogLevel, planned_levels
-from ottla.cluster.model import ConfigResource, ResourceType
+from ottla.cluster.model import ALL_BROKERS, ConfigResource, ResourceType
 from ottla.cluster.plan import FINE, Outcome, refusal, repeated
 from ottla.cluster.topic_names import check_name
 from ottla.errors import BrokerError, InvalidConfig, InvalidRequest, UnknownTopicOrPartition
@@ -248,6 +248,9 @@ def _check_broker(image: ClusterImage, resource: ConfigResource, values: Mapping
         )
     try:
         broker_in_effect(image, rules).replaced(values, source=Source.DYNAMIC)
+        if resource.name and rules.check_broker is not None:
+            common = image.config(ALL_BROKERS)
+            rules.check_broker(rules.broker.replaced({**common, **values}, source=Source.DYNAMIC))
     except InvalidConfig as problem:
         raise InvalidRequest(str(problem)) from problem
 

@@ -67,9 +67,10 @@ class NodeConnection:
         *,
         transport: Transport,
         clock: Clock,
-        tls: ssl.SSLContext | None = None,
+        tls: ssl.SSLContext | Callable[[], ssl.SSLContext | None] | None = None,
         link_settings: LinkSettings | None = None,
     ) -> None:
+        """`tls` may be a function, which is asked at every attempt to connect."""
         self.peer = peer
         self._transport = transport
         self._clock = clock
@@ -182,9 +183,8 @@ class NodeConnection:
 
     async def _dial(self, connect: Connect, events: _LinkEvents) -> None:
         try:
-            await self._transport.connect(
-                connect.host, connect.port, events, tls=self._tls, settings=self._link_settings
-            )
+            tls = self._tls if self._tls is None or isinstance(self._tls, ssl.SSLContext) else self._tls()
+            await self._transport.connect(connect.host, connect.port, events, tls=tls, settings=self._link_settings)
         except OttlaError as error:
             if self.is_newest(events):
                 self.happened(self.peer.connect_failed, error)

@@ -38,6 +38,7 @@ from ottla.errors import (
     NotConnected,
     OttlaError,
     RequestTimedOut,
+    TlsHandshakeFailed,
 )
 from ottla.net.connection import IN_FLIGHT_LIMIT, ApiVersionTable, ClientConnection, Completed, Failed
 from ottla.net.decisions import BackingOff, Close, Connect, Decision, Ready, Send, WakeAt
@@ -495,6 +496,8 @@ class Peer:
         return NotConnected(f"set-up of {self._name} took too long: {why}")
 
     def _why_disconnected(self, error: OttlaError | None) -> OttlaError:
+        if isinstance(error, TlsHandshakeFailed):
+            return TlsHandshakeFailed(f"{self._name}: {error.detail}")
         if self._state is State.NEGOTIATING:
             if isinstance(error, MalformedMessage):
                 return self._explain(error)

@@ -33,11 +33,14 @@ import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from ottla.errors import ConnectionClosed, NotConnected, OttlaError, TlsHandshakeFailed
 from ottla.net.framing import REQUEST_SIZE_LIMIT_BYTES, Buffer, FrameReader
 from ottla.net.sendfile import SendfileDoor, door_of
+
+if TYPE_CHECKING:
+    from ottla.net.tls.stream import ServerTls, TlsStream
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +94,10 @@ class Link(Protocol):
     @property
     def remote_address(self) -> Address | None: ...
     def write(self, buffers: Sequence[Buffer]) -> None: ...
+    @property
+    def peer_certificate(self) -> bytes | None:
+        """What the other side showed of itself in TLS, as DER; checked against the trusted ones."""
+
     def send_file(self, before: Sequence[Buffer], number: int, position: int, size_bytes: int) -> int | None: ...
     def when_sendable(self, call: Callable[[], None]) -> None: ...
     def pause_reading(self) -> None: ...
@@ -117,7 +124,10 @@ class Listener(Protocol):
     @property
     def port(self) -> int: ...
     def close(self) -> None:
-        """Let nobody new in; links that are open stay open."""
+        """Let nobody new in; links that are open stay open, and handshakes of TLS go on."""
+
+    def abort_handshakes(self) -> None:
+        """End the handshakes of TLS that are not complete."""
 
 
 class Transport(Protocol):
@@ -139,7 +149,7 @@ class Transport(Protocol):
         port: int,
         make_events: Callable[[], LinkEvents],
         *,
-        tls: ssl.SSLContext | None = None,
+        tls: ssl.SSLContext | ServerTls | None = None,
         settings: LinkSettings | None = None,
         backlog: int = 128,
     ) -> Listener: ...
@@ -226,6 +236,10 @@ class FramedLink(abc.ABC):
     @property
     def big_frame_missing_bytes(self) -> int:
         return self._reader.big_frame_missing_bytes
+
+    @property
+    def peer_certificate(self) -> bytes | None:
+        return None
 
     @property
     def is_paused(self) -> bool:
@@ -433,7 +447,7 @@ class StreamLink(FramedLink, asyncio.BufferedProtocol):
             self._close_timer.cancel()
         if self._door is not None:
             self._door.close()
-        self._finish(None if exc is None else ConnectionClosed(f"the network failed: {exc}"))
+        self._finish(None if exc is None else _lost(exc))
 
     # --- what the owner calls ---
 
@@ -444,6 +458,12 @@ class StreamLink(FramedLink, asyncio.BufferedProtocol):
     @property
     def remote_address(self) -> Address | None:
         return _address(self._stream.get_extra_info("peername"))
+
+    @property
+    def peer_certificate(self) -> bytes | None:
+        tls = self._stream.get_extra_info("ssl_object")
+        certificate: bytes | None = None if tls is None else tls.getpeercert(True)
+        return certificate
 
     def close(self) -> None:
         if self._ending:
@@ -498,8 +518,11 @@ class StreamLink(FramedLink, asyncio.BufferedProtocol):
 class TcpListener:
     """An open door on one or more addresses."""
 
-    def __init__(self, server: asyncio.AbstractServer, addresses: Sequence[Address]) -> None:
+    def __init__(
+        self, server: asyncio.AbstractServer, addresses: Sequence[Address], handshakes: set[TlsStream]
+    ) -> None:
         self._server = server
+        self._handshakes = handshakes
         self.addresses = addresses
 
     @property
@@ -508,6 +531,10 @@ class TcpListener:
 
     def close(self) -> None:
         self._server.close()
+
+    def abort_handshakes(self) -> None:
+        for each in list(self._handshakes):
+            each.abort()
 
 
 class TcpTransport:
@@ -539,25 +566,37 @@ class TcpTransport:
         port: int,
         make_events: Callable[[], LinkEvents],
         *,
-        tls: ssl.SSLContext | None = None,
+        tls: ssl.SSLContext | ServerTls | None = None,
         settings: LinkSettings | None = None,
         backlog: int = 128,
     ) -> Listener:
-        """Listen; port 0 takes a free one. Every new link gets its own events."""
+        """Listen; port 0 takes a free one. Every new link gets its own events, with TLS after its handshake."""
         chosen = settings or LinkSettings()
         loop = asyncio.get_running_loop()
-        make = fenced(make_events)
-        server = await loop.create_server(
-            lambda: StreamLink(make(), chosen),
-            host,
-            port,
-            backlog=backlog,
-            reuse_address=True,
-            ssl=tls,
-            ssl_handshake_timeout=_patience(tls, chosen),
-        )
+        handshakes: set[TlsStream] = set()
+        make = _acceptor(fenced(make_events), tls, chosen, handshakes)
+        server = await loop.create_server(make, host, port, backlog=backlog, reuse_address=True)
         addresses = [_address(listening.getsockname()) for listening in server.sockets]
-        return TcpListener(server, [address for address in addresses if address is not None])
+        return TcpListener(server, [address for address in addresses if address is not None], handshakes)
+
+
+def _acceptor(
+    make_events: Callable[[], LinkEvents],
+    tls: ssl.SSLContext | ServerTls | None,
+    settings: LinkSettings,
+    handshakes: set[TlsStream],
+) -> Callable[[], asyncio.BaseProtocol]:
+    """What makes the protocol of a connection that is accepted."""
+
+    def make_link() -> StreamLink:
+        return StreamLink(make_events(), settings)
+
+    if tls is None:
+        return make_link
+    from ottla.net.tls.stream import FixedTls, TlsStream  # who speaks no TLS does not need it
+
+    server = FixedTls(tls) if isinstance(tls, ssl.SSLContext) else tls
+    return lambda: TlsStream(make_link, server, settings.handshake_limit_ms, handshakes)
 
 
 def explained(error: OSError | UnicodeError, host: str, port: int, *, tls: bool = False) -> OttlaError:
@@ -578,6 +617,17 @@ def explained(error: OSError | UnicodeError, host: str, port: int, *, tls: bool 
     return NotConnected(f"{where} cannot be reached ({_words(error)})")
 
 
+def _lost(error: Exception) -> OttlaError:
+    """Why a link was lost. In TLS 1.3 a server refuses our certificate after the handshake has ended for us."""
+    if isinstance(error, ssl.SSLError):
+        from ottla.net.tls.words import alert_words
+
+        reason = str(getattr(error, "reason", None) or error)
+        if "ALERT" in reason:
+            return TlsHandshakeFailed(alert_words(reason) or f"the other side ended TLS: {reason}")
+    return ConnectionClosed(f"the network failed: {error}")
+
+
 def _patience(tls: ssl.SSLContext | None, settings: LinkSettings) -> float | None:
     # Without TLS the loops refuse to be told how long a handshake may take.
     return None if tls is None else settings.handshake_limit_ms / 1000
@@ -593,6 +643,8 @@ def _address(name: Any) -> Address | None:
 
 def _gathers(transport: object) -> bool:
     """Whether writelines hands all buffers to the kernel without joining them first."""
+    if (known := getattr(transport, "gathers", None)) is not None:
+        return bool(known)
     own = getattr(type(transport), "writelines", None) is not asyncio.WriteTransport.writelines
     return own and (ASYNCIO_GATHERS or type(transport).__module__.startswith("uvloop"))
 

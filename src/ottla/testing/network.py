@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from ottla.clock import Clock
 from ottla.errors import ConnectionClosed, NotConnected, TlsHandshakeFailed
 from ottla.net.framing import Buffer
+from ottla.net.tls.stream import ServerTls
 from ottla.net.transport import Address, FramedLink, Link, LinkEvents, LinkSettings, Listener, fenced
 
 FIRST_PORT = 30_000
@@ -48,7 +49,7 @@ class MemoryListener:
         network: MemoryNetwork,
         address: Address,
         make_events: Callable[[], LinkEvents],
-        tls: ssl.SSLContext | None,
+        tls: ssl.SSLContext | ServerTls | None,
         settings: LinkSettings,
     ) -> None:
         self._network = network
@@ -63,6 +64,9 @@ class MemoryListener:
 
     def close(self) -> None:
         self._network.forget(self)
+
+    def abort_handshakes(self) -> None:
+        """There are none: TLS is not spoken."""
 
 
 class MemoryNetwork:
@@ -112,7 +116,7 @@ class MemoryNetwork:
         port: int,
         make_events: Callable[[], LinkEvents],
         *,
-        tls: ssl.SSLContext | None = None,
+        tls: ssl.SSLContext | ServerTls | None = None,
         settings: LinkSettings | None = None,
         backlog: int = 128,
     ) -> Listener:

@@ -382,15 +382,15 @@ def test_what_has_no_effect_exists_and_is_in_one_list():
 def test_only_what_was_set_is_warned_of():
     assert warnings(BrokerSettings()) == []
     assert warnings(BrokerSettings({"num.partitions": "2"})) == []
-    assert warnings(
-        BrokerSettings({"metrics.num.samples": "3", "listener.name.plaintext.ssl.protocol": "TLSv1.2"})
-    ) == ["set, but not acted on yet: listener.name.plaintext.ssl.protocol, metrics.num.samples"]
+    assert warnings(BrokerSettings({"metrics.num.samples": "3", "listener.name.plaintext.ssl.provider": "Sun"})) == [
+        "set, but not acted on yet: metrics.num.samples",
+        "set, but without meaning in Ottla: listener.name.plaintext.ssl.provider",
+    ]
 
 
 @pytest.mark.parametrize(
     "values",
     [
-        {"listeners": "SASL_SSL://127.0.0.1:9092", "security.inter.broker.protocol": "SASL_SSL"},
         {"super.users": "User:admin"},
     ],
 )

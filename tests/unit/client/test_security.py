@@ -324,8 +324,9 @@ def test_a_context_of_ones_own_is_used_and_excludes_the_others() -> None:
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"ssl_truststore_type": "JKS", "ssl_truststore_location": "x.jks"}, "only PEM"),
-        ({"ssl_keystore_password": "x"}, r"ssl\.key\.password"),
+        ({"ssl_truststore_type": "JKS", "ssl_truststore_location": "x.jks"}, "x.jks cannot be read"),
+        ({"ssl_keystore_password": "x"}, r"no ssl\.keystore\.location"),
+        ({"ssl_truststore_password": "x"}, r"no ssl\.truststore\.location"),
         ({"ssl_cafile": "nowhere.pem"}, "cannot be read"),
         ({"ssl_protocol": "TLSv1.2", "ssl_enabled_protocols": "TLSv1.3"}, r"below all of ssl\.enabled\.protocols"),
     ],

@@ -141,8 +141,8 @@ def test_papers_that_cannot_be_used_are_refused_without_hanging(papers: Papers, 
             "does not belong",
         ),
         "no key": (TlsOptions(certificate_text=papers.client.read_text()), "belong together"),
-        "jks": (TlsOptions(ca_location=str(tmp_path / "store.jks")), "keytool"),
-        "der": (TlsOptions(ca_location=str(tmp_path / "store.p12")), "openssl pkcs12"),
+        "jks": (TlsOptions(ca_location=str(tmp_path / "store.jks")), "cut off"),
+        "der": (TlsOptions(ca_location=str(tmp_path / "store.p12")), "PKCS#12 store: give ssl.truststore.password"),
         "junk ca": (TlsOptions(ca_location=str(tmp_path / "junk.pem")), "no certificate"),
     }[wrong]
     with pytest.raises(InvalidSetting, match=why) as refused:

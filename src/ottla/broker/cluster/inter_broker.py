@@ -13,6 +13,7 @@ Belongs to the broker's loop.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
 from random import Random
 
@@ -42,7 +43,9 @@ class InterBroker:
         link_settings: LinkSettings | None = None,
         client_id: str | None = None,
         authenticator: Callable[[], Authenticator] | None = None,
+        tls: Callable[[], ssl.SSLContext | None] = lambda: None,
     ) -> None:
+        """`tls` is asked whenever a connection is made, so that a new certificate is used without a restart."""
         self._client_id = client_id or f"broker-{broker_id}"
         self._endpoint_of = endpoint_of
         self._transport = transport
@@ -50,6 +53,7 @@ class InterBroker:
         self._random = random
         self._link_settings = link_settings
         self._authenticator = authenticator
+        self._tls = tls
         self._connections: dict[int, tuple[Endpoint, NodeConnection]] = {}
         self._closing: list[NodeConnection] = []
 
@@ -97,4 +101,6 @@ class InterBroker:
         peer = Peer(
             endpoint.host, endpoint.port, random=self._random, settings=settings, authenticator=self._authenticator
         )
-        return NodeConnection(peer, transport=self._transport, clock=self._clock, link_settings=self._link_settings)
+        return NodeConnection(
+            peer, transport=self._transport, clock=self._clock, tls=self._tls, link_settings=self._link_settings
+        )

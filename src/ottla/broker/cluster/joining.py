@@ -6,6 +6,8 @@ The store is shared by all members: ZooKeeper (zookeeper.connect), or one in mem
 from __future__ import annotations
 
 import asyncio
+import ssl
+from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 from typing import TYPE_CHECKING
@@ -54,9 +56,14 @@ async def wait_until_free(store: SharedStore, broker_id: int, clock: Clock, pool
 
 
 def make_member(
-    broker: Broker, store: SharedStore, settings: BrokerSettings, world: World, pool: Executor | None
+    broker: Broker,
+    store: SharedStore,
+    settings: BrokerSettings,
+    world: World,
+    pool: Executor | None,
+    tls: Callable[[], ssl.SSLContext | None] = lambda: None,
 ) -> ClusterMember:
-    """The member, not yet started."""
+    """The member, not yet started. `tls` gives the context for connections to other brokers."""
     listener = settings.inter_broker_listener.name
     login = own_login(lambda: broker.settings)
 
@@ -76,6 +83,7 @@ def make_member(
             random=world.random,
             client_id=client_id,
             authenticator=login,
+            tls=tls,
         )
 
     inter_broker = broker_connections()

@@ -19,13 +19,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, Protocol
 
+from ottla.broker.network.handshakes import Handshakes, ListenerTls
 from ottla.broker.network.large_frames import LargeFrames
 from ottla.broker.network.processor import Connection, Dispatcher
 from ottla.broker.network.waiting_requests import WaitingRequests
 from ottla.broker.observe.log_limit import LineLimit
 from ottla.broker.quotas.connections import Arrival, ConnectionRates
 from ottla.clock import Clock, Timer
-from ottla.errors import ConnectionClosed, OttlaError
+from ottla.errors import ConnectionClosed, OttlaError, TlsHandshakeFailed
 from ottla.net.transport import Link, LinkSettings, Listener, Transport
 
 log = logging.getLogger(__name__)
@@ -86,22 +87,34 @@ class Login(Dispatcher, Protocol):
 class _Guarded(Connection):
     """A connection that is counted from its first moment to its last."""
 
-    def __init__(self, acceptor: Acceptor, number: int, listener: str, protocol: str, login: Login | None) -> None:
+    def __init__(
+        self,
+        acceptor: Acceptor,
+        number: int,
+        listener: str,
+        protocol: str,
+        login: Login | None,
+        tls: ListenerTls | None,
+    ) -> None:
         dispatcher = acceptor.dispatcher if login is None else login
         super().__init__(number, listener, dispatcher, acceptor.gone, acceptor.waiting, acceptor.clock, protocol)
         self._acceptor = acceptor
         self._login = login  # None: nobody has to say who he is
+        self._tls = tls
         self._full_limit_bytes = 0
         self.counted_address: str | None = None
+        self._handshake_address: str | None = None
         self._refusal_timer: Timer | None = None
 
     def opened(self, link: Link) -> None:
         address = link.remote_address[0] if link.remote_address else "unknown"
+        if self._tls is not None:
+            self._handshake_address = address  # counted since its handshake began
         arrival = self._acceptor.arrived(self.listener, address)
         if arrival.is_refused:
             self._refuse_later(link, address, arrival.wait_ms)
             return
-        refusal = self._acceptor.limits.refusal(address)
+        refusal = self._acceptor.limits.refusal(address) if self._tls is None else None
         if refusal is not None:
             log.warning("a connection from %s is turned away: %s", address, refusal)
             link.abort(ConnectionClosed(refusal))
@@ -113,6 +126,8 @@ class _Guarded(Connection):
             self._full_limit_bytes = link.frame_limit_bytes
             link.frame_limit_bytes = min(self._full_limit_bytes, self._login.receive_limit_bytes)
             self._login.begin(self, lambda: self._acceptor.is_holding)
+        if self._tls is not None and self.security_protocol == "SSL":
+            self._identify(self._tls, link)
         if self._acceptor.is_holding:
             link.pause_reading()
         self.throttle(arrival.wait_ms)
@@ -127,6 +142,14 @@ class _Guarded(Connection):
             return
         self._acceptor.refused_count += 1
         self._refusal_timer = self._acceptor.clock.call_later(wait_ms, lambda: self.abort(ABOVE_RATE))
+
+    def _identify(self, tls: ListenerTls, link: Link) -> None:
+        """Its certificate says who it is; nothing was read yet that could ask."""
+        try:
+            self.authenticated(tls.principal_of(link.peer_certificate))
+        except TlsHandshakeFailed as reason:
+            log.info("%s: closing the connection: %s", self.name, reason)
+            link.abort(reason)
 
     def authenticated(self, principal: str, *, by_token: bool = False) -> None:
         super().authenticated(principal, by_token=by_token)
@@ -143,8 +166,8 @@ class _Guarded(Connection):
         super().writable_changed(writable)
 
     def closed(self, error: OttlaError | None) -> None:
-        if self.counted_address is not None:
-            self._acceptor.limits.left(self.counted_address)
+        if (address := self.counted_address or self._handshake_address) is not None:
+            self._acceptor.limits.left(address)
         if self._refusal_timer is not None:
             self._refusal_timer.cancel()
             self._acceptor.refused_count -= 1
@@ -206,13 +229,20 @@ class Acceptor:
         backlog: int,
         protocol: str = "PLAINTEXT",
         login: Callable[[Dispatcher], Login] | None = None,
+        tls: ListenerTls | None = None,
     ) -> int:
         """Open one endpoint; returns the port, which is another one when 0 was asked for.
 
-        `login` makes the login of a new connection; None where nobody has to say who he is.
+        `login` makes the login of a new connection; None where nobody has to say who he is. `tls` is for a listener
+        that speaks it.
         """
         listener = await self._transport.serve(
-            host, port, self._maker(name, protocol, login), settings=self._link_settings, backlog=backlog
+            host,
+            port,
+            self._maker(name, protocol, login, tls),
+            tls=None if tls is None else Handshakes(tls, self.limits.refusal, self.limits.left),
+            settings=self._link_settings,
+            backlog=backlog,
         )
         self._listeners.append(listener)
         if self._idle_timer is None:
@@ -232,6 +262,8 @@ class Acceptor:
         end_ms = self.clock.monotonic_ms() + limit_ms
         while any(not one.is_idle for one in self._connections.values()) and self.clock.monotonic_ms() < end_ms:
             await self.clock.sleep(DRAIN_STEP_MS)
+        for listener in self._listeners:
+            listener.abort_handshakes()
         for connection in self.connections:
             connection.close()
         while self._connections and self.clock.monotonic_ms() < end_ms:
@@ -249,11 +281,13 @@ class Acceptor:
     def gone(self, connection: Connection) -> None:
         self._connections.pop(connection.number, None)
 
-    def _maker(self, name: str, protocol: str, login: Callable[[Dispatcher], Login] | None) -> Callable[[], Connection]:
+    def _maker(
+        self, name: str, protocol: str, login: Callable[[Dispatcher], Login] | None, tls: ListenerTls | None
+    ) -> Callable[[], Connection]:
         def make() -> Connection:
             self._numbers += 1
             made = None if login is None else login(self.dispatcher)
-            connection = _Guarded(self, self._numbers, name, protocol, made)
+            connection = _Guarded(self, self._numbers, name, protocol, made, tls)
             self._connections[self._numbers] = connection
             return connection
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from ottla.broker.patterns.syntax import WORD, Chars, Choice, Matches, Node, Place, Repeat, Sequence, parse
+from ottla.broker.patterns.syntax import WORD, Chars, Choice, Group, Matches, Node, Place, Repeat, Sequence, parse
 from ottla.errors import InvalidRegularExpression
 
 STEPS_LIMIT: Final = 10_001  # a pattern of literals alone may be as long as the syntax allows
@@ -86,7 +86,7 @@ class Automaton:
                 continue
             reached.add(at)
             step = self._steps[at]
-            if step.matches is None and (step.place is None or _holds(step.place, before, after)):
+            if step.matches is None and (step.place is None or holds(step.place, before, after)):
                 waiting.extend(step.ways)
         return reached
 
@@ -114,6 +114,8 @@ class Automaton:
             for part in reversed(node.parts):
                 after = self._compile(part, after)
             return after
+        if isinstance(node, Group):
+            return self._compile(node.part, after)
         if isinstance(node, Choice):
             return self._add(Step(tuple(self._compile(part, after) for part in node.parts)))
         return self._compile_repeat(node, after)
@@ -139,7 +141,7 @@ def _kind(before: str) -> str:
     return "w" if before in WORD else " "
 
 
-def _holds(place: str, before: str, after: str) -> bool:
+def holds(place: str, before: str, after: str) -> bool:
     if place == "start":
         return not before
     if place == "end":

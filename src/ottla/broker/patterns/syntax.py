@@ -50,11 +50,20 @@ class Choice:
 
 @dataclass(frozen=True)
 class Repeat:
-    """`most` None is without end."""
+    """`most` None is without end. A lazy one prefers fewer; that matters only to who asks what a group matched."""
 
     part: Node
     least: int
     most: int | None
+    is_lazy: bool = False
+
+
+@dataclass(frozen=True)
+class Group:
+    """A part that is remembered under a number, counted from 1 by opening parentheses."""
+
+    part: Node
+    number: int
 
 
 @dataclass(frozen=True)
@@ -64,7 +73,7 @@ class Place:
     kind: str
 
 
-Node: TypeAlias = Chars | Sequence | Choice | Repeat | Place
+Node: TypeAlias = Chars | Sequence | Choice | Repeat | Group | Place
 
 _DIGITS: Final = frozenset("0123456789")
 _LOWER: Final = frozenset("abcdefghijklmnopqrstuvwxyz")
@@ -150,6 +159,7 @@ class _Reader:
         self._depth = 0
         self._flags: frozenset[str] = frozenset()
         self._names: set[str] = set()
+        self._groups = 0
 
     def _next(self) -> str:
         return self.pattern[self.at : self.at + 1]
@@ -186,11 +196,11 @@ class _Reader:
                 continue
             if not parts:
                 raise self._refused("missing argument to repetition operator", start)
-            self._take("?")  # lazy or greedy: what matches as a whole is the same
+            is_lazy = self._take("?") != ("U" in self._flags)
             # A `{` that counts nothing is itself, but RE2 on Java remembers it as a repeat.
             if self._bounds() is not None or self.pattern[begin:start] == "{":
                 raise self._refused("invalid nested repetition operator", start)
-            parts.append(Repeat(parts.pop(), *bounds))
+            parts.append(Repeat(parts.pop(), *bounds, is_lazy=is_lazy))
         return Sequence(tuple(parts))
 
     def _bounds(self) -> tuple[int, int | None] | None:
@@ -216,8 +226,11 @@ class _Reader:
     def _group(self) -> list[Node]:
         """Nothing when it was only flags, which hold to the end of the group around them."""
         flags = self._flags
+        is_remembered = self.pattern.startswith(("?<", "?P<"), self.at) or self._next() != "?"
         if self._next() == "?" and not self._opened():
             return []
+        self._groups += is_remembered
+        number = self._groups
         self._depth += 1
         if self._depth > DEPTH_LIMIT:
             raise InvalidRegularExpression(f"expression nests too deeply: the limit is {DEPTH_LIMIT}")
@@ -226,7 +239,7 @@ class _Reader:
             raise InvalidRegularExpression("missing closing )")
         self._depth -= 1
         self._flags = flags
-        return [node]
+        return [Group(node, number) if is_remembered else node]
 
     def _opened(self) -> bool:
         """Read a name or flags; whether a group begins after them."""

@@ -16,7 +16,6 @@ from ottla.broker.settings.access import AUTHORIZERS, AccessSettings
 from ottla.broker.settings.kraft import KRaftSettings
 from ottla.broker.settings.listener_keys import parse_listener_key
 from ottla.broker.settings.sharing import SharingSettings
-from ottla.broker.settings.tls import TlsSettings
 from ottla.errors import InvalidSetting
 from ottla.settings import Settings
 
@@ -42,8 +41,7 @@ _CLUSTER: Final = {
     *("control.plane.listener.name", "cordoned.log.dirs", "num.replica.alter.log.dirs.threads"),
     *("replica.alter.log.dirs.io.max.bytes.per.second", "replica.socket.receive.buffer.bytes"),
     *("socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms", "broker.id.generation.enable"),
-    *("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable", "zookeeper.ssl.keystore.type"),
-    *("zookeeper.ssl.truststore.type", "zookeeper.ssl.truststore.password"),
+    *("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable"),
 }
 _QUOTAS: Final = {
     *("alter.log.dirs.replication.quota.window.num", "alter.log.dirs.replication.quota.window.size.seconds"),
@@ -59,7 +57,7 @@ _LOGIN: Final = {  # and these
     *("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"),
 }
 _TOKENS: Final = {each for each in _names(AccessSettings) if each.startswith("delegation.token.")}  # and these
-_SECURITY: Final = (_names(AccessSettings) | _names(TlsSettings)) - MEANINGLESS - _RIGHTS - _LOGIN - _TOKENS
+_SECURITY: Final = _names(AccessSettings) - MEANINGLESS - _RIGHTS - _LOGIN - _TOKENS
 _OTHERS: Final = {
     *("create.topic.policy.class.name", "alter.config.policy.class.name"),
     *("metrics.num.samples", "metrics.sample.window.ms"),
@@ -95,13 +93,7 @@ NAMES: Final = _names(BrokerSettings)
 
 
 def refuse_false_safety(settings: BrokerSettings) -> None:
-    """Refuse what a broker must not pretend: encrypted listeners, logins and rights that nobody checks."""
-    for each in settings.endpoints:
-        if each.protocol.endswith("SSL"):
-            raise InvalidSetting(
-                f"the listener {each} speaks {each.protocol}, which Ottla cannot do yet; "
-                "use SASL_PLAINTEXT on 127.0.0.1 and let a tunnel or proxy carry it further"
-            )
+    """Refuse what a broker must not pretend: rights that nobody checks."""
     if settings.super_users and not settings.authorizer_class_name:
         raise InvalidSetting(
             "super.users is set, but without an authorizer everybody may do everything; "

@@ -2,7 +2,7 @@
 
     zookeeper.connect                host:port,host:port/chroot
     zookeeper.session.timeout.ms     how long ZooKeeper waits for a sign of life
-    zookeeper.ssl.*                  TLS with PEM files; net/tls.py tells what to do with a JKS or PKCS#12 store
+    zookeeper.ssl.*                  TLS with PEM, PKCS#12 or JKS stores (net/tls/stores.py)
     ottla.zookeeper.sasl.*           DIGEST-MD5 with a name and a password, or GSSAPI with the ticket cache
     zookeeper.set.acl                what is written may be changed by those only who log in like this broker
 
@@ -12,6 +12,7 @@ Java takes the SASL login from the section `Client` of a JAAS file; name and pas
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from ottla.errors import InvalidSetting
@@ -102,10 +103,17 @@ def _tls(settings: Any) -> TlsOptions:
     unknown = [version for version in versions if version not in VERSIONS]
     if unknown:
         raise InvalidSetting(f"TLS for ZooKeeper is {' or '.join(VERSIONS)}, not {', '.join(unknown)}")
+    store, password = settings.zookeeper_ssl_keystore_location, _secret(settings.zookeeper_ssl_keystore_password)
+    # ZooKeeper has one password for a store and for a locked key in a PEM file; only one of them can be meant.
+    is_pem = (settings.zookeeper_ssl_keystore_type or Path(store or "").suffix[1:]).upper() == "PEM"
     return TlsOptions(
         ca_location=settings.zookeeper_ssl_truststore_location,
-        certificate_location=settings.zookeeper_ssl_keystore_location,
-        key_password=_secret(settings.zookeeper_ssl_keystore_password),
+        ca_type=settings.zookeeper_ssl_truststore_type,
+        ca_password=_secret(settings.zookeeper_ssl_truststore_password),
+        store_location=store,
+        store_type=settings.zookeeper_ssl_keystore_type,
+        store_password=None if is_pem else password,
+        key_password=password if is_pem else None,
         check_hostname=(settings.zookeeper_ssl_endpoint_identification_algorithm or "").upper() == "HTTPS",
         versions=versions,
         ciphers=settings.zookeeper_ssl_cipher_suites or (),
