@@ -54,8 +54,9 @@ NOT_READY = {"COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "COORDINATOR_NOT
 class Wire:
     """One connection to a broker."""
 
-    def __init__(self, address: str, *, source: str = "") -> None:
+    def __init__(self, address: str, *, source: str = "", client_id: str = "probes") -> None:
         """`source` is the address to come from; empty leaves it to the system."""
+        self._client_id = client_id
         host, _, port = address.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=WAIT_S, source_address=(source, 0))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -68,7 +69,7 @@ class Wire:
 
     def send(self, request: Message, version: int) -> None:
         """Ask, and leave the answer to `receive`."""
-        buffers = encode_request(request, version=version, correlation_id=next(self._ids), client_id="probes")
+        buffers = encode_request(request, version=version, correlation_id=next(self._ids), client_id=self._client_id)
         frame = b"".join(map(bytes, buffers))
         self._socket.sendall(struct.pack(">i", len(frame)) + frame)
         self._unanswered.append((request, version))

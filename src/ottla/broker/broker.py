@@ -35,6 +35,7 @@ from ottla.broker.requests.pacing import Pacing
 from ottla.broker.requests.running import Background
 from ottla.broker.security.authorizer import make_access
 from ottla.broker.security.delegation_tokens import DelegationTokens
+from ottla.broker.security.peers import Peers
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.dynamic import DynamicSettings
 from ottla.broker.settings.group_level import GroupLevelSettings, check_group_level
@@ -125,6 +126,7 @@ class Broker:
         self.replicas = self._make_replicas(logs)
         self.coordinators = Coordinators(self)
         self.link = make_link(self)
+        self.peers = Peers(self)
         self.producer_ids = ProducerIdSource(self.link, self.background)
         self.topics_on_demand = TopicsOnDemand(
             self.link, self.background, settings=lambda: self.settings, image=lambda: self.image

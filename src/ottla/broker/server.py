@@ -321,7 +321,7 @@ class Server:
         return logs
 
     def _make_dispatch(self) -> Dispatch:
-        return Dispatch(self.broker, self._served, Gate(self.broker.link))
+        return Dispatch(self.broker, self._served, Gate(self.broker))
 
     def _make_acceptor(self, gate: ClientGate | None) -> Acceptor:
         settings = self.settings

@@ -51,8 +51,9 @@ def secured_kafka(jars: Path, scratch: Path) -> Iterator[str]:
 class Users:
     """A connection for each user, opened when it is first needed."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, client_id: str = "probes") -> None:
         self._address = address
+        self._client_id = client_id
         self._wires: dict[str, Wire] = {}
 
     def ask(self, user: str, request: Message, version: int) -> Any:
@@ -62,11 +63,11 @@ class Users:
         try:
             return self._wires[user].ask(request, version)
         except ConnectionError:
-            del self._wires[user]
+            self._wires.pop(user).__exit__(None, None, None)
             return None
 
     def _login(self, user: str) -> Wire:
-        wire = Wire(self._address)
+        wire = Wire(self._address, client_id=self._client_id)
         assert not wire.ask(built("SaslHandshake", 1, {"mechanism": "PLAIN"}, {}), 1).error_code
         login = {"auth_bytes": b"\0".join((b"", user.encode(), PASSWORD.encode()))}
         assert not wire.ask(built("SaslAuthenticate", 2, login, {}), 2).error_code

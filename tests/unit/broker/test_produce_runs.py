@@ -73,7 +73,7 @@ def deliver(memory_broker, frames, *, together):
     connection = Connection(
         1,
         "PLAINTEXT",
-        Dispatch(memory_broker.broker, SERVED_APIS, Gate(memory_broker.broker.link)),
+        Dispatch(memory_broker.broker, SERVED_APIS, Gate(memory_broker.broker)),
         lambda _: None,
     )
     connection.opened(link)

@@ -116,6 +116,9 @@ class AloneLink:
     def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
         raise UnsupportedVersion(NOT_A_MEMBER)
 
+    def knows_broker(self, address: str) -> bool:
+        return False
+
     async def admits_broker(self, address: str) -> bool:
         return False
 

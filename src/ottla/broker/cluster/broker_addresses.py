@@ -1,7 +1,9 @@
 """Which network addresses belong to registered brokers: who else may send what only brokers send each other?
 
 1. An address is a broker's when one of the hosts that registered brokers advertise, on any listener, resolves to it.
-   When one of them resolves to a loopback address, every loopback address is: brokers on one machine.
+   When one of them resolves to a loopback address, every loopback address is: brokers on one machine. So is every
+   address of `networks` (ottla.broker.networks): brokers behind an address translation do not come from where they
+   advertise themselves.
 2. Names are resolved when the registered brokers are read, never while a request is being answered, and resolved again
    with them: a broker that moved is found at its new address.
 3. `includes` decides at once, on what is known. `admits` reads the registered brokers again before it says no, at most
@@ -9,16 +11,16 @@
    cannot make us ask more often.
 4. What cannot be read or resolved leaves what is known as it is.
 
-It is a fence, not a lock: who can send from a broker's machine passes. Until listeners have authentication, this keeps
-plain clients of a cluster from giving orders to its brokers.
+It is a fence, not a lock: who can send from a broker's machine passes. Where brokers do not log in (security/peers.py),
+this keeps plain clients of a cluster from giving orders to its brokers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final, TypeAlias
 
 from ottla.clock import Clock
@@ -30,6 +32,7 @@ log = logging.getLogger(__name__)
 REFRESH_EVERY_MS: Final = 1_000.0
 
 IpAddress: TypeAlias = IPv4Address | IPv6Address
+IpNetwork: TypeAlias = IPv4Network | IPv6Network
 Resolve: TypeAlias = Callable[[str], Awaitable[Iterable[str]]]
 """The addresses of a host name; OSError when there are none."""
 
@@ -42,10 +45,12 @@ class BrokerAddresses:
         registered: Callable[[], Awaitable[Iterable[Broker]]],
         *,
         clock: Clock,
+        networks: Sequence[IpNetwork] = (),
         resolve: Resolve | None = None,
     ) -> None:
         self._registered = registered
         self._clock = clock
+        self._networks = networks
         self._resolve = resolve or _resolve_by_system
         self._by_host: dict[str, frozenset[IpAddress]] = {}
         self._addresses: frozenset[IpAddress] = frozenset()
@@ -58,7 +63,9 @@ class BrokerAddresses:
         parsed = parse_address(address)
         if parsed is None:
             return False
-        return parsed in self._addresses or (parsed.is_loopback and self._has_loopback)
+        if parsed in self._addresses or (parsed.is_loopback and self._has_loopback):
+            return True
+        return any(parsed in network for network in self._networks)
 
     async def admits(self, address: str) -> bool:
         """As `includes`, with a fresh look at who is registered before the answer is no."""

@@ -79,8 +79,11 @@ class ClusterLink(Protocol):
     def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
         """The controller's word about brokers and partitions."""
 
+    def knows_broker(self, address: str) -> bool:
+        """Whether brokers may ask from this address, as far as is known."""
+
     async def admits_broker(self, address: str) -> bool:
-        """Whether requests between brokers may come from this address."""
+        """The same, with a fresh look at who is registered before the answer is no."""
 
     async def learn_settings(self, topics: Collection[str]) -> None:
         """Read the settings of topics that are new here."""

@@ -23,7 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, TypeVarTuple
 
 from ottla.broker.cluster.apply import apply_image, apply_topic_settings, notify_groups, topics_of
-from ottla.broker.cluster.broker_addresses import BrokerAddresses
+from ottla.broker.cluster.broker_addresses import BrokerAddresses, IpNetwork
 from ottla.broker.cluster.changes import P
 from ottla.broker.cluster.first_view import wait_for_first_view
 from ottla.broker.cluster.forwarding import Forwarder
@@ -100,6 +100,8 @@ class MemberSettings(Protocol):
     def controlled_shutdown_retry_backoff_ms(self) -> int: ...
     @property
     def request_timeout_ms(self) -> int: ...
+    @property
+    def broker_networks(self) -> Sequence[IpNetwork]: ...
 
 
 class ClusterMember:
@@ -135,7 +137,9 @@ class ClusterMember:
         self._has_view = False  # whether the controller has told us of the cluster
         self._view_changed = asyncio.Event()
         self.replication = Replication(broker, fetchers, self.ask_controller, broker_epoch=lambda: self.epoch)
-        self.addresses = BrokerAddresses(self._registered_brokers, clock=broker.clock)
+        self.addresses = BrokerAddresses(
+            self._registered_brokers, networks=settings.broker_networks, clock=broker.clock
+        )
         self._forwarder = forwarder
         self._unread: set[str] = set()  # new topics whose settings could not be read yet
 
@@ -462,6 +466,9 @@ class ClusterMember:
         if response.error_code:
             raise broker_error(response.error_code)
         return ProducerIdBlock(response.producer_id_start, response.producer_id_len)
+
+    def knows_broker(self, address: str) -> bool:
+        return self.addresses.includes(address)
 
     async def admits_broker(self, address: str) -> bool:
         return await self.addresses.admits(address)

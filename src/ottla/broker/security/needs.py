@@ -13,8 +13,8 @@
 2. Without an authorizer every need is met, and nothing is asked.
 3. `unless` is another need that is enough: CREATE on the cluster instead of CREATE on every topic.
 4. What only the controller decides is checked by the broker that the client sent it to (`is_forwarded`): only that
-   broker knows the client (cluster/forwarding.py). The controller takes its word, if it may CLUSTER_ACTION and asks on
-   the listener of brokers; anybody else who poses as a forwarder is checked as himself.
+   broker knows the client (cluster/forwarding.py). The controller takes its word, if it is a broker (peers.py); anybody
+   else who poses as a forwarder is checked as himself.
 """
 
 from __future__ import annotations
@@ -134,8 +134,4 @@ CLUSTER_ACTION: Final = Need(AclOperation.CLUSTER_ACTION, AclResource.CLUSTER)
 
 def was_checked(broker: Broker, context: RequestContext) -> bool:
     """Whether the request was passed on by a broker, which has checked the rights of whoever asked it."""
-    return (
-        context.client_id.startswith(FORWARDER)
-        and context.listener == broker.settings.inter_broker_listener.name
-        and CLUSTER_ACTION.is_met(broker, context)
-    )
+    return context.client_id.startswith(FORWARDER) and broker.peers.refusal(context) is None

@@ -51,6 +51,13 @@ def own_login(settings: Callable[[], BrokerSettings]) -> Callable[[], Authentica
     return authenticator
 
 
+def own_principal(settings: BrokerSettings) -> str | None:
+    """Whom this broker logs in as at the others; None where brokers need no login."""
+    if not settings.inter_broker_listener.protocol.startswith("SASL"):
+        return None
+    return f"User:{_secret_in(settings).username}"
+
+
 def _secret_in(settings: BrokerSettings) -> _Secret:
     listener = settings.inter_broker_listener.name
     mechanism = settings.for_listener(listener).sasl_mechanism_inter_broker_protocol.upper()

@@ -21,6 +21,7 @@ The groups lie side by side in this package, one file per theme; the groups of t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Final, Self
 
@@ -34,6 +35,7 @@ from ottla.broker.settings.endpoints import (
     is_loopback,
     parse_address,
     parse_listeners,
+    parse_networks,
     parse_protocol_map,
 )
 from ottla.broker.settings.groups import GroupCoordinatorSettings
@@ -112,6 +114,11 @@ class BrokerSettings(
     def inter_broker_listener(self) -> Endpoint:
         """The listener other brokers use."""
         return self._inter_broker_listener()
+
+    @property
+    def broker_networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        """Where brokers ask from, beside where they are reached."""
+        return parse_networks("ottla.broker.networks", self.ottla_broker_networks)
 
     def topic_defaults(self) -> TopicSettings:
         """What a topic has that sets nothing."""
@@ -207,6 +214,7 @@ class BrokerSettings(
         self._check_directories()
         self._read_endpoints()
         self._inter_broker_listener()
+        self.broker_networks  # noqa: B018 - raises for what is none
         self._check_listener_keys()
         self._refuse_open_doors()
 

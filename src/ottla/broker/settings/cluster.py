@@ -52,6 +52,14 @@ class ClusterSettings(Settings):
         default=None,
         doc="The id the cluster must have; a new one takes it, a directory of another cluster is refused.",
     )
+    ottla_broker_networks = setting(
+        "ottla.broker.networks",
+        LIST,
+        default=(),
+        importance="low",
+        doc="Addresses and networks (10.1.0.0/16) that brokers ask from, beside the addresses that they advertise; for "
+        "brokers behind an address translation that do not log in at each other.",
+    )
     inter_broker_protocol_version = setting(
         "inter.broker.protocol.version",
         str,

@@ -176,3 +176,11 @@ def advertise(endpoints: Sequence[Endpoint], bound: Sequence[Endpoint], hostname
     return tuple(
         each._replace(host=each.host or hostname, port=each.port or ports.get(each.name, 0)) for each in endpoints
     )
+
+
+def parse_networks(name: str, texts: Iterable[str]) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    """Networks, or single addresses."""
+    try:
+        return tuple(ipaddress.ip_network(text, strict=False) for text in texts)
+    except ValueError as error:
+        raise InvalidSetting(f"{name}: {error}; give addresses, or networks such as 10.1.0.0/16") from None

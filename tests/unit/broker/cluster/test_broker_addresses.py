@@ -8,8 +8,11 @@ from collections.abc import Iterable
 import pytest
 
 from ottla.broker.cluster.broker_addresses import REFRESH_EVERY_MS, BrokerAddresses
+from ottla.broker.settings import BrokerSettings
+from ottla.broker.settings.endpoints import parse_networks
 from ottla.cluster.model import Broker, Endpoint
 from ottla.cluster.store.interface import NoSession
+from ottla.errors import InvalidSetting
 from ottla.testing.clock import ManualClock
 
 NAMES = {
@@ -161,3 +164,15 @@ def test_closing_ends_a_refresh_that_waits() -> None:
             await asking
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize(("address", "expected"), [("192.168.7.1", True), ("192.168.8.1", False), ("fd01::9", True)])
+def test_networks_that_are_named_are_brokers_addresses_too(address: str, expected: bool) -> None:
+    networks = parse_networks("ottla.broker.networks", ["192.168.7.0/24", "fd01::/64"])
+    addresses = BrokerAddresses(Cluster().read, clock=ManualClock(), networks=networks)
+    assert addresses.includes(address) is expected
+
+
+def test_what_is_no_network_is_refused_at_start() -> None:
+    with pytest.raises(InvalidSetting, match=r"ottla\.broker\.networks"):
+        BrokerSettings({"ottla.broker.networks": "10.0.0.0/8,everywhere"})

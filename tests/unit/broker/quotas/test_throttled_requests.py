@@ -88,7 +88,7 @@ class World:
         self.clock = memory_broker.clock
         memory_broker.create_topic("orders")
         broker = memory_broker.broker
-        self.dispatch = Dispatch(broker, SERVED_APIS, Gate(broker.link))
+        self.dispatch = Dispatch(broker, SERVED_APIS, Gate(broker))
         self.connections = []
         broker.quotas.notify = lambda: [each.contexts.clear() for each in self.connections]
 

@@ -25,7 +25,7 @@ class CountingGate(Gate):
     """Checks everybody; refuses who asks in vain."""
 
     def __init__(self, broker, refuses=False):
-        super().__init__(broker.link)
+        super().__init__(broker)
         self.checked = []
         self.refuses = refuses
 
@@ -64,7 +64,7 @@ def orders(make_broker):
 
 def test_requests_that_are_neither_checked_nor_counted_may_be_handled_together(orders, batch):
     frames = [produce_frame(batch("a"), number) for number in range(4)]
-    dispatch = Dispatch(orders.broker, SERVED_APIS, Gate(orders.broker.link))
+    dispatch = Dispatch(orders.broker, SERVED_APIS, Gate(orders.broker))
     assert isinstance(dispatch_together(orders, dispatch, frames), bytes)
     assert orders.fetch("orders").high_watermark == 4
 
@@ -87,7 +87,7 @@ def test_what_is_refused_is_not_handled(orders, batch):
 
 def test_whoever_logs_in_again_is_asked_for_by_the_new_name(orders, monkeypatch):
     seen = []
-    dispatch = Dispatch(orders.broker, SERVED_APIS, Gate(orders.broker.link))
+    dispatch = Dispatch(orders.broker, SERVED_APIS, Gate(orders.broker))
     connection = Connection(1, "PLAINTEXT", dispatch, lambda _: None)
     frame = frame_of(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3, 1)
     lane = dispatch._new_lane(18, 3)
@@ -106,7 +106,7 @@ def test_answers_of_requests_that_came_together_and_wait_have_their_own_numbers(
     mark = progress._flusher.mark
     monkeypatch.setattr(progress._flusher, "mark", lambda partition: None)  # a disk that takes its time
     frames = [produce_frame(batch("a"), number) for number in (40, 41, 42, 43)]
-    dispatch = Dispatch(broker.broker, SERVED_APIS, Gate(broker.broker.link))
+    dispatch = Dispatch(broker.broker, SERVED_APIS, Gate(broker.broker))
     begun = []
 
     def begin():
@@ -124,7 +124,7 @@ def test_answers_of_requests_that_came_together_and_wait_have_their_own_numbers(
 
 def test_a_frame_that_is_larger_than_its_kind_needs_is_refused(broker):
     request = HeartbeatRequest(group_id="g" * PART, generation_id=1, member_id="m" * PART, group_instance_id="i" * PART)
-    dispatch = Dispatch(broker.broker, SERVED_APIS, Gate(broker.broker.link))
+    dispatch = Dispatch(broker.broker, SERVED_APIS, Gate(broker.broker))
     connection = Connection(1, "PLAINTEXT", dispatch, lambda _: None)
     frame = frame_of(request, 3, 1)
     with pytest.raises(MalformedMessage, match="65536 are allowed"):

@@ -121,7 +121,7 @@ def answers_to(broker: MemoryBroker, *reads: bytes) -> list[tuple[int, int]]:
         door = Door()
         acceptor = Acceptor(
             door,  # type: ignore[arg-type]
-            Dispatch(broker.broker, SERVED_APIS, Gate(broker.broker.link)),
+            Dispatch(broker.broker, SERVED_APIS, Gate(broker.broker)),
             clock=broker.clock,
             limits=ConnectionLimits(total=10, per_address=10, overrides={}),
             link_settings=LinkSettings(),

@@ -4,7 +4,8 @@ Special times: -1 the end (high watermark, or last stable offset for read_commit
 the largest timestamp (7+), -4 the start of what is local (8+). -5 and -6 ask about tiered storage, which this broker
 does not have; like a Kafka without it, it answers that there is no such offset.
 
-A follower (replica_id) is told where the log ends. A consumer is not told an end that may still move back: a leader
+A follower (replica_id) is told where the log ends; who is no broker is answered as a consumer, whatever replica he
+names. A consumer is not told an end that may still move back: a leader
 whose high watermark has not reached the start of its epoch says OFFSET_NOT_AVAILABLE (KIP-207).
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.network.processor import CloseConnection
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import WIDE_ENTRIES, Served
 from ottla.broker.security.needs import Need, Refused
@@ -35,6 +37,7 @@ READ_COMMITTED = 1
 LEADER_EPOCH_SINCE = 4
 OFFSET_NOT_AVAILABLE_SINCE = 5
 UNKNOWN = -1
+CONSUMER = -1
 
 
 DESCRIBE_TOPIC = Need(AclOperation.DESCRIBE, AclResource.TOPIC, Refused.ENTRY)
@@ -43,6 +46,8 @@ SERVES = Served(ListOffsetsRequest, entries=WIDE_ENTRIES, is_paced=True, needs=(
 
 async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
     topics = []
+    if request.replica_id >= 0 and not await _is_broker(broker, context):
+        request.replica_id = CONSUMER
     allowed = DESCRIBE_TOPIC.met_by(broker, context, {topic.name for topic in request.topics})
     with broker.pacing.turn(context.connection) as pace:
         for topic in request.topics:
@@ -55,6 +60,14 @@ async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestCo
                     found.append(_refused(asked, DESCRIBE_TOPIC.code))
                 await pace.step()
     return ListOffsetsResponse(topics=topics)
+
+
+async def _is_broker(broker: Broker, context: RequestContext) -> bool:
+    try:
+        await broker.peers.admit(context)
+    except (BrokerError, CloseConnection):
+        return False
+    return True
 
 
 def _one(

@@ -1,0 +1,84 @@
+"""Who is a broker of this cluster: only they may give orders, follow, write markers.
+
+    broker.peers.refusal(context)          why whoever sent this is no broker, as far as is known; None when he is one
+    await broker.peers.admit(context)      raise unless he is one, after a fresh look at who is registered
+
+1. Brokers ask on the listener of brokers (inter.broker.listener.name); on any other nobody is one.
+2. With an authorizer a broker is who may CLUSTER_ACTION on the cluster, as in Kafka.
+3. Without one, where brokers log in, a broker is who logs in as we do ourselves, or as one of super.users. A token is
+   no login of a broker.
+4. Where brokers do not log in (PLAINTEXT, TLS), and with an authorizer whom nobody has authenticated, must ask from an
+   address of a broker: one that a registered broker advertises, or one of ottla.broker.networks, for brokers behind an
+   address translation (cluster/broker_addresses.py). It is a fence and no lock: what strangers can reach needs logins.
+5. A broker that is alone has no others: nobody is one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from ottla.broker.network.processor import ANONYMOUS, CloseConnection
+from ottla.broker.requests.context import RequestContext
+from ottla.broker.security.needs import CLUSTER_ACTION
+from ottla.broker.security.own_login import own_principal
+from ottla.broker.settings import BrokerSettings
+from ottla.broker.settings.access import principals
+from ottla.errors import BrokerError, ClusterAuthorizationFailed
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+Refusal: TypeAlias = BrokerError | CloseConnection
+
+
+class Peers:
+    """See the module."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._settings: BrokerSettings | None = None  # those that the next two were read from
+        self._listener = ""
+        self._logins: frozenset[str] = frozenset()
+
+    def refusal(self, context: RequestContext) -> Refusal | None:
+        """Why he is no broker; decided at once, on what is known."""
+        broker = self._broker
+        self._read_settings()
+        if broker.link.is_alone:
+            return ClusterAuthorizationFailed("this broker is a cluster of its own")
+        if context.listener != self._listener:
+            return ClusterAuthorizationFailed(f"brokers ask each other on the listener {self._listener} only")
+        if broker.access.is_on:
+            if not CLUSTER_ACTION.is_met(broker, context):
+                return CLUSTER_ACTION.refusal(context)
+            return None if context.principal != ANONYMOUS else self._wrong_address(context)
+        if not self._logins:
+            return self._wrong_address(context)
+        if context.principal in self._logins and not context.by_token:
+            return None
+        return ClusterAuthorizationFailed(f"{context.principal} is not whom brokers of this cluster log in as")
+
+    async def admit(self, context: RequestContext) -> None:
+        """Raise unless he is a broker; the registered brokers are read again before an address is refused."""
+        refusal = self.refusal(context)
+        if isinstance(refusal, CloseConnection) and await self._broker.link.admits_broker(context.client_host):
+            refusal = None
+        if refusal is not None:
+            raise refusal
+
+    def _read_settings(self) -> None:
+        """Whom brokers log in as, without an authorizer: nobody where they do not log in."""
+        settings = self._broker.settings
+        if settings is self._settings:
+            return
+        own = own_principal(settings)
+        self._logins = frozenset() if own is None else frozenset((own, *principals(settings.super_users)))
+        self._listener = settings.inter_broker_listener.name
+        self._settings = settings
+
+    def _wrong_address(self, context: RequestContext) -> CloseConnection | None:
+        """No answer instead of an error: a controller repeats an order only when it got none, and its broker may have
+        been registered a moment ago."""
+        if self._broker.link.knows_broker(context.client_host):
+            return None
+        return CloseConnection(f"{context.client_host} is no address of a broker of this cluster")
