@@ -253,7 +253,7 @@ class InvalidSessionTimeout(BrokerError, code=26):
 
 
 class RebalanceInProgress(BrokerError, code=27):
-    """The group is handing out its partitions anew. Call poll so that the member can join, then go on."""
+    """The group is handing out its partitions again. Call poll so that the member can join, then go on."""
 
 
 class InvalidCommitOffsetSize(BrokerError, code=28):

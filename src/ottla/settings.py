@@ -7,13 +7,13 @@
     ProducerSettings({"linger.ms": "10"}).linger_ms          # 10, and mypy knows that it is an int
 
 1. The truth is Kafka's dotted name. The attribute and the keyword are the same words with "_" for "." and "-".
-2. Everything is checked when the object is made: unknown names (with the nearest one that exists), one setting given
+2. Everything is checked when the object is made: unknown names (with the nearest one that exists), one setting written
    twice, type, bounds, choices, and `validate` for rules between settings. After that the object never changes;
-   `replaced` gives another one.
+   `replaced` returns another one.
 3. Texts are read as Java reads them: "true", "-1", "a, b"; no "5s" or "1k", so that a file means the same to Kafka.
    Files are .properties in ISO-8859-1 with Java's escapes, environment variables follow the official image.
 4. An alias is another library's word for the same setting; giving both is an error. A synonym is a key of Kafka's
-   own that counts when the setting itself is not given (log.retention.hours for log.retention.ms); the first one
+   own that counts when the setting itself is not set (log.retention.hours for log.retention.ms); the first one
    in the list wins.
 5. A secret is a Password: neither it, nor a settings object, nor an error about it prints what it holds.
 6. No text ever names code to be loaded: a CALLABLE is a Python object or one of the `names` of its declaration.
@@ -186,7 +186,7 @@ def setting(name: str, kind: type[T] | Kind[T], *, default: None, **rules: Unpac
 @overload
 def setting(name: str, kind: type[T] | Kind[T], *, default: T, **rules: Unpack[Rules[T]]) -> Setting[T]: ...
 def setting(name: str, kind: Any, *, default: Any = REQUIRED, **rules: Any) -> Any:
-    """Declare a setting; without a default it must be given. `int` is Kafka's 32-bit INT, LONG has 64 bits."""
+    """Declare a setting; without a default it is required. `int` is Kafka's 32-bit INT, LONG has 64 bits."""
     for key in ("aliases", "synonyms"):
         rules[key] = tuple(Alias(other) if isinstance(other, str) else other for other in rules.get(key, ()))
     return Setting(name, kind if isinstance(kind, Kind) else _KINDS[kind], default, **rules)
@@ -315,7 +315,7 @@ class Source(Enum):
 
 
 @dataclass(frozen=True)
-class Given:
+class WrittenValue:
     """A value as it was written, and under which key. It may be a secret, so it is not printed."""
 
     key: str
@@ -342,7 +342,7 @@ class Settings:
 
     _declared: ClassVar[Mapping[str, Setting[Any]]] = {}
     _slots: ClassVar[Mapping[str, tuple[str, Alias | None]]] = {}
-    _given: Mapping[str, Given]
+    _written: Mapping[str, WrittenValue]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -364,8 +364,8 @@ class Settings:
         """From a .properties file, over it the environment, over both the keywords."""
         layers: list[Mapping[str, object]] = [{} if properties is None else read_properties(properties)]
         layers.append({} if environment is None else read_environment(environment))
-        given = {slot: each for layer in layers for slot, each in cls._gather(layer, {}, Source.STATIC).items()}
-        return cls._made(given | cls._gather({}, keywords, Source.STATIC))
+        values = {slot: each for layer in layers for slot, each in cls._gather(layer, {}, Source.STATIC).items()}
+        return cls._made(values | cls._gather({}, keywords, Source.STATIC))
 
     def replaced(
         self, dotted: Mapping[str, object] | None = None, /, *, source: Source = Source.STATIC, **keywords: object
@@ -375,7 +375,7 @@ class Settings:
         for slot, each in changes.items():
             if source is Source.DYNAMIC and not any(fed.dynamic for fed in self._fed_by(slot)):
                 raise InvalidSetting(f"{each.key} cannot change while running; set it in the file and restart")
-        return self._made({**self._given, **changes})
+        return self._made({**self._written, **changes})
 
     def validate(self) -> None:
         """Rules between settings: a subclass overrides this and raises InvalidSetting."""
@@ -392,12 +392,12 @@ class Settings:
 
     def written(self, source: Source) -> dict[str, object]:
         """The values that come from there, by name and as they were written."""
-        return {slot: each.value for slot, each in self._given.items() if each.source is source}
+        return {slot: each.value for slot, each in self._written.items() if each.source is source}
 
     def source(self, name: str) -> Source:
         """Where the value of a setting, by its dotted name, comes from."""
-        given = self._in_effect(self._declared[name])
-        return Source.DEFAULT if given is None else given[1].source
+        found = self._in_effect(self._declared[name])
+        return Source.DEFAULT if found is None else found[1].source
 
     def entries(self) -> list[Entry]:
         """Everything about every setting, for DescribeConfigs and the console."""
@@ -431,16 +431,18 @@ class Settings:
                 yield each
 
     @classmethod
-    def _made(cls, given: Mapping[str, Given]) -> Self:
+    def _made(cls, values: Mapping[str, WrittenValue]) -> Self:
         made = cls.__new__(cls)
-        made._fill(given)
+        made._fill(values)
         return made
 
     @classmethod
-    def _gather(cls, dotted: Mapping[str, object], keywords: Mapping[str, object], source: Source) -> dict[str, Given]:
+    def _gather(
+        cls, dotted: Mapping[str, object], keywords: Mapping[str, object], source: Source
+    ) -> dict[str, WrittenValue]:
         """Values by the slot they fill: the setting's name, or a synonym's. One slot filled twice is an error."""
         spelled = {_as_keyword(key): key for key in cls._slots}
-        given: dict[str, Given] = {}
+        values: dict[str, WrittenValue] = {}
         pairs = [(key, key, value) for key, value in dotted.items()]
         for written, key, value in [
             *pairs,
@@ -449,13 +451,13 @@ class Settings:
             if key not in cls._slots:
                 raise _unknown(written, spelled if written in keywords else cls._slots)
             slot, alias = cls._slots[key]
-            if slot in given:
-                raise InvalidSetting(f"{given[slot].key} and {written} are the same setting; give only one of them")
-            given[slot] = Given(written, _translated(alias, value, written), source)
-        return given
+            if slot in values:
+                raise InvalidSetting(f"{values[slot].key} and {written} are the same setting; give only one of them")
+            values[slot] = WrittenValue(written, _translated(alias, value, written), source)
+        return values
 
-    def _fill(self, given: Mapping[str, Given]) -> None:
-        self.__dict__["_given"] = given
+    def _fill(self, values: Mapping[str, WrittenValue]) -> None:
+        self.__dict__["_written"] = values
         for each in self._declared.values():
             self.__dict__[each.attribute] = self._value(each)
         self.validate()
@@ -463,27 +465,27 @@ class Settings:
     def _value(self, each: Setting[Any]) -> Any:
         found = self._in_effect(each)
         if found is not None:
-            alias, given = found
-            return each.accept(_translated(alias, given.value, given.key), given.key)
+            alias, written = found
+            return each.accept(_translated(alias, written.value, written.key), written.key)
         if each.default is REQUIRED:
             raise InvalidSetting(f"{each.name} is missing; it must be {each.permitted}")
         return each.default
 
-    def _in_effect(self, each: Setting[Any]) -> tuple[Alias | None, Given] | None:
+    def _in_effect(self, each: Setting[Any]) -> tuple[Alias | None, WrittenValue] | None:
         return next(self._candidates(each), None)
 
-    def _candidates(self, each: Setting[Any]) -> Iterator[tuple[Alias | None, Given]]:
-        if each.name in self._given:
-            yield None, self._given[each.name]
-        yield from ((other, self._given[other.name]) for other in each.synonyms if other.name in self._given)
+    def _candidates(self, each: Setting[Any]) -> Iterator[tuple[Alias | None, WrittenValue]]:
+        if each.name in self._written:
+            yield None, self._written[each.name]
+        yield from ((other, self._written[other.name]) for other in each.synonyms if other.name in self._written)
 
     def _entry(self, each: Setting[Any]) -> Entry:
         def shown(value: object) -> str | None:
             return None if value is None or each.sensitive else each.text(value)
 
         levels = [
-            (alias.name if alias else each.name, shown(given.value), given.source)
-            for alias, given in self._candidates(each)
+            (alias.name if alias else each.name, shown(written.value), written.source)
+            for alias, written in self._candidates(each)
         ]
         if each.default is not REQUIRED:
             levels.append((each.name, shown(each.default), Source.DEFAULT))

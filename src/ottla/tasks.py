@@ -46,7 +46,7 @@ class Schedule:
     """What is due, and when the next is."""
 
     def __init__(self, random_share: Callable[[], float], *, limit: int = JOBS_LIMIT) -> None:
-        """`random_share` gives numbers from 0 to 1 for the jitter, such as Random(seed).random."""
+        """`random_share` returns numbers from 0 to 1 for the jitter, such as Random(seed).random."""
         self._random_share = random_share
         self._limit = limit
         self._waiting: list[tuple[float, int, Job]] = []

@@ -89,7 +89,7 @@ class Broker:
         directory_failed: Callable[[], None] = lambda: None,
     ) -> None:
         self.id = broker_id
-        # One id under two names: whoever asks for either gets it.
+        # One id under two names, for readers of either.
         settings = settings.replaced({"node.id": broker_id, "broker.id": broker_id})
         self.dynamic = DynamicSettings(settings)
         self.clock = clock
@@ -229,7 +229,7 @@ class Broker:
         self._directory_failed()
 
     def take_offline(self, partition: Partition, error: KafkaStorageError) -> None:
-        """The disk under a partition failed: whoever waits hears of it, and nobody is served from it any more."""
+        """The disk under a partition failed: pending requests get the error, and nothing is served from it any more."""
         if partition.offline is not None:
             return
         log.error("%s: the disk failed, the partition is offline: %s", partition.name, error)

@@ -3,8 +3,8 @@
     directories → cluster id → metadata store → logs (recovery) → broker → listeners → registration → view → ready
 
 and back: stop listening, answer who waits, flush, mark the directories as closed cleanly. A start that fails undoes
-what it had begun, so that the next one finds no lock. With zookeeper.connect, or a store that is given, the broker is a
-member of a cluster (joining.py): its store is shared, and it leaves in order before anything else stops.
+what it had begun, so that the next one finds no lock. With zookeeper.connect, or a store passed as argument, the broker
+is a member of a cluster (joining.py): its store is shared, and it leaves in order before anything else stops.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ CONNECTION_LIMITS: Final = (
 
 @dataclass(frozen=True)
 class ServerInfo:
-    """What a server tells when it is ready."""
+    """What a server reports when it is ready."""
 
     broker_id: int
     cluster_id: str
@@ -258,7 +258,7 @@ class Server:
         """Everybody is answered, everything is on the disk."""
         self.broker.stop()
         for _ in range(LAST_TURNS):
-            await next_turn()  # whoever was answered by that takes the last steps while the logs are open
+            await next_turn()  # requests answered by that finish while the logs are open
         if self._has_crashed:
             return
         clock = self._world.clock
@@ -394,7 +394,7 @@ class Server:
         return make_logins(self.broker, endpoint.name, self.registry, self._key_sets.of).login
 
     async def _start_admin(self, acceptor: Acceptor) -> None:
-        """Metrics and health. A default port that is taken is no reason not to serve; one that was asked for is."""
+        """Metrics and health. A default port in use is no reason not to serve; a configured one is."""
         address = self.settings.admin_address
         if address is None:
             return

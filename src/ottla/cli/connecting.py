@@ -117,14 +117,14 @@ def sentences() -> Iterator[None]:
     try:
         yield
     except OttlaError as error:
-        raise Failure(_told(error)) from None
+        raise Failure(_failure_text(error)) from None
     except TimeoutError as error:
         if isinstance(error.__cause__, BrokerError):  # it was reached, and has said why
             raise Failure(f"{error}") from None
         raise Failure(f"{error}. Is the cluster reachable? Try: ottla doctor") from None
 
 
-def _told(error: Exception) -> str:
+def _failure_text(error: Exception) -> str:
     """The sentence; of several things that failed each sentence once."""
     from ottla.client.admin.plans import PartlyFailed
 

@@ -106,7 +106,7 @@ def running(options: argparse.Namespace, name: str) -> Iterator[tuple[SparkSessi
     from pyspark.errors import PySparkException
 
     from ottla.spark import session
-    from ottla.spark.jobs.following import told
+    from ottla.spark.jobs.following import reason_of
 
     with Progress(name, unit="records") as progress:
         progress.reach(0, "Spark is starting")
@@ -119,7 +119,7 @@ def running(options: argparse.Namespace, name: str) -> Iterator[tuple[SparkSessi
             finally:
                 spark.stop()
         except PySparkException as error:
-            raise Failure(told(error)) from None
+            raise Failure(reason_of(error)) from None
 
 
 @contextmanager

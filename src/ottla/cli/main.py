@@ -92,7 +92,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; gives the exit code."""
+    """Run a command; returns the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["--complete"]:
         return _complete(words[1:])

@@ -4,7 +4,8 @@
 2. Leaders do not go back. Answers come from brokers that learn of changes at different times; a partition whose
    answer has an older leader epoch than the one we know keeps what we know (KIP-320). Brokers before 2.4 sometimes
    answer with wrong epochs; the caller says so and all their answers are taken.
-3. A topic that has another id than before was deleted and made anew: nothing of the old one counts, epochs begin again.
+3. A topic that has another id than before was deleted and made again: nothing of the old one counts, epochs begin
+   again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The connections of one client, one for each node it talks to, and what can be seen of them from outside.
 
-1. A connection is made when it is first used, and made anew when the node has moved to another address.
+1. A connection is made when it is first used, and made again when the node has moved to another address.
 2. `attempt` tries to connect once: ready, or the reason why not. While a node is backing off there is no attempt and
    the last reason is raised at once; so whoever tries again must wait a little in between.
 3. The owner is told of every change of state (`on_change`, with the state before), and can wait for the next one.

@@ -9,7 +9,7 @@ UNKNOWN_MEMBER_ID: Final = ""
 
 
 class GroupMetadata(NamedTuple):
-    """A snapshot: take it anew for each transaction, because every rebalance changes the generation.
+    """A snapshot: take it again for each transaction, because every rebalance changes the generation.
 
     `generation_id` is the generation of the classic protocol or the member epoch of the consumer protocol.
     """

@@ -159,12 +159,12 @@ class Metadata:
             self._new.update(set(topics).difference(self._wanted))
             self._new.intersection_update(topics)
             self._wanted = dict.fromkeys(topics, math.inf)
-        self._tell_request()
+        self._notify_request()
 
     def request_update(self) -> None:
         """Something was stale: ask again soon."""
         self._update_requested = True
-        self._tell_request()
+        self._notify_request()
 
     def due_ms(self, now_ms: float) -> float:
         """When the next question should be sent; a time that has passed means now."""
@@ -262,7 +262,7 @@ class Metadata:
         self.version += 1
         return True
 
-    def _tell_request(self) -> None:
+    def _notify_request(self) -> None:
         if self.on_request is not None:
             self.on_request()
 

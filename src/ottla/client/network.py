@@ -432,7 +432,7 @@ class NetworkClient:
             self._keeper.ask_soon()
 
     async def _made_ready(self, connection: WatchedConnection, timeout_ms: float) -> float:
-        """Connect once if need be and wait out a throttle; gives the time that is left."""
+        """Connect once if need be and wait out a throttle; returns the time that is left."""
         deadline_ms = self.clock.monotonic_ms() + timeout_ms
         await connection.attempt(timeout_ms)
         wait_ms = connection.throttled_until_ms - self.clock.monotonic_ms()

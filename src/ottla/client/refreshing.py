@@ -157,7 +157,7 @@ class MetadataKeeper:
         self._ended += 1
         self._warn_of_trouble(self._clock.monotonic_ms())
         self._wake_waiters()
-        self._tell_listeners()
+        self._notify_listeners()
 
     def _warn_of_trouble(self, now_ms: float) -> None:
         """One warning for each time of trouble, and not for what is over soon, like a topic that is being made."""
@@ -194,7 +194,7 @@ class MetadataKeeper:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _tell_listeners(self) -> None:
+    def _notify_listeners(self) -> None:
         for call in self._listeners:
             try:
                 call()

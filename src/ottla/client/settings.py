@@ -13,7 +13,7 @@ from typing import ClassVar, Final, Self
 
 from ottla.client.security_settings import SecuritySettings
 from ottla.errors import InvalidSetting
-from ottla.settings import LIST, LONG, Given, Source, setting
+from ottla.settings import LIST, LONG, Source, WrittenValue, setting
 from ottla.values import Address, parse_addresses
 
 _made: Final = itertools.count(1)
@@ -190,7 +190,9 @@ class ClientSettings(SecuritySettings):
     )
 
     @classmethod
-    def _gather(cls, dotted: Mapping[str, object], keywords: Mapping[str, object], source: Source) -> dict[str, Given]:
+    def _gather(
+        cls, dotted: Mapping[str, object], keywords: Mapping[str, object], source: Source
+    ) -> dict[str, WrittenValue]:
         if not all(key in cls._slots for key in dotted) or any(map(_may_be_a_class, dotted.values())):
             from ottla.client.java_settings import used  # few need it
 
@@ -213,11 +215,11 @@ class ClientSettings(SecuritySettings):
 
     def validate(self) -> None:
         """Rules between settings; a subclass calls this one too."""
-        if self.default_api_timeout_ms < self.request_timeout_ms and self._was_given("default.api.timeout.ms"):
+        if self.default_api_timeout_ms < self.request_timeout_ms and self._is_set("default.api.timeout.ms"):
             raise InvalidSetting(
                 f"default.api.timeout.ms={self.default_api_timeout_ms} is less than"
                 f" request.timeout.ms={self.request_timeout_ms}; a call takes at least one request"
             )
 
-    def _was_given(self, name: str) -> bool:
+    def _is_set(self, name: str) -> bool:
         return self.source(name).value != "default"

@@ -7,7 +7,8 @@ function from the image and a request to the changes it needs and the answers it
 codes:
 
     topics.py, partitions.py      create and delete topics, more partitions; placement.py says on which brokers
-    configs.py                    alter settings; described.py tells them, config_layers.py knows where values come from
+    configs.py                    alter settings; described.py describes them, config_layers.py knows where values come
+                                  from
     features.py, quotas.py        finalized feature levels, client quotas
     credentials.py                SCRAM records; kept and told (never their secrets), not yet used to let anybody in
     elections.py, reassignments.py, brokers.py    who leads, who should have it, who is there

@@ -7,8 +7,8 @@
     what Kafka always had            DEFAULT
 
 1. A topic's setting falls back to the broker's under the broker's names (log.retention.ms and its elders for
-   retention.ms); a group's to the broker's with "group." before it. As in Kafka the elders are told only after a value
-   under the first of the names: with nothing but log.retention.hours, retention.ms is told as a default.
+   retention.ms); a group's to the broker's with "group." before it. As in Kafka the elders are listed only after a
+   value under the first of the names: with nothing but log.retention.hours, retention.ms is listed as a default.
 2. The layers are computed from the image and what the broker was started with, and kept nowhere: there is no second
    place that could disagree.
 3. A value that was set while running and that this version does not accept any more is passed over with a warning, as
@@ -100,7 +100,7 @@ class ConfigRules:
                 if source is wanted and text is not None:
                     yield name, text
                 elif source is wanted is Source.STATIC and entry.setting.sensitive:
-                    yield name, ""  # that it is set may be told, but not to what
+                    yield name, ""  # that it is set may be shown, but not to what
 
     @cached_property
     def broker_settings(self) -> Mapping[str, Setting[Any]]:
@@ -241,7 +241,7 @@ def _own_level(setting: Setting[Any], own: Mapping[str, str], source: ConfigSour
 
 
 def _normal(setting: Setting[Any], text: str) -> str:
-    """0.70 is told as 0.7; what this version does not accept any more as it was written."""
+    """0.70 is shown as 0.7; what this version does not accept any more as it was written."""
     try:
         return setting.text(setting.accept(text))
     except InvalidConfig:

@@ -21,7 +21,7 @@ from ottla.cluster.config_layers import ConfigRules, broker_in_effect, topic_def
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.loggers import LogLevel, planned_levels
 from ottla.cluster.model import ALL_BROKERS, ConfigResource, ResourceType
-from ottla.cluster.plan import FINE, Outcome, refusal, repeated
+from ottla.cluster.plan import FINE, ErrorFields, refusal, repeated
 from ottla.cluster.topic_names import check_name
 from ottla.errors import BrokerError, InvalidConfig, InvalidRequest, UnknownTopicOrPartition
 from ottla.protocol.messages import alter_configs, incremental_alter_configs
@@ -82,7 +82,7 @@ def alter_configs_plan(
     return ConfigPlan(() if request.validate_only else changes, answers)
 
 
-def answers_for(resources: Sequence[Any], outcomes: Sequence[Outcome], answer: Callable[..., Any]) -> list[Any]:
+def answers_for(resources: Sequence[Any], outcomes: Sequence[ErrorFields], answer: Callable[..., Any]) -> list[Any]:
     """What `answer` makes of every resource and its outcome."""
     return [
         answer(**outcome, resource_type=resource.resource_type, resource_name=resource.resource_name)
@@ -92,10 +92,10 @@ def answers_for(resources: Sequence[Any], outcomes: Sequence[Outcome], answer: C
 
 def _each_resource(
     resources: Sequence[Any], decide: Callable[[Any], list[Change]]
-) -> tuple[tuple[Change, ...], list[Outcome]]:
+) -> tuple[tuple[Change, ...], list[ErrorFields]]:
     twice = repeated((each.resource_type, each.resource_name) for each in resources)
     changes: list[Change] = []
-    outcomes: list[Outcome] = []
+    outcomes: list[ErrorFields] = []
     for resource in resources:
         try:
             if (resource.resource_type, resource.resource_name) in twice:
@@ -127,10 +127,10 @@ def _replacing_changes(
     resource = _resource(requested, rules)
     _check_keys([each.name for each in requested.configs])
     _check_nulls([each.name for each in requested.configs if each.value is None])
-    given = {each.name: each.value for each in requested.configs}
+    requested_values = {each.name: each.value for each in requested.configs}
     # What is not named goes; a policy sees only what was named, because old policies were written for that.
-    values: Values = {**dict.fromkeys(image.config(resource)), **given}
-    return _changes(image, resource, values, given, rules)
+    values: Values = {**dict.fromkeys(image.config(resource)), **requested_values}
+    return _changes(image, resource, values, requested_values, rules)
 
 
 def _resource(requested: Any, rules: ConfigRules) -> ConfigResource:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 from ottla.cluster.changes import Change, SetScramCredential
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import ScramCredential, ScramKey
-from ottla.cluster.plan import FINE, Outcome, Plan, refusal
+from ottla.cluster.plan import FINE, ErrorFields, Plan, refusal
 from ottla.errors import (
     BrokerError,
     DuplicateResource,
@@ -64,7 +64,7 @@ def alter_user_scram_credentials(
     altered: list[Alteration] = [*request.deletions, *request.upsertions]
     times = Counter(each.name for each in altered)
     changes: list[Change] = []
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, ErrorFields] = {}
     for each in altered:
         try:
             if times[each.name] > 1:
@@ -112,16 +112,16 @@ def describe_user_scram_credentials(
     """Which mechanisms users have, and with how many iterations; no names asks for all users."""
     times = Counter(user.name for user in request.users or ())
     wanted = list(times) or sorted({key.user for key in image.scram_credentials})
-    return [_told(image, user, twice=times[user] > 1) for user in wanted]
+    return [_described(image, user, twice=times[user] > 1) for user in wanted]
 
 
-def _told(image: ClusterImage, user: str, *, twice: bool) -> DescribeUserScramCredentialsResult:
+def _described(image: ClusterImage, user: str, *, twice: bool) -> DescribeUserScramCredentialsResult:
     infos = [
         CredentialInfo(mechanism=mechanism, iterations=kept.iterations)
         for mechanism in MECHANISMS
         if (kept := image.scram_credentials.get(ScramKey(user, mechanism))) is not None
     ]
-    outcome: Outcome = FINE
+    outcome: ErrorFields = FINE
     if twice:
         error = DuplicateResource(f"cannot describe SCRAM credentials for the same user twice in a request: {user}")
         outcome, infos = refusal(error), []

@@ -1,8 +1,8 @@
-"""What settings are told: DescribeConfigs and ListConfigResources.
+"""How settings are described: DescribeConfigs and ListConfigResources.
 
-1. Every entry tells its value, where it comes from, and on demand all weaker values (synonyms) and its documentation.
+1. Every entry has its value, where it comes from, and on demand all weaker values (synonyms) and its documentation.
 2. A secret is null everywhere.
-3. A broker tells its own settings, or those of all brokers (the name ""), of which it only tells what was set.
+3. A broker describes its own settings, or those of all brokers (the name ""), of which only what was set.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 1. Preferred: the first replica leads, if it is alive and in sync. Unclean: a partition without a leader gets one, from
    the in-sync set, else from the eligible ones, else any replica that lives, which may lose records.
-2. A partition that has what it should have is ELECTION_NOT_NEEDED; when all partitions were meant, it is not told.
+2. A partition that has what it should have is ELECTION_NOT_NEEDED; when all partitions were meant, it is left out.
 3. Every new leader begins a new leader epoch.
 """
 

@@ -4,7 +4,7 @@
    Only transaction.version changes what clients do; the others are read by tools and by the broker itself.
 2. UpdateFeatures changes all features it names or none. A level must be understood by every broker; it is lowered only
    when the request says that this is meant.
-3. metadata.version goes up and down only where no stored form changed, as in Kafka. kraft.version is not told: there
+3. metadata.version goes up and down only where no stored form changed, as in Kafka. kraft.version is not listed: there
    is no Raft quorum whose version it could be.
 """
 
@@ -34,7 +34,7 @@ SUPPORTED: Final = (
     FeatureRange("transaction.version", 0, 2),
 )
 """What a broker of this version understands, with Kafka 4.3's numbers. Share and streams groups are not served, so
-share.version and streams.version are not told: a client would believe that it may use them."""
+share.version and streams.version are not listed: a client would believe that it may use them."""
 
 _CHANGES_STORED_FORM: Final = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
 """Levels of metadata.version from which on more is stored than before; going back below one would lose it."""
@@ -56,7 +56,7 @@ def first_features(supported: Sequence[FeatureRange] = SUPPORTED) -> list[Change
 
 
 def finalized_features(image: ClusterImage) -> Mapping[str, int]:
-    """Levels by name; their epoch is the image's change number. What a store kept of others is not told."""
+    """Levels by name; their epoch is the image's change number. What a store kept of others is not listed."""
     known = {each.name for each in SUPPORTED}
     return {name: level for name, level in image.features.items() if name in known}
 

@@ -1,7 +1,7 @@
 """Which brokers get which replicas: Kafka's striped placement.
 
 1. A partition's replicas are on different brokers; the first one, which will lead, is on a broker that is not fenced.
-2. Racks come first: replicas go around the racks, then around the brokers of a rack, and fenced brokers are taken only
+2. Racks come first: replicas go around the racks, then around the brokers of a rack, and fenced brokers are used only
    where a rack has no others left. Every partition begins one rack and one broker further, so that leaders spread.
 3. Where to begin is drawn once per call. When as many partitions are placed as there are usable brokers, the order is
    shuffled, so that the same brokers do not always follow each other and share the load of a lost one evenly.
@@ -77,16 +77,16 @@ class _Ring:
         self._brokers = sorted(brokers)
         self._start = random.randrange(len(brokers)) if brokers else 0
         self._round = 0
-        self._given = 0
+        self._handed_out = 0
 
     def next(self, round_number: int) -> int | None:
         if round_number != self._round and self._brokers:
-            self._round, self._given = round_number, 0
+            self._round, self._handed_out = round_number, 0
             self._start = (self._start + 1) % len(self._brokers)
-        if self._given == len(self._brokers):
+        if self._handed_out == len(self._brokers):
             return None
-        self._given += 1
-        return self._brokers[(self._start + self._given - 1) % len(self._brokers)]
+        self._handed_out += 1
+        return self._brokers[(self._start + self._handed_out - 1) % len(self._brokers)]
 
     def shuffle(self, random: Random) -> None:
         random.shuffle(self._brokers)

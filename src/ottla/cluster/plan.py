@@ -29,17 +29,17 @@ class Plan(NamedTuple, Generic[Answer]):
         return Plan((), self.answers)
 
 
-class Outcome(TypedDict):
+class ErrorFields(TypedDict):
     """The two fields that nearly every answer has."""
 
     error_code: int
     error_message: str | None
 
 
-FINE: Outcome = {"error_code": NONE, "error_message": None}
+FINE: ErrorFields = {"error_code": NONE, "error_message": None}
 
 
-def refusal(error: BrokerError) -> Outcome:
+def refusal(error: BrokerError) -> ErrorFields:
     """How an error stands in an answer."""
     return {"error_code": error.code, "error_message": str(error)}
 

@@ -14,7 +14,7 @@ from typing import Final
 from ottla.cluster.changes import Change, SetQuota
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import QuotaEntity
-from ottla.cluster.plan import FINE, Outcome, Plan, refusal, repeated
+from ottla.cluster.plan import FINE, ErrorFields, Plan, refusal, repeated
 from ottla.errors import BrokerError, InvalidRequest, UnsupportedVersion
 from ottla.protocol.messages import alter_client_quotas, describe_client_quotas
 
@@ -49,7 +49,7 @@ def alter_client_quotas_plan(
     answers: list[alter_client_quotas.ResponseEntryData] = []
     seen: set[QuotaEntity] = set()
     for entry in request.entries:
-        outcome: Outcome = FINE
+        outcome: ErrorFields = FINE
         try:
             changes += _altered(image, entry, seen, is_address)
         except BrokerError as error:
@@ -116,7 +116,7 @@ def describe_client_quotas_plan(
     """The quotas that match; a filter that makes no sense is raised."""
     exact, present = _checked_filter(request)
     return [
-        _told(entity, quotas)
+        _described(entity, quotas)
         for entity, quotas in image.quotas.items()
         if _matches(dict(entity), exact, present, strict=request.strict)
     ]
@@ -160,7 +160,7 @@ def _matches(
     return present <= entity.keys() and all(kind in entity and entity[kind] == name for kind, name in exact.items())
 
 
-def _told(entity: QuotaEntity, quotas: Mapping[str, float]) -> describe_client_quotas.EntryData:
+def _described(entity: QuotaEntity, quotas: Mapping[str, float]) -> describe_client_quotas.EntryData:
     return describe_client_quotas.EntryData(
         entity=[describe_client_quotas.EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
         values=[describe_client_quotas.ValueData(key=key, value=value) for key, value in quotas.items()],

@@ -85,7 +85,7 @@ def _moved(image: ClusterImage, partition: Partition, target: tuple[int, ...]) -
     adding = tuple(each for each in target if each not in before)
     removing = tuple(each for each in before if each not in target)
     if not adding and any(each in partition.isr for each in target):
-        return _settled(image, partition, target)
+        return _completed(image, partition, target)
     return replace(
         _with_replicas(image, partition, (*target, *removing)),
         adding=adding,
@@ -100,19 +100,19 @@ def _cancelled(image: ClusterImage, partition: Partition) -> Partition:
     before = tuple(each for each in partition.replicas if each not in partition.adding)
     if not any(each in partition.isr for each in before):
         raise InvalidReplicaAssignment("going back would need an unclean leader election")
-    return _settled(image, partition, before)
+    return _completed(image, partition, before)
 
 
-def _settled(image: ClusterImage, partition: Partition, replicas: tuple[int, ...]) -> Partition:
+def _completed(image: ClusterImage, partition: Partition, replicas: tuple[int, ...]) -> Partition:
     """The partition on exactly these brokers, led by one that is in sync."""
     isr = tuple(each for each in partition.isr if each in replicas)
-    settled = replace(_with_replicas(image, partition, replicas), isr=isr, adding=(), removing=())
-    if settled == partition:
+    completed = replace(_with_replicas(image, partition, replicas), isr=isr, adding=(), removing=())
+    if completed == partition:
         return partition
     if partition.leader in replicas:
-        return replace(settled, partition_epoch=partition.partition_epoch + 1)
+        return replace(completed, partition_epoch=partition.partition_epoch + 1)
     able = (each for each in replicas if each in isr and image.is_active(each))
-    return led_by(settled, next(able, NO_LEADER))
+    return led_by(completed, next(able, NO_LEADER))
 
 
 def _with_replicas(image: ClusterImage, partition: Partition, replicas: tuple[int, ...]) -> Partition:
@@ -129,12 +129,12 @@ def list_partition_reassignments(
         asked = [(name, range(len(topic.partitions))) for name, topic in image.topics_by_name.items()]
     else:
         asked = [(each.name, each.partition_indexes) for each in request.topics]  # type: ignore[misc]
-    told = []
+    ongoing_topics = []
     for name, indexes in asked:
         ongoing = [_ongoing(index, found) for index in indexes if (found := _reassigning(image, name, index))]
         if ongoing:
-            told.append(OngoingTopicReassignment(name=name, partitions=ongoing))
-    return told
+            ongoing_topics.append(OngoingTopicReassignment(name=name, partitions=ongoing))
+    return ongoing_topics
 
 
 def _reassigning(image: ClusterImage, name: str, index: int) -> Partition | None:

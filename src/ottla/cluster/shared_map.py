@@ -2,7 +2,7 @@
 
 1. `put` and `without` copy one bucket of about n/256 entries and the row of 256 buckets, so they cost about a
    microsecond at 10,000 entries, where copying one dictionary costs thirty (measured), and they leave the old map as
-   it was for whoever still looks at it. Nobody who holds a map needs a lock.
+   it was for those who still read it. Nobody who holds a map needs a lock.
 2. Walking it gives the keys in order, so that nothing that is decided from a map depends on Python's hash seed.
 3. It compares by content.
 
@@ -26,7 +26,7 @@ _ABSENT: Final[Any] = object()
 
 
 class SharedMap(Mapping[K, V], Generic[K, V]):
-    """See above. `order` gives what keys are sorted by when they do not sort by themselves."""
+    """See above. `order` returns what keys are sorted by when they do not sort by themselves."""
 
     __slots__ = ("_buckets", "_order", "_size")
 

@@ -51,7 +51,7 @@ DEFAULT: Final = -1
 
 
 class NewTopic(NamedTuple):
-    """What a policy sees: counts, or the assignment when one was given."""
+    """What a policy sees: counts, or the assignment of the request."""
 
     name: str
     partitions: int | None
@@ -64,7 +64,7 @@ class NewTopic(NamedTuple):
 class TopicRules:
     """What plans about topics must know of this broker.
 
-    `policy` raises PolicyViolation for a topic that shall not be. `take_quota` is asked for every number of partitions
+    `policy` raises PolicyViolation for a topic that shall not be. `use_quota` is asked for every number of partitions
     that comes or goes and raises ThrottlingQuotaExceeded when somebody makes too many. `room` is of one request.
     """
 
@@ -73,7 +73,7 @@ class TopicRules:
     default_replication_factor: int = 1
     deletion_enabled: bool = True
     policy: Callable[[NewTopic], None] | None = None
-    take_quota: Callable[[int], None] | None = None
+    use_quota: Callable[[int], None] | None = None
     room: PartitionRoom | None = None
 
     def check_room(self, partitions: Sequence[Partition]) -> None:
@@ -81,8 +81,8 @@ class TopicRules:
             self.room.take(partitions)
 
     def check_quota(self, partitions: int) -> None:
-        if self.take_quota is not None:
-            self.take_quota(partitions)
+        if self.use_quota is not None:
+            self.use_quota(partitions)
 
 
 # --- creating --------------------------------------------------------------------------------------------------------
@@ -234,19 +234,21 @@ def _made(image: ClusterImage, topic: Topic, configs: dict[str, str], rules: Top
         **FINE,
         num_partitions=len(topic.partitions),
         replication_factor=topic.replication_factor,
-        configs=_told_configs(image, configs, rules.configs),
+        configs=_described_configs(image, configs, rules.configs),
     )
 
 
-def _told_configs(image: ClusterImage, configs: Mapping[str, str], rules: ConfigRules) -> list[CreatableTopicConfigs]:
+def _described_configs(
+    image: ClusterImage, configs: Mapping[str, str], rules: ConfigRules
+) -> list[CreatableTopicConfigs]:
     settings = topic_defaults(image, rules).for_topic(configs)
-    told = []
+    described = []
     for each in sorted(settings.declared(), key=lambda each: each.name):
         value = settings.as_dict()[each.name]
         levels = levels_of_topic_setting(image, each, configs, rules)
         if each.name.startswith("internal.") and each.name not in configs:
             continue
-        told.append(
+        described.append(
             CreatableTopicConfigs(
                 name=each.name,
                 value=None if each.sensitive or value is None else each.text(value),
@@ -255,7 +257,7 @@ def _told_configs(image: ClusterImage, configs: Mapping[str, str], rules: Config
                 is_sensitive=each.sensitive,
             )
         )
-    return told
+    return described
 
 
 # --- deleting --------------------------------------------------------------------------------------------------------

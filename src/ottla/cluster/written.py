@@ -2,8 +2,8 @@
 
 1. Every change has a kind and a version in its JSON form. One that this version of Ottla does not know is
    UnknownChange, which says who wrote it: guessing would silently lose what somebody was told is done.
-2. `changes_for` gives changes that make an image out of an empty one: a snapshot is nothing but that list, so there is
-   only one form to read, and a snapshot cannot hold what a change cannot make.
+2. `changes_for` returns changes that make an image out of an empty one: a snapshot is nothing but that list, so there
+   is only one form to read, and a snapshot cannot hold what a change cannot make.
 """
 
 from __future__ import annotations

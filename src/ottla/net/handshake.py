@@ -1,6 +1,6 @@
 """What two sides say to each other before the first request of a user: which versions, and who are you.
 
-Both halves are plain code of the same shape: `start` gives the first step, `answered` takes an answer and gives the
+Both halves are plain code of the same shape: `start` returns the first step, `answered` takes an answer and gives the
 next one, a step is a request to ask or the result, and a refusal is raised. Neither waits nor knows a socket.
 
 Versions. We ask ApiVersions first, at our highest version. A node that does not know that version answers error 35

@@ -1,6 +1,6 @@
 """Runs a Peer over a transport: the thin loop that acts while the peer decides.
 
-1. `send` gives the answer or raises why there is none; every call ends, at the latest a little after its time-out.
+1. `send` returns the answer or raises why there is none; every call ends, at the latest a little after its time-out.
 2. Cancelling a `send` is safe: a request not yet written never will be, the answer to one already written is dropped
    when it comes, and nobody else's request notices.
 3. `close` fails what is open, closes the link and leaves no task behind. After it nothing can be sent.
@@ -39,19 +39,19 @@ class _LinkEvents:
 
     def opened(self, link: Link) -> None:
         self.link = link
-        self._tell(self._node.peer.connected)
+        self._notify(self._node.peer.connected)
 
     def frame_received(self, frame: memoryview) -> None:
-        self._tell(self._node.peer.received, frame)
+        self._notify(self._node.peer.received, frame)
 
     def writable_changed(self, writable: bool) -> None:
-        self._tell(self._node.peer.writable, writable)
+        self._notify(self._node.peer.writable, writable)
 
     def closed(self, error: OttlaError | None) -> None:
         self.ended.set()
-        self._tell(self._node.peer.disconnected, error)
+        self._notify(self._node.peer.disconnected, error)
 
-    def _tell(self, event: Callable[..., list[Decision]], *arguments: Any) -> None:
+    def _notify(self, event: Callable[..., list[Decision]], *arguments: Any) -> None:
         if self._node.is_newest(self):
             self._node.happened(event, *arguments)
         elif self.link is not None:
@@ -99,7 +99,7 @@ class NodeConnection:
             return await self._at_most(ready, timeout_ms)
         finally:
             self._ready.discard(ready)
-            _look_at(ready)
+            _inspect(ready)
 
     async def send(
         self,
@@ -129,7 +129,7 @@ class NodeConnection:
         finally:
             if self._answers.pop(ticket, None) is not None:
                 self.peer.abandon(ticket)
-            _look_at(answer)
+            _inspect(answer)
 
     async def close(self) -> None:
         """End everything; calling it twice does no harm."""
@@ -177,9 +177,9 @@ class NodeConnection:
             case Close():
                 self._give_up_link(decision.reason)
             case Ready():
-                self._tell_ready(decision.versions)
+                self._notify_ready(decision.versions)
             case BackingOff():
-                self._tell_backing_off(decision)
+                self._notify_backing_off(decision)
 
     async def _dial(self, connect: Connect, events: _LinkEvents) -> None:
         try:
@@ -211,12 +211,12 @@ class NodeConnection:
         elif self._dialing is not None:
             self._dialing.cancel()
 
-    def _tell_ready(self, versions: ApiVersionTable) -> None:
+    def _notify_ready(self, versions: ApiVersionTable) -> None:
         for ready in self._ready:
             if not ready.done():
                 ready.set_result(versions)
 
-    def _tell_backing_off(self, decision: BackingOff) -> None:
+    def _notify_backing_off(self, decision: BackingOff) -> None:
         log.info("no connection to %s:%s: %s", self.peer.host, self.peer.port, decision.error)
         if decision.retry_at_ms is None:
             for ready in self._ready:
@@ -249,7 +249,7 @@ class NodeConnection:
             raise NotConnected(f"this connection to {self.peer.host}:{self.peer.port} was closed by us")
 
 
-def _look_at(future: asyncio.Future[Any]) -> None:
+def _inspect(future: asyncio.Future[Any]) -> None:
     """A future may fail in the same turn in which its waiter is cancelled; the loop must not call that forgotten."""
     if future.done() and not future.cancelled():
         future.exception()

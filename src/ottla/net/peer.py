@@ -11,7 +11,7 @@
    `idle_limit_ms` and made again by the next request.
 4. Whatever goes wrong ends in BACKING_OFF, and `failure` says why in words a user can act on. The wait doubles from
    `reconnect_backoff_ms` to `reconnect_backoff_max_ms`, plus or minus a fifth so that a thousand clients do not come
-   back in the same instant; it begins anew after a connection became ready.
+   back in the same instant; it begins again after a connection became ready.
 5. Errors that trying again cannot mend (wrong password, untrusted certificate, no common version) are not tried
    again: waiting requests fail at once, and so does every later one until somebody calls `connect`.
 6. A node that does not answer in time is left: an answer that comes late would be taken for another, so the whole

@@ -363,7 +363,7 @@ class FramedLink(abc.ABC):
         left = TURN_FRAMES
         while self.following and left > 0 and not self._paused and not self._ending:
             left -= len(self.following)
-            self._tell(self._events.frame_received, self.following.popleft())
+            self._notify(self._events.frame_received, self.following.popleft())
             left += len(self.following)
         self._delivering = False
         if self._ending:
@@ -385,7 +385,7 @@ class FramedLink(abc.ABC):
     def _writable_is(self, writable: bool) -> None:
         if self.writable != writable and not self._ending:
             self.writable = writable
-            self._tell(self._events.writable_changed, writable)
+            self._notify(self._events.writable_changed, writable)
 
     def _finish(self, error: OttlaError | None) -> None:
         if self._finished:
@@ -397,9 +397,9 @@ class FramedLink(abc.ABC):
         if self._frame_memory is not None and self._is_in_budget:
             self._is_in_budget = False
             self._frame_memory.received(self)
-        self._tell(self._events.closed, self._reason or error)
+        self._notify(self._events.closed, self._reason or error)
 
-    def _tell(self, event: Callable[..., None], *arguments: Any) -> None:
+    def _notify(self, event: Callable[..., None], *arguments: Any) -> None:
         """The fence: a fault of whoever listens costs this link and nothing else."""
         try:
             event(*arguments)
@@ -425,7 +425,7 @@ class StreamLink(FramedLink, asyncio.BufferedProtocol):
         self._door = door_of(transport)
         self._stream.set_write_buffer_limits(high=self._settings.write_pause_bytes)
         _set_options(transport.get_extra_info("socket"), self._settings)
-        self._tell(self._events.opened, self)
+        self._notify(self._events.opened, self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._lend(sizehint)

@@ -1,7 +1,7 @@
 """Reads and writes any message at any version by walking its declaration: slow, obvious, the reference.
 
 1. decode() uses all bytes or raises MalformedMessage; the sentence names the field.
-2. encode() gives a list of buffers: what was packed, and records as they came, uncopied. A message that cannot be
+2. encode() returns a list of buffers: what was packed, and records as they came, uncopied. A message that cannot be
    written at that version raises Unwritable, and the sentence names the field.
 3. compiled.py does the same in flat functions; the tests hold both together. When a compiled function fails it asks
    this module what was wrong, so the sentences are written once.
@@ -59,7 +59,7 @@ def decode_prefix(
     position: int = 0,
     entries_limit: int = NO_ENTRIES_LIMIT,
 ) -> tuple[M, int]:
-    """Read a message that other things follow; gives it and the position after it."""
+    """Read a message that other things follow; returns it and the position after it."""
     check_version(message_class, version)
     reader = Reader(buffer, position, entries_limit)
     try:

@@ -217,7 +217,7 @@ class _TagReader:
 
 
 def long_length(buf: Any, pos: int) -> tuple[int, int]:
-    """A uvarint of more than one byte; gives it and the position after it. Reader.uvarint, written flat."""
+    """A uvarint of more than one byte; returns it and the position after it. Reader.uvarint, written flat."""
     value = shift = 0
     while True:
         byte = buf[pos]

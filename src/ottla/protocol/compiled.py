@@ -45,7 +45,7 @@ def decode_prefix(
     position: int = 0,
     entries_limit: int = NO_ENTRIES_LIMIT,
 ) -> tuple[M, int]:
-    """Read a message that other things follow; gives it and the position after it."""
+    """Read a message that other things follow; returns it and the position after it."""
     try:
         return decoder(message_class, version)(buffer, position, entries_limit)
     except DECODE_FAILURES as error:

@@ -1,6 +1,6 @@
 """What batches of records look like.
 
-A producer gathers records in a BatchBuilder; close() gives the bytes of one batch, and those bytes are what is sent,
+A producer gathers records in a BatchBuilder; close() returns the bytes of one batch, and those bytes are what is sent,
 what the broker appends to its file, and what a consumer gets back. The broker never takes a batch apart: it reads the
 headers with scan(), writes its offsets into them with assign_offsets(), and that is all. A consumer walks a fetch
 answer with RecordStream, proves each RecordBatch with check() and reads its records(), or has all of them put into

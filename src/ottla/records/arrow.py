@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.records.columns import RECORD_COLUMNS, BytesColumn, Columns, Wanted
+from ottla.records.columns import RECORD_COLUMNS, BytesColumn, Columns, ColumnSet
 from ottla.records.header import Buffer
 from ottla.records.implementation import decode_columns
 from ottla.records.layout import DECOMPRESSED_LIMIT_BYTES
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     import pyarrow
 
 NAMES: Final = {
-    "offset": Wanted.OFFSET,
-    "timestamp": Wanted.TIMESTAMP,
-    "timestampType": Wanted.TIMESTAMP_TYPE,
-    "key": Wanted.KEY,
-    "value": Wanted.VALUE,
-    "headers": Wanted.HEADERS,
+    "offset": ColumnSet.OFFSET,
+    "timestamp": ColumnSet.TIMESTAMP,
+    "timestampType": ColumnSet.TIMESTAMP_TYPE,
+    "key": ColumnSet.KEY,
+    "value": ColumnSet.VALUE,
+    "headers": ColumnSet.HEADERS,
 }
 SCALES: Final = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 
@@ -81,7 +81,7 @@ class RecordShape:
         unknown = [field.name for field in fields if field.name not in NAMES]
         if unknown:
             raise ValueError(f"records have no column {unknown[0]!r}; they have {', '.join(NAMES)}")
-        self.wanted = Wanted(0)
+        self.wanted = ColumnSet(0)
         self.timestamp_scale = 1
         for field in fields:
             self.wanted |= NAMES[field.name]

@@ -69,7 +69,7 @@ class CompressionRatios:
         return self._ratios.get((topic, codec), 1.0)
 
     def update(self, topic: str, codec: Compression, observed: float) -> float:
-        """Learn from a finished batch; gives the new expectation."""
+        """Learn from a finished batch; returns the new expectation."""
         ratio = self.estimate(topic, codec)
         if observed > ratio:
             ratio = max(ratio + self.DETERIORATING_STEP, observed)
@@ -196,7 +196,7 @@ class BatchBuilder:
         values: Sequence[Bytes | None],
         headers: Sequence[HeaderInput] | None = None,
     ) -> int:
-        """Take records from parallel lists; gives how many fitted.
+        """Take records from parallel lists; returns how many fitted.
 
         When one of them is refused with an error, none is taken.
         """

@@ -7,7 +7,7 @@ only walk over records on the way of a record into the log, so it makes no objec
    which record is broken and how. No claimed length is believed beyond the bytes that are there.
 2. Records that are sound but not allowed (no key where keys are required, a time out of bounds) are counted, and the
    first REFUSALS_LIMIT of them are listed with their reason: the producer may drop these and send the others again.
-3. Records whose offsets do not count up from 0 are noticed, not refused; the log numbers them anew.
+3. Records whose offsets do not count up from 0 are noticed, not refused; the log numbers them again.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from ottla.records.stream import MessageSet, RecordStream
 Block = bytes | bytearray | memoryview
 
 
-class Wanted(IntFlag):
+class ColumnSet(IntFlag):
     """Which columns to fill."""
 
     OFFSET = 1
@@ -39,7 +39,7 @@ class Wanted(IntFlag):
     TIMESTAMP_TYPE = 32
 
 
-RECORD_COLUMNS: Final = Wanted.OFFSET | Wanted.TIMESTAMP | Wanted.KEY | Wanted.VALUE | Wanted.HEADERS
+RECORD_COLUMNS: Final = ColumnSet.OFFSET | ColumnSet.TIMESTAMP | ColumnSet.KEY | ColumnSet.VALUE | ColumnSet.HEADERS
 INT64_MAX: Final = 2**63 - 1
 
 
@@ -131,17 +131,17 @@ class _Filling:
     def add(self, record: RecordTuple, timestamp_type: int) -> None:
         offset, timestamp_ms, key, value, headers = record
         self._rows += 1
-        if self._wanted & Wanted.OFFSET:
+        if self._wanted & ColumnSet.OFFSET:
             self._offsets.append(offset)
-        if self._wanted & Wanted.TIMESTAMP:
+        if self._wanted & ColumnSet.TIMESTAMP:
             self._timestamps.append(max(-INT64_MAX - 1, min(timestamp_ms * self._scale, INT64_MAX)))
-        if self._wanted & Wanted.TIMESTAMP_TYPE:
+        if self._wanted & ColumnSet.TIMESTAMP_TYPE:
             self._timestamp_types.append(timestamp_type)
-        if self._wanted & Wanted.KEY:
+        if self._wanted & ColumnSet.KEY:
             self._keys.append(key)
-        if self._wanted & Wanted.VALUE:
+        if self._wanted & ColumnSet.VALUE:
             self._values.append(value)
-        if self._wanted & Wanted.HEADERS:
+        if self._wanted & ColumnSet.HEADERS:
             self._add_headers(headers)
 
     def _add_headers(self, headers: Iterable[tuple[str, bytes | None]]) -> None:

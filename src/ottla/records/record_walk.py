@@ -157,7 +157,7 @@ class RecordsWalk:
         raise CorruptMessage
 
     def _sized(self, record_length: int, *, shortest: int) -> Part:
-        """Past a length and so many bytes; gives the length, -1 is null."""
+        """Past a length and so many bytes; returns the length, -1 is null."""
         length = yield from self._varint(32)
         if length < shortest:
             raise CorruptMessage

@@ -24,8 +24,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.spark.running.homes import SparkMissing
 from ottla.spark.running.session import session
+from ottla.spark.running.spark_home import SparkMissing
 
 if TYPE_CHECKING:
     from ottla.spark.source.lag import lag_of, watch_lag

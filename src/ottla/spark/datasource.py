@@ -6,8 +6,8 @@
     df.writeStream.format("ottla")     streamWriter    stream_writer.py
 
 1. Options are checked here, before a query begins.
-2. A user schema (.schema("value binary")) chooses columns; it is the only way to read fewer of them, because Spark
-   tells a Python source nothing about the columns that a query uses.
+2. A user schema (.schema("value binary")) chooses columns; nothing else reads fewer of them, because Spark
+   does not tell a Python source which columns a query uses.
 3. This file is imported when Spark looks for data sources: it loads nothing but what every query needs.
 4. Every Python process of Spark that works for us imports it, so here they learn to end quietly (worker_exit.py).
 """
@@ -58,7 +58,7 @@ class OttlaSource(DataSource):
         return StreamReader(self._checked(schema, streaming=True), schema)
 
     def _checked(self, schema: StructType, *, streaming: bool) -> SourceOptions:
-        """The options of the query, after a look at the columns it asks for."""
+        """The options of the query, with checked columns."""
         from ottla.spark.source.options import SourceOptions
         from ottla.spark.source.schema import chosen_columns
 

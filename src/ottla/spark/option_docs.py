@@ -1,4 +1,4 @@
-"""The tables of options in docs/spark.md: `python -m ottla.spark.option_docs` writes them there anew.
+"""The tables of options in docs/spark.md: `python -m ottla.spark.option_docs` writes them there again.
 
 A table stands between two comment lines, so that the rest of the page is written by hand. A test compares them.
 """

@@ -2,7 +2,7 @@
 
     Option("minPartitions", whole(1), None, Where.READ, "At least so many tasks ...")
 
-1. Names are told apart without regard to case, as Spark does: it hands over lower-case names only.
+1. Names differ only without regard to case, as Spark does: it hands over lower-case names only.
 2. A name that nobody declared is an error that names the nearest one. Options that Spark itself puts there pass, and
    so do those that begin with "kafka.": they are settings of the Kafka client and are checked as such.
 3. A value that cannot be read is an error that says what it must be. Values of client settings never appear in an
@@ -159,14 +159,14 @@ def json_object(value: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Given:
-    """The options of one query by their lower-case names."""
+class OptionValues:
+    """The options of one query, by lower-case name."""
 
     texts: Mapping[str, str]
 
     @classmethod
-    def checked(cls, options: Mapping[str, str], table: Iterable[Option[Any]]) -> Given:
-        """These options, after a look at their names; `table` are those that may be there."""
+    def checked(cls, options: Mapping[str, str], table: Iterable[Option[Any]]) -> OptionValues:
+        """These options with checked names; `table` are the allowed ones."""
         texts = {str(name).lower(): str(value) for name, value in options.items()}
         known = {each.name.lower(): each.name for each in table}
         for name in texts:
@@ -177,14 +177,14 @@ class Given:
     def __contains__(self, option: Option[Any]) -> bool:
         return option.name.lower() in self.texts
 
-    def value(self, option: Option[T]) -> T | None:
-        """What was given, or the default."""
+    def get(self, option: Option[T]) -> T | None:
+        """The value of the query, or the default."""
         written = self.texts.get(option.name.lower())
         return option.default if written is None else option.value(written)
 
-    def needed(self, option: Option[T]) -> T:
+    def required(self, option: Option[T]) -> T:
         """The same for an option that has a default."""
-        value = self.value(option)
+        value = self.get(option)
         assert value is not None, f"{option.name} has a default"
         return value
 

@@ -19,7 +19,7 @@ A partition's directory is a row of segments, each named after its first offset,
     .snapshot       what was known of the producers when the segment began
     leader-epoch-checkpoint, partition.metadata     one of each per partition
 
-Only the last segment grows. The others go away whole (retention) or are written anew (compaction); a file on its way
+Only the last segment grows. The others go away whole (retention) or are written again (compaction); a file on its way
 in or out wears a suffix: `.cleaned`, `.swap`, `.deleted`.
 
 Five offsets describe a log, and they never change their order:

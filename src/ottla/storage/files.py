@@ -12,8 +12,8 @@
    DiskFull, because the kernel may have dropped what it could not write: trying again would report success for bytes
    that are lost.
 5. `replace_bytes` leaves the old or the new content, never neither: write <path>.tmp, sync it, rename, sync the
-   directory. Whoever replaces a file while another thread does has a copy of its own (<path>.1.tmp); the last rename
-   wins.
+   directory. A caller that replaces a file while another thread does has a copy of its own (<path>.1.tmp); the last
+   rename wins.
 6. `lock` uses the kind of lock Java uses (POSIX record locks), so that Ottla and Apache Kafka keep each other out of a
    directory. Such a lock belongs to the process and dies with it; it is not inherited by a child. Because a process
    never refuses itself, and closing any handle of the file would drop the lock, locks held by this process are
@@ -63,7 +63,7 @@ class File(Protocol):
         """That many bytes from there; fewer only where the file ends."""
 
     def write_at(self, position: int, buffers: Sequence[Buffer]) -> int:
-        """Write the buffers one after the other from there; gives how many bytes that were."""
+        """Write the buffers one after the other from there; returns how many bytes that were."""
 
     def truncate(self, size_bytes: int) -> None:
         """Cut the file, or let it grow by zeros that take no room yet."""

@@ -4,7 +4,7 @@
         producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers})
 
 It runs on a thread of its own with its own event loop and speaks Kafka over loopback, so any client library in any
-language works against it. It keeps its data in memory unless a directory is given. Start-up takes a few milliseconds
+language works against it. It keeps its data in memory unless a directory is named. Start-up takes a few milliseconds
 after the imports; settings have Kafka's names.
 
 `snapshot()` remembers what is in the broker, `rollback()` goes back to it: topics made since are removed, records,
@@ -70,13 +70,13 @@ class KafkaBroker:
     ) -> None:
         """`directory` keeps the data there, None keeps it in memory. `seed` makes ids repeatable. `users` are names and
         passwords of those who can log in with SCRAM-SHA-512 from the start."""
-        given = {**TEST_SETTINGS, **(settings or {})}
+        chosen = {**TEST_SETTINGS, **(settings or {})}
         self._in_memory = directory is None
-        given["log.dirs"] = "/memory" if directory is None else str(directory)
+        chosen["log.dirs"] = "/memory" if directory is None else str(directory)
         if self._in_memory:
             # In memory nothing survives a crash anyway; waiting for a sync would only cost time.
-            given.setdefault("ottla.durability", "replicated")
-        self._settings = BrokerSettings(given)
+            chosen.setdefault("ottla.durability", "replicated")
+        self._settings = BrokerSettings(chosen)
         self._first_users = [FirstUser(name, password) for name, password in (users or {}).items()]
         self._random = Random(seed)
         self._thread: threading.Thread | None = None

@@ -78,7 +78,7 @@ class KafkaCluster:
         racks: Sequence[str] = (),
         seed: int | None = None,
     ) -> None:
-        """`directory` keeps the data there, one folder for each broker; None keeps it in memory. `racks` gives each
+        """`directory` keeps the data there, one folder for each broker; None keeps it in memory. `racks` returns each
         broker its broker.rack."""
         self._random = Random(seed)
         self._shared = SharedMemory(uuid_to_text(random_uuid(self._random.randbytes)), first_features())
@@ -92,11 +92,11 @@ class KafkaCluster:
 
     def _place(self, number: int, copies: int, settings: Mapping[str, object], directory: Path | str | None) -> _Place:
         fitting = {name: min(value, copies) for name, value in COPIED.items()}
-        given: dict[str, object] = {**TEST_SETTINGS, **QUICK, **fitting, **settings, "broker.id": number}
-        given["log.dirs"] = "/memory" if directory is None else str(Path(directory) / f"broker-{number}")
+        chosen: dict[str, object] = {**TEST_SETTINGS, **QUICK, **fitting, **settings, "broker.id": number}
+        chosen["log.dirs"] = "/memory" if directory is None else str(Path(directory) / f"broker-{number}")
         if directory is None:
-            given.setdefault("ottla.durability", "replicated")
-        return _Place(MemoryFiles() if directory is None else DiskFiles(), BrokerSettings(given))
+            chosen.setdefault("ottla.durability", "replicated")
+        return _Place(MemoryFiles() if directory is None else DiskFiles(), BrokerSettings(chosen))
 
     # --- looking ---
 

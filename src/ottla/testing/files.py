@@ -218,7 +218,7 @@ class MemoryFiles:
     def lacking_bytes(self, growth_bytes: int) -> int:
         """How much of that much more data there is no room for."""
         # Counting all that is there takes as long as there are files; a bound that only grows is enough until it is
-        # not. It forgets what was deleted, and is found out anew when it reaches the capacity.
+        # not. It forgets what was deleted, and is found out again when it reaches the capacity.
         if self._allocated_at_most_bytes + growth_bytes > self._capacity_bytes:
             self._allocated_at_most_bytes = self._root.allocated()
         lacking = self._allocated_at_most_bytes + growth_bytes - self._capacity_bytes

@@ -36,7 +36,7 @@ FIRST_PORT = 30_000
 class Weather:
     """What happens to bytes on their way."""
 
-    delay_ms: tuple[float, float] = (0, 0)  # from, to; chosen anew for every piece
+    delay_ms: tuple[float, float] = (0, 0)  # from, to; chosen again for every piece
     piece_bytes: int | None = None  # cut into pieces of 1 up to this many bytes; None leaves writes whole
     break_chance: float = 0.0  # that a piece does not arrive and takes the connection with it
 
@@ -215,7 +215,7 @@ class MemoryLink(FramedLink):
         self._other, other._other = other, self
 
     def open(self) -> None:
-        self._tell(self._events.opened, self)
+        self._notify(self._events.opened, self)
 
     def close(self) -> None:
         if self._ending:

@@ -12,7 +12,7 @@ from ottla.values import TopicPartition
 
 
 async def forget_since(broker: Broker, end_offsets: Mapping[TopicPartition, int], topics: Collection[str]) -> None:
-    """Remove topics that are not among `topics`, cut logs back to these ends, load the coordinators anew."""
+    """Remove topics that are not among `topics`, cut logs back to these ends, load the coordinators again."""
     known = map(broker.image.topic, broker.image.topics())
     new = [topic.id for topic in known if topic is not None and topic.name not in topics]
     if new:

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from ottla.broker.fetch.sessions import FetchKey, FetchSessions, LastSent, Wanted
+from ottla.broker.fetch.sessions import FetchKey, FetchPosition, FetchSessions, LastSent
 from ottla.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
 
 A, B = FetchKey(b"a" * 16, "a", 0), FetchKey(b"b" * 16, "b", 0)
@@ -16,7 +16,7 @@ def sessions(slots: int = 10) -> FetchSessions:
 
 
 def plan(found: FetchSessions, session_id: int, epoch: int, *wanted: tuple[FetchKey, int], **options):  # type: ignore[no-untyped-def]
-    asked = [(key, Wanted(offset, 1000)) for key, offset in wanted]
+    asked = [(key, FetchPosition(offset, 1000)) for key, offset in wanted]
     options = {"forgotten": (), "uses_topic_ids": True, "is_follower": False, "now_ms": 0, **options}
     return found.plan(session_id, epoch, asked, **options)
 

@@ -212,7 +212,7 @@ def taking(limit: int) -> Callable[[int], None]:
 
 
 def test_who_makes_too_many_partitions_is_throttled() -> None:
-    plan = create(brokers(1), topic("a", 3), topic("b", 3), topic("c", 1), take_quota=taking(4))
+    plan = create(brokers(1), topic("a", 3), topic("b", 3), topic("c", 1), use_quota=taking(4))
     assert [error_of(each)[0] for each in plan.answers] == ["NONE", "THROTTLING_QUOTA_EXCEEDED", "NONE"]
 
 
@@ -315,7 +315,7 @@ def test_what_is_no_growth_is_refused(wanted: CreatePartitionsTopic, code: str) 
 def test_growth_named_twice_or_only_checked_or_too_fast_does_nothing() -> None:
     assert grow(two_topics(), to("a", 3), to("a", 4)).changes == ()
     assert grow(two_topics(), to("a", 3), validate_only=True).changes == ()
-    plan = grow(two_topics(), to("a", 9), take_quota=taking(3))
+    plan = grow(two_topics(), to("a", 9), use_quota=taking(3))
     assert error_of(plan.answers[0])[0] == "THROTTLING_QUOTA_EXCEEDED"
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.records import Compression
-from ottla.records.columns import RECORD_COLUMNS, Wanted
+from ottla.records.columns import RECORD_COLUMNS, ColumnSet
 
 RECORDS = [
     (1_000, b"k", b"v", [("h", b"1"), ("i", None)]),
@@ -34,7 +34,7 @@ def numbers(block, kind="q"):
 
 def test_what_is_not_wanted_is_empty(twin):
     data = batch_of(twin, RECORDS, base_offset=5)
-    found = twin.decode_columns(data, wanted=Wanted.OFFSET)
+    found = twin.decode_columns(data, wanted=ColumnSet.OFFSET)
     assert (found.row_count, numbers(found.offsets)) == (3, [5, 6, 7])
     assert plain(found.keys) == plain(found.values) == plain(found.header_keys) == NOTHING
     assert (bytes(found.timestamps), bytes(found.timestamp_types)) == (b"", b"")
@@ -42,11 +42,11 @@ def test_what_is_not_wanted_is_empty(twin):
     assert twin.decode_columns(data, wanted=0).row_count == 3
 
 
-@pytest.mark.parametrize("name", [each.name for each in Wanted])
+@pytest.mark.parametrize("name", [each.name for each in ColumnSet])
 def test_one_column_is_the_same_alone_and_among_the_others(twin, name):
     data = b"".join(batch_of(twin, RECORDS, base_offset=3 * index) for index in range(5))
-    alone = twin.decode_columns(data, wanted=Wanted[name])
-    among = twin.decode_columns(data, wanted=RECORD_COLUMNS | Wanted.TIMESTAMP_TYPE)
+    alone = twin.decode_columns(data, wanted=ColumnSet[name])
+    among = twin.decode_columns(data, wanted=RECORD_COLUMNS | ColumnSet.TIMESTAMP_TYPE)
     fields = {"HEADERS": ["headers", "header_keys", "header_values"], "TIMESTAMP_TYPE": ["timestamp_types"]}
     for field in fields.get(name, [f"{name.lower()}s"]):
         assert plain(getattr(alone, field)) == plain(getattr(among, field))
@@ -63,7 +63,7 @@ def test_times_can_be_smaller_units_and_do_not_run_over(twin, seal):
 
 def test_whose_clock_it_was_is_told_for_every_row(twin):
     data = batch_of(twin, RECORDS) + batch_of(twin, RECORDS[:2], base_offset=3, log_append_time_ms=9)
-    found = twin.decode_columns(data, wanted=Wanted.TIMESTAMP_TYPE | Wanted.TIMESTAMP)
+    found = twin.decode_columns(data, wanted=ColumnSet.TIMESTAMP_TYPE | ColumnSet.TIMESTAMP)
     assert numbers(found.timestamp_types, "i") == [0, 0, 0, 1, 1]
     assert numbers(found.timestamps) == [1_000, 1_001, -1, 9, 9]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ottla.spark.option_table import (
-    Given,
     InvalidOption,
     Option,
+    OptionValues,
     Where,
     json_object,
     milliseconds,
@@ -24,39 +24,39 @@ TABLE = (NUMBER, WORD)
 
 
 def test_names_are_told_apart_without_case() -> None:
-    assert Given.checked({"MAXTHINGS": "3"}, TABLE).value(NUMBER) == 3
+    assert OptionValues.checked({"MAXTHINGS": "3"}, TABLE).get(NUMBER) == 3
 
 
 def test_what_is_not_given_has_its_default() -> None:
-    given = Given.checked({}, TABLE)
-    assert given.value(NUMBER) == 7
-    assert given.value(WORD) is None
-    assert NUMBER not in given
+    values = OptionValues.checked({}, TABLE)
+    assert values.get(NUMBER) == 7
+    assert values.get(WORD) is None
+    assert NUMBER not in values
 
 
 def test_an_unknown_option_names_the_nearest() -> None:
     with pytest.raises(InvalidOption, match=r"'maxthing' \(did you mean maxThings\?\)"):
-        Given.checked({"maxThing": "3"}, TABLE)
+        OptionValues.checked({"maxThing": "3"}, TABLE)
 
 
 def test_an_option_like_no_other_is_told_how_client_settings_are_written() -> None:
     with pytest.raises(InvalidOption, match="begin with kafka"):
-        Given.checked({"bootstrap.servers": "a:1"}, TABLE)
+        OptionValues.checked({"bootstrap.servers": "a:1"}, TABLE)
 
 
 @pytest.mark.parametrize("name", ["path", "checkpointLocation", "queryName", "kafka.anything"])
 def test_options_of_spark_and_of_the_client_pass(name: str) -> None:
-    Given.checked({name: "x"}, TABLE)
+    OptionValues.checked({name: "x"}, TABLE)
 
 
 def test_client_settings_lose_their_prefix() -> None:
-    given = Given.checked({"kafka.bootstrap.servers": "a:1", "someWord": "x"}, TABLE)
-    assert given.client_settings() == {"bootstrap.servers": "a:1"}
+    values = OptionValues.checked({"kafka.bootstrap.servers": "a:1", "someWord": "x"}, TABLE)
+    assert values.client_settings() == {"bootstrap.servers": "a:1"}
 
 
 def test_a_wrong_value_says_what_it_must_be() -> None:
     with pytest.raises(InvalidOption, match="maxThings='many'; it must be a whole number, at least 1"):
-        Given.checked({"maxthings": "many"}, TABLE).value(NUMBER)
+        OptionValues.checked({"maxthings": "many"}, TABLE).get(NUMBER)
 
 
 @pytest.mark.parametrize(

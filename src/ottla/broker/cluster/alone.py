@@ -57,7 +57,7 @@ class AloneLink:
         await self._follow(self._broker.image, None)
 
     async def stop(self) -> None:
-        """Nobody has to be told."""
+        """There is nobody to notify."""
 
     async def vanish(self) -> None:
         """Nobody would notice."""

@@ -62,7 +62,7 @@ async def apply_moves(broker: Broker, moves: Moves, pace: Pace) -> None:
     for partition in moves.new_leaders:
         coordinator = broker.coordinators.of_topic(partition.name.topic)
         if coordinator is not None:
-            coordinator.runtime.unload(partition.name.partition)  # what was led in an earlier epoch begins anew
+            coordinator.runtime.unload(partition.name.partition)  # what was led in an earlier epoch begins again
             coordinator.runtime.load(
                 partition.name.partition, CoordinatorPartition(partition, broker.progress.appended)
             )

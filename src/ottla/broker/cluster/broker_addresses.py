@@ -68,7 +68,7 @@ class BrokerAddresses:
         return any(parsed in network for network in self._networks)
 
     async def admits(self, address: str) -> bool:
-        """As `includes`, with a fresh look at who is registered before the answer is no."""
+        """As `includes`, but reads the registrations again before the answer is no."""
         if self.includes(address):
             return True
         if self._refreshing is None:

@@ -6,7 +6,7 @@
    stays as it is: an image never changes, and nobody else plans meanwhile.
 3. A change that takes long to apply (a thousand new partitions are a thousand directories) pauses now and then, and the
    next change waits until it is applied.
-4. Whatever goes wrong reaches whoever asked, as a BrokerError.
+4. Whatever goes wrong reaches the caller as a BrokerError.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class HasChanges(Protocol):
     def changes(self) -> Sequence[Change]: ...
 
 
-class Pending(Protocol):
+class PendingChange(Protocol):
     """A commit that was begun, and is written on another thread."""
 
     def write(self) -> None: ...
@@ -43,7 +43,7 @@ Apply = Callable[[ClusterImage, Sequence[Change]], Awaitable[None]]
 
 
 class ChangeQueue:
-    """`apply(image, changes)` is awaited when a commit is durable, before whoever asked is answered."""
+    """`apply(image, changes)` is awaited when a commit is durable, before the caller is answered."""
 
     def __init__(self, store: MetadataStore, pool: Executor | None, apply: Apply) -> None:
         self._store = store
@@ -78,14 +78,16 @@ class ChangeQueue:
         plan, pending = await run(self._pool, self._plan_and_write, make_plan, self._store.load())
         return plan, self._finish(pending) if plan.changes else None
 
-    def _plan_and_write(self, make_plan: Callable[[ClusterImage], P], image: ClusterImage) -> tuple[P, Pending | None]:
+    def _plan_and_write(
+        self, make_plan: Callable[[ClusterImage], P], image: ClusterImage
+    ) -> tuple[P, PendingChange | None]:
         plan = make_plan(image)
         if not plan.changes:
             return plan, None
-        pending: Pending = self._store.begin(plan.changes)  # type: ignore[attr-defined]  # stores that can write apart
+        pending: PendingChange = self._store.begin(plan.changes)  # type: ignore[attr-defined]  # stores that can write apart
         pending.write()
         return plan, pending
 
-    def _finish(self, pending: Pending | None) -> ClusterImage:
+    def _finish(self, pending: PendingChange | None) -> ClusterImage:
         image: ClusterImage = self._store.finish(pending)  # type: ignore[attr-defined]
         return image

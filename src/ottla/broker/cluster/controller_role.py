@@ -1,14 +1,15 @@
 """The controller on the loop: one queue of events, one at a time; decide, commit, order, reply.
 
-1. Every broker of a cluster stands for election; the one that wins reads everything, tells all brokers who is there
+1. Every broker of a cluster stands for election; the winner reads everything, tells all brokers who is there
    and how things are (UpdateMetadata), and only then begins to decide and to order.
-2. One event at a time: the next is looked at when what the one before decided is true and its orders are on their way.
+2. One event at a time: the next is decided when the decision before it is committed and its orders are queued.
    Events that correct what we know (PartitionStatesChanged) go first, and those that a decision asks for next.
 3. A commit that is fenced (another controller was elected), or that finds no session, ends the role: channels are
    closed and who waits gets NotController. What was decided but not written, the next controller decides again.
 4. A commit that met a state that somebody else had changed (StaleImage) is decided again, after what the store has
    reported since, with pauses that grow; what does not become known in STALE_LIMIT attempts is a fault in ourselves.
-5. A decision that fails for a reason in ourselves is not survived: we resign, so that somebody reads everything anew.
+5. A decision that fails for a reason in ourselves is not survived: we resign, so that another broker reads everything
+   again.
 
 The owner passes the store's events on with `notify`; it registers the broker again before it notifies of SessionBack.
 Calls of a store that waits for a network run on `pool`, which must have one thread for it.
@@ -41,7 +42,7 @@ from ottla.cluster.controller.events import (
     TookOver,
 )
 from ottla.cluster.controller.orders import Order, announcement, orders
-from ottla.cluster.controller.settings_changes import say_who_may_lead
+from ottla.cluster.controller.settings_changes import affect_elections
 from ottla.cluster.controller.state import ControllerRules, ControllerState, Decided
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.store.events import (
@@ -248,7 +249,7 @@ class ControllerRole:
                 self._controller = None
                 self._deactivate()
             case ConfigChanged(changes):
-                if self._state is not None and say_who_may_lead(changes):
+                if self._state is not None and affect_elections(changes):
                     await self._carry_out(SettingsChanged(changes), None)
             case _:
                 await self._carry_out(event, reply)
@@ -282,7 +283,7 @@ class ControllerRole:
         self._channels.close()
 
     def _forget_events(self) -> None:
-        """What was told before everything is read says how things were, not how they are."""
+        """Events from before everything is read say how things were, not how they are."""
         kept = (SessionLost, SessionBack, ControllerChanged)
         self._queue = deque(each for each in self._queue if each[1] is not None or isinstance(each[0], kept))
 
@@ -322,7 +323,15 @@ class ControllerRole:
     def _adopt(self, before: ControllerState, after: ControllerState, decided: Decided) -> None:
         self._state = after
         self._channels.follow(after.image.brokers)
-        self._channels.put(orders(before, after, retell=decided.retell, anew=decided.anew, topics=self._unannounced))
+        self._channels.put(
+            orders(
+                before,
+                after,
+                resend_partitions=decided.resend_partitions,
+                resend_everything=decided.resend_everything,
+                topics=self._unannounced,
+            )
+        )
         self._unannounced = set()
         self._first.extendleft((each, None) for each in reversed(decided.then))
 
@@ -361,7 +370,7 @@ class ControllerRole:
 
 
 def _resolve(reply: Reply | None, value: object) -> None:
-    """Answer whoever asked, if somebody did and still waits."""
+    """Answer the request behind the event, if there is one and it still waits."""
     if reply is None or reply.done():
         return
     if isinstance(value, BrokerError):

@@ -4,11 +4,11 @@ A view is complete when it has this broker among the brokers, a controller that 
 was when the broker registered. A client that asks for metadata before that would hear of an empty cluster, believe it,
 and some would not ask again for minutes.
 
-1. The controller may tell everything in several requests, and Apache Kafka's tells brokers before topics, so one
+1. The controller may send its view in several requests, and Apache Kafka's sends brokers before topics, so one
    request is no sign.
 2. Brokers and a controller are waited for without a limit, and the log says so again and again: without them every
-   answer would be wrong, and the controller tries until it has told us.
-3. Topics are waited for at most TOPICS_LIMIT_MS after that: one that nobody can lead may never be announced.
+   answer would be wrong, and the controller retries until we have it.
+3. Topics are waited for at most TOPICS_LIMIT_MS after that: a topic that nobody can lead may never be announced.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ async def wait_for_first_view(
     topics: Collection[str],
     clock: Clock,
 ) -> None:
-    """Return when the view is complete. `announced` is the view once the controller has told of it; `changed` is set
-    whenever it told more."""
+    """Return when the view is complete. `announced` is the view once the controller has sent it; `changed` is set
+    whenever it sent more."""
     topics_end_ms: float | None = None
     while True:
         image = announced()

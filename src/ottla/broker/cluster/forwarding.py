@@ -120,6 +120,6 @@ class Forwarder:
 
 
 def is_from_no_controller(response: Message) -> bool:
-    """Whether whoever answered was not controller (any more)."""
+    """Whether the broker that answered was not the controller (any more)."""
     results = [each for name in _RESULTS for each in getattr(response, name, ())]
     return any(getattr(each, "error_code", 0) == NotController.code for each in (response, *results))

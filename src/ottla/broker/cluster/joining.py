@@ -38,7 +38,7 @@ async def open_shared_store(settings: BrokerSettings, pool: Executor | None) -> 
 
 
 async def next_broker_id(store: SharedStore, settings: BrokerSettings, pool: Executor | None) -> int:
-    """An id for a broker that was not given one."""
+    """An id for a broker without one."""
     if not store.blocks or pool is None:
         return store.next_broker_id(settings.reserved_broker_max_id)
     return await asyncio.get_running_loop().run_in_executor(pool, store.next_broker_id, settings.reserved_broker_max_id)

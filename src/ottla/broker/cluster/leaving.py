@@ -2,7 +2,7 @@
 
 A controller without its store answers nobody, and calls of the store wait for a connection far longer than whoever
 stops a broker waits for it. A connection may also be open and silent. So the store is asked something small again and
-again, and when it has not answered for AWAY_LIMIT_MS, the work is given up.
+again, and when it has not answered for AWAY_LIMIT_MS, the work is abandoned.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ASK_EVERY_MS: Final = 500.0
 async def while_reachable(
     work: Coroutine[object, None, None], ask_store: Callable[[], Awaitable[object]], clock: Clock
 ) -> bool:
-    """Do the work; False when it was given up."""
+    """Do the work; False when it was abandoned."""
     loop = asyncio.get_running_loop()
     working, watching = loop.create_task(work), loop.create_task(_until_away(ask_store, clock))
     try:

@@ -134,7 +134,7 @@ class ClusterMember:
         self._commits = 0  # that are being written
         self._is_leaving = False
         self._is_announcing = False
-        self._has_view = False  # whether the controller has told us of the cluster
+        self._has_view = False  # whether the controller has sent its view of the cluster
         self._view_changed = asyncio.Event()
         self.replication = Replication(broker, fetchers, self.ask_controller, broker_epoch=lambda: self.epoch)
         self.addresses = BrokerAddresses(
@@ -159,7 +159,7 @@ class ClusterMember:
         await self._wait_for_first_view()
 
     async def _wait_for_first_view(self) -> None:
-        """Ready means that clients are told the truth."""
+        """Ready means that clients get true answers."""
         await wait_for_first_view(
             lambda: self._broker.image if self._has_view else None,
             self._view_changed,
@@ -308,7 +308,7 @@ class ClusterMember:
         notify_groups(self._broker, before, changes, changed)
 
     async def learn_settings(self, topics: Collection[str]) -> None:
-        """Have the settings of topics that are new: they are told by nobody."""
+        """Read the settings of new topics: no event carries them."""
         try:
             changes = await self._in_store(self._store.read_topic_settings, sorted(topics))
         except OttlaError as error:
@@ -376,7 +376,7 @@ class ClusterMember:
         return plan
 
     async def _wait_until_visible(self, changes: Sequence[Change]) -> None:
-        """Whoever changed a topic asks for it next, and should see it changed."""
+        """A client that changed a topic asks for it next, and should see the change."""
 
         def is_visible() -> bool:
             truth = self.role.state.image if self.role.state is not None else self._broker.image
@@ -398,7 +398,7 @@ class ClusterMember:
             self._commits -= 1
 
     def directory_failed(self) -> None:
-        """Have the controller find other leaders for what was in a log directory of ours; told once for many partitions
+        """Have the controller find other leaders for what was in a log directory of ours; once for many partitions
         that fail together."""
         if not self._is_announcing:
             self._is_announcing = True

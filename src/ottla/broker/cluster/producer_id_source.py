@@ -33,7 +33,7 @@ class ProducerIdSource:
 
     def fetch_block(self) -> None:
         """Begin to fetch a block, if one is needed."""
-        if self._blocks.wanted() is not None:
+        if self._blocks.request_block() is not None:
             self._background.start(self._fetch())
 
     async def _fetch(self) -> None:
@@ -41,4 +41,4 @@ class ProducerIdSource:
             self._blocks.block_stored(await self._link.allocate_producer_ids())
         except OttlaError as error:
             log.warning("no block of producer ids: %s", error)
-            self._blocks.ask_failed()
+            self._blocks.request_failed()

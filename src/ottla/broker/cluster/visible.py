@@ -1,7 +1,7 @@
-"""Whoever changed the cluster asks this broker for it next, and should see what was changed.
+"""A client that changed the cluster asks this broker for it next, and should see the change.
 
 A view follows what the controller says a moment after the change is made. So the answer to a change waits, bounded,
-until the view of the broker that gives it shows the change: a topic that was created is there, one that was deleted is
+until the view of the broker that answers shows the change: a topic that was created is there, one that was deleted is
 not, partitions that were added are counted. Plain functions, and the wait.
 """
 

@@ -1,4 +1,4 @@
-"""Groups and transactions: state machines whose state is what a replay of their log gives.
+"""Groups and transactions: state machines whose state is the replay of their log.
 
 effects.py says what a shard may ask for, runtime.py carries it out.
 """

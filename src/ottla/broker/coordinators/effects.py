@@ -5,8 +5,8 @@ effects goes out, and the runtime carries them out.
 
 1. State that must survive changes only in `replay`. A method that wants to change it returns a Write; the runtime
    appends the records, replays them at once, and sends the replies when the records are committed. So the state after
-   a crash is the state before it, minus what nobody was told.
-2. Soft state (who is joining, timers) may change anywhere; losing it costs a retry by the client, never data.
+   a crash is the state before it, minus what was never answered.
+2. Soft state (members that are joining, timers) may change anywhere; losing it costs a retry by the client, never data.
 3. A token names one waiting request. Every token gets exactly one Reply in the end.
 """
 

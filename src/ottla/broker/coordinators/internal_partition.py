@@ -11,7 +11,7 @@ from ottla.storage.producers.check import VerificationGuard
 
 
 class CoordinatorPartition:
-    """runtime.InternalPartition over a partition; `appended` tells the broker."""
+    """runtime.InternalPartition over a partition; `appended` notifies the broker."""
 
     def __init__(self, partition: Partition, appended: Callable[[Partition], None]) -> None:
         self._partition = partition

@@ -4,7 +4,7 @@ __transaction_state.
 1. The answer is Java's String.hashCode modulo the number of partitions, because every broker of a cluster, Apache's
    too, must find the same coordinator for a name.
 2. Java counts a character beyond 16 bits as two units of UTF-16, so the hash runs over units, not over characters.
-3. The smallest hash has no positive twin in 32 bits; Kafka takes 0 for it, and so do we.
+3. The smallest hash has no positive twin in 32 bits; Kafka uses 0 for it, and so do we.
 """
 
 from __future__ import annotations

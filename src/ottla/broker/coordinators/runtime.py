@@ -9,7 +9,7 @@ broker leads.
    same list (markers), wait until the partition's high watermark has passed it. When the append is refused nothing is
    replayed, the shard says what to reply instead, and what follows is dropped. A Write without records waits for what
    was written before it.
-3. A shard that is being loaded answers COORDINATOR_LOAD_IN_PROGRESS, one that is not here NOT_COORDINATOR.
+3. A shard that is being loaded answers COORDINATOR_LOAD_IN_PROGRESS, a shard that is not here NOT_COORDINATOR.
 4. Replies that wait longer than the write time-out (offsets.commit.timeout.ms for groups) become what the shard says to
    RequestTimedOut: a follower that is down must not keep members waiting until they lose their place. The records stay
    where they are, and are committed when the follower is back or out of the in-sync set.
@@ -199,7 +199,7 @@ class Runtime(Generic[S]):
         answer = self._waiting.pop(reply.token, None)
         if answer is None:
             raise RuntimeError(f"{self._name}: request {reply.token} was answered twice or never asked")
-        if not answer.done():  # whoever asked may have been cancelled
+        if not answer.done():  # the request may have been cancelled
             answer.set_result(reply.response)
 
     def _write(self, index: int, place: _Place[S], write: Write, guard: VerificationGuard | None) -> int | None:
@@ -296,7 +296,7 @@ class Runtime(Generic[S]):
         place = self._places.pop(index, None)
         if place is None:
             return
-        # What was appended may or may not survive with the new leader: those who wait are told to ask there.
+        # What was appended may or may not survive with the new leader: pending requests are sent there.
         error = NotLeaderOrFollower(f"partition {index} of {self._name} is led elsewhere")
         while place.uncommitted:
             refuse = place.uncommitted.popleft().refuse

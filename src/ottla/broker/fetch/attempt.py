@@ -2,7 +2,7 @@
 over.
 
     Attempt        of a few partitions, read all at once each time
-    WideAttempt    of many: read with pauses, and what changes under one partition costs a look at that one
+    WideAttempt    of many: read with pauses, and a change of one partition costs a read of that one
 
 What goes into the answer, in which order, and what a session already knows, is the same for both.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.fetch.reader import Reader
-from ottla.broker.fetch.sessions import FetchKey, FetchPlan, LastSent, Wanted
+from ottla.broker.fetch.sessions import FetchKey, FetchPlan, FetchPosition, LastSent
 from ottla.broker.replication.partition import Partition
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.pacing import Pace
@@ -119,14 +119,14 @@ class Attempt:
             self._add(self._read, key, wanted)
         self._is_first_read = False
 
-    def _add(self, read: Read, key: FetchKey, wanted: Wanted) -> None:
+    def _add(self, read: Read, key: FetchKey, wanted: FetchPosition) -> None:
         """Read one more partition, with what is left of the bytes for all."""
         if self._named is not None and (key[0], key[2]) not in self._named and self._is_idle(key, wanted):
             return
         limit_bytes = min(wanted.max_bytes, max(self._max_bytes - read.size_bytes, 0))
         read.add(key, self._read_one(key, wanted, limit_bytes, is_first=read.size_bytes == 0))
 
-    def _read_one(self, key: FetchKey, wanted: Wanted, limit_bytes: int, *, is_first: bool) -> PartitionData:
+    def _read_one(self, key: FetchKey, wanted: FetchPosition, limit_bytes: int, *, is_first: bool) -> PartitionData:
         try:
             partition = self._partition(key)
             self._reader.check(partition, wanted.current_leader_epoch)
@@ -173,12 +173,12 @@ class Attempt:
         return _data(key, partition, records=found.slice, aborted_transactions=aborted)
 
     def _named_now(self) -> set[tuple[bytes, int]] | None:
-        """What a follower names in this request, beside what its session knows; None when all must be looked at."""
+        """What a follower names in this request, beside what its session knows; None when all must be read."""
         if self._plan.session is None or self._plan.is_full:
             return None
         return {(topic.topic_id, each.partition) for topic in self._request.topics for each in topic.partitions}
 
-    def _is_idle(self, key: FetchKey, wanted: Wanted) -> bool:
+    def _is_idle(self, key: FetchKey, wanted: FetchPosition) -> bool:
         assert self._plan.session is not None, "only sessions know what was sent last"
         partition = self._broker.replicas.get((key.topic, key.partition))
         last_sent = self._plan.session.last_sent.get(key)
@@ -249,7 +249,7 @@ class WideAttempt(Attempt):
         super().__init__(broker, request, context, plan, readable)
         self._pace = pace
         self._has_changed = False
-        self._waits_for: dict[TopicPartition, tuple[FetchKey, Wanted]] = {}
+        self._waits_for: dict[TopicPartition, tuple[FetchKey, FetchPosition]] = {}
         self._sizes: dict[TopicPartition, int] = {}  # of what could be read where something was there, or came
         self._size_bytes = 0
 
@@ -325,7 +325,7 @@ def _data(key: FetchKey, partition: Partition, **values: Any) -> PartitionData:
     )
 
 
-def _divergence(partition: Partition, wanted: Wanted) -> EpochEndOffset | None:
+def _divergence(partition: Partition, wanted: FetchPosition) -> EpochEndOffset | None:
     """Where the fetcher's log and ours went apart, when it names an epoch that ended earlier here (KIP-595)."""
     if wanted.last_fetched_epoch < 0:
         return None

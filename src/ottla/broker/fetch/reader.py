@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.fetch.sessions import LastSent, Wanted
+from ottla.broker.fetch.sessions import FetchPosition, LastSent
 from ottla.broker.replication.partition import Partition
 from ottla.errors import NotLeaderOrFollower
 from ottla.protocol.messages.fetch import FetchRequest
@@ -56,7 +56,7 @@ class Reader:
             return None
         return self._followers.preferred_replica(partition, self._rack, offset)
 
-    def note(self, partition: Partition, wanted: Wanted) -> None:
+    def note(self, partition: Partition, wanted: FetchPosition) -> None:
         """A follower has all before the offset it asks for, if that is an offset of ours."""
         end = partition.end
         if end.log_start_offset <= wanted.fetch_offset <= end.log_end_offset:
@@ -78,7 +78,7 @@ class Reader:
             self._followers.count_sent(partition, self.replica_id, size_bytes)
 
     def is_idle(
-        self, partition: Partition | None, wanted: Wanted, last_sent: LastSent | None, now_ms: float | None
+        self, partition: Partition | None, wanted: FetchPosition, last_sent: LastSent | None, now_ms: float | None
     ) -> bool:
         """Whether there is nothing new for a follower that is in sync; with `now_ms` that is noted as heard from it."""
         if partition is None or partition.in_sync is None or partition.offline is not None:

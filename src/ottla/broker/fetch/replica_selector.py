@@ -1,6 +1,6 @@
 """Which replica a consumer is sent to (KIP-392, replica.selector.class).
 
-A consumer that tells its rack is sent to an in-sync replica of that rack, if the leader is not in it itself: the one
+A consumer that names its rack is sent to an in-sync replica of that rack, if the leader is not in it itself: the one
 that is furthest ahead, then the one that caught up last, then the one with the largest id. Only replicas that have the
 offset are asked. Everybody else stays with the leader.
 """

@@ -1,4 +1,5 @@
-"""What a fetcher already told us (KIP-227): a fetch names only what changed, an answer only what is new.
+"""Fetch sessions (KIP-227): what a fetcher has asked for before: a fetch names only what changed, an answer only what
+is new.
 
 A session remembers the partitions a consumer or follower fetches, with their positions, and what was answered last. A
 request has (session id, epoch):
@@ -13,7 +14,7 @@ request has (session id, epoch):
    preferred replica is other than what was sent last.
 2. A partition that was answered with records goes to the end of the line, so that a limited answer does not always
    favour the same ones.
-3. Sessions are bounded: when the cache is full, the one that was used least recently and not for EVICT_AFTER_MS goes;
+3. Sessions are bounded: when the cache is full, the least recently used one, idle for EVICT_AFTER_MS, goes;
    otherwise the fetch is answered without a session, and nobody is hurt.
 """
 
@@ -42,7 +43,7 @@ class FetchKey(NamedTuple):
     partition: int
 
 
-class Wanted(NamedTuple):
+class FetchPosition(NamedTuple):
     """What a fetcher wants of one partition."""
 
     fetch_offset: int
@@ -67,7 +68,7 @@ class Session:
     epoch: int
     uses_topic_ids: bool
     is_follower: bool
-    wanted: OrderedDict[FetchKey, Wanted]
+    wanted: OrderedDict[FetchKey, FetchPosition]
     last_sent: dict[FetchKey, LastSent]
     last_used_ms: float
     names: dict[bytes, str] = field(default_factory=dict)  # under which its topics are known here, by id
@@ -99,7 +100,7 @@ class Session:
 class FetchPlan:
     """What to read for one request, in order, and how to answer."""
 
-    wanted: list[tuple[FetchKey, Wanted]]
+    wanted: list[tuple[FetchKey, FetchPosition]]
     session: Session | None  # None: a full answer without session
     is_full: bool  # every partition is answered, changed or not
 
@@ -108,7 +109,7 @@ class FetchPlan:
         return self.session.id if self.session is not None else 0
 
     def is_news(self, key: FetchKey, now: LastSent, size_bytes: int) -> bool:
-        """Whether the answer must name this partition; remembers what is told."""
+        """Whether the answer must name this partition; remembers what was sent."""
         if self.session is None:
             return True
         before = self.session.last_sent.get(key)
@@ -143,7 +144,7 @@ class FetchSessions:
         self,
         session_id: int,
         epoch: int,
-        wanted: Iterable[tuple[FetchKey, Wanted]],
+        wanted: Iterable[tuple[FetchKey, FetchPosition]],
         forgotten: Iterable[FetchKey],
         *,
         uses_topic_ids: bool,
@@ -174,7 +175,7 @@ class FetchSessions:
         self,
         session_id: int,
         epoch: int,
-        wanted: Iterable[tuple[FetchKey, Wanted]],
+        wanted: Iterable[tuple[FetchKey, FetchPosition]],
         forgotten: Iterable[FetchKey],
         uses_topic_ids: bool,
         now_ms: float,
@@ -204,7 +205,7 @@ class FetchSessions:
         return FetchPlan(list(session.wanted.items()), session, is_full=False)
 
     def _open(
-        self, asked: list[tuple[FetchKey, Wanted]], uses_topic_ids: bool, is_follower: bool, now_ms: float
+        self, asked: list[tuple[FetchKey, FetchPosition]], uses_topic_ids: bool, is_follower: bool, now_ms: float
     ) -> Session | None:
         if len(asked) > PARTITION_LIMIT or not self._make_room(is_follower, now_ms):
             return None

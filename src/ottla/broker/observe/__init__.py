@@ -1,1 +1,1 @@
-"""What a broker tells about itself: metrics, health, log lines and log levels."""
+"""What a broker reports about itself: metrics, health, log lines and log levels."""

@@ -4,7 +4,7 @@
     GET /health/live     200 as long as the loop turns
     GET /health/ready    200 when clients are served, 503 with the reason when not (readiness.py)
 
-1. It only tells; nothing can be changed through it, and it shows no record and no secret.
+1. It is read-only; nothing can be changed through it, and it shows no record and no secret.
 2. Everything is bounded: the head of a request, the time it may take, the connections at one time. One request per
    connection.
 3. Where a login is wanted (admin_login.py) metrics are for those who may Describe the cluster. Health is for everybody,

@@ -1,7 +1,7 @@
 """The levels of the broker's logs in Kafka's words, which BROKER_LOGGER settings read and change (KIP-412).
 
-Told are the logs of Ottla, the audit log (kafka.authorizer.logger) and "root"; a log without a level of its own is told
-with the one it has from above. Levels last until the broker stops.
+Listed are the logs of Ottla, the audit log (kafka.authorizer.logger) and "root"; a log without a level of its own is
+listed with its parent's. Levels last until the broker stops.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Whether a broker is ready: what /health/ready tells.
+"""Whether a broker is ready: what /health/ready answers.
 
 1. Not while it starts or stops.
 2. Not when nothing can be written: every log directory is offline or has less than ROOM_NEEDED_BYTES left. With room in
    one directory the broker is ready, because topics of that directory are.
-3. The reason names the directories, so that whoever reads it knows where to look.
+3. The reason names the directories, so that its reader knows where to search.
 """
 
 from __future__ import annotations

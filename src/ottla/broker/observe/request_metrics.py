@@ -47,7 +47,7 @@ class RequestMetrics:
         self._known_errors: dict[tuple[int, int], Counter] = {}
 
     def of(self, api: Api, version: int) -> tuple[Counter, Histogram]:
-        """Where requests of this API and version are counted and timed; kept by whoever counts many."""
+        """Where requests of this API and version are counted and timed; kept by callers that count often."""
         return self._requests.of(api.name, str(version)), self._times.of(api.name)
 
     def failed(self, api: Api, code: int) -> None:
@@ -90,7 +90,7 @@ class TopicCounters:
 _TOPIC_COUNTERS: Final = {
     "messages_in": ("MessagesInPerSec", "messagesin", "Records appended."),
     "bytes_in": ("BytesInPerSec", "bytesin", "Bytes of records appended."),
-    "bytes_out": ("BytesOutPerSec", "bytesout", "Bytes of records given to readers."),
+    "bytes_out": ("BytesOutPerSec", "bytesout", "Bytes of records sent to readers."),
     "bytes_rejected": ("BytesRejectedPerSec", "bytesrejected", "Bytes of records refused."),
     "produces": ("TotalProduceRequestsPerSec", "totalproducerequests", "Times a topic was produced to."),
     "fetches": ("TotalFetchRequestsPerSec", "totalfetchrequests", "Times a topic was fetched from."),

@@ -1,14 +1,14 @@
 """Patterns of clients, matched in time that grows with the text and not with the pattern's malice.
 
-A pattern is a list of steps. Matching follows all ways through it at once, character by character, and remembers for
-every set of ways and character which set comes next (a deterministic automaton, made as far as it is needed). So the
+A pattern is a list of steps. Matching follows all states through it at once, character by character, and remembers for
+every set of states and character which set comes next (a deterministic automaton, made as far as it is needed). So the
 second and all later characters of a kind cost one look into a dictionary, and no pattern can make a match explode, as
 it can with a matcher that goes back.
 
 1. The whole text must match.
 2. STEPS_LIMIT steps at most, REPEATED_LIMIT of them in repeats (these can all be alive at every character, and so say
    what a character may cost), made in WORK_LIMIT turns.
-3. The remembered moves are dropped when they hold MEMORY_LIMIT ways, because a pattern can be made whose every move
+3. The remembered moves are dropped when they hold MEMORY_LIMIT states, because a pattern can be made whose every move
    has thousands of them.
 """
 
@@ -27,9 +27,9 @@ MEMORY_LIMIT: Final = 100_000
 
 
 class Step(NamedTuple):
-    """Eat a character that matches, hold a place, or (neither) go on in every way of `ways`."""
+    """Eat a character that matches, hold a place, or (neither) go on in every way of `states`."""
 
-    ways: tuple[int, ...]
+    states: tuple[int, ...]
     matches: Matches | None = None
     place: str | None = None
 
@@ -48,20 +48,20 @@ class Automaton:
         self._end = self._add(Step(()))
         self._begin = self._compile(node, self._end)
         self._moves: dict[tuple[frozenset[int], str, str], frozenset[int]] = {}
-        self._remembered = 0  # ways in all moves, and one for every move itself
+        self._remembered = 0  # states in all moves, and one for every move itself
 
     def matches(self, text: str) -> bool:
-        ways, before = frozenset((self._begin,)), ""
+        states, before = frozenset((self._begin,)), ""
         for char in text:
-            key = (ways, _kind(before), char)
+            key = (states, _kind(before), char)
             found = self._moves.get(key)
             if found is None:
-                found = self._move(ways, before, char)
+                found = self._move(states, before, char)
                 self._remember(key, found)
             if not found:
                 return False
-            ways, before = found, char
-        return self._end in self._reach(ways, before, "")
+            states, before = found, char
+        return self._end in self._reach(states, before, "")
 
     def _remember(self, key: tuple[frozenset[int], str, str], found: frozenset[int]) -> None:
         if self._remembered >= MEMORY_LIMIT:
@@ -72,14 +72,14 @@ class Automaton:
 
     # -- walking -----------------------------------------------------------------------------------------------------
 
-    def _move(self, ways: frozenset[int], before: str, char: str) -> frozenset[int]:
-        reached = (self._steps[at] for at in self._reach(ways, before, char))
-        return frozenset(step.ways[0] for step in reached if step.matches is not None and step.matches(char))
+    def _move(self, states: frozenset[int], before: str, char: str) -> frozenset[int]:
+        reached = (self._steps[at] for at in self._reach(states, before, char))
+        return frozenset(step.states[0] for step in reached if step.matches is not None and step.matches(char))
 
-    def _reach(self, ways: frozenset[int], before: str, after: str) -> set[int]:
+    def _reach(self, states: frozenset[int], before: str, after: str) -> set[int]:
         """All steps that can be reached without eating a character, between these two ("" is outside of the text)."""
         reached: set[int] = set()
-        waiting = list(ways)
+        waiting = list(states)
         while waiting:
             at = waiting.pop()
             if at in reached:
@@ -87,7 +87,7 @@ class Automaton:
             reached.add(at)
             step = self._steps[at]
             if step.matches is None and (step.place is None or holds(step.place, before, after)):
-                waiting.extend(step.ways)
+                waiting.extend(step.states)
         return reached
 
     # -- making ------------------------------------------------------------------------------------------------------

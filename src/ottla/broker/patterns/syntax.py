@@ -9,7 +9,7 @@ groups (plain, named, (?:...), (?flags), (?flags:...)), `|`, `* + ? {n} {n,} {n,
    (\\p{Greek}), which have no use on names. Nothing is guessed.
 2. Case is folded before anything is negated: (?i)[^a] is neither a nor A.
 3. Everything is bounded: the pattern by PATTERN_LIMIT characters, groups by DEPTH_LIMIT, counts by REPEAT_LIMIT.
-4. Anything that cannot be read raises InvalidRegularExpression, with RE2's words, because clients are told them.
+4. Anything that cannot be read raises InvalidRegularExpression, with RE2's words, because clients see them.
 """
 
 from __future__ import annotations

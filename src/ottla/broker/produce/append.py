@@ -8,9 +8,9 @@
    order, by one write where they are simple (`append_run` of storage/log/append.py), else one by one.
 2. What goes wrong with one partition is said in its outcome and concerns no other.
 3. `uncommitted` is what must be waited for before the request is answered: with acks=all everything, with acks=1 what
-   one durable replica has not synced yet, because whoever is answered can read it.
+   one durable replica has not synced yet, because a producer that was answered can read it.
 4. Where it may take long (`takes_long`), `append_with_pauses` does the same and leaves others their turn: a few
-   kilobytes of compressed records may be a hundred megabytes to look at, and a request may have thousands of these.
+   kilobytes of compressed records may be a hundred megabytes to check, and a request may have thousands of these.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.broker.produce.committed import Uncommitted
-from ottla.broker.produce.frames import Answers, Outcome, Produce, Topic
+from ottla.broker.produce.frames import Produce, ProduceResult, ProduceResults, Topic
 from ottla.broker.replication.partition import ACKS_ALL, Partition
 from ottla.broker.requests.pacing import Pace
 from ottla.errors import BrokerError, InvalidTopicException, UnknownTopicId, UnknownTopicOrPartition
@@ -41,7 +41,7 @@ NO_RECORDS = memoryview(b"")
 
 Guards: TypeAlias = Mapping[TopicPartition, VerificationGuard]
 RefusedPartitions: TypeAlias = Mapping[TopicPartition, BrokerError]
-Part: TypeAlias = tuple[memoryview, Outcome, list[Uncommitted]]
+Part: TypeAlias = tuple[memoryview, ProduceResult, list[Uncommitted]]
 
 
 def topic_name(broker: Broker, topic: Topic) -> str | None:
@@ -94,15 +94,15 @@ class Appending:
         self._guards = guards
         self._parts: dict[Partition, list[Part]] = {}
 
-    def add(self, request: Produce) -> tuple[Answers, list[Uncommitted]]:
+    def add(self, request: Produce) -> tuple[ProduceResults, list[Uncommitted]]:
         """Add a request; its answers are true and its list is complete after `append`."""
         uncommitted: list[Uncommitted] = []
-        answers: Answers = []
+        answers: ProduceResults = []
         for topic, partitions in request.topics:
             name = topic if isinstance(topic, str) else topic_name(self._broker, topic)
             outcomes = []
             for index, records in partitions:
-                outcome = Outcome(index)
+                outcome = ProduceResult(index)
                 outcomes.append(outcome)
                 try:
                     partition = self._partition(name, index)

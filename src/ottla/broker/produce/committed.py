@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ottla.broker.produce.frames import Answers, Outcome
+from ottla.broker.produce.frames import ProduceResult, ProduceResults
 from ottla.broker.replication.partition import Partition
 from ottla.broker.requests.running import Work
 from ottla.errors import BrokerError, NotEnoughReplicasAfterAppend, RequestTimedOut
@@ -20,7 +20,7 @@ class Uncommitted:
 
     partition: Partition
     next_offset: int  # committed when the high watermark is here
-    outcome: Outcome
+    outcome: ProduceResult
     wants_all: bool = True  # acks=all; with acks=1 only the leader's own disk is waited for
 
     def is_over(self) -> bool:
@@ -41,14 +41,14 @@ class Uncommitted:
 
 
 def wait_until_committed(
-    broker: Broker, answers: Answers, uncommitted: list[Uncommitted], timeout_ms: int
-) -> Answers | Work[Answers]:
+    broker: Broker, answers: ProduceResults, uncommitted: list[Uncommitted], timeout_ms: int
+) -> ProduceResults | Work[ProduceResults]:
     """The answers, if nothing has to be waited for."""
     waiting = [each for each in uncommitted if not each.is_over()]
     return _wait(broker, answers, waiting, timeout_ms) if waiting else answers
 
 
-async def _wait(broker: Broker, answers: Answers, waiting: list[Uncommitted], timeout_ms: int) -> Answers:
+async def _wait(broker: Broker, answers: ProduceResults, waiting: list[Uncommitted], timeout_ms: int) -> ProduceResults:
     def is_committed() -> bool:
         waiting[:] = [each for each in waiting if not each.is_over()]
         return not waiting

@@ -52,7 +52,7 @@ class Produce(NamedTuple):
     topics: list[tuple[Topic, list[tuple[int, memoryview | None]]]]
 
 
-class Outcome:
+class ProduceResult:
     """What became of the records for one partition; changes until it is written."""
 
     __slots__ = ("base_offset", "error", "index", "log_append_time_ms", "log_start_offset")
@@ -77,7 +77,7 @@ class Outcome:
         self.error = error
 
 
-Answers: TypeAlias = list[tuple[Topic, list[Outcome]]]
+ProduceResults: TypeAlias = list[tuple[Topic, list[ProduceResult]]]
 
 
 def scan(version: int, entries_limit: int, frame: Buffer, position: int) -> tuple[Produce, int]:
@@ -94,7 +94,7 @@ def scan(version: int, entries_limit: int, frame: Buffer, position: int) -> tupl
     return Produce(request.transactional_id, request.acks, request.timeout_ms, topics), end
 
 
-def write(version: int, answers: Answers, throttle_time_ms: int = 0) -> list[Buffer]:
+def write(version: int, answers: ProduceResults, throttle_time_ms: int = 0) -> list[Buffer]:
     """The body of the answer."""
     topics = []
     for topic, outcomes in answers:
@@ -121,7 +121,7 @@ def scan_run(version: int, entries_limit: int, frames: Sequence[memoryview], pos
     return requests
 
 
-def write_run(version: int, frames: Sequence[memoryview], all_answers: Sequence[Answers]) -> bytes:
+def write_run(version: int, frames: Sequence[memoryview], all_answers: Sequence[ProduceResults]) -> bytes:
     """Whole frames with the answers to the requests in `frames`, one after the other."""
     header_version = response_header_version(API_KEY, version)
     content: list[Buffer] = []
@@ -132,7 +132,7 @@ def write_run(version: int, frames: Sequence[memoryview], all_answers: Sequence[
     return b"".join(content)
 
 
-def _partition(outcome: Outcome) -> PartitionProduceResponse:
+def _partition(outcome: ProduceResult) -> PartitionProduceResponse:
     error = outcome.error
     record_errors = [
         BatchIndexAndErrorMessage(batch_index=one.batch_index, batch_index_error_message=one.message)

@@ -1,4 +1,4 @@
-"""What a client is told when the transaction coordinator refuses a partition of its produce or offset commit.
+"""What a client is answered when the transaction coordinator refuses a partition of its produce or offset commit.
 
 The coordinator answers as to a broker; Kafka puts that into words that the client's version understands:
 

@@ -52,7 +52,7 @@ class MutationQuota:
             return rules
         self._meter.spend(-self._spent, self._monotonic_ms())
         self._spent = 0
-        return replace(rules, take_quota=self.take)
+        return replace(rules, use_quota=self.take)
 
     def take(self, partitions: int) -> None:
         """So many partitions come or go; ThrottlingQuotaExceeded when they may not."""

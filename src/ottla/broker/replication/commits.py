@@ -2,7 +2,7 @@
 
     await commits.committed(partition, next_offset)
 
-Whoever waits is resolved once: when the offset is committed, or with an error when it cannot be any more, because the
+A waiter is resolved once: when the offset is committed, or with an error when it cannot be any more, because the
 partition's disk failed or the partition is gone from this broker.
 """
 

@@ -97,7 +97,7 @@ class FetchLoop:
         self.follower.failed(self._clock.monotonic_ms())
 
     async def _rest(self) -> None:
-        """Until something is new, or has rested; a throttled partition is looked at again after the back-off."""
+        """Until something is new, or has rested; a throttled partition is checked again after the back-off."""
         now_ms = self._clock.monotonic_ms()
         due_ms = self.follower.next_due_ms(now_ms)
         wait_ms = self._settings.backoff_ms if due_ms is None else due_ms - now_ms

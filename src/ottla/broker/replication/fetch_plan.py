@@ -65,7 +65,7 @@ class FollowerSession:
         is_whole = self._epoch == 0
         known = {} if is_whole else self._known
         changed = {name: at for name, at in wanted.items() if known.get(name) != at}
-        # A topic that was made anew is another one: its old id is forgotten first.
+        # A topic that was made again is another one: its old id is forgotten first.
         gone = {name: at for name, at in known.items() if name not in wanted or wanted[name].topic_id != at.topic_id}
         self._known = dict(wanted)
         settings, is_recent = self._settings, self._settings.version >= REPLICA_STATE_SINCE

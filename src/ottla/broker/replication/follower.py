@@ -7,15 +7,15 @@
     FAILED          nothing is asked until the controller says something new about the partition
 
 1. A partition is followed in one leader epoch. An answer to a question that was asked in another epoch, or from another
-   offset, is thrown away; and so is one that comes when the partition is told to be something else already, before we
+   offset, is thrown away; and so is one that comes when the partition has another role already, before we
    hear of it: an order about many partitions is carried out in steps.
 2. A log is only cut by the leader's word: at the end of an epoch that both have, at the end of a leader whose log is
    shorter than ours, or altogether when the leader begins behind our end.
 3. An error of one partition rests that partition for the back-off time, and no other. A leader that fenced us, a disk
    that failed and records that cannot be right make it FAILED.
-4. Everything the leader has told is used: records, what is committed, where its log starts.
+4. Everything the leader answers is used: records, what is committed, where its log starts.
 
-Plain state: questions leave as messages, answers are told, time is told.
+Plain state: requests are returned as messages; responses and time come in as arguments.
 """
 
 from __future__ import annotations

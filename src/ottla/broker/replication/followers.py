@@ -49,7 +49,7 @@ class NoFollowers:
         """Nobody follows."""
 
     def check_follower(self, partition: Partition, replica_id: int, *, knows_epoch: bool) -> None:
-        """Whoever asks is served as a consumer."""
+        """Every fetch is served as a consumer's."""
 
     def preferred_replica(self, partition: Partition, rack: str, offset: int) -> int | None:
         return None

@@ -7,7 +7,7 @@ A follower's fetch says where its log ends: it asks for the offset behind it. Fr
     bound           the smallest end of those that count; nothing beyond it is committed
 
 1. The in-sync set changes only when the controller has said so. What was proposed and is not answered yet may be true
-   or not, so whoever is in either set counts: a record is never committed without somebody who may be in sync.
+   or not, so the members of either set count: a record is never committed without somebody who may be in sync.
 2. A follower that is caught up but not in the set yet counts as well: else it would never reach a high watermark that
    runs before it.
 3. It may join when it has reached the high watermark and the start of this leader's epoch: below that it may still have
@@ -111,7 +111,7 @@ class InSync:
         self._update_counted()
 
     def _update_counted(self) -> None:
-        """See anew who must have a record before it is committed."""
+        """See again who must have a record before it is committed."""
         proposed = self.proposal.isr if self.proposal is not None else frozenset[int]()
         counted = self.isr | proposed | self._joining
         self._counted = [each for broker_id, each in self.followers.items() if broker_id in counted]

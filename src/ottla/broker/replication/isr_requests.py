@@ -3,7 +3,7 @@
 1. One request is under way per broker; what is proposed meanwhile goes with the next. A partition has one proposal.
 2. What the controller refused as a whole, or what got no answer, is asked again after RETRY_MS, because nobody knows
    whether it was made true. A partition that an answer does not name is asked again as well.
-3. What becomes of one partition's proposal is an Outcome by its error code:
+3. What becomes of one partition's proposal is an IsrDecision by its error code:
 
        none                                     ACCEPTED: the set in the answer is true
        OPERATION_NOT_ATTEMPTED,
@@ -14,7 +14,7 @@
                                                 sets count
        anything else                            asked again
 
-Plain state: what is to be sent leaves as a message, what came is told.
+Plain state: requests are returned as messages, responses come in as arguments.
 """
 
 from __future__ import annotations
@@ -61,18 +61,18 @@ _LEFT: Final = {
 }
 
 
-class Verdict(Enum):
+class IsrVerdict(Enum):
     ACCEPTED = "accepted"
     WITHDRAWN = "withdrawn"
     LEFT = "left"
 
 
-class Outcome(NamedTuple):
+class IsrDecision(NamedTuple):
     """What became of a proposal; the last three are the truth when it is ACCEPTED."""
 
     name: TopicPartition
     proposal: Proposal
-    verdict: Verdict
+    verdict: IsrVerdict
     isr: tuple[int, ...] = ()
     leader_epoch: int = -1
     partition_epoch: int = -1
@@ -124,7 +124,7 @@ class IsrRequests:
         """There was no answer: all of it is asked again."""
         self._in_flight = None
 
-    def answered(self, response: AlterPartitionResponse) -> list[Outcome]:
+    def answered(self, response: AlterPartitionResponse) -> list[IsrDecision]:
         """What the answer decides; the rest is asked again."""
         sent, self._in_flight = self._in_flight or {}, None
         if response.error_code:
@@ -138,7 +138,7 @@ class IsrRequests:
                 continue
             del self._waiting[key]
             truth = (tuple(answer.isr), answer.leader_epoch, answer.partition_epoch)
-            outcomes.append(Outcome(asked.name, asked.proposal, verdict, *truth))
+            outcomes.append(IsrDecision(asked.name, asked.proposal, verdict, *truth))
         return outcomes
 
 
@@ -160,9 +160,9 @@ def _answers(response: AlterPartitionResponse) -> Iterator[tuple[bytes, Response
             yield topic.topic_id, partition
 
 
-def _verdict(error_code: int) -> Verdict | None:
+def _verdict(error_code: int) -> IsrVerdict | None:
     if error_code == 0:
-        return Verdict.ACCEPTED
+        return IsrVerdict.ACCEPTED
     if error_code in _WITHDRAWN:
-        return Verdict.WITHDRAWN
-    return Verdict.LEFT if error_code in _LEFT else None
+        return IsrVerdict.WITHDRAWN
+    return IsrVerdict.LEFT if error_code in _LEFT else None

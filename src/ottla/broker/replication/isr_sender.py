@@ -1,4 +1,4 @@
-"""Brings proposals of in-sync sets to the controller, one request at a time, and tells what became of them."""
+"""Sends proposals of in-sync sets to the controller, one request at a time, and reports its decisions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from ottla.broker.replication.in_sync import Proposal
-from ottla.broker.replication.isr_requests import RETRY_MS, IsrRequests, Outcome
+from ottla.broker.replication.isr_requests import RETRY_MS, IsrDecision, IsrRequests
 from ottla.clock import Clock
 from ottla.errors import OttlaError
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -27,7 +27,7 @@ class IsrSender:
         *,
         broker_epoch: Callable[[], int],
         clock: Clock,
-        decided: Callable[[Outcome], None],
+        decided: Callable[[IsrDecision], None],
     ) -> None:
         self._requests = IsrRequests(broker_id)
         self._ask_controller = ask_controller

@@ -127,7 +127,7 @@ class ReplicaManager:
         return PartitionRoom(self._broker_id, image, files.partition_limit, reason)
 
     async def follow(self, image: ClusterImage, topics: set[str] | None, now_ms: int, pace: Pace) -> Moves:
-        """Make what we have match the image; only the `topics` that changed are looked at, None is all."""
+        """Make what we have match the image; only the `topics` that changed are compared, None is all."""
         moves = Moves([], [], [], [])
         names = set(image.topics()) if topics is None else topics
         for topic in sorted(names):
@@ -207,7 +207,7 @@ class ReplicaManager:
                 partition = self._made(role, settings, now_ms)
             partition.update_state(role.state, now_ms=self._monotonic_ms(), broker_epoch=self.broker_epoch())
         except StaleControllerEpoch as error:
-            log.debug("%s stays what it is: %s", role.name, error)  # a new controller tells everything again
+            log.debug("%s stays what it is: %s", role.name, error)  # a new controller sends everything again
             return error.code
         except BrokerError as error:
             log.warning("%s cannot be what the controller says: %s", role.name, error)

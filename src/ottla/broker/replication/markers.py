@@ -1,6 +1,6 @@
 """Writes the marker that ends a transaction into a partition: here, or where it is led.
 
-A marker that could not be written is an error; the coordinator tries again, with whoever leads then.
+A marker that could not be written is an error; the coordinator tries again, with the leader of then.
 """
 
 from __future__ import annotations

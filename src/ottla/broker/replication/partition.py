@@ -233,7 +233,7 @@ class Partition:
     def update_leader_offsets(self, high_watermark: int, log_start_offset: int) -> bool:
         """What the leader says is committed and where its log starts; True when our high watermark moved.
 
-        It never goes back: a new leader learns late what the old one had told."""
+        It never goes back: a new leader learns late what the old one had announced."""
         end = self.end
         moved = min(high_watermark, end.log_end_offset) > end.high_watermark
         if moved:

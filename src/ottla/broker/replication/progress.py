@@ -60,7 +60,7 @@ class PartitionProgress:
         self._check(partition)
 
     def flush(self, partition: Partition) -> None:
-        """Have this partition synced, whoever waits for it or nobody."""
+        """Have this partition synced, even if nobody waits for it."""
         self._flusher.mark(partition)
 
     def synced(self, partition: Partition) -> asyncio.Future[None]:
@@ -82,13 +82,13 @@ class PartitionProgress:
         self.advanced(partition)
 
     def forget(self, name: TopicPartition) -> None:
-        """The partition is gone from here, or is led by another broker: whoever waits hears of it."""
+        """The partition is gone from here, or is led by another broker: pending requests get the error."""
         self.produce_purgatory.check(name)
         self.fetch_purgatory.check(name)
         self.commits.forget(name)
 
     def close(self) -> None:
-        """The broker stops: whoever waits is answered as if the time were over."""
+        """The broker stops: pending requests are answered as if their time were over."""
         self.produce_purgatory.close()
         self.fetch_purgatory.close()
 

@@ -20,7 +20,7 @@ from ottla.broker.replication.fetch_loop import FetchLoop, Send
 from ottla.broker.replication.fetch_plan import FetchSettings
 from ottla.broker.replication.follower import Applied, Follower
 from ottla.broker.replication.in_sync import Proposal
-from ottla.broker.replication.isr_requests import Outcome, Verdict
+from ottla.broker.replication.isr_requests import IsrDecision, IsrVerdict
 from ottla.broker.replication.isr_sender import IsrSender
 from ottla.broker.replication.moves import Moves
 from ottla.broker.replication.partition import Partition
@@ -119,7 +119,7 @@ class Replication:
         self._drop_idle()
 
     def redistribute(self, connections: Sequence[BrokerConnections]) -> None:
-        """num.replica.fetchers changed: all partitions are followed anew, over these connections. It does not wait."""
+        """num.replica.fetchers changed: all partitions are followed again, over these connections. It does not wait."""
         loops, self._loops = list(self._loops.values()), {}
         before, self._connections = self._connections, connections
         for loop in loops:
@@ -308,13 +308,13 @@ class Replication:
         if not self._sender.submit(partition.name, partition.topic_id, proposal):
             partition.in_sync.withdraw()
 
-    def _isr_decided(self, outcome: Outcome) -> None:
+    def _isr_decided(self, outcome: IsrDecision) -> None:
         partition = self._broker.replicas.get(outcome.name)
         if partition is None or partition.in_sync is None or partition.in_sync.proposal is not outcome.proposal:
             return
-        if outcome.verdict is Verdict.ACCEPTED:
+        if outcome.verdict is IsrVerdict.ACCEPTED:
             partition.update_isr(outcome.proposal, outcome.isr, outcome.leader_epoch, outcome.partition_epoch)
-        elif outcome.verdict is Verdict.WITHDRAWN:
+        elif outcome.verdict is IsrVerdict.WITHDRAWN:
             partition.in_sync.withdraw()
         self._broker.progress.advanced(partition)
 

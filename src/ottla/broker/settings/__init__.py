@@ -8,7 +8,7 @@
 The groups lie side by side in this package, one file per theme; the groups of the coordinators lie with them.
 
 1. Names are those of Apache Kafka 4.3, and of 3.9 where a cluster on ZooKeeper needs them. A name that nobody knows is
-   an error with the nearest one; so is one that was given up, with what to do instead.
+   an error with the nearest one; so is one that Kafka removed, with what to do instead.
 2. Defaults are Kafka's, but for: listeners (loopback only), log.dir (under the user's home), what names a Java class,
    the sizes of socket buffers (left to the system, docs/decisions/0009), and on a broker without ZooKeeper one replica
    for the internal topics (Kafka's 3 would hang there).
@@ -50,7 +50,7 @@ from ottla.broker.settings.tls import TlsSettings
 from ottla.broker.settings.transactions import TransactionLogSettings
 from ottla.broker.settings.unknown import explain
 from ottla.errors import InvalidSetting, UnknownSetting
-from ottla.settings import Given, Setting, Source
+from ottla.settings import Setting, Source, WrittenValue
 from ottla.storage.settings import BROKER_KEYS, TopicSettings
 
 __all__ = ["BrokerSettings", "Endpoint"]
@@ -83,7 +83,7 @@ class BrokerSettings(
     """All that can be set for a broker, checked and unchanging."""
 
     endpoints: tuple[Endpoint, ...]
-    """Where to listen, in the order given; without the controller listeners of a Kafka quorum."""
+    """Where to listen, in their order; without the controller listeners of a Kafka quorum."""
     advertised_endpoints: tuple[Endpoint, ...]
     """What to tell clients, before `endpoints.advertise` has filled in ports and host."""
 
@@ -92,8 +92,8 @@ class BrokerSettings(
     @property
     def wanted_id(self) -> int | None:
         """The broker id that was asked for; None leaves the choice to the store."""
-        given = self.broker_id if self.node_id is None else self.node_id
-        return None if given < 0 else given
+        chosen = self.broker_id if self.node_id is None else self.node_id
+        return None if chosen < 0 else chosen
 
     @property
     def is_alone(self) -> bool:
@@ -123,7 +123,7 @@ class BrokerSettings(
     def topic_defaults(self) -> TopicSettings:
         """What a topic has that sets nothing."""
         return TopicSettings.from_broker(
-            {slot: each.value for slot, each in self._given.items() if slot in BROKER_KEYS}
+            {slot: each.value for slot, each in self._written.items() if slot in BROKER_KEYS}
         )
 
     def for_listener(self, name: str, mechanism: str = "") -> Self:
@@ -131,20 +131,20 @@ class BrokerSettings(
         wanted = {"", mechanism.lower()}
         keys = [key for key in self._listener_keys() if key.listener == name.upper() and key.mechanism in wanted]
         keys.sort(key=lambda key: bool(key.mechanism))
-        overrides = {key.setting: self._given[key.text] for key in keys}
-        return self._made({**self._given, **overrides})
+        overrides = {key.setting: self._written[key.text] for key in keys}
+        return self._made({**self._written, **overrides})
 
     def configured_names(self) -> tuple[str, ...]:
         """What was set by file, option or while running, as it was written."""
-        return tuple(each.key for each in self._given.values() if each.source is not Source.DEFAULT)
+        return tuple(each.key for each in self._written.values() if each.source is not Source.DEFAULT)
 
     def listener_values(self) -> dict[str, object]:
         """The values for single listeners, by full name and as they were written."""
-        return {key.text: self._given[key.text].value for key in self._listener_keys()}
+        return {key.text: self._written[key.text].value for key in self._listener_keys()}
 
     @classmethod
     def parse_key(cls, key: str) -> ListenerKey | None:
-        """A key with a listener's prefix taken apart; None when it has none."""
+        """A parsed key with a listener's prefix; None when it has none."""
         return parse_listener_key(key, cls._declared)
 
     @classmethod
@@ -158,8 +158,8 @@ class BrokerSettings(
     @classmethod
     def layered(cls, *layers: Mapping[str, object]) -> Self:
         """From several mappings of dotted names, each over those before it."""
-        given = {slot: each for layer in layers for slot, each in cls._gather(layer, {}, Source.STATIC).items()}
-        return cls._made(given)
+        values = {slot: each for layer in layers for slot, each in cls._gather(layer, {}, Source.STATIC).items()}
+        return cls._made(values)
 
     @classmethod
     def knows(cls, name: str) -> bool:
@@ -176,32 +176,34 @@ class BrokerSettings(
         return None
 
     @classmethod
-    def _gather(cls, dotted: Mapping[str, object], keywords: Mapping[str, object], source: Source) -> dict[str, Given]:
+    def _gather(
+        cls, dotted: Mapping[str, object], keywords: Mapping[str, object], source: Source
+    ) -> dict[str, WrittenValue]:
         prefixed = {key: cls.parse_key(key) for key in dotted}
         plain = {key: value for key, value in dotted.items() if prefixed[key] is None}
         try:
-            given = super()._gather(plain, keywords, source)
+            values = super()._gather(plain, keywords, source)
         except UnknownSetting as error:
             raise explain(error, plain) from None
         for key, parsed in prefixed.items():
             if parsed is not None:
-                given[parsed.text] = Given(key, dotted[key], source)
-        return given
+                values[parsed.text] = WrittenValue(key, dotted[key], source)
+        return values
 
     @classmethod
     def _fed_by(cls, slot: str) -> Iterator[Setting[object]]:
         parsed = cls.parse_key(slot)
         return super()._fed_by(slot if parsed is None else parsed.setting)
 
-    def _fill(self, given: Mapping[str, Given]) -> None:
-        chosen = {slot: each for slot, each in given.items() if each.source is not Source.DEFAULT}
-        lowest: dict[str, Given] = {}
+    def _fill(self, values: Mapping[str, WrittenValue]) -> None:
+        chosen = {slot: each for slot, each in values.items() if each.source is not Source.DEFAULT}
+        lowest: dict[str, WrittenValue] = {}
         if not (chosen.get("zookeeper.connect") and chosen["zookeeper.connect"].value):
-            lowest = {name: Given(name, value, Source.DEFAULT) for name, value in ALONE.items()}
+            lowest = {name: WrittenValue(name, value, Source.DEFAULT) for name, value in ALONE.items()}
         super()._fill({**lowest, **chosen})
 
     def _listener_keys(self) -> list[ListenerKey]:
-        parsed = (self.parse_key(slot) for slot in self._given)
+        parsed = (self.parse_key(slot) for slot in self._written)
         return [key for key in parsed if key is not None]
 
     # -- rules between settings --------------------------------------------------------------------------------------
@@ -262,7 +264,7 @@ class BrokerSettings(
     def _inter_broker_listener(self) -> Endpoint:
         by_name = {each.name: each for each in self.advertised_endpoints}
         name = self.inter_broker_listener_name
-        if name is not None and "security.inter.broker.protocol" in self._given:
+        if name is not None and "security.inter.broker.protocol" in self._written:
             raise InvalidSetting("give inter.broker.listener.name or security.inter.broker.protocol, not both")
         wanted = self.security_inter_broker_protocol if name is None else name.upper()
         if wanted in by_name:
@@ -278,10 +280,10 @@ class BrokerSettings(
     def _check_listener_keys(self) -> None:
         names = {text.partition("://")[0].strip().upper() for text in self.listeners}
         for key in self._listener_keys():
-            given = self._given[key.text]
+            written = self._written[key.text]
             if key.listener not in names:
-                raise InvalidSetting(f"{given.key}: there is no listener {key.listener}; there is {', '.join(names)}")
-            self._declared[key.setting].accept(given.value, given.key)
+                raise InvalidSetting(f"{written.key}: there is no listener {key.listener}; there is {', '.join(names)}")
+            self._declared[key.setting].accept(written.value, written.key)
 
     def _refuse_open_doors(self) -> None:
         if self.ottla_allow_insecure_listeners:
@@ -303,13 +305,15 @@ class BrokerSettings(
     def _danger(self, endpoint: Endpoint) -> str | None:
         """What is wrong with a listener that others can reach."""
         if endpoint.protocol == "SASL_PLAINTEXT":
-            return "is not encrypted: anybody on the way could read records and logins, and take over a connection"
-        if endpoint.protocol == "PLAINTEXT" or (endpoint.protocol == "SSL" and not self._wants_certificates(endpoint)):
+            return "is not encrypted: anybody in between could read records and logins, and take over a connection"
+        if endpoint.protocol == "PLAINTEXT" or (
+            endpoint.protocol == "SSL" and not self._requires_certificates(endpoint)
+        ):
             return "asks for no login: anybody there could read, write and delete everything"
         return None
 
-    def _wants_certificates(self, endpoint: Endpoint) -> bool:
-        own = self._given.get(f"listener.name.{endpoint.name.lower()}.ssl.client.auth")
+    def _requires_certificates(self, endpoint: Endpoint) -> bool:
+        own = self._written.get(f"listener.name.{endpoint.name.lower()}.ssl.client.auth")
         return (self.ssl_client_auth if own is None else str(own.value).strip()) == "required"
 
 

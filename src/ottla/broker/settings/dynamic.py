@@ -6,7 +6,7 @@
     dynamic.current.max_connections                                   # 100
 
 1. A value for this broker wins over one for all brokers, that over the file, that over the default. What is no longer
-   given falls back to the next of them.
+   set falls back to the next of them.
 2. `check` says whether values could be applied and changes nothing; `replace` takes the whole set of one scope, as the
    metadata store keeps it, and returns the names whose values really changed.
 3. Kafka's rules: what cannot change while running is refused; what is per broker is refused for all brokers; keys and

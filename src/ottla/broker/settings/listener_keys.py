@@ -31,7 +31,7 @@ PER_MECHANISM: Final = frozenset(
 
 
 class ListenerKey(NamedTuple):
-    """A key with a listener's prefix, taken apart. `text` is the key in one spelling, whatever the user's capitals."""
+    """A parsed key with a listener's prefix. `text` is the key in one spelling, whatever the user's capitals."""
 
     listener: str
     mechanism: str

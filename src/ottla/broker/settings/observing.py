@@ -1,4 +1,4 @@
-"""What the broker tells about itself, and how it counts against quotas."""
+"""What the broker reports about itself, and how it counts against quotas."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One alarm for everything in a broker that has a deadline: purgatories and the timers of coordinators.
 
-Whoever sets a deadline calls `arm`. The alarm rings at the earliest one, everybody expires what is due, and it is set
-again. Purgatories count in monotonic time, coordinators in wall time, because their deadlines are kept in logs.
+A caller that sets a deadline calls `arm`. The alarm rings at the earliest one, everybody expires what is due, and it is
+set again. Purgatories count in monotonic time, coordinators in wall time, because their deadlines are kept in logs.
 """
 
 from __future__ import annotations

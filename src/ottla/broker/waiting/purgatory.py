@@ -1,6 +1,6 @@
 """What an `await` rests on: conditions that must come true before a deadline; each waiter is resolved exactly once.
 
-A waiter is watched under keys (partitions, mostly). Whoever changes a partition calls `check(key)`, and every condition
+A waiter is watched under keys (partitions, mostly). A change of a partition calls `check(key)`, and every condition
 under it is asked again. At its deadline a waiter is resolved with False.
 
     if await broker.produce_purgatory.wait(is_committed, [partition.name], deadline_ms):
@@ -10,7 +10,7 @@ under it is asked again. At its deadline a waiter is resolved with False.
 2. `wait` asks once when the waiter is watched: the condition may have come true between the caller's test and the
    moment we knew of it, and nobody would check again.
 3. A waiter under thousands of keys has `changed`, which says what the change under one of them means, so that not all
-   of them are looked at each time.
+   of them are checked each time.
 4. What raises in a condition is raised where the waiter awaits, and reaches nobody else.
 """
 
@@ -106,7 +106,7 @@ class Purgatory:
         return self._timers.next_due_ms()
 
     def close(self) -> None:
-        """At shut-down: whoever waits, now or later, is resolved as if the time were over."""
+        """At shut-down: all waiters, now or later, are resolved as if their time were over."""
         self._is_closed = True
         for number in list(self._waiting):
             self._resolve(number, False)
@@ -114,7 +114,7 @@ class Purgatory:
     def _resolve(self, number: int, is_met: bool) -> None:
         future = self._waiting[number].future
         self._forget(number)
-        if not future.done():  # whoever awaited it may have been cancelled
+        if not future.done():  # the waiter may have been cancelled
             future.set_result(is_met)
 
     def _forget(self, number: int) -> None:

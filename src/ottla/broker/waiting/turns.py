@@ -6,7 +6,7 @@ them must wait for the transaction coordinator, the others must not be appended 
     async with turns.acquire(transactional_id):
         ...
 
-1. Whoever leaves the block, however, lets the next one in. Nothing is kept for a key that nobody uses.
+1. Leaving the block, by whatever exit, lets the next one in. Nothing is kept for a key that nobody uses.
 2. A turn that is free is acquired without waiting.
 """
 

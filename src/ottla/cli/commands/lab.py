@@ -73,7 +73,7 @@ def run_start(options: argparse.Namespace) -> int:
         signal.signal(number, lambda *_: stop.set())
     try:
         with lab:
-            _tell(lab)
+            _print_addresses(lab)
             _watch(lab, stop)
     except (ZooKeeperMissing, LabFailed) as reason:
         raise Failure(str(reason)) from None
@@ -82,7 +82,7 @@ def run_start(options: argparse.Namespace) -> int:
     return OK
 
 
-def _tell(lab: Any) -> None:
+def _print_addresses(lab: Any) -> None:
     print(f"ZooKeeper: {lab.zookeeper.connect}")
     for broker in lab.brokers:
         assert broker.process is not None, "the lab has started"

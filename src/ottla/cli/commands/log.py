@@ -130,7 +130,7 @@ def _segment_rows(path: Path, options: argparse.Namespace) -> Table:
 def _batch_rows(path: Path, from_offset: int) -> Iterator[tuple[object, ...]]:
     from ottla.records import RecordBatch
 
-    for position, batch, problem in _told(path):
+    for position, batch, problem in _checked_batches(path):
         if isinstance(batch, RecordBatch):
             if batch.last_offset >= from_offset:
                 yield (position, *_facts(batch), problem)
@@ -153,7 +153,7 @@ def _facts(batch: RecordBatch) -> tuple[object, ...]:
 def _record_rows(path: Path, from_offset: int) -> Iterator[tuple[object, ...]]:
     from ottla.records import RecordBatch
 
-    for _, batch, problem in _told(path):
+    for _, batch, problem in _checked_batches(path):
         if problem is not None:
             yield (None, None, None, problem, None)
             continue
@@ -176,7 +176,7 @@ def _marker(record: Any) -> str:
     return f"({kind.name.lower()} marker)" if hasattr(kind, "name") else f"(control record of type {kind})"
 
 
-def _told(path: Path) -> Iterator[tuple[int, RecordBatch | MessageSet, str | None]]:
+def _checked_batches(path: Path) -> Iterator[tuple[int, RecordBatch | MessageSet, str | None]]:
     """The batches; when they end in something that is none, a sentence on stderr after the last good one."""
     from ottla.cli import log_files
     from ottla.errors import CorruptMessage

@@ -115,7 +115,7 @@ class CreateAcls(Plan[AclBinding, None]):
 
 
 class DeleteAcls(Plan[AclFilter, list[AclBinding]]):
-    """Gives the rules that each filter took away."""
+    """Returns the rules that each filter took away."""
 
     route = Route.CONTROLLER
 

@@ -188,7 +188,7 @@ class AsyncAdmin(GroupKinds):
     async def delete_records(
         self, before_offsets: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Delete everything before an offset (-1: everything); gives the offsets the partitions begin with now."""
+        """Delete everything before an offset (-1: everything); returns the offsets the partitions begin with now."""
         borders = by_partition(before_offsets, lambda offset: whole_number(offset, "an offset"))
         return await self._carry_out(topics.DeleteRecords(borders), borders, timeout)
 
@@ -482,7 +482,7 @@ class AsyncAdmin(GroupKinds):
     ) -> None:
         """End what Producer.prepare_transaction() left open. To end it the same way again does no harm; ProducerFenced,
         InvalidTxnState or InvalidProducerIdMapping mean that it is out of these hands: somebody initialized the id
-        anew, or the time-out was faster."""
+        again, or the time-out was faster."""
         if prepared.is_empty:
             return  # the coordinator knows of no transaction
         of_kind = (
@@ -498,7 +498,7 @@ class AsyncAdmin(GroupKinds):
         *,
         timeout: float | None = None,
     ) -> PreparedTransaction:
-        """Add positions of a group to what Producer.prepare_transaction() left open; gives it as it is then."""
+        """Add positions of a group to what Producer.prepare_transaction() left open; returns it as it is then."""
         positions = {
             name: OffsetAndMetadata(offset) if isinstance(offset, int) else offset for name, offset in offsets.items()
         }
@@ -537,7 +537,7 @@ class AsyncAdmin(GroupKinds):
     async def delete_acls(
         self, filters: Iterable[access.AclFilter], *, timeout: float | None = None
     ) -> dict[access.AclFilter, list[access.AclBinding]]:
-        """Take access rules away; gives those that each filter hit."""
+        """Take access rules away; returns those that each filter hit."""
         return await self._carry_out(access.DeleteAcls(), filters, timeout)
 
     async def describe_client_quotas(
@@ -585,11 +585,11 @@ class AsyncAdmin(GroupKinds):
         return await self._ask(credentials.CreateToken(renewers, owner, max_lifetime_ms), timeout)
 
     async def renew_delegation_token(self, hmac: bytes, *, period_ms: int = -1, timeout: float | None = None) -> int:
-        """Let a token live longer; gives its new time of expiry."""
+        """Let a token live longer; returns its new time of expiry."""
         return await self._ask(credentials.RenewToken(hmac, period_ms), timeout)
 
     async def expire_delegation_token(self, hmac: bytes, *, period_ms: int = -1, timeout: float | None = None) -> int:
-        """Let a token end, at once unless a period is given; gives its time of expiry."""
+        """Let a token end, at once unless a period is given; returns its time of expiry."""
         return await self._ask(credentials.ExpireToken(hmac, period_ms), timeout)
 
     async def describe_delegation_tokens(

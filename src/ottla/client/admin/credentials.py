@@ -214,7 +214,7 @@ class CreateToken(Question[DelegationToken]):
 
 @dataclass(frozen=True)
 class RenewToken(Question[int]):
-    """Gives the new time of expiry in milliseconds."""
+    """Returns the new time of expiry in milliseconds."""
 
     hmac: bytes = field(repr=False)
     period_ms: int = -1
@@ -230,7 +230,7 @@ class RenewToken(Question[int]):
 
 @dataclass(frozen=True)
 class ExpireToken(Question[int]):
-    """A period below zero ends the token at once. Gives the time of expiry in milliseconds."""
+    """A period below zero ends the token at once. Returns the time of expiry in milliseconds."""
 
     hmac: bytes = field(repr=False)
     period_ms: int = -1

@@ -115,7 +115,7 @@ class DescribeConsumerGroups(Plan[str, GroupDescription]):
 
     include_authorized_operations: bool = False
 
-    def told_by(self, value: GroupDescription, node_id: int) -> GroupDescription:
+    def answered_by(self, value: GroupDescription, node_id: int) -> GroupDescription:
         return replace(value, coordinator=node_id)
 
     def request(self, keys: Sequence[str], timeout_ms: int) -> Message:
@@ -167,7 +167,7 @@ class DescribeClassicGroups(Plan[str, GroupDescription]):
 
     include_authorized_operations: bool = False
 
-    def told_by(self, value: GroupDescription, node_id: int) -> GroupDescription:
+    def answered_by(self, value: GroupDescription, node_id: int) -> GroupDescription:
         return replace(value, coordinator=node_id)
 
     def request(self, keys: Sequence[str], timeout_ms: int) -> Message:
@@ -222,7 +222,7 @@ def _assigned(data: bytes | memoryview) -> frozenset[TopicPartition]:
 @dataclass(frozen=True)
 class DeleteGroups(Plan[str, None]):
     route = Route.GROUP
-    settled_by = (GroupIdNotFound,)
+    presumed_done_after = (GroupIdNotFound,)
 
     def presumed(self, key: str, error: OttlaError) -> None:
         """It is gone, as was asked."""
@@ -237,7 +237,7 @@ class DeleteGroups(Plan[str, None]):
 
 @dataclass(frozen=True)
 class RemoveMembers(Plan[str, dict[MemberToRemove, OttlaError | None]]):
-    """The key is the group; gives what became of each member."""
+    """The key is the group; returns what became of each member."""
 
     route = Route.GROUP
 
@@ -331,7 +331,7 @@ def _committed(topics: Sequence[Any]) -> dict[TopicPartition, OffsetAndMetadata 
 
 @dataclass(frozen=True)
 class AlterGroupOffsets(Plan[str, dict[TopicPartition, OttlaError | None]]):
-    """Commit for a group that has no members; gives what became of each partition."""
+    """Commit for a group that has no members; returns what became of each partition."""
 
     route = Route.GROUP
     at_most = BY_NAME_AT_MOST
@@ -364,7 +364,7 @@ class AlterGroupOffsets(Plan[str, dict[TopicPartition, OttlaError | None]]):
 
 @dataclass(frozen=True)
 class DeleteGroupOffsets(Plan[str, dict[TopicPartition, OttlaError | None]]):
-    """Forget what a group committed; gives what became of each partition."""
+    """Forget what a group committed; returns what became of each partition."""
 
     route = Route.GROUP
 

@@ -5,10 +5,10 @@
    its group or transactional id, or one broker by its number. Keys for the same broker share a request, unless the
    plan says that a request has room for one.
 3. What may be tried again is on the error class: retriable errors are, but for those the plan calls final, after
-   looking up the leader or coordinator anew where the class asks for that; all others end their key. A key that an
+   looking up the leader or coordinator again where the class asks for that; all others end their key. A key that an
    answer does not mention has failed too.
 4. An answer may be lost although the request was carried out. Where the plan knows an error by which the repeated
-   request says so (`settled_by`), the key ends with what the plan presumes.
+   request says so (`presumed_done_after`), the key ends with what the plan presumes.
 5. `Work` is the state of a call: pending keys, results, and the error each key had last, which is what is raised when
    time is over, because "time is over" alone helps nobody.
 """
@@ -61,7 +61,7 @@ class Plan(Generic[K, V]):
     one_key_per_request: ClassVar[bool] = False
     final: ClassVar[tuple[type[OttlaError], ...]] = (UnknownTopicOrPartition, UnknownTopicId)
     """Retriable errors that are the answer here: who asks about a topic that is not there wants to hear it."""
-    settled_by: ClassVar[tuple[type[OttlaError], ...]] = ()
+    presumed_done_after: ClassVar[tuple[type[OttlaError], ...]] = ()
     """Errors that mean, where an answer to the same request was lost before, that it was carried out then."""
     at_most: ClassVar[int | None] = None
     """The highest version of the request that this plan can read and write; None: all of them."""
@@ -84,7 +84,7 @@ class Plan(Generic[K, V]):
         """The value of a key that was settled by an error."""
         raise NotImplementedError
 
-    def told_by(self, value: V, node_id: int) -> V:
+    def answered_by(self, value: V, node_id: int) -> V:
         """The value, with who told it where that belongs to it."""
         return value
 
@@ -170,7 +170,7 @@ class Work(Generic[K, V]):
         return [list(keys)] if keys else []
 
     def answered(self, keys: Sequence[K], response: Any, node_id: int | None = None) -> list[tuple[K, OttlaError]]:
-        """Take an answer, from that node; gives the keys that must be asked again, and why."""
+        """Take an answer, from that node; returns the keys that must be asked again, and why."""
         again: list[tuple[K, OttlaError]] = []
         for key, result in self.plan.results(keys, response):
             if key not in self.pending:
@@ -179,7 +179,7 @@ class Work(Generic[K, V]):
                 if self._failed(key, result):
                     again.append((key, result))
             else:
-                self._succeeded(key, result if node_id is None else self.plan.told_by(result, node_id))
+                self._succeeded(key, result if node_id is None else self.plan.answered_by(result, node_id))
         retried = {key for key, _ in again}
         for key in keys:
             if key in self.pending and key not in retried:
@@ -187,7 +187,7 @@ class Work(Generic[K, V]):
         return again
 
     def not_asked(self, keys: Sequence[K], error: OttlaError) -> list[tuple[K, OttlaError]]:
-        """The request did not come through; gives the keys that must be asked again."""
+        """The request did not come through; returns the keys that must be asked again."""
         return [(key, error) for key in keys if key in self.pending and self._failed(key, error)]
 
     def refused(self, key: K, error: OttlaError) -> None:
@@ -214,7 +214,7 @@ class Work(Generic[K, V]):
 
     def _failed(self, key: K, error: OttlaError) -> bool:
         """Whether the key is to be asked again."""
-        if key in self._unanswered and isinstance(error, self.plan.settled_by):
+        if key in self._unanswered and isinstance(error, self.plan.presumed_done_after):
             self._succeeded(key, self.plan.presumed(key, error))
             return False
         if isinstance(error, _MAY_BE_DONE):

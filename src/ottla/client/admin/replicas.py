@@ -23,7 +23,7 @@ class ElectionType(enum.IntEnum):
 
 @dataclass(frozen=True)
 class ElectLeaders(Question[dict[TopicPartition, OttlaError | None]]):
-    """Gives what became of each partition; None: a leader was elected. Without partitions all of them are meant."""
+    """Returns what became of each partition; None: a leader was elected. Without partitions all of them are meant."""
 
     route = Route.CONTROLLER
 

@@ -147,7 +147,7 @@ def _offsets(topics: Sequence[Any]) -> dict[TopicPartition, ShareOffset | None] 
 
 @dataclass(frozen=True)
 class AlterShareOffsets(Plan[str, dict[TopicPartition, OttlaError | None]]):
-    """Let a group without members start elsewhere; gives what became of each partition."""
+    """Let a group without members start elsewhere; returns what became of each partition."""
 
     route = Route.GROUP
 
@@ -184,7 +184,7 @@ class AlterShareOffsets(Plan[str, dict[TopicPartition, OttlaError | None]]):
 
 @dataclass(frozen=True)
 class DeleteShareOffsets(Plan[str, dict[str, OttlaError | None]]):
-    """Let a group without members forget topics; gives what became of each topic."""
+    """Let a group without members forget topics; returns what became of each topic."""
 
     route = Route.GROUP
 

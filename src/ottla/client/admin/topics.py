@@ -82,7 +82,7 @@ class TopicDescription:
 class CreateTopics(Plan[str, CreatedTopic]):
     route = Route.CONTROLLER
 
-    settled_by = (TopicAlreadyExists,)
+    presumed_done_after = (TopicAlreadyExists,)
 
     topics: Mapping[str, NewTopic]
     validate_only: bool = False
@@ -154,7 +154,7 @@ def difference(wanted: NewTopic, there: TopicDescription, configs: Mapping[str, 
 @dataclass(frozen=True)
 class DeleteTopics(Plan[str, None]):
     route = Route.CONTROLLER
-    settled_by = (UnknownTopicOrPartition,)
+    presumed_done_after = (UnknownTopicOrPartition,)
 
     def presumed(self, key: str, error: OttlaError) -> None:
         """It is gone, as was asked."""
@@ -174,7 +174,7 @@ class DeleteTopics(Plan[str, None]):
 @dataclass(frozen=True)
 class DeleteTopicsById(Plan[bytes, None]):
     route = Route.CONTROLLER
-    settled_by = (UnknownTopicId,)
+    presumed_done_after = (UnknownTopicId,)
 
     def presumed(self, key: bytes, error: OttlaError) -> None:
         """It is gone, as was asked."""
@@ -274,7 +274,7 @@ class DescribeTopicsById(Plan[bytes, TopicDescription]):
 
 @dataclass(frozen=True)
 class TopicPage(Question["tuple[list[tuple[str, TopicDescription | OttlaError]], Any]"]):
-    """One page of DescribeTopicPartitions, which also knows the eligible leaders; gives the cursor of the next."""
+    """One page of DescribeTopicPartitions, which also knows the eligible leaders; returns the cursor of the next."""
 
     names: Sequence[str]
     cursor: Any = None
@@ -332,7 +332,7 @@ def _id_or_none(topic_id: bytes) -> bytes | None:
 
 @dataclass(frozen=True)
 class DeleteRecords(Plan[TopicPartition, int]):
-    """Everything before an offset goes; -1 is the end. Gives where the partition begins now."""
+    """Everything before an offset goes; -1 is the end. Returns where the partition begins now."""
 
     route = Route.LEADER
     final = ()  # a leader that was just elected may not know its partition yet

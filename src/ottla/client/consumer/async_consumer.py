@@ -133,7 +133,7 @@ class AsyncConsumer(ConsumerFace):
         """Records, at most `max_records` (max.poll.records); waits up to `timeout` seconds (1) for the first."""
         limit = self._settings.max_poll_records if max_records is None else max_records
         if self._left_at < len(self._left):
-            return self._take_left(limit)
+            return self._pop_left(limit)
         found = await self._poll(seconds(timeout, timeout_ms, 1.0), self._core.reader.read, limit)
         return self._delivered(found) if found else []
 
@@ -144,7 +144,7 @@ class AsyncConsumer(ConsumerFace):
         rows = TABLE_ROWS if max_records is None else max_records
         table = await self._poll(seconds(timeout, timeout_ms, 1.0), self._core.reader.read_table, rows)
         if table is not None:
-            self._core.metrics.gave(table.num_rows, self._core.network.clock.monotonic_ms())
+            self._core.metrics.records_returned(table.num_rows, self._core.network.clock.monotonic_ms())
         return table
 
     async def _poll(self, timeout: float, take: Any, limit: int) -> Any:
@@ -164,7 +164,7 @@ class AsyncConsumer(ConsumerFace):
         core.metrics.polled(core.network.clock.monotonic_ms())
         await core.clock.sleep(0)
         while True:
-            self._tell_polled()
+            self._notify_polled()
             self._news.clear()
             if core.attention or self._woken:
                 await self._attend()
@@ -179,7 +179,7 @@ class AsyncConsumer(ConsumerFace):
             except TimeoutError:
                 pass
 
-    def _tell_polled(self) -> None:
+    def _notify_polled(self) -> None:
         """Whoever waits in poll() keeps pace, however long it is, and has done what earlier polls gave."""
         group = self._core.group
         if group is not None and group.polled(self._core.network.clock.monotonic_ms()):
@@ -193,7 +193,7 @@ class AsyncConsumer(ConsumerFace):
         while self._core.attention:
             item = self._core.attention.popleft()
             if isinstance(item, Exception):
-                if self._core.is_settled(item):
+                if self._core.is_resolved(item):
                     continue
                 raise item
             if isinstance(item, CallbackDue):
@@ -325,8 +325,8 @@ class AsyncConsumer(ConsumerFace):
     ) -> None:
         """The same without waiting; `callback(offsets, error)` is called, or awaited, by a later poll()."""
         self._check_usable()
-        told = None if callback is None else callable_of(callback, "the callback of a commit")
-        self._group.commit_in_background(self._offsets(offsets), told, self._interceptors)
+        on_commit = None if callback is None else callable_of(callback, "the callback of a commit")
+        self._group.commit_in_background(self._offsets(offsets), on_commit, self._interceptors)
 
     # --- the cluster ---
 
@@ -341,7 +341,7 @@ class AsyncConsumer(ConsumerFace):
         return await self._core.topics(self._timeout_ms(timeout))
 
     def enforce_rebalance(self, reason: str = "") -> None:
-        """Ask the group to share the partitions anew."""
+        """Ask the group to share the partitions again."""
         self._check_usable()
         self._group.rejoin(reason)
 

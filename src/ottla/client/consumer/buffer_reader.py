@@ -4,7 +4,7 @@
 2. The lock is held while the line and the positions are looked at, not while records are made: deserializers are the
    user's, and may call the consumer.
 3. An error in the line is raised when nothing was found before it; otherwise what was found goes first and the next
-   call meets it. An offset out of range begins anew where auto.offset.reset says, if it says so.
+   call meets it. An offset out of range begins again where auto.offset.reset says, if it says so.
 4. The loop is woken when a piece is used up: there is room for the next one.
 """
 
@@ -104,11 +104,11 @@ class BufferReader:
                 if has_found:
                     return None
                 self._buffer.remove_first()
-                begins_anew = isinstance(piece.error, OffsetOutOfRange) and self._subscription.default_reset.decides
-                if begins_anew:
+                is_reset = isinstance(piece.error, OffsetOutOfRange) and self._subscription.default_reset.decides
+                if is_reset:
                     self._subscription.request_reset(piece.name)
             self._wake_loop()
-            if not begins_anew:
+            if not is_reset:
                 raise piece.error
 
     def _took(self, piece: Piece) -> None:

@@ -4,7 +4,7 @@
         for record in consumer:
             ...
 
-A thread of its own fetches ahead and keeps the membership alive; poll() gives what is there, in the caller's thread.
+A thread of its own fetches ahead and keeps the membership alive; poll() returns what is there, in the caller's thread.
 The names are Java's in snake_case; times are seconds (`timeout`) or milliseconds (`timeout_ms`).
 
 1. poll() is for one thread at a time. wakeup() may be called from any thread, and the other calls do no harm there.
@@ -151,7 +151,7 @@ class Consumer(ConsumerFace):
         """Records, at most `max_records` (max.poll.records); waits up to `timeout` seconds (1) for the first."""
         limit = self._settings.max_poll_records if max_records is None else max_records
         if self._left_at < len(self._left):
-            return self._take_left(limit)
+            return self._pop_left(limit)
         found = self._poll(seconds(timeout, timeout_ms, 1.0), self._core.reader.read, limit)
         return self._delivered(found) if found else []
 
@@ -166,7 +166,7 @@ class Consumer(ConsumerFace):
         rows = TABLE_ROWS if max_records is None else max_records
         table = self._poll(seconds(timeout, timeout_ms, 1.0), self._core.reader.read_table, rows)
         if table is not None:
-            self._core.metrics.gave(table.num_rows, self._core.network.clock.monotonic_ms())
+            self._core.metrics.records_returned(table.num_rows, self._core.network.clock.monotonic_ms())
         return table
 
     def _poll(self, timeout: float, take: Any, limit: int) -> Any:
@@ -185,7 +185,7 @@ class Consumer(ConsumerFace):
         core = self._core
         core.metrics.polled(core.network.clock.monotonic_ms())
         while True:
-            self._tell_polled()
+            self._notify_polled()
             self._news.clear()
             if core.attention or self._woken:
                 self._attend()
@@ -197,7 +197,7 @@ class Consumer(ConsumerFace):
                 return found
             self._news.wait(min(left_s, POLL_TURN_S))
 
-    def _tell_polled(self) -> None:
+    def _notify_polled(self) -> None:
         """Whoever waits in poll() keeps pace, however long it is, and has done what earlier polls gave."""
         group = self._core.group
         if group is not None and group.polled(self._core.network.clock.monotonic_ms()):
@@ -211,7 +211,7 @@ class Consumer(ConsumerFace):
         while self._core.attention:
             item = self._core.attention.popleft()
             if isinstance(item, Exception):
-                if self._core.is_settled(item):
+                if self._core.is_resolved(item):
                     continue
                 raise item
             if isinstance(item, CallbackDue):
@@ -350,8 +350,8 @@ class Consumer(ConsumerFace):
     ) -> None:
         """The same without waiting; `callback(offsets, error)` is called by a later poll()."""
         self._check_usable()
-        told = None if callback is None else callable_of(callback, "the callback of a commit")
-        self._loop.call_soon(self._group.commit_in_background, self._offsets(offsets), told, self._interceptors)
+        on_commit = None if callback is None else callable_of(callback, "the callback of a commit")
+        self._loop.call_soon(self._group.commit_in_background, self._offsets(offsets), on_commit, self._interceptors)
 
     # --- the cluster ---
 
@@ -364,7 +364,7 @@ class Consumer(ConsumerFace):
         return self._run(self._core.topics(self._timeout_ms(timeout)))
 
     def enforce_rebalance(self, reason: str = "") -> None:
-        """Ask the group to share the partitions anew."""
+        """Ask the group to share the partitions again."""
         self._check_usable()
         self._loop.call_soon(self._group.rejoin, reason)
 

@@ -124,12 +124,12 @@ class ConsumerCore:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.positions.close()
-        await self._say_goodbye(min(timeout_ms, 1_000))
+        await self._close_fetch_sessions(min(timeout_ms, 1_000))
         await self.network.close(timeout_ms=max(0.0, deadline_ms - self.clock.monotonic_ms()))
         with self.lock:
             self.buffer.clear()
 
-    async def _say_goodbye(self, timeout_ms: float) -> None:
+    async def _close_fetch_sessions(self, timeout_ms: float) -> None:
         async def tell(node_id: int, request: Any, at_most: int | None) -> None:
             try:
                 # Behind a fetch that waits for records a goodbye waits too, and nobody wants to wait for that: the
@@ -162,9 +162,9 @@ class ConsumerCore:
                 pass
 
     def _step(self) -> float:
-        """Do what is due; gives the time of the next thing that is not waited for otherwise."""
+        """Do what is due; returns the time of the next thing that is not waited for otherwise."""
         try:
-            self._look_at_metadata()
+            self._apply_metadata()
             until_ms = min(self.positions.start_what_is_due(), self._send_fetches())
             if self.group is not None:
                 until_ms = min(until_ms, self.group.step())
@@ -175,7 +175,7 @@ class ConsumerCore:
             until_ms = self.clock.monotonic_ms() + 1_000
         return until_ms
 
-    def _look_at_metadata(self) -> None:
+    def _apply_metadata(self) -> None:
         metadata = self.network.metadata
         if metadata.version == self._seen_version:
             return
@@ -257,7 +257,7 @@ class ConsumerCore:
             self.attention.append(error)
         self._news()
 
-    def is_settled(self, error: Exception) -> bool:
+    def is_resolved(self, error: Exception) -> bool:
         """Whether the caller did meanwhile what this error asks for: assign() and then seek() is no mistake, but the
         loop may look for a beginning between the two."""
         if not isinstance(error, NoOffsetForPartition) or not error.partitions:

@@ -64,7 +64,7 @@ class ConsumerFace:
     _left_at: int
 
     def _prepare(self, arguments: tuple[str | Mapping[str, object], ...], settings: Mapping[str, Any]) -> list[str]:
-        """Settings from the arguments of a constructor; gives the topics among them."""
+        """Settings from the arguments of a constructor; returns the topics among them."""
         for each in arguments:
             if not isinstance(each, str | Mapping):
                 raise TypeError(f"topics as text and one mapping of settings are taken, not {each!r}")
@@ -160,7 +160,7 @@ class ConsumerFace:
             self._left = []
         self._left_at = 0
 
-    def _take_left(self, limit: int) -> list[ConsumerRecord]:
+    def _pop_left(self, limit: int) -> list[ConsumerRecord]:
         """What an iterator left behind goes first."""
         found = self._left[self._left_at : self._left_at + limit]
         self._left_at += len(found)
@@ -174,7 +174,7 @@ class ConsumerFace:
         if (topics is None) == (pattern is None):
             raise TypeError("subscribe() wants topics or a pattern, one of them")
         _ = self._group
-        told = Listener(listener)
+        checked = Listener(listener)
         subscription = self._core.subscription
         if topics is not None:
             names = topics_of(topics)
@@ -185,7 +185,7 @@ class ConsumerFace:
             wanted = str(pattern) if is_remote else pattern_of(pattern)
             with self._core.lock:
                 subscription.subscribe_pattern(wanted)
-        self._listener = told
+        self._listener = checked
 
     def _check_subscribed(self) -> None:
         if self._core.subscription.mode is Mode.NONE:
@@ -221,7 +221,7 @@ class ConsumerFace:
         raise TypeError("commit() takes offsets by partition, a record, or nothing")
 
     def _delivered(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
-        self._core.metrics.gave(len(records), self._core.network.clock.monotonic_ms())
+        self._core.metrics.records_returned(len(records), self._core.network.clock.monotonic_ms())
         if self._tracing is not None:
             self._tracing.received(records)
         return self._interceptors.on_consume(records) if self._interceptors else records

@@ -11,7 +11,7 @@ The broker's half is told in its own file; what it remembers of us, we remember 
 1. A session has one request on its way at a time: `build`, then `answered` or `failed`.
 2. An answer must fit the request: a full one names exactly what was asked, an incremental one nothing else. If it does
    not, or if it is an error, or if none comes, nobody knows what the broker remembers: the next request is full.
-3. A topic that was deleted and made again has another id. In a session by id it is forgotten and added anew.
+3. A topic that was deleted and made again has another id. In a session by id it is forgotten and added again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EPOCH_MAX: Final = 2**31 - 1
 SESSION_ERRORS: Final = (FetchSessionIdNotFound.code, InvalidFetchSessionEpoch.code, FetchSessionTopicIdError.code)
 
 
-class Asked(NamedTuple):
+class RequestedPartition(NamedTuple):
     """What we want of one partition."""
 
     topic_id: bytes
@@ -58,7 +58,7 @@ class FetchSession:
 
     session_id: int = NO_SESSION
     epoch: int = INITIAL_EPOCH
-    partitions: dict[TopicPartition, Asked] = field(default_factory=dict)
+    partitions: dict[TopicPartition, RequestedPartition] = field(default_factory=dict)
     by_id: bool = True
 
     @property
@@ -66,7 +66,7 @@ class FetchSession:
         """Whether the next request names everything."""
         return self.epoch in (INITIAL_EPOCH, FINAL_EPOCH)
 
-    def build(self, wanted: Mapping[TopicPartition, Asked]) -> SessionRequest:
+    def build(self, wanted: Mapping[TopicPartition, RequestedPartition]) -> SessionRequest:
         """The request for exactly these partitions."""
         by_id = all(asked.topic_id != ZERO_UUID for asked in wanted.values())
         if not self.is_full and by_id != self.by_id and wanted:
@@ -76,8 +76,8 @@ class FetchSession:
             return SessionRequest(self.session_id, self.epoch, _topics(wanted), [], by_id)
         return self._incremental(wanted)
 
-    def _incremental(self, wanted: Mapping[TopicPartition, Asked]) -> SessionRequest:
-        changed: dict[TopicPartition, Asked] = {}
+    def _incremental(self, wanted: Mapping[TopicPartition, RequestedPartition]) -> SessionRequest:
+        changed: dict[TopicPartition, RequestedPartition] = {}
         forgotten: dict[TopicPartition, bytes] = {}
         for name, asked in wanted.items():
             before = self.partitions.get(name)
@@ -144,7 +144,7 @@ class FetchSession:
         return found
 
 
-def _topics(wanted: Mapping[TopicPartition, Asked]) -> list[FetchTopic]:
+def _topics(wanted: Mapping[TopicPartition, RequestedPartition]) -> list[FetchTopic]:
     topics: dict[tuple[str, bytes], FetchTopic] = {}
     for name, asked in wanted.items():
         topic = topics.get((name.topic, asked.topic_id))

@@ -11,8 +11,8 @@
    One fetch asks for a portion that the broker can give in a few milliseconds, not for all there is (fetch.max.bytes).
 3. An answer counts only if the partition is still in the turn it was asked in (subscription.py): after a seek, a
    rebalance or a reset it is forgotten.
-4. Errors, per partition: a leader that moved, a topic that was made anew, an epoch that is behind or ahead ask for
-   metadata and a little time; an offset out of range begins anew where auto.offset.reset says, or stands in the line
+4. Errors, per partition: a leader that moved, a topic that was made again, an epoch that is behind or ahead ask for
+   metadata and a little time; an offset out of range begins again where auto.offset.reset says, or stands in the line
    as an error, as do refused access and damaged data: poll() raises them when their turn comes.
 """
 
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.client.consumer.buffer import FetchBuffer, Piece
-from ottla.client.consumer.fetch_session import FINAL_EPOCH, Asked, FetchSession, SessionRequest
+from ottla.client.consumer.fetch_session import FINAL_EPOCH, FetchSession, RequestedPartition, SessionRequest
 from ottla.client.consumer.isolation import READ_COMMITTED, CommittedOnly
 from ottla.client.consumer.record_choice import FetchedRecords, end_offset_of
 from ottla.client.consumer.subscription import PartitionState, Subscription
@@ -81,7 +81,7 @@ class FetchOrder:
     request: FetchRequest
     at_most: int | None
     turns: Mapping[TopicPartition, int]
-    asked: Mapping[TopicPartition, Asked]
+    asked: Mapping[TopicPartition, RequestedPartition]
     reserved_bytes: int
     sent_ms: float = 0.0
     express: bool = False  # beside the session, to be answered at once
@@ -208,9 +208,9 @@ class Fetcher:
         self._under_way[node.id, False] = order
         return order
 
-    def _asked(self, state: PartitionState) -> Asked:
+    def _asked(self, state: PartitionState) -> RequestedPartition:
         epoch = state.position.leader_epoch if state.position is not None else None
-        return Asked(
+        return RequestedPartition(
             topic_id=self._metadata.topic_id(state.name.topic) or ZERO_UUID,
             fetch_offset=state.fetch_offset,
             max_bytes=self._limits.partition_max_bytes,
@@ -250,7 +250,7 @@ class Fetcher:
         self._ask_for_metadata()
 
     def _answered_badly(self, order: FetchOrder, error: OttlaError, now_ms: float) -> None:
-        """The answer is an error as a whole. A lost session is opened anew at once; anything else may last."""
+        """The answer is an error as a whole. A lost session is opened again at once; anything else may last."""
         log.info("broker %s ended our fetch session: %s", order.node.id, error)
         if not isinstance(error, SESSION_ERRORS):
             self._wait_before_retry(order, now_ms)

@@ -38,7 +38,7 @@ from ottla.client.consumer.membership.decisions import (
     WakeAt,
     Warn,
 )
-from ottla.client.consumer.membership.decisions import Subscription as Wanted
+from ottla.client.consumer.membership.decisions import Subscription as ColumnSet
 from ottla.client.consumer.offsets import (
     COMMIT_VERSION_LIMIT,
     FETCH_VERSION_LIMIT,
@@ -87,7 +87,7 @@ class Group:
             retry_backoff_ms=settings.retry_backoff_ms,
         )
         self._polled_ms: float | None = None
-        self._told_poll_ms: float | None = None
+        self._reported_poll_ms: float | None = None
         self._waits_for_poll = True
         self.also_wanted: frozenset[str] = frozenset()
         self._committing = asyncio.Lock()
@@ -108,10 +108,10 @@ class Group:
     # --- on the loop: membership ---
 
     def step(self) -> float:
-        """Carry out what is due; gives the time to look again."""
+        """Carry out what is due; returns the time to look again."""
         now_ms = self._now_ms()
-        if self._polled_ms is not None and self._polled_ms != self._told_poll_ms:
-            self._told_poll_ms = self._polled_ms
+        if self._polled_ms is not None and self._polled_ms != self._reported_poll_ms:
+            self._reported_poll_ms = self._polled_ms
             self._membership.polled(self._polled_ms)
         wake_ms = float("inf")
         for decision in self._membership.plan(now_ms):
@@ -134,7 +134,7 @@ class Group:
             case LearnTopics():
                 self._learn(decision)
             case Revoke() | Lost() | Assigned():
-                log.info("group %s: %s", self.group_id, _told(decision))
+                log.info("group %s: %s", self.group_id, _change_text(decision))
                 self._core.attend(decision)
             case Warn():
                 log.warning("%s", decision.message)
@@ -170,8 +170,8 @@ class Group:
 
     async def subscription_changed(self) -> None:
         """The user subscribed to something else."""
-        self._tell_subscription()
-        self._tell_view()
+        self._update_subscription()
+        self._update_view()
         self._left.clear()
         self._core.wake()
 
@@ -179,23 +179,23 @@ class Group:
         if not self._core.subscription.is_group_managed:
             return
         if subscription_changed:
-            self._tell_subscription()
-        self._tell_view()
+            self._update_subscription()
+        self._update_view()
 
-    def _tell_subscription(self) -> None:
+    def _update_subscription(self) -> None:
         subscription = self._core.subscription
         pattern = subscription.pattern if isinstance(subscription.pattern, str) else None
-        self._membership.subscription_changed(Wanted(subscription.topics, pattern), self._now_ms())
+        self._membership.subscription_changed(ColumnSet(subscription.topics, pattern), self._now_ms())
 
-    def _tell_view(self) -> None:
+    def _update_view(self) -> None:
         metadata = self._core.network.metadata
         view: dict[str, TopicView] = {topic: TopicView(()) for topic in metadata.topic_errors()}
         for topic in metadata.topics():
             partitions = metadata.partitions_of(topic) or ()
             racks = tuple(self._racks(info.replicas) for info in partitions)
             view[topic] = TopicView(racks, metadata.topic_id(topic) or ZERO_UUID)
-        told: GroupView = view
-        self._membership.metadata_changed(told, self._now_ms())
+        shared: GroupView = view
+        self._membership.metadata_changed(shared, self._now_ms())
 
     def _racks(self, replicas: Collection[int]) -> frozenset[str]:
         if not self._settings.client_rack:
@@ -228,7 +228,7 @@ class Group:
     # --- on the loop: offsets ---
 
     async def commit(self, offsets: Positions, timeout_ms: float) -> Positions:
-        """Commit, trying again until the time is over; gives what was committed."""
+        """Commit, trying again until the time is over; returns what was committed."""
         async with self._committing:
             deadline_ms = self._now_ms() + timeout_ms
             remaining = dict(offsets)
@@ -309,9 +309,9 @@ class Group:
         self, offsets: dict[TopicPartition, OffsetAndMetadata], callback: CommitCallback | None, seen_by: Interceptors
     ) -> asyncio.Task[Any]:
         """commit_async: its callback is called by a later poll."""
-        return self._core.spawn(self._commit_and_tell(offsets, callback, seen_by))
+        return self._core.spawn(self._commit_and_notify(offsets, callback, seen_by))
 
-    async def _commit_and_tell(
+    async def _commit_and_notify(
         self, offsets: dict[TopicPartition, OffsetAndMetadata], callback: CommitCallback | None, seen_by: Interceptors
     ) -> None:
         failure: OttlaError | None = None
@@ -394,7 +394,7 @@ def membership_of(settings: ConsumerSettings, group_id: str) -> Membership:
     return ClassicMembership(member)
 
 
-def _told(change: Change) -> str:
+def _change_text(change: Change) -> str:
     kind = type(change).__name__.lower()
     partitions = change.added if isinstance(change, Assigned) else change.partitions
     return f"{kind} {', '.join(map(str, sorted(partitions))) or 'nothing new'}"

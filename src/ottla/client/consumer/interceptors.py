@@ -1,6 +1,6 @@
 """Objects that see what a consumer reads and commits. What they raise is logged and goes no further.
 
-    on_consume(records) -> records      before poll() gives them; may give others
+    on_consume(records) -> records      before poll() returns them; may give others
     on_commit(offsets)                  after they were committed
     close()                             at the end
 

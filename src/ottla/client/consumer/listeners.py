@@ -25,7 +25,7 @@ class Listener:
     """A user's listener with one form."""
 
     def __init__(self, listener: object) -> None:
-        self._given = listener
+        self._listener = listener
         kinds = ("assigned", "revoked", "lost")
         if listener is not None and not any(self._method(kind) for kind in kinds):
             raise TypeError(
@@ -50,7 +50,7 @@ class Listener:
 
     def _method(self, kind: str) -> Callable[..., Any] | None:
         for name in (f"on_{kind}", f"on_partitions_{kind}"):
-            method: Callable[..., Any] | None = getattr(self._given, name, None)
+            method: Callable[..., Any] | None = getattr(self._listener, name, None)
             if callable(method):
                 return method
         return None

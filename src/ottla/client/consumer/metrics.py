@@ -21,7 +21,7 @@ _WINDOWS: Final[tuple[tuple[str, str, str, tuple[Stat, ...]], ...]] = (
     (FETCH, "fetch-size", "Bytes per fetch.", ("avg", "max")),
     (FETCH, "bytes-consumed", "Bytes fetched.", ("rate", "total")),
     (FETCH, "records-consumed", "Records given by polls.", ("rate", "total")),
-    (FETCH, "records-per-request", "Records per poll that gave any.", ("avg",)),
+    (FETCH, "records-per-request", "Records per poll that returned any.", ("avg",)),
     (FETCH, "fetch-latency", "Milliseconds from a fetch to its answer.", ("avg", "max")),
     (FETCH, "fetch", "Fetches answered.", ("rate", "total")),
     (FETCH, "fetch-throttle-time", "Milliseconds that quotas cost.", ("avg", "max")),
@@ -29,7 +29,7 @@ _WINDOWS: Final[tuple[tuple[str, str, str, tuple[Stat, ...]], ...]] = (
     (COORDINATOR, "commit-latency", "Milliseconds per commit.", ("avg", "max")),
     (COORDINATOR, "heartbeat", "Heartbeats answered.", ("rate", "total")),
     (COORDINATOR, "heartbeat-response-time", "Milliseconds per heartbeat.", ("max",)),
-    (COORDINATOR, "rebalance", "Assignments that the group gave.", ("total",)),
+    (COORDINATOR, "rebalance", "Assignments by the group.", ("total",)),
     (COORDINATOR, "partition-revoked-latency", "Milliseconds in on_revoked.", ("avg", "max")),
     (COORDINATOR, "partition-assigned-latency", "Milliseconds in on_assigned.", ("avg", "max")),
     (COORDINATOR, "partition-lost-latency", "Milliseconds in on_lost.", ("avg", "max")),
@@ -61,8 +61,8 @@ class ConsumerMetrics:
         self._record(FETCH, "fetch", 1, now_ms)
         self._record(FETCH, "fetch-throttle-time", response.throttle_time_ms, now_ms)
 
-    def gave(self, count: int, now_ms: float) -> None:
-        """A poll gave records. In the caller's thread."""
+    def records_returned(self, count: int, now_ms: float) -> None:
+        """A poll returned records. In the caller's thread."""
         self._record(FETCH, "records-consumed", count, now_ms)
         self._record(FETCH, "records-per-request", count, now_ms)
 

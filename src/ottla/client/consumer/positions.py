@@ -64,7 +64,7 @@ class Positions:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def start_what_is_due(self) -> float:
-        """Begin what must be found out; gives the time when something may be tried again."""
+        """Begin what must be found out; returns the time when something may be tried again."""
         now_ms = self._network.clock.monotonic_ms()
         with self._lock:
             due = {

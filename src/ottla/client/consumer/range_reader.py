@@ -225,7 +225,7 @@ class _Wave:
         self._policy = policy
         self._ends = {name: end for name, (_, end) in ranges.items()}
         self._positions = {name: start for name, (start, _) in ranges.items()}
-        self._told: set[TopicPartition] = set()
+        self._reported: set[TopicPartition] = set()
         self._suspected: dict[TopicPartition, Lost] = {}
         self._unknown_since: dict[str, float] = {}
         self._checked_version = -1
@@ -244,7 +244,7 @@ class _Wave:
         """Wait until a range moved, or ended."""
         clock = self._core.clock
         deadline = Deadline(clock, self._policy.poll_timeout_ms)
-        look_at_ms = clock.monotonic_ms() + QUIET_S * 1000
+        check_at_ms = clock.monotonic_ms() + QUIET_S * 1000
         while True:
             self._reader._news.clear()
             self._attend()
@@ -256,13 +256,13 @@ class _Wave:
             if self._note_progress() or rows.count:
                 return rows
             if deadline.is_over:
-                raise ReadTimedOut(self._where_it_stands())
+                raise ReadTimedOut(self._progress_text())
             now_ms = clock.monotonic_ms()
-            if is_refused or now_ms >= look_at_ms:
+            if is_refused or now_ms >= check_at_ms:
                 if self._look_for_losses(now_ms / 1000, deadline.left_ms()):
                     return rows
-                look_at_ms = now_ms + QUIET_S * 1000
-            self._reader._news.wait(min(deadline.left_s(), max(0.0, look_at_ms - now_ms) / 1000))
+                check_at_ms = now_ms + QUIET_S * 1000
+            self._reader._news.wait(min(deadline.left_s(), max(0.0, check_at_ms - now_ms) / 1000))
 
     def _take(self, rows: Rows, row_target: int) -> bool:
         """Decode what is there; True when a broker said that an offset is out of range."""
@@ -303,7 +303,7 @@ class _Wave:
                 why = "its log was cut off by an unclean election"
                 start = item.offset if item.diverging_offset is None else item.diverging_offset
                 self._lose(item.topic_partition, Lost(start, max(start + 1, item.offset), why, is_sure=True))
-            elif isinstance(item, Exception) and not self._core.is_settled(item):
+            elif isinstance(item, Exception) and not self._core.is_resolved(item):
                 raise item
 
     # --- losses ---
@@ -333,7 +333,7 @@ class _Wave:
         return {name for name in self._positions if now - self._unknown_since.get(name.topic, now) >= UNKNOWN_TOPIC_S}
 
     def _lose_other_topics(self) -> list[TopicPartition]:
-        """A topic that was deleted and made anew has another id, and none of the records that were asked for. Looked
+        """A topic that was deleted and made again has another id, and none of the records that were asked for. Looked
         at after the records were taken: whatever they were fetched by, metadata knows by now."""
         metadata = self._core.network.metadata
         if metadata.version == self._checked_version:
@@ -385,8 +385,8 @@ class _Wave:
     def _lose(self, name: TopicPartition, lost: Lost) -> None:
         if self._policy.fail_on_data_loss:
             raise DataLost(sentence(name, lost))
-        if name not in self._told:
-            self._told.add(name)
+        if name not in self._reported:
+            self._reported.add(name)
             log.warning("%s; going on with what is left, as failOnDataLoss=false says", sentence(name, lost))
         if lost.end >= self._ends[name]:
             self._finish([name])
@@ -394,7 +394,7 @@ class _Wave:
         self._positions[name] = lost.end
         self._core.seek(name, lost.end)
 
-    def _where_it_stands(self) -> str:
+    def _progress_text(self) -> str:
         name, position = next(iter(self._positions.items()))
         with self._core.lock:
             state = self._core.subscription.get(name)

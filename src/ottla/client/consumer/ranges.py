@@ -5,8 +5,8 @@ its end, and what compaction, transactions and their markers left out between is
 
     asked for          the log has             lost
     [start, end)       begins behind start     up to where it begins: retention or DeleteRecords took it
-    [start, end)       ends before end         what the log never had, or has no more: it was cut off or made anew
-    a topic by its id  another id              all that was not read yet: the topic was deleted and made anew
+    [start, end)       ends before end         what the log never had, or has no more: it was cut off or made again
+    a topic by its id  another id              all that was not read yet: the topic was deleted and made again
 
 1. A partition has one position, so ranges of the same partition are read one after the other, in waves.
 2. With read_committed a log seems to end where the oldest open transaction began. As long as its high watermark is at
@@ -24,7 +24,7 @@ from ottla.values import TopicPartition
 
 class DataLost(OttlaError):
     """Records that were to be read are gone: retention or DeleteRecords took them, or the topic was deleted, cut off or
-    made anew. Read from where the log begins now, keep records longer, or allow the loss (failOnDataLoss=false)."""
+    made again. Read from where the log begins now, keep records longer, or allow the loss (failOnDataLoss=false)."""
 
 
 class ReadTimedOut(OttlaError):

@@ -3,14 +3,14 @@
 The loop that fetches touches no record. It keeps the bytes as FetchedRecords, and the caller of poll() takes records
 out of them, in its own thread, as many as it wants:
 
-1. `take` gives records from `next_offset` on and stops at a limit, inside a batch if need be. A batch is proved by
+1. `take` returns records from `next_offset` on and stops at a limit, inside a batch if need be. A batch is proved by
    its CRC and decompressed once, when it is opened.
 2. What is not for users is passed over: control batches, aborted transactions (isolation.py), offsets that compaction
    took. `next_offset` moves over them too, so that a position never stands still before a gap.
 3. A batch cut off at the end is left out: it comes again, whole, with the next fetch.
 4. A record that cannot be read or deserialized stays where it is: the records before it are handed out, the next call
    raises, with topic, partition and offset, and so does every call after it until the user seeks.
-5. `span` gives whole batches as bytes, for columns; `advance` says that they were read.
+5. `span` returns whole batches as bytes, for columns; `advance` says that they were read.
 6. Message sets v0 and v1 are read by the same calls, all of a message at once, and have no spans.
 """
 

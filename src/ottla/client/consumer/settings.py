@@ -291,14 +291,14 @@ class ConsumerSettings(ClientSettings):
                 f"heartbeat.interval.ms={self.heartbeat_interval_ms} must be lower than"
                 f" session.timeout.ms={self.session_timeout_ms}; a third of it is a good choice"
             )
-        if self.group_id is None and self.enable_auto_commit and self._was_given("enable.auto.commit"):
+        if self.group_id is None and self.enable_auto_commit and self._is_set("enable.auto.commit"):
             raise InvalidSetting("enable.auto.commit=true needs a group.id: without one there is nowhere to commit to")
         if self.group_instance_id is not None and self.group_id is None:
             raise InvalidSetting("group.instance.id needs a group.id")
 
     def _refuse_classic_settings(self) -> None:
         for name in ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms"):
-            if self._was_given(name):
+            if self._is_set(name):
                 raise InvalidSetting(
                     f"{name} has no meaning with group.protocol=consumer, where the broker decides it;"
                     " set it on the broker or leave it out"

@@ -12,7 +12,7 @@ A partition is in one of four states, and moves as MOVES says:
    the partition: whoever carries an answer home shows the `turn` that it began in, and an old one is not taken.
 2. subscribe(), a pattern and assign() exclude each other until unsubscribe().
 3. Only partitions that are assigned, not paused and in FETCHING are read.
-4. Order is fairness: `fetchable` gives partitions in a rotating order; whoever got records goes to the end.
+4. Order is fairness: `fetchable` returns partitions in a rotating order; whoever got records goes to the end.
 
 Plain: no clock, no lock, no socket. The consumer's lock guards it.
 """
@@ -166,7 +166,7 @@ class PartitionState:
             raise IllegalMove(f"{self.name} goes from {self._state.value} to {state.value}")
         self._state = state
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Whatever is buffered or under way belongs to the past."""
         self.turn += 1
         self.retry_at_ms = 0.0
@@ -280,17 +280,17 @@ class Subscription:
         self.state(name).stop_offset = stop
 
     def _place(self, state: PartitionState, position: Position) -> None:
-        state.begin_anew()
+        state.restart()
         state.position = position
         state.fetch_offset = position.offset
         state.reset = None
         state.preferred_replica = None
 
     def request_reset(self, name: TopicPartition, policy: ResetPolicy | None = None) -> None:
-        """Find out anew where to read, by `policy` or the default one."""
+        """Find out again where to read, by `policy` or the default one."""
         state = self.state(name)
         state.move(State.AWAIT_RESET)
-        state.begin_anew()
+        state.restart()
         state.position = None
         state.reset = policy or self.default_reset
 
@@ -376,7 +376,7 @@ class Subscription:
         if epoch is None or position.offset_epoch is None or not is_newer:
             return False
         state.move(State.AWAIT_VALIDATION)
-        state.begin_anew()
+        state.restart()
         state.fetch_offset = position.offset
         return True
 

@@ -328,7 +328,7 @@ class AsyncProducer(AsyncHotPath):
 
     async def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction:
         """Wait for all records and offsets and leave the transaction open, for Admin.end_transaction to end, by
-        whichever process has what this gives. Afterwards close() aborts nothing; init_transactions() begins anew."""
+        whichever process has what this gives. Afterwards close() aborts nothing; init_transactions() begins again."""
         await self.start()
         self.is_hot = False
         return await self._core.calls.prepare(timeout_ms=self._limit_ms(timeout))

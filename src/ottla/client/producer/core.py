@@ -120,7 +120,7 @@ class ProducerCore:
             self.transactions.close()
         began_ms = self.clock.monotonic_ms()
         if self.settings.acks_on_wire == 0:
-            await self._be_heard(timeout_ms)
+            await self._wait_until_sent(timeout_ms)
         await self.network.close(timeout_ms=max(0.0, timeout_ms - (self.clock.monotonic_ms() - began_ms)))
         await self.loop.drained()
         for batch in self.accumulator.take_all(lambda batch: True):
@@ -129,7 +129,7 @@ class ProducerCore:
             self.outcomes.give_up(batch, error, is_unknown=True)
         self.intake.interceptors.close()
 
-    async def _be_heard(self, timeout_ms: float) -> None:
+    async def _wait_until_sent(self, timeout_ms: float) -> None:
         """With acks=0 nobody says that records arrived, and a socket that is closed while an answer comes in takes
         along what the broker has not read yet. Who answers a question has read everything before it."""
         network = self.network

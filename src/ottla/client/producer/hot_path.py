@@ -111,7 +111,7 @@ class AsyncHotPath(HotPath):
         headers: HeaderItems | None = None,
         on_delivery: Callable[..., object] | None = None,
     ) -> Awaitable[SendFuture]:
-        """Send a record; `await` gives a future of its metadata as soon as there is room for it."""
+        """Send a record; `await` returns a future of its metadata as soon as there is room for it."""
         if on_delivery is None:
             future = self._quick(topic, value, key, partition, timestamp_ms, headers, True)
             if future is not None:

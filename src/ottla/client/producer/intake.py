@@ -163,7 +163,7 @@ class Many(NamedTuple):
     timestamp_ms: int
 
     def put(self, state: TopicState, start: int, runs: list[Run]) -> int:
-        """Write from `start` on; gives the index of the first that found no room."""
+        """Write from `start` on; returns the index of the first that found no room."""
         return state.put_many(self.items, start, self.are_pairs, self.headers, self.timestamp_ms, self.partition, runs)
 
     def key_of(self, index: int) -> bytes | None:

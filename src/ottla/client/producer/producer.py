@@ -322,7 +322,7 @@ class Producer(HotPath):
 
     def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction:
         """Wait for all records and offsets and leave the transaction open, for Admin.end_transaction to end, by
-        whichever process has what this gives. Afterwards close() aborts nothing; init_transactions() begins anew."""
+        whichever process has what this gives. Afterwards close() aborts nothing; init_transactions() begins again."""
         self._loop.check_fork()
         self.is_hot = False
         return self._loop.run(self._core.calls.prepare(timeout_ms=self._limit_ms(timeout)))

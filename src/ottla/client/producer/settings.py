@@ -299,7 +299,7 @@ class ProducerSettings(ClientSettings):
     @property
     def delivery_limit_ms(self) -> int:
         """delivery.timeout.ms; when it was not given, never less than linger and one request take."""
-        if self._was_given("delivery.timeout.ms"):
+        if self._is_set("delivery.timeout.ms"):
             return self.delivery_timeout_ms
         return max(self.delivery_timeout_ms, self._delivery_least_ms)
 
@@ -326,7 +326,7 @@ class ProducerSettings(ClientSettings):
             check_level(self.compression, self.level)
         except ValueError as error:
             raise InvalidSetting(str(error)) from None
-        if self._was_given("delivery.timeout.ms") and self.delivery_timeout_ms < self._delivery_least_ms:
+        if self._is_set("delivery.timeout.ms") and self.delivery_timeout_ms < self._delivery_least_ms:
             raise InvalidSetting(
                 f"delivery.timeout.ms={self.delivery_timeout_ms} is less than linger.ms + request.timeout.ms"
                 f" = {self._delivery_least_ms}; a record must live for at least one request"
@@ -338,7 +338,7 @@ class ProducerSettings(ClientSettings):
             if self.transactional_id is not None:
                 raise InvalidSetting("transactional.id needs enable.idempotence=true; remove one of the two")
             return
-        if excluded_by and (self._was_given("enable.idempotence") or self.transactional_id is not None):
+        if excluded_by and (self._is_set("enable.idempotence") or self.transactional_id is not None):
             asked_by = "transactional.id" if self.transactional_id is not None else "enable.idempotence=true"
             raise InvalidSetting(f"{excluded_by} and {asked_by} exclude each other; it needs acks=all and retries")
         if not excluded_by and self.max_in_flight_requests_per_connection > IN_FLIGHT_LIMIT:

@@ -1,4 +1,4 @@
-"""The one broker that gives orders: a function on images.
+"""The controller, the one broker that orders the others: a function on images.
 
     event + state -> changes, replies        controller.py (decide), with one file per kind of decision
     before, after -> orders to brokers       orders.py

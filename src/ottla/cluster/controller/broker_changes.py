@@ -28,7 +28,7 @@ from ottla.values import TopicPartition
 
 
 def brokers_changed(state: ControllerState, event: BrokersChanged) -> Decided:
-    """Take note of who is there, and settle every partition."""
+    """Note which brokers are there, and elect leaders where they are needed."""
     known = state.image.brokers
     live = {broker.id: broker for broker in event.live}
     gone = [each for each in known if each not in live]
@@ -39,9 +39,9 @@ def brokers_changed(state: ControllerState, event: BrokersChanged) -> Decided:
     after = _register(away, [*came, *(each for each in updated if each != known[each.id])])
     changes = _difference(state.image, after.image)
     # Twice: first without those that bounced, so that what they led changes hands, then with them.
-    partitions = _settled_partitions(away, {})
+    partitions = _elections(away, {})
     partitions = _distrusted_partitions(after, came, partitions, led_too=True)
-    partitions = _settled_partitions(after, partitions)
+    partitions = _elections(after, partitions)
     return Decided(
         after.with_image(state.image),
         (*changes, *_as_changes(state.image, partitions)),
@@ -49,10 +49,12 @@ def brokers_changed(state: ControllerState, event: BrokersChanged) -> Decided:
     )
 
 
-def _renewed(known: Broker, told: Broker) -> Broker:
+def _renewed(known: Broker, registered: Broker) -> Broker:
     """A registration of the same epoch may have other endpoints; that it shuts down only we know. One of an older
-    epoch is news of yesterday."""
-    return known if told.epoch < known.epoch else replace(told, in_controlled_shutdown=known.in_controlled_shutdown)
+    epoch is outdated."""
+    if registered.epoch < known.epoch:
+        return known
+    return replace(registered, in_controlled_shutdown=known.in_controlled_shutdown)
 
 
 def _without(state: ControllerState, broker_ids: Collection[int]) -> ControllerState:
@@ -75,21 +77,21 @@ def _difference(before: ClusterImage, after: ClusterImage) -> list[Change]:
 Partitions = dict[TopicPartition, Partition]
 
 
-def _settled_partitions(state: ControllerState, so_far: Partitions) -> Partitions:
-    """Every partition that is not as it should be, as it should be; those of `so_far` are looked at as they are there.
+def _elections(state: ControllerState, so_far: Partitions) -> Partitions:
+    """The partitions that need another leader or in-sync set, with it; `so_far` replaces what the image has.
 
-    Topics that are being deleted are left alone: nobody shall lead them again."""
+    Topics that are being deleted are left alone: they never get a leader again."""
     found = dict(so_far)
     for name, partition in state.image.partitions():
         now = so_far.get(name, partition)
-        after = settle(state, name, now)
+        after = elect_if_needed(state, name, now)
         if after is not now:
             found[name] = after
     return found
 
 
-def settle(state: ControllerState, name: TopicPartition, partition: Partition) -> Partition:
-    """One partition with the brokers that are there; the same one when nothing is to be done."""
+def elect_if_needed(state: ControllerState, name: TopicPartition, partition: Partition) -> Partition:
+    """One partition with a leader and in-sync set of live brokers; the same object when nothing is to be done."""
 
     def alive(broker_id: int) -> bool:
         return state.is_alive(name, broker_id)
@@ -97,13 +99,13 @@ def settle(state: ControllerState, name: TopicPartition, partition: Partition) -
     def may_lead(broker_id: int) -> bool:
         return state.may_lead(name, broker_id)
 
-    if leaders.is_settled(partition, alive) or is_being_deleted(state.image, name.topic):
+    if leaders.has_live_leader_and_isr(partition, alive) or is_being_deleted(state.image, name.topic):
         return partition
     if partition.leader_epoch == NO_STATE:
         return leaders.first_led(partition, may_lead)
     unclean = state.rules.unclean_allowed(state.image, name.topic)
     min_insync = state.rules.min_insync_replicas(state.image, name.topic)
-    return leaders.settled(partition, alive, may_lead, unclean=unclean, min_insync=min_insync)
+    return leaders.elected_if_needed(partition, alive, may_lead, unclean=unclean, min_insync=min_insync)
 
 
 def _distrusted_partitions(
@@ -143,37 +145,37 @@ def _moving(image: ClusterImage) -> tuple[TopicPartition, ...]:
     return tuple(name for name, partition in image.partitions() if partition.is_reassigning)
 
 
-def settle_all(state: ControllerState) -> list[Change]:
-    """The changes that settle every partition."""
-    return _as_changes(state.image, _settled_partitions(state, {}))
+def elect_all(state: ControllerState) -> list[Change]:
+    """The changes for all partitions that need another leader or in-sync set."""
+    return _as_changes(state.image, _elections(state, {}))
 
 
-def taken_over(state: ControllerState) -> list[Change]:
+def changes_on_takeover(state: ControllerState) -> list[Change]:
     """What a controller that takes over has to change.
 
     A broker that lost its memory may have come before we knew anything, so it is not trusted; only who is in sync with
     another one, that leads and is there, has become so since. One that leads may have led before it went down."""
     partitions = _distrusted_partitions(state, state.image.brokers.values(), {}, led_too=False)
-    return _as_changes(state.image, _settled_partitions(state, partitions))
+    return _as_changes(state.image, _elections(state, partitions))
 
 
 # --- directories -----------------------------------------------------------------------------------------------------
 
 
 def leader_and_isr_answered(state: ControllerState, event: LeaderAndIsrAnswered) -> Decided:
-    """Replicas whose disk failed go offline, those that are said to be fine come back."""
+    """Replicas whose disk failed go offline, those that the broker reports without an error come back."""
     broker = state.image.brokers.get(event.broker_id)
     if broker is None or broker.epoch != event.broker_epoch or event.response.error_code != NONE:
         return Decided(state)
-    failed, fine = _told(state.image, event)
+    failed, fine = _reported(state.image, event)
     offline = (state.offline_replicas | failed) - fine
     if offline == state.offline_replicas:
         return Decided(state)
     after = replace(state, offline_replicas=offline)
-    return Decided(after, tuple(settle_all(after)))
+    return Decided(after, tuple(elect_all(after)))
 
 
-def _told(image: ClusterImage, event: LeaderAndIsrAnswered) -> tuple[frozenset[Replica], frozenset[Replica]]:
+def _reported(image: ClusterImage, event: LeaderAndIsrAnswered) -> tuple[frozenset[Replica], frozenset[Replica]]:
     failed, fine = set(), set()
     for topic in event.response.topics:
         name = image.topic_name(topic.topic_id)

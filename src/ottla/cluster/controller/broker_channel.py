@@ -3,9 +3,9 @@
 1. The next order is sent when the one before was answered. No answer (a cut connection, a time-out): the same one is
    sent again after a pause that grows from 50 ms to 2 s. A broker applies an order that it has already without harm.
 2. Only leaving ends it: the channel belongs to one registration (broker epoch), and its owner closes it when that is
-   over. What still waits then is dropped; a new registration is told everything anyway.
+   over. What still waits then is dropped; a new registration gets everything anyway.
 3. At most WAITING_LIMIT orders wait. Beyond that all but StopReplica are dropped, and when the broker has caught up
-   `fell_behind` is called: it is told everything again. Stops are kept, because nothing else tells of them.
+   `fell_behind` is called: it gets everything again. StopReplica is kept, because nothing else repeats it.
 4. An answer that the order was for another registration (STALE_BROKER_EPOCH) ends that order: the broker came back,
    and its new registration is on the way to us.
 """
@@ -29,7 +29,7 @@ from ottla.protocol.schema import Message
 log = logging.getLogger(__name__)
 
 Send: TypeAlias = Callable[[int, Message], Awaitable[Any]]
-"""Gives the broker's answer; raises when there is none, then it is tried again."""
+"""Returns the broker's answer; raises when there is none, then it is tried again."""
 
 WAITING_LIMIT: Final = 1_000
 FIRST_PAUSE_MS: Final = 50.0
@@ -76,7 +76,7 @@ class BrokerChannel:
     def _drop(self) -> None:
         stops = [each for each in self._waiting if isinstance(each.request, StopReplicaRequest)]
         if len(stops) < len(self._waiting):
-            log.warning("broker %d does not answer; it will be told everything when it does", self.broker_id)
+            log.warning("broker %d does not answer; it will get everything when it does", self.broker_id)
             self._has_dropped = True
             self._waiting = deque(stops)
 
@@ -110,7 +110,7 @@ class BrokerChannel:
         self._answered(order, response)
 
     def close(self) -> asyncio.Task[None]:
-        """The broker is gone: what waits is dropped. Gives the task, which ends soon."""
+        """The broker is gone: what waits is dropped. Returns the task, which ends soon."""
         self._waiting.clear()
         self._task.cancel()
         return self._task

@@ -1,7 +1,7 @@
 """The three requests of the control protocol, written from what the controller knows.
 
-A request is about at most PORTION partitions, because whoever reads it serves others too, and has a limit of what one
-request may ask for. So one that has to say more becomes several, and only one that says all is FULL.
+A request is about at most PORTION partitions, because the broker that reads it serves clients too, and limits how much
+one request may contain. So a larger one is split into several, and only a request that contains everything is FULL.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def portions(items: Sequence[T]) -> list[Sequence[T]]:
     return [items[first : first + PORTION] for first in range(0, len(items), PORTION)]
 
 
-class Told(NamedTuple):
-    """A partition that a broker has to have."""
+class AssignedPartition(NamedTuple):
+    """A partition that a broker has a replica of."""
 
     name: TopicPartition
     partition: Partition
@@ -64,10 +64,10 @@ class Told(NamedTuple):
 
 
 def leader_and_isr(
-    state: ControllerState, broker: Broker, told: Iterable[Told], *, whole: bool
+    state: ControllerState, broker: Broker, assigned: Iterable[AssignedPartition], *, whole: bool
 ) -> Iterator[LeaderAndIsrRequest]:
-    """The requests for what a broker has to have; none when there is nothing to say."""
-    parts = portions(sorted(told, key=lambda each: each.name))
+    """The requests for the partitions assigned to a broker; none when there are none."""
+    parts = portions(sorted(assigned, key=lambda each: each.name))
     for part in parts:
         yield LeaderAndIsrRequest(
             controller_id=state.controller.broker_id,
@@ -86,10 +86,10 @@ def leader_and_isr(
         )
 
 
-def _leader_and_isr_state(state: ControllerState, told: Told) -> LeaderAndIsrPartitionState:
-    partition = told.partition
+def _leader_and_isr_state(state: ControllerState, assigned: AssignedPartition) -> LeaderAndIsrPartitionState:
+    partition = assigned.partition
     return LeaderAndIsrPartitionState(
-        partition_index=told.name.partition,
+        partition_index=assigned.name.partition,
         controller_epoch=state.controller.epoch,
         leader=partition.leader,
         leader_epoch=partition.leader_epoch,
@@ -98,7 +98,7 @@ def _leader_and_isr_state(state: ControllerState, told: Told) -> LeaderAndIsrPar
         replicas=list(partition.replicas),
         adding_replicas=list(partition.adding),
         removing_replicas=list(partition.removing),
-        is_new=told.is_new,
+        is_new=assigned.is_new,
         leader_recovery_state=int(partition.recovering),
     )
 
@@ -117,7 +117,7 @@ def _live_leaders(state: ControllerState, leaders: Iterable[int]) -> list[Leader
 # --- UpdateMetadata --------------------------------------------------------------------------------------------------
 
 
-def looks(state: ControllerState, name: TopicPartition) -> tuple[object, ...] | None:
+def visible_state(state: ControllerState, name: TopicPartition) -> tuple[object, ...] | None:
     """What clients can know of a partition; None when they know nothing of it."""
     partition = state.image.partition(*name)
     if partition is None or partition.leader_epoch == NO_STATE:
@@ -141,8 +141,8 @@ Topics: TypeAlias = list[UpdateMetadataTopicState]
 
 
 def metadata_states(state: ControllerState, names: Sequence[TopicPartition]) -> list[Topics]:
-    """What everybody is told of these partitions, which are in order: one list for each request, at least one."""
-    known = [name for name in names if looks(state, name) is not None]
+    """What every broker gets about these sorted partitions: one list for each request, at least one."""
+    known = [name for name in names if visible_state(state, name) is not None]
     return [_metadata_topics(state, part) for part in portions(known)] or [[]]
 
 
@@ -158,16 +158,16 @@ def _metadata_topics(state: ControllerState, names: Sequence[TopicPartition]) ->
 
 
 def update_metadata(
-    state: ControllerState, broker: Broker, told: list[Topics], *, whole: bool
+    state: ControllerState, broker: Broker, portions_of_topics: list[Topics], *, whole: bool
 ) -> Iterator[UpdateMetadataRequest]:
     """The requests with all brokers, and these partitions."""
     live_brokers = [_live_broker(each) for each in state.image.brokers.values() if not each.fenced]
-    for topics in told:
+    for topics in portions_of_topics:
         yield UpdateMetadataRequest(
             controller_id=state.controller.broker_id,
             controller_epoch=state.controller.epoch,
             broker_epoch=broker.epoch,
-            type=FULL if whole and len(told) == 1 else INCREMENTAL,
+            type=FULL if whole and len(portions_of_topics) == 1 else INCREMENTAL,
             topic_states=topics,
             live_brokers=live_brokers,
         )
@@ -175,7 +175,7 @@ def update_metadata(
 
 def _metadata_state(state: ControllerState, name: TopicPartition) -> UpdateMetadataPartitionState:
     partition = state.image.partition(*name)
-    assert partition is not None  # only partitions that look like something are told
+    assert partition is not None  # only partitions with a visible state are sent
     is_going = is_being_deleted(state.image, name.topic)
     return UpdateMetadataPartitionState(
         partition_index=name.partition,

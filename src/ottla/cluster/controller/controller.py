@@ -42,7 +42,7 @@ from ottla.cluster.controller.events import (
     ShutdownAsked,
     TookOver,
 )
-from ottla.cluster.controller.settings_changes import say_who_may_lead, settings_changed, without_eligible
+from ottla.cluster.controller.settings_changes import affect_elections, settings_changed, without_eligible
 from ottla.cluster.controller.state import ControllerState, Decided
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.store.events import (
@@ -63,7 +63,7 @@ from ottla.values import TopicPartition
 def decide(state: ControllerState, event: ControllerEvent) -> Decided:
     """What follows from the event. Nothing has happened yet when it returns.
 
-    A BrokerError of an administrator's plan goes to whoever asked. IllegalMove when a partition or replica would move
+    A BrokerError of an administrator's plan goes to the requester. IllegalMove when a partition or replica would move
     as its table does not allow: then the decision is wrong, and must not be committed."""
     decided = _DECIDERS[type(event)](state, event)
     observed = apply_all(state.image, decided.observed)
@@ -119,21 +119,21 @@ def _took_over(state: ControllerState, event: TookOver) -> Decided:
     after = state.with_image(apply_all(state.image, useless))
     return Decided(
         state,
-        (*useless, *broker_changes.taken_over(after)),
-        retell=frozenset(state.image.brokers),
+        (*useless, *broker_changes.changes_on_takeover(after)),
+        resend_partitions=frozenset(state.image.brokers),
         then=(ReassignmentsDue(moving),),
     )
 
 
 def _log_dir_failed(state: ControllerState, event: LogDirFailed) -> Decided:
-    """Which replicas are lost only the brokers know: they say it when they are told what they should have."""
-    return Decided(state, retell=frozenset(each for each in event.broker_ids if each in state.image.brokers))
+    """Only the brokers know which replicas are lost: they report it when they get their partitions again."""
+    return Decided(state, resend_partitions=frozenset(each for each in event.broker_ids if each in state.image.brokers))
 
 
 def _fell_behind(state: ControllerState, event: BrokerFellBehind) -> Decided:
     broker = state.image.brokers.get(event.broker_id)
     is_same = broker is not None and broker.epoch == event.broker_epoch
-    return Decided(state, anew=frozenset([event.broker_id] if is_same else ()))
+    return Decided(state, resend_everything=frozenset([event.broker_id] if is_same else ()))
 
 
 def _producer_ids(state: ControllerState, event: ProducerIdsAsked) -> Decided:
@@ -143,14 +143,14 @@ def _producer_ids(state: ControllerState, event: ProducerIdsAsked) -> Decided:
     except BrokerError as error:
         refused = AllocateProducerIdsResponse(error_code=error.code, producer_id_start=-1, producer_id_len=0)
         return Decided(state, replies=(refused,))
-    given = AllocateProducerIdsResponse(error_code=NONE, producer_id_start=block.first, producer_id_len=block.size)
-    return Decided(state, (change,), (given,))
+    allocated = AllocateProducerIdsResponse(error_code=NONE, producer_id_start=block.first, producer_id_len=block.size)
+    return Decided(state, (change,), (allocated,))
 
 
 def _change_asked(state: ControllerState, event: ChangeAsked) -> Decided:
     plan = event.make_plan(state.image)
     changes = admitted(state.image, plan.changes)
-    then = (SettingsChanged(changes),) if say_who_may_lead(changes) else ()
+    then = (SettingsChanged(changes),) if affect_elections(changes) else ()
     return Decided(state, (*without_eligible(state.image, changes), *changes), (plan,), then=then)
 
 

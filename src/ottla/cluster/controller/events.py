@@ -1,6 +1,7 @@
-"""What a controller decides about, besides what the store tells it (cluster/store/events.py).
+"""What a controller decides about, besides the events of the store (cluster/store/events.py).
 
-1. An event is a value. It carries what was asked or found, and no way to answer: replies are part of the decision.
+1. An event is a value. It carries what was asked or found, and no callback for an answer: replies are part of the
+   decision.
 2. Those whose names end in Asked have exactly one reply. The others have none.
 """
 
@@ -64,7 +65,7 @@ class ChangeAsked:
 
 @dataclass(frozen=True, slots=True)
 class LeaderAndIsrAnswered:
-    """A broker says which of the partitions it was told to have it cannot have."""
+    """A broker reports which of its assigned partitions it cannot open."""
 
     broker_id: int
     broker_epoch: int
@@ -84,7 +85,7 @@ class ReplicasStopped:
 
 @dataclass(frozen=True, slots=True)
 class BrokerFellBehind:
-    """Too many orders waited for a broker and were dropped: it must be told everything again."""
+    """Too many orders waited for a broker and were dropped: it must get everything again."""
 
     broker_id: int
     broker_epoch: int

@@ -6,7 +6,7 @@
    (INVALID_UPDATE_VERSION), members that are not there or are not who they were cannot be in sync (INELIGIBLE_REPLICA).
 2. What is so already is answered as done, whatever partition epoch it came with: an answer was lost.
 3. The leader epoch stays; the partition epoch is the next. Brokers hear of it by UpdateMetadata, the leader by the
-   answer. Moves that waited for a replica to be in sync are looked at next.
+   answer. Moves that waited for a replica to be in sync are checked next.
 """
 
 from __future__ import annotations

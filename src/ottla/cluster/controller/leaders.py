@@ -3,7 +3,7 @@
 1. A leader is always in sync when it is chosen, unless an unclean election was allowed; then it is the only one in
    sync, and the partition is recovering.
 2. Nobody alive in sync: no leader, and the in-sync set stays as it was, because those are the replicas that have what
-   was acknowledged. Whoever of them comes back first leads.
+   was acknowledged. The first of them to come back leads.
 3. Eligible leader replicas (KIP-966): a replica that leaves a set that is then smaller than min.insync.replicas stays
    eligible, because the high watermark does not move while the set is so small. It may lead when nobody in sync can.
    A replica that lost its memory is neither in sync nor eligible any more, as long as another one is.
@@ -20,10 +20,10 @@ from typing import TypeAlias
 
 from ottla.cluster.model import NO_LEADER, Partition
 
-Ask: TypeAlias = Callable[[int], bool]
+BrokerTest: TypeAlias = Callable[[int], bool]
 
 
-def led(before: Partition, after: Partition) -> Partition:
+def in_next_epoch(before: Partition, after: Partition) -> Partition:
     """`after` in the epochs that follow `before`; the same partition when nothing is different."""
     if after == before:
         return before
@@ -42,23 +42,25 @@ def with_isr(partition: Partition, isr: Iterable[int], min_insync: int) -> Parti
     return replace(partition, isr=in_sync, elr=left if len(in_sync) < enough else (), last_known_elr=last_known)
 
 
-def is_settled(partition: Partition, alive: Ask) -> bool:
-    """Whether it has its leader, and all that are in sync are there. Nearly all partitions nearly always are."""
+def has_live_leader_and_isr(partition: Partition, alive: BrokerTest) -> bool:
+    """Whether it has a leader and every in-sync replica is alive: the normal case, for which nothing is to be done."""
     return partition.leader in partition.isr and all(map(alive, partition.isr))
 
 
-def settled(partition: Partition, alive: Ask, may_lead: Ask, *, unclean: bool, min_insync: int) -> Partition:
-    """As the partition should be with the brokers that are there; the same one when nothing is to be done."""
-    if is_settled(partition, alive):
+def elected_if_needed(
+    partition: Partition, alive: BrokerTest, may_lead: BrokerTest, *, unclean: bool, min_insync: int
+) -> Partition:
+    """The partition with a leader and an in-sync set of live brokers; the same object when nothing is to be done."""
+    if has_live_leader_and_isr(partition, alive):
         return partition
     in_sync = tuple(each for each in partition.isr if alive(each))
     if partition.leader in in_sync:
-        return led(partition, with_isr(partition, in_sync, min_insync))
-    return led(partition, _elected(partition, in_sync, may_lead, unclean=unclean, min_insync=min_insync))
+        return in_next_epoch(partition, with_isr(partition, in_sync, min_insync))
+    return in_next_epoch(partition, _elected(partition, in_sync, may_lead, unclean=unclean, min_insync=min_insync))
 
 
 def _elected(
-    partition: Partition, in_sync: tuple[int, ...], may_lead: Ask, *, unclean: bool, min_insync: int
+    partition: Partition, in_sync: tuple[int, ...], may_lead: BrokerTest, *, unclean: bool, min_insync: int
 ) -> Partition:
     able = [each for each in partition.replicas if may_lead(each)]
     if clean := [each for each in able if each in in_sync]:
@@ -71,36 +73,41 @@ def _elected(
     return replace(partition, leader=NO_LEADER)
 
 
-def first_led(partition: Partition, may_lead: Ask) -> Partition:
-    """A partition that nobody ever led: all that are there are in sync, with nothing; the same one when none is."""
+def first_led(partition: Partition, may_lead: BrokerTest) -> Partition:
+    """A partition that never had a leader: all brokers that are there are in sync, with an empty log; the same one when
+    none is."""
     in_sync = tuple(each for each in partition.replicas if may_lead(each))
     if not in_sync:
         return partition
     return replace(partition, leader=in_sync[0], isr=in_sync, leader_epoch=0, partition_epoch=0)
 
 
-def preferred(partition: Partition, may_lead: Ask) -> Partition | None:
+def preferred(partition: Partition, may_lead: BrokerTest) -> Partition | None:
     """Led by its first replica; None when that one cannot, or does already."""
     first = partition.replicas[0]
     if first == partition.leader or first not in partition.isr or not may_lead(first):
         return None
-    return led(partition, replace(partition, leader=first))
+    return in_next_epoch(partition, replace(partition, leader=first))
 
 
-def handed_over(partition: Partition, leaving: int, may_lead: Ask, *, min_insync: int) -> Partition | None:
+def handed_over(partition: Partition, leaving: int, may_lead: BrokerTest, *, min_insync: int) -> Partition | None:
     """Without a broker that shuts down, as leader and in the in-sync set; None when nobody else can lead.
 
     One that has the only replica keeps it until it is gone, because there is nobody to hand it to.
     """
     rest = tuple(each for each in partition.isr if each != leaving)
     if partition.leader != leaving:
-        # The last one that was in sync stays on record: it has what was acknowledged.
-        return led(partition, with_isr(partition, rest, min_insync)) if rest and rest != partition.isr else partition
+        # The last in-sync replica stays on record: it has what was acknowledged.
+        return (
+            in_next_epoch(partition, with_isr(partition, rest, min_insync))
+            if rest and rest != partition.isr
+            else partition
+        )
     staying = tuple(each for each in rest if may_lead(each))
     able = [each for each in partition.replicas if each in staying]
     if not able:
         return None
-    return led(partition, replace(with_isr(partition, staying, min_insync), leader=able[0]))
+    return in_next_epoch(partition, replace(with_isr(partition, staying, min_insync), leader=able[0]))
 
 
 def distrusted(partition: Partition, broker_id: int) -> Partition:
@@ -109,7 +116,7 @@ def distrusted(partition: Partition, broker_id: int) -> Partition:
     if broker_id not in (*partition.isr, *partition.elr) or not others:
         return partition
     was_last = partition.isr == (broker_id,)
-    return led(
+    return in_next_epoch(
         partition,
         replace(
             partition,
@@ -123,4 +130,4 @@ def distrusted(partition: Partition, broker_id: int) -> Partition:
 
 def without_eligible(partition: Partition) -> Partition:
     """With nobody eligible outside the in-sync set."""
-    return led(partition, replace(partition, elr=(), last_known_elr=()))
+    return in_next_epoch(partition, replace(partition, elr=(), last_known_elr=()))

@@ -1,4 +1,4 @@
-"""One way to move through a table of states, and the story that an illegal move carries."""
+"""How something moves through a table of states, and the story that an illegal move carries."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class IllegalMove(OttlaError):
     This is a bug in Ottla; please report it with the story in the message."""
 
 
-def move(moves: Mapping[S, Set[S]], subject: object, way: Sequence[S]) -> S:
-    """The last state of the way, when each follows the one before; else IllegalMove."""
-    for here, there in pairwise(way):
+def move(moves: Mapping[S, Set[S]], subject: object, path: Sequence[S]) -> S:
+    """The last state of the path, if every step of it is in the table; else IllegalMove."""
+    for here, there in pairwise(path):
         if there not in moves[here]:
-            story = " -> ".join(str(each) for each in way)
-            raise IllegalMove(f"{subject} cannot go from {here} to {there}; it was on the way {story}")
-    return way[-1]
+            story = " -> ".join(str(each) for each in path)
+            raise IllegalMove(f"{subject} cannot go from {here} to {there}; it was on the path {story}")
+    return path[-1]

@@ -1,15 +1,15 @@
-"""What brokers must be told: the difference between what they know and what is true.
+"""The orders for brokers: the difference between what they know and what is true.
 
-1. LeaderAndIsr goes to the replicas of partitions with a new leader epoch: brokers listen to no other. A broker that
-   is new, or must be told again, gets all its partitions (type FULL).
+1. LeaderAndIsr goes to the replicas of partitions with a new leader epoch: brokers ignore others. A broker that
+   is new, or gets its partitions again, gets all of them (type FULL).
 2. UpdateMetadata goes to every broker that is there, for every partition that looks different, and always has all
    brokers with all their listeners. A new broker gets everything. Leader -2 says that a topic is being deleted.
 3. StopReplica goes to a broker whose replica moved away (delete), whose topic is being deleted (delete, leader epoch
    -2: whatever it knows), that shuts down and follows, or whose disk failed (both: stop, keep). A broker that is new,
-   or must be told again, is told of all that it should not have: a replica may have moved away while it was away, or
-   while nobody gave orders.
-4. The order at one broker: who is new hears who is there before what it has to lead; who is not, hears last what
-   others should know. Stops come at the end.
+   or gets its partitions again, is ordered to stop every replica it should not have: one may have moved away while
+   the broker was down, or while there was no controller.
+4. The sequence at one broker: a new broker gets UpdateMetadata before LeaderAndIsr, every other after it. StopReplica
+   comes last.
 5. Two states that brokers cannot tell apart give no orders.
 """
 
@@ -20,13 +20,13 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from ottla.cluster.controller.control_messages import (
-    Told,
+    AssignedPartition,
     Topics,
     leader_and_isr,
-    looks,
     metadata_states,
     stop_replica,
     update_metadata,
+    visible_state,
 )
 from ottla.cluster.controller.replica_states import DELETION_STARTED
 from ottla.cluster.controller.state import ControllerState, Replica, is_being_deleted
@@ -38,7 +38,7 @@ from ottla.values import TopicPartition
 
 EPOCH_OF_DELETION: Final = -2
 STRAYS_LIMIT: Final = 50_000
-"""Partitions that a broker is told it should not have. Beyond that it would hear of little else."""
+"""How many replicas a new broker is ordered to stop, in case it has them. More would delay everything else."""
 
 
 class Order(NamedTuple):
@@ -61,27 +61,27 @@ def orders(
     before: ControllerState,
     after: ControllerState,
     *,
-    retell: Collection[int] = (),
-    anew: Collection[int] = (),
+    resend_partitions: Collection[int] = (),
+    resend_everything: Collection[int] = (),
     topics: Collection[str] | None = None,
 ) -> list[Order]:
     """The orders that make brokers that know `before` know `after`, each broker's in the order it must get them.
 
-    Brokers in `retell` get all their partitions again; those in `anew` get everything, as if they had just come.
-    `topics` are those that may be different when the brokers are the same; None is all."""
-    if not retell and not anew and _is_same(before, after):
+    Brokers in `resend_partitions` get all their partitions again; those in `resend_everything` get everything, as if
+    they had just come. `topics` are those that may be different when the brokers are the same; None is all."""
+    if not resend_partitions and not resend_everything and _is_same(before, after):
         return []
     writer = _Writer(before, after, topics)
-    told: list[Order] = []
+    found: list[Order] = []
     for broker in after.image.brokers.values():
-        is_new = broker.id in anew or _epoch(before.image, broker.id) != broker.epoch
-        requests = writer.requests(broker, is_new=is_new, whole=is_new or broker.id in retell)
-        told += [Order(broker.id, broker.epoch, each) for each in requests]
-    return told
+        is_new = broker.id in resend_everything or _epoch(before.image, broker.id) != broker.epoch
+        requests = writer.requests(broker, is_new=is_new, whole=is_new or broker.id in resend_partitions)
+        found += [Order(broker.id, broker.epoch, each) for each in requests]
+    return found
 
 
 class _Writer:
-    """Writes the requests for one broker after another; what all of them are told is found once."""
+    """Writes the requests for one broker after another; what is the same for all of them is made once."""
 
     def __init__(self, before: ControllerState, after: ControllerState, topics: Collection[str] | None) -> None:
         self._before = before
@@ -97,10 +97,10 @@ class _Writer:
             yield from update_metadata(after, broker, metadata_states(after, _everything(after)), whole=True)
         yield from leader_and_isr(after, broker, states, whole=whole)
         if not is_new and self._has_news:
-            yield from update_metadata(after, broker, self._told_news(), whole=False)
+            yield from update_metadata(after, broker, self._shared_update(), whole=False)
         yield from stop_replica(after, broker, sorted(set(_stops(before, after, self._changed, broker, whole=whole))))
 
-    def _told_news(self) -> list[Topics]:
+    def _shared_update(self) -> list[Topics]:
         if self._news is None:
             self._news = metadata_states(self._after, self._changed)
         return self._news
@@ -134,23 +134,25 @@ def _is_same(before: ControllerState, after: ControllerState) -> bool:
 
 
 def _changed(before: ControllerState, after: ControllerState, topics: Collection[str] | None) -> list[TopicPartition]:
-    """Partitions of which anything is different, in order. Topics that are gone are not among them: what was told of
-    their deletion is the last that is told of them."""
+    """Partitions of which anything is different, in order. Topics that are gone are not among them: the order
+    to delete them was the last about them."""
     everywhere = before.image.brokers is not after.image.brokers or before.offline_replicas != after.offline_replicas
     names: list[TopicPartition] = []
     for topic_name in after.image.topics() if everywhere or topics is None else sorted(topics):
         topic, known = after.image.topic(topic_name), before.image.topic(topic_name)
-        is_same = known is topic and not everywhere and _goes(before, topic_name) == _goes(after, topic_name)
+        is_same = (
+            known is topic and not everywhere and _is_deleting(before, topic_name) == _is_deleting(after, topic_name)
+        )
         if topic is None or is_same:
             continue
         for index in range(len(topic.partitions)):
             name = TopicPartition(topic_name, index)
-            if known is None or known.id != topic.id or looks(before, name) != looks(after, name):
+            if known is None or known.id != topic.id or visible_state(before, name) != visible_state(after, name):
                 names.append(name)
     return names
 
 
-def _goes(state: ControllerState, topic: str) -> bool:
+def _is_deleting(state: ControllerState, topic: str) -> bool:
     return is_being_deleted(state.image, topic)
 
 
@@ -161,9 +163,9 @@ def _everything(state: ControllerState) -> list[TopicPartition]:
 # --- per broker ------------------------------------------------------------------------------------------------------
 
 
-def _whole_states(after: ControllerState, broker_id: int) -> list[Told]:
+def _whole_states(after: ControllerState, broker_id: int) -> list[AssignedPartition]:
     return [
-        Told(name, partition, is_new=False)
+        AssignedPartition(name, partition, is_new=False)
         for name, partition in after.image.partitions()
         if broker_id in partition.replicas and _is_led(after, name, partition)
     ]
@@ -175,7 +177,7 @@ def _is_led(state: ControllerState, name: TopicPartition, partition: Partition) 
 
 def _new_states(
     before: ControllerState, after: ControllerState, changed: Iterable[TopicPartition], broker: Broker
-) -> Iterator[Told]:
+) -> Iterator[AssignedPartition]:
     for name in changed:
         was, now = _same_topic(before, after, name), after.image.partition(*name)
         if now is None or broker.id not in now.replicas or not _is_led(after, name, now):
@@ -184,7 +186,9 @@ def _new_states(
             continue
         if broker.in_controlled_shutdown and broker.id not in (now.leader, None if was is None else was.leader):
             continue  # it stopped following
-        yield Told(name, now, is_new=was is None or was.leader_epoch == NO_STATE or broker.id not in was.replicas)
+        yield AssignedPartition(
+            name, now, is_new=was is None or was.leader_epoch == NO_STATE or broker.id not in was.replicas
+        )
 
 
 def _same_topic(before: ControllerState, after: ControllerState, name: TopicPartition) -> Partition | None:
@@ -203,8 +207,8 @@ def _stops(
     whole: bool,
 ) -> Iterator[Stop]:
     for replica, state in after.deletions.items():
-        is_told = before.deletions.get(replica) is DELETION_STARTED and not whole
-        if replica.broker_id == broker.id and state is DELETION_STARTED and not is_told:
+        was_ordered = before.deletions.get(replica) is DELETION_STARTED and not whole
+        if replica.broker_id == broker.id and state is DELETION_STARTED and not was_ordered:
             yield Stop(TopicPartition(replica.topic, replica.partition), EPOCH_OF_DELETION, delete=True)
     for name in changed:
         was, now = _same_topic(before, after, name), after.image.partition(*name)
@@ -217,7 +221,7 @@ def _stops(
 def _strays(after: ControllerState, broker: Broker) -> Iterator[Stop]:
     """What the broker should not have, if it has it."""
     elsewhere = (
-        Stop(name, EPOCH_OF_DELETION if _goes(after, name.topic) else partition.leader_epoch, delete=True)
+        Stop(name, EPOCH_OF_DELETION if _is_deleting(after, name.topic) else partition.leader_epoch, delete=True)
         for name, partition in after.image.partitions()
         if broker.id not in partition.replicas and partition.leader_epoch != NO_STATE
     )

@@ -7,7 +7,7 @@
 
 1. The state is read off the image; nobody keeps it twice. So a new controller knows it as well as the old one did.
 2. What one change does may pass through states that no image shows: a partition that is made with its leader was NEW
-   for a moment. `way` says which, and every step of it must be in the table.
+   for a moment. `path` lists them, and every step of it must be in the table.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def state_of(image: ClusterImage, name: TopicPartition) -> PartitionState:
     return OFFLINE if partition.leader == NO_LEADER else ONLINE
 
 
-def way(before: PartitionState, after: PartitionState) -> list[PartitionState]:
+def path(before: PartitionState, after: PartitionState) -> list[PartitionState]:
     """The states that one change passes through."""
     if before is NON_EXISTENT and after in (ONLINE, OFFLINE):
         return [before, NEW, after]
@@ -67,4 +67,4 @@ def way(before: PartitionState, after: PartitionState) -> list[PartitionState]:
 
 def check(name: TopicPartition, before: ClusterImage, after: ClusterImage) -> PartitionState:
     """The partition's state after a change; IllegalMove when it cannot come after the one before."""
-    return move(MOVES, f"partition {name}", way(state_of(before, name), state_of(after, name)))
+    return move(MOVES, f"partition {name}", path(state_of(before, name), state_of(after, name)))

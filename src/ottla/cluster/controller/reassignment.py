@@ -1,9 +1,10 @@
 """Moving replicas: what AlterPartitionReassignments began (cluster/reassignments.py) is ended here, step by step.
 
-    begin    replicas are target and those that will go; the new ones are `adding`. A new leader epoch tells them all.
+    begin    replicas are target and those that will go; the new ones are `adding`. A new leader epoch makes them all
+             act.
     wait     the new replicas fetch, and join the in-sync set one by one (AlterPartition)
     end      when all of the target is in sync: the replicas are the target, one of them leads, in a new leader epoch;
-             those that went are told to delete what they have
+             those that were removed are ordered to delete what they have
 
 1. Every step is one change of one partition, so there is nothing between them, and who takes over in the middle sees
    from `adding` and `removing` where it is.
@@ -19,7 +20,7 @@ from dataclasses import replace
 from ottla.cluster.changes import Change, ChangePartition, SetStoredValue, apply_all
 from ottla.cluster.controller.admin_changes import admitted
 from ottla.cluster.controller.events import ReassignmentsDue
-from ottla.cluster.controller.leaders import led
+from ottla.cluster.controller.leaders import in_next_epoch
 from ottla.cluster.controller.state import ControllerState, Decided
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import Partition
@@ -53,7 +54,7 @@ def ended(state: ControllerState, name: TopicPartition, partition: Partition) ->
     places = dict(zip(partition.replicas, partition.directories, strict=False))
     directories = tuple(places[each] for each in target) if partition.directories else ()
     after = replace(partition, replicas=target, isr=isr, leader=leader, directories=directories, adding=(), removing=())
-    return led(partition, replace(after, elr=tuple(each for each in partition.elr if each in target)))
+    return in_next_epoch(partition, replace(after, elr=tuple(each for each in partition.elr if each in target)))
 
 
 def reassignments_due(state: ControllerState, event: ReassignmentsDue) -> Decided:

@@ -1,10 +1,10 @@
 """The states of a replica, and which may follow which.
 
     NON_EXISTENT          not assigned
-    NEW                   assigned, its broker not yet told
+    NEW                   assigned, its broker does not know yet
     ONLINE                its broker is there and has it
     OFFLINE               its broker or its disk is away, or it is to be deleted
-    DELETION_STARTED      its broker was told to delete it
+    DELETION_STARTED      its broker was ordered to delete it
     DELETION_INELIGIBLE   it cannot be deleted now: its broker is away, or failed to do it
     DELETION_SUCCESSFUL   its broker has deleted it; the topic waits for the others
 
@@ -56,6 +56,6 @@ MOVES: Final[Mapping[ReplicaState, Set[ReplicaState]]] = {
 }
 
 
-def moved(subject: object, *way: ReplicaState) -> ReplicaState:
-    """Where a replica is at the end of the way; IllegalMove when the table has no such way."""
-    return move(MOVES, f"replica {subject}", way)
+def move_replica(subject: object, *path: ReplicaState) -> ReplicaState:
+    """The state of a replica at the end of the path; IllegalMove when a step is not in the table."""
+    return move(MOVES, f"replica {subject}", path)

@@ -12,7 +12,7 @@ from typing import Final
 
 from ottla.cluster.changes import AlterConfig, Change, ChangePartition, apply_all
 from ottla.cluster.controller import leaders
-from ottla.cluster.controller.broker_changes import settle_all
+from ottla.cluster.controller.broker_changes import elect_all
 from ottla.cluster.controller.events import SettingsChanged
 from ottla.cluster.controller.state import ControllerState, Decided
 from ottla.cluster.image import ClusterImage
@@ -22,8 +22,8 @@ UNCLEAN: Final = "unclean.leader.election.enable"
 MIN_INSYNC: Final = "min.insync.replicas"
 
 
-def say_who_may_lead(changes: Iterable[Change]) -> bool:
-    """Whether the controller has to hear of these changes."""
+def affect_elections(changes: Iterable[Change]) -> bool:
+    """Whether elections depend on these changes, so that the controller must decide again."""
     return any(_resources(changes, UNCLEAN)) or any(_resources(changes, MIN_INSYNC))
 
 
@@ -32,9 +32,9 @@ def settings_changed(state: ControllerState, event: SettingsChanged) -> Decided:
     trusted = without_eligible(state.image, event.changes)
     if not any(_resources(event.changes, UNCLEAN)):
         return Decided(state, trusted)
-    # Both may touch a partition, and one write is one epoch: elections come with the next look at it.
+    # Both may touch a partition, and one write is one epoch: elections follow with the next event.
     after = state.with_image(apply_all(state.image, trusted))
-    return Decided(state, trusted, then=(event,)) if trusted else Decided(state, tuple(settle_all(after)))
+    return Decided(state, trusted, then=(event,)) if trusted else Decided(state, tuple(elect_all(after)))
 
 
 def without_eligible(image: ClusterImage, changes: Sequence[Change]) -> tuple[Change, ...]:

@@ -1,8 +1,8 @@
 """What a controller knows while it is one, and what it decides.
 
-1. The image is the truth: brokers as this controller has taken note of them (`in_controlled_shutdown` for those that
+1. The image is the truth: brokers as this controller knows them (`in_controlled_shutdown` for those that
    asked to stop), topics, notes of deletion. It moves only by what the controller commits or observes.
-2. The rest is what brokers told and nobody wrote down: replicas on failed directories, and how far the deletion of
+2. The rest is what brokers reported and nobody wrote down: replicas on failed directories, and how far the deletion of
    each replica has come. A controller that takes over begins without it and asks again.
 3. A state never changes; a decision has the next one.
 """
@@ -57,7 +57,7 @@ class ControllerState:
     deletions: Mapping[Replica, ReplicaState] = field(default_factory=dict)
 
     def is_alive(self, name: TopicPartition, broker_id: int) -> bool:
-        """Is the broker there, perhaps on its way out, with a disk under this replica."""
+        """Whether the broker is there (it may be shutting down) and the replica's log directory works."""
         broker = self.image.brokers.get(broker_id)
         return broker is not None and not broker.fenced and Replica(*name, broker_id) not in self.offline_replicas
 
@@ -70,16 +70,17 @@ class ControllerState:
 
 
 class Decided(NamedTuple):
-    """What follows from an event. First `observed` is taken into the image (it is true already), then `changes` are
-    committed; then `replies` may go out, `state` holds with the new image, brokers in `retell` are told all their
-    partitions again (those in `anew` everything), and the events of `then` come next, before any other."""
+    """What follows from an event. First `observed` is applied to the image (it is true already), then `changes` are
+    committed; then `replies` may go out, `state` holds with the new image, brokers in `resend_partitions` get all their
+    partitions again (those in `resend_everything` the metadata too), and the events of `then` come next, before any
+    other."""
 
     state: ControllerState
     changes: tuple[Change, ...] = ()
     replies: tuple[Any, ...] = ()
     observed: tuple[Change, ...] = ()
-    retell: frozenset[int] = frozenset()
-    anew: frozenset[int] = frozenset()
+    resend_partitions: frozenset[int] = frozenset()
+    resend_everything: frozenset[int] = frozenset()
     then: tuple[ControllerEvent, ...] = ()
 
 

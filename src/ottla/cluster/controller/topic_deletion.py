@@ -1,15 +1,16 @@
 """A topic goes in steps: a note, the end of service, the replicas, and last the topic itself.
 
     note       somebody asked; the topic keeps serving while one of its partitions moves
-    end        brokers hear that it has no leaders any more (leader -2), and are told to delete their replicas
+    end        brokers learn that it has no leaders any more (leader -2), and are ordered to delete their replicas
     replicas   each goes from DELETION_STARTED to DELETION_SUCCESSFUL when its broker says so, or is
                DELETION_INELIGIBLE while its broker is away or failed to do it
     topic      when the last replica is gone: the topic, its settings and the note, in one change
 
-1. A broker that is away is waited for, because else it would come back with a topic nobody knows. When it comes, it is
-   told.
-2. The note is in the image. A controller that takes over tells every broker again; who has deleted already says so.
-3. Where topics may not be deleted (delete.topic.enable), the note is taken away.
+1. A broker that is away is waited for, because else it would come back with a topic nobody knows. When it comes back,
+   it gets the order.
+2. The note is in the image. A controller that takes over orders every broker again; a broker that has deleted its
+   replica says so.
+3. Where topics may not be deleted (delete.topic.enable), the note is removed.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from ottla.values import TopicPartition
 
 
 def deletions_asked(state: ControllerState, event: DeletionsAsked) -> Decided:
-    """Take note of the notes; those about nothing are taken away."""
+    """Observe the notes; those about unknown topics are removed."""
     known = [each for each in event.names if state.image.topic(each) is not None and state.rules.deletion_enabled]
     noted = [SetStoredValue(deletion_asked(each), "") for each in known]
     new = tuple(each for each in noted if each.key not in state.image.stored_values)
@@ -53,7 +54,7 @@ def continued(before: ControllerState, after: ControllerState) -> ControllerStat
     for topic in going:
         if is_being_deleted(after.image, topic):
             states |= {each: _step(before, after, each) for each in replicas_of(after.image, topic)}
-    return replace(after, deletions=_checked_gone(after, states))
+    return replace(after, deletions=_check_removed(after, states))
 
 
 def _step(before: ControllerState, after: ControllerState, replica: Replica) -> ReplicaState:
@@ -61,16 +62,18 @@ def _step(before: ControllerState, after: ControllerState, replica: Replica) -> 
     was = after.deletions.get(replica)
     alive = after.is_alive(name, replica.broker_id)
     if was is None:
-        return replica_states.moved(replica, OFFLINE, DELETION_STARTED if alive else DELETION_INELIGIBLE)
+        return replica_states.move_replica(replica, OFFLINE, DELETION_STARTED if alive else DELETION_INELIGIBLE)
     if was is DELETION_SUCCESSFUL:
         return was
-    here_again = alive and (_epoch(before, replica) != _epoch(after, replica) or not before.is_alive(*_ask(replica)))
-    if was is DELETION_STARTED and (here_again or not alive):
-        was = replica_states.moved(replica, was, DELETION_INELIGIBLE)
-    return replica_states.moved(replica, was, OFFLINE, DELETION_STARTED) if here_again else was
+    came_back = alive and (
+        _epoch(before, replica) != _epoch(after, replica) or not before.is_alive(*_location(replica))
+    )
+    if was is DELETION_STARTED and (came_back or not alive):
+        was = replica_states.move_replica(replica, was, DELETION_INELIGIBLE)
+    return replica_states.move_replica(replica, was, OFFLINE, DELETION_STARTED) if came_back else was
 
 
-def _ask(replica: Replica) -> tuple[TopicPartition, int]:
+def _location(replica: Replica) -> tuple[TopicPartition, int]:
     return TopicPartition(replica.topic, replica.partition), replica.broker_id
 
 
@@ -79,11 +82,11 @@ def _epoch(state: ControllerState, replica: Replica) -> int | None:
     return None if broker is None else broker.epoch
 
 
-def _checked_gone(after: ControllerState, states: Mapping[Replica, ReplicaState]) -> Mapping[Replica, ReplicaState]:
+def _check_removed(after: ControllerState, states: Mapping[Replica, ReplicaState]) -> Mapping[Replica, ReplicaState]:
     """A replica leaves the books only with its topic, and its topic only when all are deleted."""
     for replica, state in after.deletions.items():
         if after.image.topic(replica.topic) is None:
-            replica_states.moved(replica, state, NON_EXISTENT)
+            replica_states.move_replica(replica, state, NON_EXISTENT)
     return states
 
 
@@ -101,15 +104,15 @@ def replicas_stopped(state: ControllerState, event: ReplicasStopped) -> Decided:
     if broker is None or broker.epoch != event.broker_epoch:
         return Decided(state)
     states = dict(state.deletions)
-    for replica, succeeded in _told(event):
+    for replica, succeeded in _deletion_results(event):
         if states.get(replica) is DELETION_STARTED:
             outcome = DELETION_SUCCESSFUL if succeeded else DELETION_INELIGIBLE
-            states[replica] = replica_states.moved(replica, DELETION_STARTED, outcome)
+            states[replica] = replica_states.move_replica(replica, DELETION_STARTED, outcome)
     after = replace(state, deletions=states)
     return Decided(after, tuple(_removals(after)))
 
 
-def _told(event: ReplicasStopped) -> Iterator[tuple[Replica, bool]]:
+def _deletion_results(event: ReplicasStopped) -> Iterator[tuple[Replica, bool]]:
     failed = {(each.topic_name, each.partition_index) for each in event.response.partition_errors if each.error_code}
     for topic in event.request.topic_states:
         for each in topic.partition_states:

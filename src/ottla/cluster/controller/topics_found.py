@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ottla.cluster.changes import AddPartitions, Change, ChangePartition, CreateTopic, RemoveTopic, apply_all
-from ottla.cluster.controller.broker_changes import settle_all
+from ottla.cluster.controller.broker_changes import elect_all
 from ottla.cluster.controller.events import ReassignmentsDue
 from ottla.cluster.controller.state import ControllerState, Decided
 from ottla.cluster.image import ClusterImage
@@ -24,7 +24,7 @@ def topics_changed(state: ControllerState, event: TopicsChanged) -> Decided:
     gone = {name for name in state.image.topics() if image.topic(name) is None}
     deletions = {each: found for each, found in state.deletions.items() if each.topic not in gone}
     after = replace(state, image=image, deletions=deletions)
-    return Decided(after.with_image(state.image), tuple(settle_all(after)), observed=observed)
+    return Decided(after.with_image(state.image), tuple(elect_all(after)), observed=observed)
 
 
 def _observed(image: ClusterImage, event: TopicsChanged) -> Iterator[Change]:
@@ -42,7 +42,7 @@ def _observed(image: ClusterImage, event: TopicsChanged) -> Iterator[Change]:
 
 
 def partition_states_changed(state: ControllerState, event: PartitionStatesChanged) -> Decided:
-    """Partitions are in other states than we knew: take them in, and settle what does not fit the brokers there."""
+    """Others wrote the states of partitions: observe them, and elect leaders where they are needed."""
     observed: list[Change] = []
     moving = []
     for name, partition in event.partitions:
@@ -55,4 +55,4 @@ def partition_states_changed(state: ControllerState, event: PartitionStatesChang
             moving.append(name)
     after = state.with_image(apply_all(state.image, observed))
     then = (ReassignmentsDue(tuple(moving)),) if moving else ()
-    return Decided(state, tuple(settle_all(after)) if observed else (), observed=tuple(observed), then=then)
+    return Decided(state, tuple(elect_all(after)) if observed else (), observed=tuple(observed), then=then)

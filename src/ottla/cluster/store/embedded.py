@@ -15,8 +15,8 @@ The folder `__cluster_metadata-1` in the first log directory has two files (byte
    is refused, and can be tried again when there is room.
 4. A folder of another cluster is not touched: ForeignDirectory says what was found and what was expected.
 5. `commit` does three things that can also be done apart, so that an event loop need not wait for the disk: `begin`
-   decides and makes the bytes, `Pending.write` writes and syncs (only that may run in another thread), `finish` makes
-   it true. One commit at a time.
+   decides and makes the bytes, `PendingChange.write` writes and syncs (only that may run in another thread), `finish`
+   makes it true. One commit at a time.
 
 The folder has the name of a partition of Kafka's own metadata topic, because Apache Kafka passes over every directory
 of that topic (it uses partition 0 itself) and refuses to start beside one whose name it cannot read.
@@ -58,7 +58,7 @@ def found_cluster_id(files: Files, log_directory: Path) -> str | None:
     return str(_read_snapshot(files, path)["cluster_id"]) if files.exists(path) else None
 
 
-class Pending:
+class PendingChange:
     """A commit that is decided and not yet written. Only `write` may run in another thread."""
 
     def __init__(self, store: EmbeddedStore, image: ClusterImage, changes: Sequence[Change], content: bytes) -> None:
@@ -130,16 +130,16 @@ class EmbeddedStore:
         pending.write()
         return self.finish(pending)
 
-    def begin(self, changes: Sequence[Change], *, expected: int | None = None) -> Pending:
+    def begin(self, changes: Sequence[Change], *, expected: int | None = None) -> PendingChange:
         """Decide, and make the bytes."""
         history = self._loaded()
         self._refuse_after_failure()
         image = history.next(changes, expected)
-        return Pending(
+        return PendingChange(
             self, image, changes, _commit_frame(history.image.change_number + 1, changes) if changes else b""
         )
 
-    def finish(self, pending: Pending) -> ClusterImage:
+    def finish(self, pending: PendingChange) -> ClusterImage:
         """The commit is written: make it true, and make a snapshot when it is time."""
         self._loaded().adopt(pending.image, pending.changes)
         self._end += len(pending.content)

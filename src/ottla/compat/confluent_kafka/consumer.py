@@ -1,4 +1,4 @@
-"""confluent-kafka's Consumer over ours: poll() gives a Message or None, consume() a list.
+"""confluent-kafka's Consumer over ours: poll() returns a Message or None, consume() a list.
 
 1. Offsets are "stored" when a message is handed over (enable.auto.offset.store) and committed from the store, by
    commit() or in the background by auto commit; store_offsets() stores by hand.
@@ -51,11 +51,11 @@ class Consumer:
 
     def __init__(self, config: Any = None, /, **keywords: Any) -> None:
         settings, self._callbacks = split(merged(config, keywords), DEFAULTS)
-        given = merged(config, keywords)
-        self._auto_commit = _is_on(given.get("enable.auto.commit", True))
+        configured = merged(config, keywords)
+        self._auto_commit = _is_on(configured.get("enable.auto.commit", True))
         self._auto_store = _is_on(settings.pop("enable.auto.offset.store", True))
-        self._tells_end = _is_on(settings.pop("enable.partition.eof", False))
-        self._commit_every_s = float(given.get("auto.commit.interval.ms", 5_000)) / 1000
+        self._reports_end = _is_on(settings.pop("enable.partition.eof", False))
+        self._commit_every_s = float(configured.get("auto.commit.interval.ms", 5_000)) / 1000
         settings["enable.auto.commit"] = "false"  # what counts is what was stored, which only we know
         if "group.id" not in settings:
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "group.id must be set"))
@@ -149,7 +149,7 @@ class Consumer:
         return found[0] if found else None
 
     def consume(self, num_messages: int = 1, timeout: float | None = -1) -> list[Message]:
-        """Up to so many messages; gives what is there when `timeout` is over."""
+        """Up to so many messages; returns what is there when `timeout` is over."""
         self._check_open()
         deadline = None if timeout is None or timeout < 0 else monotonic() + timeout
         found: list[Message] = []
@@ -176,7 +176,7 @@ class Consumer:
         try:
             records = self._ours.poll(max(min(left, POLL_FOREVER_S), 0), max_records=AHEAD)
         except (OttlaError, TimeoutError) as error:
-            self._told_error(error)
+            self._error_message(error)
             found.append(Message(error=error_of(error)))
             return False
         self._ahead.extend(records)
@@ -189,7 +189,7 @@ class Consumer:
         return left > 0
 
     def _ends(self) -> list[Message]:
-        if not self._tells_end:
+        if not self._reports_end:
             return []
         ends = []
         for partition in sorted(self._ours.assignment() - self._at_end):
@@ -201,7 +201,7 @@ class Consumer:
                 )
         return ends
 
-    def _told_error(self, error: BaseException) -> None:
+    def _error_message(self, error: BaseException) -> None:
         if (callback := self._callbacks.get("error_cb")) is not None:
             callback(error_of(error))
 
@@ -374,9 +374,9 @@ class _Listener:
         self._drop(partitions)
 
     def on_lost(self, partitions: list[OurPartition]) -> None:
-        told = self._on_lost or self._on_revoke
-        if told is not None:
-            told(self._consumer, [TopicPartition(*each) for each in partitions])
+        on_lost = self._on_lost or self._on_revoke
+        if on_lost is not None:
+            on_lost(self._consumer, [TopicPartition(*each) for each in partitions])
         self._drop(partitions)
 
     def _drop(self, partitions: list[OurPartition]) -> None:

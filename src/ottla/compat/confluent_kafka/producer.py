@@ -72,7 +72,7 @@ class Producer:
         headers: Any = None,
     ) -> None:
         """Queue a message; `callback(error, message)` is called from poll() or flush()."""
-        told = on_delivery or callback or self._callbacks.get("on_delivery")
+        on_report = on_delivery or callback or self._callbacks.get("on_delivery")
         arguments: dict[str, Any] = {
             "key": bytes_of(key, "key"),
             "partition": None if partition == NO_PARTITION else partition,
@@ -80,24 +80,24 @@ class Producer:
             "headers": headers_of(headers),
         }
         try:
-            if told is None:
+            if on_report is None:
                 self._ours.produce(topic, bytes_of(value, "value"), **arguments)
             else:
-                self._produce_with(topic, value, arguments, told)
+                self._produce_with(topic, value, arguments, on_report)
         except BufferExhausted as error:
             raise BufferError(f"Local: Queue full: {error}") from None
         except OttlaError as error:
             raise exception_of(error) from None
 
-    def _produce_with(self, topic: str, value: Any, arguments: dict[str, Any], told: Callable[..., Any]) -> None:
+    def _produce_with(self, topic: str, value: Any, arguments: dict[str, Any], on_report: Callable[..., Any]) -> None:
         began = monotonic()
         data = bytes_of(value, "value")
         future = self._ours.send(topic, data, **arguments)
         self._waiting += 1
         sent = Message(topic, arguments["partition"], None, arguments["key"], data, arguments["headers"] or None)
-        future.add_done_callback(lambda done: self._ended(done, sent, began, told))
+        future.add_done_callback(lambda done: self._ended(done, sent, began, on_report))
 
-    def _ended(self, future: Any, message: Message, began: float, told: Callable[..., Any]) -> None:
+    def _ended(self, future: Any, message: Message, began: float, on_report: Callable[..., Any]) -> None:
         error = future.exception()
         message._latency = monotonic() - began
         if error is None:
@@ -107,7 +107,7 @@ class Producer:
         with self._changed:
             self._waiting -= 1
             if error is not None or not self._callbacks.get("delivery.report.only.error"):
-                self._reports.append((told, message._error, message))
+                self._reports.append((on_report, message._error, message))
             self._changed.notify_all()
 
     @staticmethod
@@ -119,7 +119,7 @@ class Producer:
     def produce_batch(
         self, topic: str, messages: Sequence[dict[str, Any]], partition: int = NO_PARTITION, **more: Any
     ) -> int:
-        """Queue several; gives how many were taken. One that was not has its error under "_error"."""
+        """Queue several; returns how many were taken. One that was not has its error under "_error"."""
         taken = 0
         for each in messages:
             arguments: dict[str, Any] = {name: each.get(name) for name in ("value", "key", "headers") if name in each}
@@ -134,7 +134,7 @@ class Producer:
     # --- serving ---
 
     def poll(self, timeout: float = -1) -> int:
-        """Call the callbacks that are due, waiting for the first one; gives how many were called."""
+        """Call the callbacks that are due, waiting for the first one; returns how many were called."""
         deadline = None if timeout is None or timeout < 0 else monotonic() + timeout
         with self._changed:
             while not self._reports and self._waiting:
@@ -147,13 +147,13 @@ class Producer:
     def _serve(self) -> int:
         served = 0
         while self._reports:
-            told, error, message = self._reports.popleft()
+            on_report, error, message = self._reports.popleft()
             served += 1
-            told(error, message)
+            on_report(error, message)
         return served
 
     def flush(self, timeout: float = -1) -> int:
-        """Wait until everything is acknowledged and call the callbacks; gives how many are left."""
+        """Wait until everything is acknowledged and call the callbacks; returns how many are left."""
         deadline = None if timeout is None or timeout < 0 else monotonic() + timeout
         try:
             self._ours.flush(None if deadline is None else max(deadline - monotonic(), 0))
@@ -178,7 +178,7 @@ class Producer:
         raise KafkaException(KafkaError(KafkaError._NOT_IMPLEMENTED, "purge() is not there; use close(timeout)"))
 
     def close(self, timeout: float = 30.0) -> bool:
-        """Send what is queued and end; gives whether everything was sent."""
+        """Send what is queued and end; returns whether everything was sent."""
         try:
             self._ours.close(timeout)
         except (SendFailed, TimeoutError):

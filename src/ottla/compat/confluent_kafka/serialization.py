@@ -30,14 +30,14 @@ class SerializationError(KafkaException):
 
 
 class Serializer:
-    """Called with the object and its context; gives bytes."""
+    """Called with the object and its context; returns bytes."""
 
     def __call__(self, obj: Any, ctx: SerializationContext | None = None) -> bytes | None:
         raise NotImplementedError
 
 
 class Deserializer:
-    """Called with bytes and their context; gives the object."""
+    """Called with bytes and their context; returns the object."""
 
     def __call__(self, value: bytes | None, ctx: SerializationContext | None = None) -> Any:
         raise NotImplementedError

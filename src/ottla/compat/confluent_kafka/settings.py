@@ -4,7 +4,7 @@
 2. A name of librdkafka that has no meaning here is passed over; the log names it once with the reason.
 3. Defaults that decide what a program sees are librdkafka's: CRC-32 of keys, committed records only, no idempotence.
    Those about speed are ours.
-4. Callbacks (error_cb, stats_cb, throttle_cb, logger) are given back for the caller to use.
+4. Callbacks (error_cb, stats_cb, throttle_cb, logger) are returned for the caller to use.
 """
 
 from __future__ import annotations
@@ -65,18 +65,18 @@ _warned: set[str] = set()
 
 def split(config: Mapping[str, Any], defaults: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Settings for our client, and callbacks for the caller."""
-    given = {**config.get("default.topic.config", {}), **config}
-    given.pop("default.topic.config", None)
-    callbacks = {name: given.pop(name) for name in CALLBACKS if name in given}
+    configured = {**config.get("default.topic.config", {}), **config}
+    configured.pop("default.topic.config", None)
+    callbacks = {name: configured.pop(name) for name in CALLBACKS if name in configured}
     settings: dict[str, Any] = dict(defaults)
-    for name, value in given.items():
+    for name, value in configured.items():
         if name in NO_EFFECT:
-            _say_once(name)
+            _warn_once(name)
         elif value is not None:
             settings[name] = _RESET.get(value, value) if name == "auto.offset.reset" else value
     for name in ("stats_cb", "throttle_cb"):
         if name in callbacks:
-            _say_once(name)
+            _warn_once(name)
     return settings, callbacks
 
 
@@ -87,7 +87,7 @@ def merged(config: Any, keywords: Mapping[str, Any]) -> dict[str, Any]:
     return {**(config or {}), **keywords}
 
 
-def _say_once(name: str) -> None:
+def _warn_once(name: str) -> None:
     if name not in _warned:
         _warned.add(name)
         log.warning("the setting %s of librdkafka has no effect here: %s", name, NO_EFFECT[name])

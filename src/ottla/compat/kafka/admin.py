@@ -303,13 +303,13 @@ def _failures(call: Callable[[], Any], things: Iterable[Any], key: Any) -> dict[
     return {}
 
 
-def _new_topics(given: Any) -> list[topics.NewTopic]:
-    if isinstance(given, Mapping):
+def _new_topics(new: Any) -> list[topics.NewTopic]:
+    if isinstance(new, Mapping):
         return [
             topics.NewTopic(name, each.get("num_partitions"), each.get("replication_factor"), each.get("configs") or {})
-            for name, each in given.items()
+            for name, each in new.items()
         ]
-    return [each.ours if isinstance(each, NewTopic) else topics.NewTopic(str(each)) for each in given]
+    return [each.ours if isinstance(each, NewTopic) else topics.NewTopic(str(each)) for each in new]
 
 
 def _topic(each: topics.TopicDescription) -> dict[str, Any]:

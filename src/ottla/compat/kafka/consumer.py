@@ -1,4 +1,4 @@
-"""KafkaConsumer over ours: poll() gives lists by partition, iteration gives records."""
+"""KafkaConsumer over ours: poll() returns lists by partition, iteration gives records."""
 
 from __future__ import annotations
 

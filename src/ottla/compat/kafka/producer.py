@@ -1,4 +1,4 @@
-"""KafkaProducer over ours: send() gives a future of kafka-python's shape."""
+"""KafkaProducer over ours: send() returns a future of kafka-python's shape."""
 
 from __future__ import annotations
 
@@ -101,10 +101,10 @@ class KafkaProducer:
     """See the module."""
 
     def __init__(self, **configs: Any) -> None:
-        given = DEFAULTS | configs
-        if given.get("acks") not in (None, "all", -1, "-1"):
-            given.setdefault("enable_idempotence", False)
-        self._ours = OurProducer(**ours(given, keep=("max_in_flight_requests_per_connection",)))
+        settings = DEFAULTS | configs
+        if settings.get("acks") not in (None, "all", -1, "-1"):
+            settings.setdefault("enable_idempotence", False)
+        self._ours = OurProducer(**ours(settings, keep=("max_in_flight_requests_per_connection",)))
 
     def send(
         self,

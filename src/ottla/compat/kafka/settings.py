@@ -35,10 +35,10 @@ NO_EFFECT: Final[Mapping[str, str]] = {
 _warned: set[str] = set()
 
 
-def ours(given: Mapping[str, Any], *, keep: tuple[str, ...] = ()) -> dict[str, Any]:
+def ours(configs: Mapping[str, Any], *, keep: tuple[str, ...] = ()) -> dict[str, Any]:
     """The keywords for our client; None means: not given."""
     settings: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in configs.items():
         if name in NO_EFFECT and name not in keep:
             if value is not None and name not in _warned:
                 _warned.add(name)

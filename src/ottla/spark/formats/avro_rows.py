@@ -72,7 +72,7 @@ def reader_schema(options: SourceOptions, side: Side) -> str:
 
 @functools.lru_cache(maxsize=REGISTRIES_MAX)
 def registry_at(url: str) -> SchemaRegistry:
-    """One registry of this process: what it gave is kept for the next task."""
+    """One registry of this process: its schemas are kept for the next task."""
     return SchemaRegistry(url)
 
 

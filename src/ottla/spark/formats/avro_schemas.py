@@ -1,4 +1,4 @@
-"""Avro schemas as JSON values: what they are in Spark, and how one that refers to others is made whole.
+"""Avro schemas as JSON values: what they are in Spark, and how references to others are resolved.
 
     Avro                          Spark
     boolean, int, long, float,    the same; bytes and fixed are binary, string and enum are string

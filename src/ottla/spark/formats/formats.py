@@ -7,7 +7,7 @@
 
 1. A null stays NULL in every format: a tombstone is no bad record.
 2. A record that is not of its format is bad. badRecords=fail (the default) raises BadRecord, which names its place;
-   badRecords=null makes the column NULL in that row and tells once per batch in the log how many there were.
+   badRecords=null makes the column NULL in that row and logs once per batch how many there were.
 3. The type of a column is fixed when the query is planned: the Avro schema that readers shall use goes along with the
    column, in the metadata of its field, from the planning through Spark to the tasks. So a new version in the registry
    does not change a running query. Writers' schemas are looked up when they are met.
@@ -133,12 +133,12 @@ class RowFormats:
             if decode is not None:
                 found = decode(column)
                 if found.problems:
-                    self._tell(batch, field.name, found.problems)
+                    self._log_problems(batch, field.name, found.problems)
                 column = found.column
             columns.append(column)
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
-    def _tell(self, batch: pyarrow.RecordBatch, side: str, problems: dict[int, str]) -> None:
+    def _log_problems(self, batch: pyarrow.RecordBatch, side: str, problems: dict[int, str]) -> None:
         row, why = next(iter(problems.items()))
         topic, partition, offset = (batch.column(name)[row].as_py() for name in PLACE_COLUMNS)
         shown = batch.column(side)[row].as_py()[:SHOWN_BYTES]

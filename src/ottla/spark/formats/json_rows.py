@@ -3,7 +3,7 @@
 What a value means is said in json_values.py, value by value. Arrow's own reader reads whole columns at once when all of
 it is plain.
 
-1. A value means the same whoever its neighbours are: whatever Arrow's reader does not read exactly as json_values.py
+1. A value means the same whatever its neighbours are: whatever Arrow's reader does not read exactly as json_values.py
    does is not left to it, and then every value of the column is read by itself.
 2. Arrow would read a number as a date. So dates are read as texts, and the texts are cast.
 """

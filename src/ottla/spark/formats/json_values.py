@@ -14,7 +14,7 @@
 1. null is allowed everywhere, and what is missing is null. Names that the schema does not have are passed over.
 2. A value that is not one JSON object, or has something that does not fit, is bad as a whole: half a record would look
    like data. Of a name that comes twice the last counts.
-3. Names are told apart by case.
+3. Names are case-sensitive.
 4. Objects and arrays are nested at most NESTING_LIMIT deep, wherever they stand. (Python would set a limit that depends
    on who calls.)
 This is not Spark's from_json, which lets more pass: numbers as texts and as dates, texts behind the object.

@@ -135,7 +135,7 @@ def _json(text: Any, what: str) -> Any:
     try:
         return json.loads(text)
     except (TypeError, ValueError):
-        # A bare name such as "string" without its quotes is given by some registries.
+        # A bare name such as "string" without its quotes is returned by some registries.
         if isinstance(text, str) and text.isidentifier():
             return text
         raise RegistryFailed(f"{what} is no JSON") from None

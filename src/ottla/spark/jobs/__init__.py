@@ -8,6 +8,6 @@
     compact_report.py   what compaction would save
 
 Each is a function of a session and a small frozen plan; `ottla job` (cli/commands/job.py) is the face of all of them.
-Between them: following.py runs a stream to its end and tells how it goes, tally.py adds up what Spark tells.
+Between them: following.py runs a stream to its end and reports its progress, tally.py adds up Spark's reports.
 Nothing is imported here, so that one job does not load what only another needs.
 """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 SETTINGS: Final = {
-    # Spark still writes a form of its own that has no statistics unless it is told otherwise.
+    # Spark still writes a form of its own that has no statistics unless it is set otherwise.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 HOUR_MICROS: Final = 3_600_000_000

@@ -26,7 +26,8 @@ NONE_COMMITTED: Final = -1
 
 
 class NotAnArchive(OttlaError):
-    """There are no files here that `ottla job archive` wrote. Name the directory that was given to it."""
+    """There are no files here that `ottla job archive` wrote. Name the directory that the archive job was started
+    with."""
 
 
 class ArchiveUnfinished(OttlaError):

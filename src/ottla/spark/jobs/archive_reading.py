@@ -95,10 +95,10 @@ def _check_order(offsets: Any, before: int, piece: Piece) -> int:
 
 def _as_rows(batch: Any, piece: Piece, schema: pyarrow.Schema) -> pyarrow.RecordBatch:
     count = batch.num_rows
-    given = {
+    computed = {
         "topic": pyarrow.repeat(pyarrow.scalar(piece.range.topic), count),
         "partition": pyarrow.repeat(pyarrow.scalar(piece.range.partition, pyarrow.int32()), count),
     }
-    columns = [given[field.name] if field.name in given else batch.column(field.name) for field in schema]
+    columns = [computed[field.name] if field.name in computed else batch.column(field.name) for field in schema]
     cast = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
     return pyarrow.RecordBatch.from_arrays(cast, schema=schema)

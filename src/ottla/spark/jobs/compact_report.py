@@ -1,8 +1,8 @@
 """What compaction would save: how many records are not the last of their key.
 
 1. Counted exactly as the cleaner decides: of the records of a key in a partition that with the greatest offset stays.
-2. A tombstone (no value) that is the last of its key stays for delete.retention.ms and goes then; it is told apart,
-   and `saved_at_last_bytes` is what is saved when these are gone too.
+2. A tombstone (no value) that is the last of its key stays for delete.retention.ms and goes then; it is counted
+   separately, and `saved_at_last_bytes` is what is saved when these are gone too.
 3. A record without a key cannot be compacted; a topic that has such records refuses them once it is compacted.
 4. Sizes are those of record_size.py: what the cleaner removes from a compressed batch is less on disk.
 """

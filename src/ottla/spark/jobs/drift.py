@@ -4,7 +4,7 @@
     user.id   BIGINT        900   2026-10-01T00:00:00   2026-10-31T23:59:59
     user.id   STRING        100   2026-11-01T00:00:00   2026-11-02T12:00:00      it became a text in November
 
-1. A value counts as JSON when it is an object. Its fields are looked at one by one; an object inside is part of its
+1. A value counts as JSON when it is an object. Its fields are compared one by one; an object inside is part of its
    field's type: OBJECT<id: BIGINT>.
 2. Types are Spark's names for JSON: BIGINT, DOUBLE, DECIMAL, STRING, BOOLEAN, VOID (null), OBJECT<...>, ARRAY<...>.
    DECIMAL stands for all of its precisions, because 1.5 and 1.25 are not two types to anybody.

@@ -1,9 +1,9 @@
-"""Runs a stream to its end, or until it is interrupted, and tells how it goes.
+"""Runs a stream to its end, or until it is interrupted, and reports its progress.
 
 1. Without a period a query reads what there was when it began and ends; with one it goes on, a batch each period.
-2. `watch` is told the totals after every batch and about five times a second. It must be quick.
-3. However the waiting ends, the query is stopped, after the batch at work: nothing runs on after the job. Ctrl-C is
-   the way to end a job with a period, so it is no failure of such a job; a second one cuts the batch off.
+2. `watch` is called with the totals after every batch and about five times a second. It must be quick.
+3. However the waiting ends, the query is stopped, after the batch at work: nothing runs on after the job. Ctrl-C
+   ends a job with a period, and is no failure of such a job; a second one cuts the batch off.
 4. What Spark makes of an error (forty lines of Java around one line of Python) becomes JobFailed with that line.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 POLL_S: Final[Any] = 0.2
 """Spark takes parts of seconds, though it declares whole ones."""
 STOPPED_LIMIT: Final = 1_000
-"""So many characters of an error are told when there is no line that says it."""
+"""So many characters of an error are shown when no line of it is the reason."""
 
 Watch: TypeAlias = Callable[[Totals], None]
 
@@ -54,7 +54,7 @@ class JobFailed(OttlaError):
 
 
 def unwatched(_: Totals) -> None:
-    """For who does not want to be told."""
+    """A watch that does nothing."""
 
 
 def observed(frame: DataFrame) -> DataFrame:
@@ -112,7 +112,7 @@ def _interruptions(has_period: bool) -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def told(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """The line of an error that says what happened."""
     return _blamed(error)[1]
 

@@ -121,7 +121,7 @@ def run_growing(run: Callable[[], Totals], grow: Callable[[], bool]) -> Totals:
 
 
 def prepare_target(plan: MirrorPlan, source: Admin, target: Admin) -> bool:
-    """Make and grow what the target needs, and the topic of the map; tells whether there was anything to do."""
+    """Make and grow what the target needs, and the topic of the map; returns whether there was anything to do."""
     topics = tuple(sorted(topic for topic in source.list_topics() if plan.mirrors(topic)))
     counts = {plan.prefix + topic: count for topic, count in partition_counts(source, topics).items()}
     wanted = mirror_target({**counts, plan.map_topic: 1}, partition_counts(target, (*counts, plan.map_topic)))

@@ -98,7 +98,7 @@ class SegmentBuilder:
         self._runs: list[Run] = []
 
     def add(self, offsets: Sequence[int]) -> list[Segment]:
-        """More records; gives the segments that are full."""
+        """More records; returns the segments that are full."""
         full = []
         for run in runs_of(offsets):
             if self._runs and self._runs[-1].start + self._runs[-1].length == run.start:
@@ -110,7 +110,7 @@ class SegmentBuilder:
         return full
 
     def end(self) -> list[Segment]:
-        """What was collected and not given yet: one segment, or none."""
+        """What was collected and not returned yet: one segment, or none."""
         if not self._runs:
             return []
         made = Segment(self._next_target, tuple(self._runs), self._is_exact)
@@ -155,11 +155,11 @@ def segment_value(segment: Segment) -> bytes:
 def read_segment(key: bytes | None, value: bytes | None) -> tuple[str, TopicPartition, Segment]:
     """The source cluster's id, the partition there, and the segment; raises UnreadableSegment."""
     try:
-        named, told = json.loads(key or b""), json.loads(value or b"")
-        if told["version"] != VERSION:
-            raise UnreadableSegment(f"it has version {told['version']!r}, and this is version {VERSION}")
-        runs = tuple(Run(int(start), int(length)) for start, length in told["runs"])
-        segment = Segment(int(told["target_offset"]), runs, bool(told["exact"]))
+        named, stored = json.loads(key or b""), json.loads(value or b"")
+        if stored["version"] != VERSION:
+            raise UnreadableSegment(f"it has version {stored['version']!r}, and this is version {VERSION}")
+        runs = tuple(Run(int(start), int(length)) for start, length in stored["runs"])
+        segment = Segment(int(stored["target_offset"]), runs, bool(stored["exact"]))
         partition = TopicPartition(str(named["topic"]), int(named["partition"]))
         _check(segment.target_start, runs)
         return str(named["cluster"]), partition, segment

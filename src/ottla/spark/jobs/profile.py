@@ -3,8 +3,8 @@
     for found in profile(frame, ProfilePlan()):
         print(found.topic, found.records, found.rate_per_s)
 
-1. The frame has the columns of the source with headers; several topics are told apart. One pass over the records for
-   numbers, one more each for headers, frequent keys and fields of JSON, so each of these can be left out.
+1. The frame has the columns of the source with headers; several topics are counted separately. One pass over the
+   records for numbers, one more each for headers, frequent keys and fields of JSON, so each of these can be left out.
 2. Numbers are exact except the two that are named so: the 99th percentile (to 1 in 10,000) and distinct keys (to about
    2 %). Frequent keys are counted exactly.
 3. Sizes are those of keys, values and headers as written, not of files: batches are compressed and have a frame.
@@ -29,7 +29,7 @@ DISTINCT_ERROR: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class ProfilePlan:
-    """What to look at; 0 leaves a list out."""
+    """What to profile; 0 leaves a list out."""
 
     top_keys: int = 10
     header_limit: int = 100

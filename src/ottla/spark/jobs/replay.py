@@ -5,7 +5,7 @@
 1. Every record of the archive is in the target exactly once, also when the job was killed and started again: the sink
    writes each batch in transactions and knows by a marker which of them are done. The checkpoint says which batch it
    is; a replay that is done writes nothing when it is started again.
-2. The checkpoint is named for what is replayed and where to; a plan that differs in either begins anew. It lies in the
+2. The checkpoint is named for what is replayed and where to; a plan that differs in either begins again. It lies in the
    archive unless the plan names another place.
 3. Within a partition records are in their old order. They keep the number of their partition when source and target
    have as many, or when it is asked for (target_topics.py).

@@ -3,7 +3,7 @@
 1. A batch counts once, however often its progress is seen; a batch that was run again after a crash counts in the run
    that finished it.
 2. Rows and bytes are what passed through the query (observed.py); a query that is not observed counts its input rows.
-3. Lag is in offsets, as of the last batch: what there was less what was read. None until Spark has told of a batch.
+3. Lag is in offsets, as of the last batch: what there was less what was read. None until Spark has reported a batch.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Tally:
         self._lag: int | None = None
 
     def add(self, reported: Iterable[Any]) -> bool:
-        """The last reports of a query, oldest first; tells whether there was a new one."""
+        """The last reports of a query, oldest first; returns whether there was a new one."""
         news = False
         for progress in reported:
             if progress.batchId <= self._last_batch or not _is_done(progress):

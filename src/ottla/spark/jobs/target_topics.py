@@ -1,7 +1,7 @@
 """Which topics a copy needs at its target, and whether partitions keep their numbers.
 
 1. A topic that is missing is made with as many partitions as the source has, and with its own settings if these are
-   known; one that has too few is grown only by a mirror, because growing moves keys of whoever else writes there.
+   known; a topic with too few partitions is grown only by a mirror, because growing moves the keys of other writers.
 2. A replay keeps numbers when both sides have as many partitions. When they do not, the user says what is meant:
    `keep` (the target must have at least as many), or `by-key` (the partitioner decides, as for a producer).
 3. What to do is a value; make() does it.

@@ -2,7 +2,7 @@
 
     graph = checked(pipeline, directory, lines, file_name)      or PipelineWrong with everything that is wrong
 
-1. Every name that is read is there (the nearest is told), nothing reads itself in a circle, nothing stands for nothing.
+1. Every name that is read exists (else the nearest is named), nothing reads itself in a circle, nothing is unused.
 2. What belongs together stands together: one of topic and files, a schema for JSON, dead letters for rules that want
    them, a table for a database.
 3. A stream has a sink, and a sink has a stream: what never ends or never moves cannot be written as a stream.
@@ -48,7 +48,7 @@ def checked(pipeline: Pipeline, directory: Path, lines: Lines, file_name: str) -
         graph = Graph.of(pipeline, inputs)
         faults += list(_graph_faults(graph))
     if faults:
-        raise PipelineWrong(fault.told(file_name, lines) for fault in faults)
+        raise PipelineWrong(fault.text(file_name, lines) for fault in faults)
     return graph
 
 
@@ -126,7 +126,8 @@ def _names(pipeline: Pipeline) -> Iterator[Fault]:
             if (other := seen.setdefault(name.lower(), section)) != section or list(
                 map(str.lower, getattr(pipeline, section))
             ).count(name.lower()) > 1:
-                yield Fault((section, name), f"there is another {name!r} in {other}; names are told apart without case")
+                sentence = f"there is another {name!r} in {other}; names that differ only in case are the same"
+                yield Fault((section, name), sentence)
 
 
 def _source(source: Source, place: Place) -> Iterator[Fault]:

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 from ottla.errors import OttlaError
 from ottla.spark.running.cores import local_cores
-from ottla.spark.running.homes import SparkMissing
 from ottla.spark.running.session import SETTINGS, session
+from ottla.spark.running.spark_home import SparkMissing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +39,7 @@ class SparkUnreachable(OttlaError):
     """No Spark Connect server answers at this address. Is it running, and is the address written as sc://host:port?"""
 
 
-class SparkTaken(OttlaError):
+class SparkInUse(OttlaError):
     """This process has a Spark session already, and a pipeline needs one of its own. Stop it first, or use remote=."""
 
 
@@ -70,7 +70,7 @@ def open_session(
                 _closed(spark)
         return
     if SparkContext._active_spark_context is not None:
-        raise SparkTaken
+        raise SparkInUse
     port = _free_port()
     token = os.environ.setdefault(_TOKEN, secrets.token_hex(16))
     with _written_to(log):
@@ -151,5 +151,5 @@ def _closed(spark: SparkSession) -> None:
 
 
 def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])

@@ -32,7 +32,7 @@ _RECORD_OF_TOPIC: Final = {"key": RAW_KEY, "value": RAW_VALUE, "headers": RAW_HE
 _RECORD_OF_STEP: Final = {
     "key": f"CAST(get_json_object({_ROW}, '$._key') AS BINARY)",
     "value": f"CAST({_ROW} AS BINARY)",
-    # Bytes are base64 in Spark's JSON, both ways.
+    # Bytes are base64 in Spark's JSON, in both directions.
     "headers": f"from_json(get_json_object({_ROW}, '$._headers'), '{HEADERS_TYPE}')",
 }
 

@@ -88,20 +88,20 @@ def run_once(
             on_event(event)
 
     try:
-        patiently(run, lambda error: _told(errors, error))
+        patiently(run, lambda error: _failure_text(errors, error))
     except PySparkException as error:
-        raise PipelineFailed(_told(errors, error)) from None
+        raise PipelineFailed(_failure_text(errors, error)) from None
 
 
-def patiently(act: Callable[[], None], told: Callable[[Exception], str] = str) -> None:
-    """Again, when Python was not there in the ten seconds that Spark gives it: a busy machine is no fault."""
+def patiently(act: Callable[[], None], text_of: Callable[[Exception], str] = str) -> None:
+    """Retry when Python did not start within Spark's ten seconds: that happens on a busy machine."""
     from pyspark.errors import PySparkException
 
     for attempt in range(LATE_LIMIT + 1):
         try:
             return act()
         except PySparkException as error:
-            if attempt == LATE_LIMIT or _LATE not in told(error):
+            if attempt == LATE_LIMIT or _LATE not in text_of(error):
                 raise
     return None
 
@@ -134,7 +134,7 @@ def _events(answers: Iterator[dict[str, Any]]) -> Iterator[Event]:
             yield parsed_event(str(answer["pipeline_event_result"].event.message))
 
 
-def _told(errors: dict[str, str], error: Exception) -> str:
+def _failure_text(errors: dict[str, str], error: Exception) -> str:
     if errors:
         return "\n".join(f"{flow}: {text}" for flow, text in errors.items())
     return shortened(str(error))

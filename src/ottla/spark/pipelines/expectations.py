@@ -8,7 +8,7 @@ A dataset with rules becomes two views:
 and one flow, when a rule wants dead letters: valid__dead, from valid__checked to the pipeline's dead letters.
 
 1. The first rule that a row breaks decides, in the order of the file. A condition that is NULL is broken.
-2. `fail` ends the run: the query raises, and tells the rule and the row.
+2. `fail` ends the run: the query raises, and names the rule and the row.
 3. A value that cannot be read breaks the rule `readable`, before all others; the reason is in the column
    _ottla_unreadable (topic_columns.py). What a dead letter is made of: dead_letters.py.
 """

@@ -26,7 +26,7 @@ class Fault:
     place: Place
     sentence: str
 
-    def told(self, file_name: str, lines: Lines) -> str:
+    def text(self, file_name: str, lines: Lines) -> str:
         line = line_of(self.place, lines)
         where = f"{file_name}:{line}" if line else file_name
         return f"{where}: {'.'.join(self.place)}: {self.sentence}" if self.place else f"{where}: {self.sentence}"
@@ -35,13 +35,13 @@ class Fault:
 class PipelineWrong(OttlaError):
     """The pipeline's file is not right."""
 
-    def __init__(self, told: Iterable[str]) -> None:
-        self.told = list(told)
-        super().__init__("; ".join(self.told))
+    def __init__(self, faults: Iterable[str]) -> None:
+        self.faults = list(faults)
+        super().__init__("; ".join(self.faults))
 
     def __str__(self) -> str:
-        more = len(self.told) - SHOWN_LIMIT
-        lines = [*self.told[:SHOWN_LIMIT], *([f"and {more} more"] if more > 0 else [])]
+        more = len(self.faults) - SHOWN_LIMIT
+        lines = [*self.faults[:SHOWN_LIMIT], *([f"and {more} more"] if more > 0 else [])]
         return "\n".join(lines)
 
 

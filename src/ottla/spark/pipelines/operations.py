@@ -1,4 +1,4 @@
-"""What is done to a DataFrame, as values: the plan of a pipeline can be looked at and compared without Spark."""
+"""What is done to a DataFrame, as values: the plan of a pipeline can be read and compared without Spark."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Pack:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Count rows and broken rules of a dataset on the way past."""
+    """Count rows and broken rules of a dataset as they pass."""
 
     dataset: str
     rules: tuple[str, ...]
@@ -79,7 +79,7 @@ Beginning: TypeAlias = Read | Query | Dataset | Call
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A named dataset: how it begins and what is done to it. It is not stored: whoever reads it runs it."""
+    """A named dataset: how it begins and what is done to it. It is not stored: every reader runs it."""
 
     name: str
     beginning: Beginning
@@ -97,7 +97,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Rows of one dataset on their way to a target: one query of Spark, with progress of its own."""
+    """Rows of one dataset written to a target: one query of Spark, with progress of its own."""
 
     name: str
     dataset: str

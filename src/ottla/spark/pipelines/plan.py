@@ -1,4 +1,4 @@
-"""A pipeline as views and flows: what Spark is given, decided without Spark.
+"""A pipeline as views and flows: what Spark will run, decided without Spark.
 
     plan = make_plan(graph, directory, servers)
     plan.views      every source and step, and the checked forms of those with rules
@@ -47,7 +47,7 @@ _ROW: Final = "_ottla_row"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that Spark is told."""
+    """Everything that Spark will run."""
 
     name: str
     storage: str

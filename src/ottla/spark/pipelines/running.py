@@ -1,4 +1,4 @@
-"""From a file to a run: reading, checking, planning, and the three ways to run.
+"""From a file to a run: reading, checking, planning, and the three modes to run.
 
     loaded = load(Path("clicks.yml"), environment=os.environ)
     plan = loaded.plan("localhost:9092")
@@ -43,12 +43,12 @@ class Loaded:
     lines: Lines
 
     def plan(self, servers: str) -> Plan:
-        """What Spark is told; `servers` are the brokers when the file names none."""
+        """What Spark will run; `servers` are the brokers when the file names none."""
         from ottla.spark.pipelines.topics import option_faults
 
         plan = make_plan(self.graph, self.file.parent, self.graph.pipeline.bootstrap or servers)
         if faults := list(option_faults(plan)):
-            raise PipelineWrong(fault.told(self.file.name, self.lines) for fault in faults)
+            raise PipelineWrong(fault.text(self.file.name, self.lines) for fault in faults)
         return plan
 
     def watch(self, plan: Plan) -> Watch:
@@ -62,13 +62,13 @@ class Loaded:
         return Watch(plan, actions)
 
 
-def find_file(given: Path | None, here: Path) -> Path:
+def find_file(path: Path | None, here: Path) -> Path:
     """The file of a pipeline: the one that is named, or the one in the directory."""
-    if given is not None and given.is_file():
-        return given.absolute()
-    directory = given if given is not None and given.is_dir() else here
-    if given is not None and directory is here:
-        raise PipelineWrong([f"{given}: there is no such file"])
+    if path is not None and path.is_file():
+        return path.absolute()
+    directory = path if path is not None and path.is_dir() else here
+    if path is not None and directory is here:
+        raise PipelineWrong([f"{path}: there is no such file"])
     for name in FILE_NAMES:
         if (directory / name).is_file():
             return (directory / name).absolute()
@@ -76,7 +76,7 @@ def find_file(given: Path | None, here: Path) -> Path:
 
 
 def load(file: Path, environment: Mapping[str, str]) -> Loaded:
-    """Read and check a file; PipelineWrong tells everything that is wrong with it."""
+    """Read and check a file; PipelineWrong lists everything that is wrong with it."""
     if file.suffix == ".py":
         from ottla.spark.pipelines.python_steps import read_python
 
@@ -84,7 +84,7 @@ def load(file: Path, environment: Mapping[str, str]) -> Loaded:
     try:
         from ottla.spark.pipelines.yaml_file import read_yaml
     except ImportError as error:
-        from ottla.spark.running.homes import SparkMissing
+        from ottla.spark.running.spark_home import SparkMissing
 
         raise SparkMissing(str(error)) from None
     try:
@@ -96,7 +96,7 @@ def load(file: Path, environment: Mapping[str, str]) -> Loaded:
 
 
 def dry_run(plan: Plan, spark: SparkSession) -> dict[str, str]:
-    """Let Spark resolve everything, and run nothing; gives the columns of every source and step."""
+    """Let Spark resolve everything, and run nothing; returns the columns of every source and step."""
     run_once(plan, spark, dry=True)
     columns = {}
     for view in plan.views:
@@ -155,7 +155,7 @@ def _note(watch: Watch, event: Event) -> None:
 
 
 def _listening(spark: SparkSession, watch: Watch) -> Any:
-    """Spark tells the watch of every batch."""
+    """Spark reports every batch to the watch."""
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
     from ottla.spark.source.lag import lag_of

@@ -1,4 +1,4 @@
-"""Which tables a SELECT reads, known without Spark: so that a wrong name is told at once, and the graph is drawn.
+"""Which tables a SELECT reads, found without Spark: so that a wrong name is an error at once, and the graph is drawn.
 
     tables_of("SELECT * FROM clicks JOIN pages USING (page)")      [clicks, pages], each with its position
 

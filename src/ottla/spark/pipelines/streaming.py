@@ -5,7 +5,7 @@
 2. Spark's pipelines have no sink for databases and none for files in subdirectories. Flows to these run here also when
    the pipeline runs once, with Trigger.AvailableNow.
 3. A flow that fails is tried again, twice as in Spark's pipelines; then the others are stopped, and PipelineFailed
-   tells the error.
+   says the error.
 4. A database gets every row at least once: a batch that was cut short by a crash is written again.
 """
 
@@ -97,7 +97,7 @@ class Queries:
                     raise PipelineFailed(f"{name}: {shortened(str(error))}")
 
     def _tried_again(self, name: str, query: StreamingQuery) -> bool:
-        """A flow that failed begins again; one that fails without having done anything in between, only so often."""
+        """A flow that failed is restarted; without progress in between only a limited number of times."""
         self._failures[name] = 1 if query.lastProgress is not None else self._failures.get(name, 0) + 1
         if self._failures[name] > RETRY_LIMIT:
             return False

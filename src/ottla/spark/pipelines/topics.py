@@ -1,4 +1,4 @@
-"""The topics of a plan, looked at before Spark is started: is the cluster there, are they there?
+"""The topics of a plan, checked before Spark is started: is the cluster there, are they there?
 
 1. A source's topic that is not there is an error with the nearest name and the command that makes it; it is made only
    when that is asked for, because a wrong name should not pass for an empty topic. A cluster that does not answer is an
@@ -91,7 +91,7 @@ def _partitions(graph: Graph) -> Iterator[tuple[str, int | None]]:
 
 
 def prepare_topics(wanted: ClusterTopics, *, create_read: bool = False) -> list[str]:
-    """Ask the cluster, and make what is missing; gives the names of the topics that were made.
+    """Ask the cluster, and make what is missing; returns the names of the topics that were made.
 
     Topics that are only read are made with `create_read`, else TopicMissing names the commands that make them.
     """

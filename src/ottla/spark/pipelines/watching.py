@@ -2,8 +2,8 @@
 
 1. The figures come from Spark's progress reports, one per micro-batch and flow; `note` takes them from any thread.
 2. Rows that are read twice because two flows read the same topic are counted for each of them: a flow is a query.
-3. Rows that came too late for their window are told by Spark, which counts them after it has grouped them.
-4. A rule is counted where it is judged. Several flows may judge the same dataset; the figures of the one that judged
+3. Rows that came too late for their window are reported by Spark, which counts them after it has grouped them.
+4. A rule is counted where it is judged. Several flows may judge the same dataset; the figures of the flow that judged
    most of its rows are shown.
 """
 
@@ -91,7 +91,7 @@ class Watch:
             self._lock.notify_all()
 
     def wait_for_ends(self, limit_s: float) -> None:
-        """Until every flow's last report has come: they come on their own way, later than the end of the run."""
+        """Until every flow's last report has come: they arrive later than the end of the run."""
         with self._lock:
             self._lock.wait_for(lambda: len(self._ended) >= len(self.flows), limit_s)
 

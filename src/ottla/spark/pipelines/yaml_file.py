@@ -1,7 +1,7 @@
 """A pipeline out of a YAML file, with the line of every word.
 
-1. The words are those of definition.py; an unknown one is told with the nearest, a value of the wrong kind with what
-   is expected, and all faults of a file at once.
+1. The words are those of definition.py; an unknown one is reported with the nearest, a value of the wrong kind with
+   what is expected, and all faults of a file at once.
 2. ${NAME} in a value is the environment's variable, ${NAME:-other} has a value for when there is none: for passwords
    and for addresses that differ from machine to machine.
 3. Where a mapping has one word that matters, that value may stand for it: `valid: SELECT ...` is
@@ -38,7 +38,7 @@ class ReadPipeline:
 
 
 def read_yaml(text: str, *, file_name: str, environment: Mapping[str, str]) -> ReadPipeline:
-    """The pipeline of this text; PipelineWrong tells all that is wrong with it."""
+    """The pipeline of this text; PipelineWrong lists all that is wrong with it."""
     if len(text) > SIZE_LIMIT_BYTES:
         raise PipelineWrong([f"{file_name}: a pipeline's file has at most {SIZE_LIMIT_BYTES:,} characters"])
     try:
@@ -50,7 +50,7 @@ def read_yaml(text: str, *, file_name: str, environment: Mapping[str, str]) -> R
     if root is None:
         reader.faults.append(Fault((), "the file is empty"))
     if reader.faults or pipeline is None:
-        raise PipelineWrong(fault.told(file_name, reader.lines) for fault in reader.faults)
+        raise PipelineWrong(fault.text(file_name, reader.lines) for fault in reader.faults)
     return ReadPipeline(pipeline, reader.lines)
 
 

@@ -1,1 +1,1 @@
-"""Where Spark comes from and how it is started: session, homes, cores, a cluster on this machine."""
+"""Where Spark comes from and how it is started: session, Spark's directory, cores, a cluster on this machine."""

@@ -2,7 +2,7 @@
 
 Spark (4.3) has no update mode for sinks in Python. It finds out in the query's own thread: start() succeeds, and the
 query is dead a moment later. Neither the mode nor a moment before that reaches the code of a sink, so the check stands
-where the user stands: a session made by ottla.spark.session() has a DataStreamWriter whose start() looks at the mode.
+in the user's own line: a session made by ottla.spark.session() has a DataStreamWriter whose start() checks the mode.
 In other sessions the query ends with Spark's own sentence, "ottla does not support Update mode".
 
     append      rows are written when they are final: no aggregation, or a window with a watermark

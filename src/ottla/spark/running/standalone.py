@@ -27,8 +27,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from ottla.errors import OttlaError
-from ottla.spark.running.homes import light_home
 from ottla.spark.running.session import SETTINGS, prepare_environment
+from ottla.spark.running.spark_home import light_home
 
 START_LIMIT_S: Final = 120.0
 STOP_LIMIT_S: Final = 10.0
@@ -202,8 +202,8 @@ class ConnectServer:
 
 def free_port() -> int:
     """A port that nobody listens on."""
-    with socket.create_server((_HOST, 0)) as taken:
-        return int(taken.getsockname()[1])
+    with socket.create_server((_HOST, 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
 def _answers(port: int) -> bool:

@@ -6,8 +6,8 @@ transactions stay open and hold back readers of committed records until they tim
 1. ottla.spark.session() installs it, in the main thread, where SIGTERM still has its default meaning. A program that
    has a handler of its own keeps it, and Spark's own processes are not touched.
 2. Streams get STREAM_LIMIT_S to finish the batch at work; then it is cut off and aborted.
-3. Then the signal does what it did before: the process ends by SIGTERM, for whoever watches its exit status. All of it
-   takes at most LIMIT_S: supervisors send SIGKILL after 30 seconds as a rule.
+3. Then the signal does what it did before: the process ends by SIGTERM, for a supervisor that checks its exit status.
+   All of it takes at most LIMIT_S: supervisors send SIGKILL after 30 seconds as a rule.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Closing the connection is how Spark (4.3) ends a Python process that it does not need any more: the process of a stream
 source when its query stops, idle workers when the session stops or after a minute. PySpark takes it for an error, tries
-to report it over the closed connection, fails, and prints up to three tracebacks to the terminal of whoever stopped
-a query in good order.
+to report it over the closed connection, fails, and prints up to three tracebacks to the terminal of the user who
+stopped a query in good order.
 
 1. exit_quietly_when_closed() is called when such a process imports our data source. In any other process it does
    nothing.

@@ -2,8 +2,8 @@
 
 1. One set of clients per process and client settings, made when first used. A forked child makes its own.
 2. A producer in a transaction belongs to one transactional id. It is kept for the next batch of the same task, which
-   initializes it anew: the epoch rises at every write, only connections and metadata are saved.
-3. At most PRODUCER_LIMIT producers and CLIENTS_LIMIT sets are kept; the one that was not used longest is closed. To
+   initializes it again: the epoch rises at every write, only connections and metadata are saved.
+3. At most PRODUCER_LIMIT producers and CLIENTS_LIMIT sets are kept; the least recently used one is closed. To
    close a producer whose transaction is prepared aborts nothing.
 4. A producer that failed, or whose task ended before it had prepared a transaction, is not used again.
 """
@@ -88,7 +88,7 @@ class SinkClients:
         return self.producer(transactional_id)
 
     def has_prepared(self, transactional_id: str) -> None:
-        """The producer's transaction is prepared, so it can be initialized anew by the next task."""
+        """The producer's transaction is prepared, so it can be initialized again by the next task."""
         self._unprepared.discard(transactional_id)
 
     def drop(self, transactional_id: str | None) -> None:

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SinkMessage(WriterCommitMessage):
-    """What a task tells the driver; without a result when nothing is left to be committed."""
+    """What a task reports to the driver; without a result when nothing is left to be committed."""
 
     row_count: int
     query_id: str = ""

@@ -80,7 +80,7 @@ class Decision:
         )
 
     def is_of(self, other: Decision | None) -> bool:
-        """Whether both were made by the same run: an identity of task 0 is given to one attempt only."""
+        """Whether both were made by the same run: an identity of task 0 belongs to one attempt only."""
         return other is not None and self.identities.get(0) == other.identities.get(0)
 
     def text(self) -> str:

@@ -5,10 +5,10 @@
             .mode("append").save()
 
 1. It is the stream sink's machinery under another name: the name of the job stands for the id of the query. A number
-   that is decided already is finished and not written again; one that was given up is written anew; a smaller number
+   that is decided already is finished and not written again; an aborted one is written again; a smaller number
    than the last is refused (BatchSuperseded).
 2. One jobName is for one write. A function that writes two topics needs two names: the second write of the same name
-   and number would be taken for a repetition of the first, and its rows would not be written.
+   and number would be mistaken for a repetition of the first, and its rows would not be written.
 3. Ids are <prefix>-<jobName>-batches-<task>. The word in between keeps names apart: without it the second group of
    markers of "a" would be the first of "a-1".
 """

@@ -5,7 +5,7 @@
 1. Everything is checked before the first record; an error says which option is wrong and what to write instead.
 2. Both a stream and a batch are written exactly once unless at-least-once is asked for (docs/decisions/0024).
 3. What a restarted driver finishes (a stream, or a batch with a batchId) must still be open then: a transaction
-   time-out that is not longer than `driverRecovery` is refused here, one that the brokers do not allow is refused by
+   time-out that is not longer than `driverRecovery` is refused here, one beyond the brokers' limit is refused by
    them, with our sentence. A batch without a batchId is not finished by anybody: its time-out is shorter.
 4. Neither repr nor an error shows client settings: they may hold secrets.
 """
@@ -22,9 +22,9 @@ from ottla.client.admin.settings import AdminSettings
 from ottla.client.producer.settings import ProducerSettings
 from ottla.errors import InvalidConfig
 from ottla.spark.option_table import (
-    Given,
     InvalidOption,
     Option,
+    OptionValues,
     Where,
     milliseconds,
     names_of,
@@ -145,7 +145,7 @@ REFUSED_SETTINGS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """What a write was told, checked."""
+    """The options of a write, checked."""
 
     streaming: bool
     topic: str | None = None
@@ -162,32 +162,32 @@ class SinkOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
-        given = Given.checked(options, SINK_OPTIONS)
-        is_exactly_once = given.needed(DELIVERY_GUARANTEE) == EXACTLY_ONCE
-        kafka = _client_settings(given, is_exactly_once=is_exactly_once)
-        if given.needed(SINGLE_TRANSACTION) and not is_exactly_once:
+        values = OptionValues.checked(options, SINK_OPTIONS)
+        is_exactly_once = values.required(DELIVERY_GUARANTEE) == EXACTLY_ONCE
+        kafka = _client_settings(values, is_exactly_once=is_exactly_once)
+        if values.required(SINGLE_TRANSACTION) and not is_exactly_once:
             raise InvalidOption(f"singleTransaction needs deliveryGuarantee={EXACTLY_ONCE}")
-        _check_names(given, streaming=streaming, is_exactly_once=is_exactly_once)
-        is_finished_later = streaming or BATCH_ID in given
+        _check_names(values, streaming=streaming, is_exactly_once=is_exactly_once)
+        is_finished_later = streaming or BATCH_ID in values
         return cls(
             streaming=streaming,
-            topic=given.value(TOPIC),
+            topic=values.get(TOPIC),
             is_exactly_once=is_exactly_once,
-            transactional_id_prefix=given.needed(TRANSACTIONAL_ID_PREFIX),
-            single_transaction=given.needed(SINGLE_TRANSACTION),
-            marker_topic=given.needed(MARKER_TOPIC),
+            transactional_id_prefix=values.required(TRANSACTIONAL_ID_PREFIX),
+            single_transaction=values.required(SINGLE_TRANSACTION),
+            marker_topic=values.required(MARKER_TOPIC),
             transaction_timeout_ms=_transaction_timeout_ms(
-                given, kafka, is_finished_later=is_exactly_once and is_finished_later
+                values, kafka, is_finished_later=is_exactly_once and is_finished_later
             ),
-            job_name=given.value(JOB_NAME),
-            batch_id=given.value(BATCH_ID),
-            include_headers=given.needed(INCLUDE_HEADERS),
-            include_timestamp=given.needed(INCLUDE_TIMESTAMP),
+            job_name=values.get(JOB_NAME),
+            batch_id=values.get(BATCH_ID),
+            include_headers=values.required(INCLUDE_HEADERS),
+            include_timestamp=values.required(INCLUDE_TIMESTAMP),
             kafka=kafka,
         )
 
     def client_settings(self, kind: SinkClientKind) -> dict[str, object]:
-        """What a client of that kind is told: those of the kafka.* options that mean something to it, and ours."""
+        """The settings of a client of that kind: the kafka.* options that it knows, and ours."""
         known = _known(kind)
         chosen: dict[str, object] = {name: value for name, value in self.kafka.items() if name in known}
         chosen.setdefault("client.id", f"{self.transactional_id_prefix}-{'sink' if kind == 'producer' else 'driver'}")
@@ -197,7 +197,7 @@ class SinkOptions:
         return chosen
 
     def transaction_settings(self, transactional_id: str) -> dict[str, object]:
-        """What the producer of a task is told when it writes in a transaction."""
+        """The settings of the producer of a task that writes in a transaction."""
         return {
             **self.client_settings("producer"),
             "transactional.id": transactional_id,
@@ -210,8 +210,8 @@ def _known(kind: SinkClientKind) -> frozenset[str]:
     return names_of(AdminSettings if kind == "admin" else ProducerSettings)
 
 
-def _client_settings(given: Given, *, is_exactly_once: bool) -> dict[str, str]:
-    kafka = given.client_settings()
+def _client_settings(values: OptionValues, *, is_exactly_once: bool) -> dict[str, str]:
+    kafka = values.client_settings()
     for name in kafka:
         if name in REFUSED_SETTINGS:
             raise InvalidOption(f"kafka.{name} cannot be set: {REFUSED_SETTINGS[name]}")
@@ -229,20 +229,20 @@ def _client_settings(given: Given, *, is_exactly_once: bool) -> dict[str, str]:
     return kafka
 
 
-def _check_names(given: Given, *, streaming: bool, is_exactly_once: bool) -> None:
-    named = [option.name for option in (JOB_NAME, BATCH_ID) if option in given]
+def _check_names(values: OptionValues, *, streaming: bool, is_exactly_once: bool) -> None:
+    named = [option.name for option in (JOB_NAME, BATCH_ID) if option in values]
     if named and streaming:
         raise InvalidOption(f"{named[0]} is for df.write; a stream is known by its checkpoint and numbers its batches")
     if named and not is_exactly_once:
         raise InvalidOption(f"{named[0]} needs deliveryGuarantee={EXACTLY_ONCE}")
-    if BATCH_ID in given and JOB_NAME not in given:
+    if BATCH_ID in values and JOB_NAME not in values:
         raise InvalidOption("batchId needs jobName: which job's batches does it count?")
 
 
-def _transaction_timeout_ms(given: Given, kafka: Mapping[str, str], *, is_finished_later: bool) -> int:
+def _transaction_timeout_ms(values: OptionValues, kafka: Mapping[str, str], *, is_finished_later: bool) -> int:
     default_ms = TRANSACTION_TIMEOUT_MS if is_finished_later else BATCH_TIMEOUT_MS
     timeout_ms = int(kafka.get(TRANSACTION_TIMEOUT, default_ms))
-    recovery_ms = given.needed(DRIVER_RECOVERY)
+    recovery_ms = values.required(DRIVER_RECOVERY)
     if is_finished_later and timeout_ms <= recovery_ms:
         raise InvalidOption(
             f"kafka.{TRANSACTION_TIMEOUT}={timeout_ms} is not longer than driverRecovery={recovery_ms}ms: what tasks"

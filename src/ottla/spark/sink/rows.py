@@ -8,7 +8,7 @@
     timestamp   timestamp, with includeTimestamp only: the rows of a source have such a column and do not mean it
 
 Other columns are passed over, as the JVM connector does, so that rows of a source can be written as they are. What is
-wrong with the columns is told before the first record; what is wrong with a row fails its task.
+wrong with the columns is an error before the first record; what is wrong with a row fails its task.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class TaskRows:
         return self._first is None
 
     def send(self, producer: Producer, topic: str | None) -> None:
-        """Hand all rows to the producer; what becomes of them is told by its flush or its transaction."""
+        """Hand all rows to the producer; its flush or its transaction reports failures."""
         batch, self._first = self._first, None
         while batch is not None:
             producer.send_arrow(topic, batch.select(list(self._columns)))

@@ -1,8 +1,8 @@
 """Carries out the steps that transactions.py decides on, with the clients of this process.
 
-1. An answer that refuses for good is given back as a value, because the steps know what it means; everything else that
+1. An answer that refuses for good is returned as a value, because the steps know what it means; everything else that
    goes wrong (no connection, no right, time is over) is raised and fails the task or the commit. Spark then repeats.
-2. Steps that may be taken together are, so a commit takes as long with a hundred tasks as with one.
+2. Steps that may run together do, so a commit takes as long with a hundred tasks as with one.
 3. The marker topic is made when the first marker needs it.
 """
 
@@ -47,7 +47,7 @@ class TransactionTimeoutRefused(OttlaError):
 
 
 class TaskFenced(OttlaError):
-    """Another attempt of this task has taken over its transaction, or the transaction timed out while rows were
+    """Another attempt of this task has replaced its transaction, or the transaction timed out while rows were
     written. If there is no other attempt (speculation, a second driver with the same checkpoint), raise
     kafka.transaction.timeout.ms or make batches smaller."""
 
@@ -59,7 +59,7 @@ class MarkerTopicUnfit(OttlaError):
 
 
 def carry_out(steps: Generator[Step, Any, R], act: Callable[[Step], Any]) -> R:
-    """Go through all steps; gives what they come to."""
+    """Go through all steps; returns what they come to."""
     answer = None
     while True:
         try:
@@ -103,7 +103,7 @@ class SinkActions:
             case Fence(tasks):
                 return self._clients.run(abort_open(self._clients.admin, self._names, tasks))
             case Look(tasks, is_final):
-                return self._clients.run(self._look(tasks, is_final))
+                return self._clients.run(self._read_markers(tasks, is_final))
             case TakeOver(task):
                 return self._take_over(task)
             case Write(task):
@@ -111,7 +111,7 @@ class SinkActions:
 
     # --- asked of the coordinators ------------------------------------------------------------------------------------
 
-    async def _look(self, tasks: tuple[int, ...], is_final: bool) -> Mapping[int, Marker]:
+    async def _read_markers(self, tasks: tuple[int, ...], is_final: bool) -> Mapping[int, Marker]:
         found: dict[int, Marker] = {}
         for group_id in dict.fromkeys(map(self._names.group_id, tasks)):
             places = {self._names.place(task): task for task in tasks if self._names.group_id(task) == group_id}
@@ -137,7 +137,7 @@ class SinkActions:
         except REFUSALS as refusal:
             return refusal
         except UnknownTopicOrPartition:
-            self._clients.marker_topics.clear()  # somebody deleted it; the next attempt makes it anew
+            self._clients.marker_topics.clear()  # somebody deleted it; the next attempt makes it again
             raise
         return None
 

@@ -42,7 +42,7 @@ class NotInAQuery(OttlaError):
 
 
 class StreamSink(MarkedBatches, DataSourceStreamArrowWriter):
-    """The sink of one streaming query; made anew for every batch and for every commit."""
+    """The sink of one streaming query; made again for every batch and for every commit."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.options = SinkOptions.parse(options, streaming=True)

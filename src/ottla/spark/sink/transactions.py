@@ -3,7 +3,7 @@
 Spark runs every task of a batch, then calls commit() on the driver, then writes into its checkpoint that the batch is
 done. A crash anywhere before that repeats the batch under the same id. So it must be known what is done already.
 
-    task i       look at the markers of task 0 and i
+    task i       read the markers of task 0 and i
                  batch decided before    end what I wrote then, if it was not; done, unless it had been aborted
                  otherwise               take over my transactional id: aborts what was left open, fences every twin,
                                          zombie and old driver. Look again: a last commit may have come in between
@@ -12,9 +12,9 @@ done. A crash anywhere before that repeats the batch under the same id. So it mu
                  end task 0              this decides: from here on the batch is committed, whatever happens to us
                  end the others, in any order, again and again until each is ended
 
-1. Until task 0 is ended nothing of the batch counts, and everything is written anew; what an earlier run left, with
+1. Until task 0 is ended nothing of the batch counts, and everything is written again; what an earlier run left, with
    more or fewer tasks or with other rows, can never be committed any more, because task 0 is ended first and its id is
-   taken over first.
+   finished first.
 2. Once task 0 is ended the batch is finished as it was decided: the list says what has to be ended, no row is written
    again. So a repetition may have other rows and another number of tasks.
 3. One exception: a transaction of the list that was aborted meanwhile (its time-out was shorter than the restart, or a
@@ -40,7 +40,7 @@ from ottla.spark.sink.markers import Decision, Marker, SinkNames
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Markers of some tasks: {task: Marker}. `is_final`: wait for ends that are on their way."""
+    """Markers of some tasks: {task: Marker}. `is_final`: wait for ends that are being written."""
 
     tasks: tuple[int, ...]
     is_final: bool
@@ -96,7 +96,7 @@ Step: TypeAlias = Look | TakeOver | Write | AddMarker | End | Together | Fence
 Steps: TypeAlias = Generator[Step, Any, Any]
 
 
-# --- what a task tells the driver -------------------------------------------------------------------------------------
+# --- what a task reports to the driver --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class BatchSuperseded(OttlaError):
 
 class MarkersContradict(OttlaError):
     """The markers of this sink do not fit together. Were offsets of its group deleted or reset, or the marker topic
-    made anew? Choose another transactionalIdPrefix and a new checkpoint."""
+    made again? Choose another transactionalIdPrefix and a new checkpoint."""
 
 
 # --- a task -----------------------------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def _decide(batch_id: int, task_count: int, written: Mapping[int, PreparedTransa
 def _mark(
     batch_id: int, written: Mapping[int, PreparedTransaction], decision: Decision | None
 ) -> Generator[Step, Any, dict[int, PreparedTransaction]]:
-    """Nothing is decided yet: whoever was fenced or timed out shows here, before anything counts."""
+    """Nothing is decided yet: a task that was fenced or timed out is noticed here, before anything counts."""
     steps = tuple(
         AddMarker(task, prepared, Marker(batch_id, decision if task == 0 else None))
         for task, prepared in written.items()

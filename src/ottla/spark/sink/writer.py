@@ -8,8 +8,8 @@
    that, nothing shows. A driver that dies between two ends leaves a part: nobody finishes a batch without a batchId.
    singleTransaction (with coalesce(1)) closes that gap, and so does batchId (numbered_writer.py).
 2. Every attempt has its own transactional id, <prefix>-<job>-<run>-<task>-<attempt>: twins do not disturb each other,
-   the driver commits the one that Spark chose. The run is drawn when the writer is made, on the driver; Spark hands the
-   same object to the tasks and to commit().
+   the driver commits the attempt that Spark chose. The run is drawn when the writer is made, on the driver; Spark hands
+   the same object to the tasks and to commit().
 3. A run of a jobName first aborts what killed runs of the same jobName left open. They would hold back readers of
    committed records until their time-out (five minutes). Without a jobName nobody can tell whose they are.
 4. at-least-once: rows show as they are written; a task that is tried again writes its rows again.
@@ -47,7 +47,7 @@ NOT_ENDED: Final = ("Empty", ONGOING)
 """What an attempt that is still at work may leave: it has its id and will write, or has written."""
 ATTEMPT_OF_A_RUN: Final = r"[0-9a-f]{32}-\d+-\d+"
 LAST_LOOK_S: Final = 1.0
-"""An attempt that Spark kills may begin its transaction a moment after the job was given up."""
+"""An attempt that Spark kills may begin its transaction a moment after the job was aborted."""
 
 
 class JobNotCommitted(OttlaError):
@@ -62,7 +62,7 @@ class JobPartlyCommitted(OttlaError):
 
 @dataclass(frozen=True)
 class JobMessage(WriterCommitMessage):
-    """What a task tells the driver."""
+    """What a task reports to the driver."""
 
     row_count: int
     prepared: PreparedTransaction | None = None

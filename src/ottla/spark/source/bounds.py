@@ -1,6 +1,6 @@
 """From what the options say about begin and end to an offset for each partition.
 
-1. Offsets or times that are given one by one must name every partition that is read, and no other: a partition that
+1. Offsets or times that are listed one by one must name every partition that is read, and no other: a partition that
    was forgotten would be read from a place nobody chose.
 2. A starting time that no record has reached is an error, or the end (startingOffsetsByTimestampStrategy=latest); an
    ending time that no record has reached is the end.
@@ -94,8 +94,8 @@ def _of_times(times_ms: Mapping[TopicPartition, int], places: Places, strategy: 
     return {each: offset for each, offset in found.items() if offset is not None} | places.latest(without)
 
 
-def _check_named(option: str, given: Mapping[TopicPartition, int], partitions: frozenset[TopicPartition]) -> None:
-    forgotten, unknown = sorted(partitions - given.keys()), sorted(given.keys() - partitions)
+def _check_named(option: str, named: Mapping[TopicPartition, int], partitions: frozenset[TopicPartition]) -> None:
+    forgotten, unknown = sorted(partitions - named.keys()), sorted(named.keys() - partitions)
     if forgotten:
         raise InvalidOption(f"{option} must name every partition, and {_named(forgotten)} is missing; -2 is earliest")
     if unknown:

@@ -2,7 +2,7 @@
 
     what happened                                   known by                              goes on at
     TOPIC_GONE       the topic was deleted          no broker knows its name              nothing of it is read
-    TOPIC_MADE_ANEW  deleted and made again         its id is another                     the new one's first record
+    TOPIC_RECREATED  deleted and made again         its id is another                     the new one's first record
     PARTITION_GONE   the partition is not there     the topic has no such partition       nothing of it is read
     CUT_OFF          retention, DeleteRecords       it begins after our position          the first record there is
     TRUNCATED        an unclean leader election     it ends before our position           its end
@@ -40,7 +40,7 @@ class Kind(enum.Enum):
     """What happened, in words."""
 
     TOPIC_GONE = "its topic was deleted"
-    TOPIC_MADE_ANEW = "its topic was deleted and made again"
+    TOPIC_RECREATED = "its topic was deleted and made again"
     PARTITION_GONE = "the topic has no such partition any more"
     CUT_OFF = "records before its first one were deleted by retention or DeleteRecords"
     TRUNCATED = "it ends before that; a leader that was not in sync was elected, or the offset was never there"
@@ -55,11 +55,15 @@ class Loss:
     partition: TopicPartition
     wanted: int
     """The offset that had to be read next."""
-    goes_on: int | None
+    continues_at: int | None
     """Where reading goes on if it may; None when there is nothing to read."""
 
     def __str__(self) -> str:
-        where = "there is nothing to go on with" if self.goes_on is None else f"it can go on at offset {self.goes_on}"
+        where = (
+            "there is nothing to go on with"
+            if self.continues_at is None
+            else f"it can go on at offset {self.continues_at}"
+        )
         return f"{self.partition} at offset {self.wanted}: {self.kind.value}; {where}"
 
 
@@ -80,16 +84,16 @@ class Seen:
         return known is not None and now is not None and known != now
 
 
-def settle(start: StreamOffset, seen: Seen) -> tuple[dict[TopicPartition, int], list[Loss]]:
-    """Where each partition is to be read from, and what is lost on the way."""
+def resolve_start(start: StreamOffset, seen: Seen) -> tuple[dict[TopicPartition, int], list[Loss]]:
+    """Where each partition is to be read from, and what is lost before that."""
     losses = list(_losses(start, seen))
     begins = {each: offset for each, offset in start.positions.items() if each in seen.partitions}
     begins |= {each: seen.firsts[each] for each in seen.partitions if each not in start.positions}
     for loss in losses:
-        if loss.goes_on is None:
+        if loss.continues_at is None:
             begins.pop(loss.partition, None)
         else:
-            begins[loss.partition] = loss.goes_on
+            begins[loss.partition] = loss.continues_at
     return begins, losses
 
 
@@ -109,7 +113,7 @@ def _loss(partition: TopicPartition, wanted: int, start: StreamOffset, seen: See
         return Loss(Kind.PARTITION_GONE, partition, wanted, None)
     first, end = seen.firsts.get(partition), seen.ends.get(partition)
     if seen.is_another(partition.topic, start.topic_ids):
-        return Loss(Kind.TOPIC_MADE_ANEW, partition, wanted, first)
+        return Loss(Kind.TOPIC_RECREATED, partition, wanted, first)
     if first is not None and wanted < first:
         return Loss(Kind.CUT_OFF, partition, wanted, first)
     if end is not None and wanted > end:
@@ -117,7 +121,7 @@ def _loss(partition: TopicPartition, wanted: int, start: StreamOffset, seen: See
     return None
 
 
-def tell(losses: Sequence[Loss], *, fails: bool) -> None:
+def report_losses(losses: Sequence[Loss], *, fails: bool) -> None:
     """Raise what is lost, or warn of it once."""
     if losses and fails:
         raise DataLost(_named(losses))

@@ -1,4 +1,4 @@
-"""commitGroupId: how far a streaming query is, told to a consumer group, so that lag tools see it.
+"""commitGroupId: the progress of a streaming query, committed to a consumer group, so that lag tools see it.
 
 1. Spark's checkpoint stays the truth; a restart goes on from there and not from the group. The group is for people
    and tools, and for another query that begins with startingGroupId.
@@ -6,8 +6,9 @@
    offset is committed. So no listener is needed, and the last batch of Trigger.AvailableNow is committed too, because
    Spark asks once more before it ends. What a query has done when it is stopped between two questions, and the one
    batch of Trigger.Once, is committed when it is started again.
-3. The first commit of a run must succeed: a group that may not be used, or that has members, is told at once. A later
-   one that fails is a warning, and the next offset is committed instead: the query is more important than its display.
+3. The first commit of a run must succeed: a group that may not be used, or that has members, fails the query at once. A
+   later commit that fails is a warning, and the next offset is committed instead: the query is more important than its
+   display.
 4. The group must have no members: consumers that read with it would fight with the query about its offsets.
 """
 

@@ -94,7 +94,7 @@ class Delay:
 class Pace:
     """maxTimePerTrigger: a batch is made as large as the time allows, by how long the batches before it took.
 
-    A batch is seen from its plan to the next question, because Spark tells a source nothing else. With a trigger
+    A batch is seen from its plan to the next question, because Spark passes a source nothing else. With a trigger
     interval that includes the wait for the next trigger; batches that take equally long whatever they read show it,
     and then only longer ones count as too long: the limit is the interval, if that is longer than the limit.
     """

@@ -5,10 +5,10 @@
 
     version     of this form; a newer one is refused, because its meaning is not known
     offsets     the next offset to read, for each partition
-    topic_ids   which topic that was: one made anew under the same name has another id
+    topic_ids   which topic that was: one made again under the same name has another id
     tasks       at least so many tasks read the batch that ends here, if there is enough to read
     min_partitions, max_records
-                what the options minPartitions and maxRecordsPerPartition said; left out when they were not given
+                what the options minPartitions and maxRecordsPerPartition said; left out when they were not set
     begins      where the batch that ends here begins, for partitions whose beginning is not in the offset before:
                 new ones, and ones that go on elsewhere after a loss; left out when there are none
 

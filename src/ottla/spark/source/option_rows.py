@@ -55,7 +55,7 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Where reading begins or ends: exactly one of these is given."""
+    """Where reading begins or ends: exactly one of these is set."""
 
     place: int | None = None
     """EARLIEST or LATEST, for every partition."""

@@ -6,7 +6,7 @@
 2. What only one kind of query can do is refused in the other (an end in a stream, `latest` as the start of a batch).
    Limits per trigger are passed over in a batch with one warning, as the connector does.
 3. Neither repr nor an error shows client settings or the address of a schema registry: they may hold secrets.
-4. -1 stands for latest and -2 for earliest where offsets are given one by one.
+4. -1 stands for latest and -2 for earliest where offsets are listed one by one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, TypeAlias
 from ottla.client.admin.settings import AdminSettings
 from ottla.client.consumer.settings import ConsumerSettings
 from ottla.errors import InvalidConfig
-from ottla.spark.option_table import Given, InvalidOption, Option, names_of
+from ottla.spark.option_table import InvalidOption, Option, OptionValues, names_of
 from ottla.spark.source import option_rows as table
 from ottla.spark.source.option_rows import EARLIEST, LATEST, SOURCE_OPTIONS, Bound, Topics
 from ottla.values import TopicPartition
@@ -57,7 +57,7 @@ REFUSED_SETTINGS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What a query was told, checked."""
+    """The options of a query, checked."""
 
     streaming: bool
     topics: Topics
@@ -92,41 +92,41 @@ class SourceOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
         """The options of a stream or a batch; None checks what counts for both, when it is not known yet which."""
-        given = Given.checked(options, SOURCE_OPTIONS)
+        values = OptionValues.checked(options, SOURCE_OPTIONS)
         is_stream = bool(streaming)
-        starting, ending = _starting(given, streaming), _ending(given)
-        _check_modes(given, streaming)
-        kafka = _client_settings(given)
+        starting, ending = _starting(values, streaming), _ending(values)
+        _check_modes(values, streaming)
+        kafka = _client_settings(values)
         prefix = "spark-kafka-source" if is_stream else "spark-kafka-relation"
         parsed = cls(
             streaming=is_stream,
-            topics=_chosen_topics(given),
+            topics=_chosen_topics(values),
             starting=starting,
             ending=ending,
-            timestamp_strategy=given.needed(table.STARTING_STRATEGY),
-            starting_group_id=given.value(table.STARTING_GROUP_ID),
-            fail_on_data_loss=given.needed(table.FAIL_ON_DATA_LOSS),
-            poll_timeout_ms=given.needed(table.POLL_TIMEOUT),
-            retry_limit=given.needed(table.NUM_RETRIES),
-            retry_interval_ms=given.needed(table.RETRY_INTERVAL),
-            partition_cache_ms=given.needed(table.PARTITION_CACHE),
-            max_offsets_per_trigger=given.value(table.MAX_OFFSETS),
-            min_offsets_per_trigger=given.value(table.MIN_OFFSETS),
-            max_trigger_delay_ms=given.needed(table.MAX_DELAY),
-            max_bytes_per_trigger=given.value(table.MAX_BYTES),
-            max_time_per_trigger_ms=given.value(table.MAX_TIME),
-            min_partitions=given.value(table.MIN_PARTITIONS),
-            max_records_per_partition=given.value(table.MAX_RECORDS),
-            group_id_prefix=kafka.get("group.id") or given.value(table.GROUP_ID_PREFIX) or prefix,
-            commit_group_id=given.value(table.COMMIT_GROUP_ID),
-            isolation_level=_isolation(given, kafka),
-            include_headers=given.needed(table.INCLUDE_HEADERS),
-            key_format=given.needed(table.KEY_FORMAT),
-            value_format=given.needed(table.VALUE_FORMAT),
-            key_schema=given.value(table.KEY_SCHEMA),
-            value_schema=given.value(table.VALUE_SCHEMA),
-            schema_registry_url=given.value(table.SCHEMA_REGISTRY_URL),
-            bad_records=given.needed(table.BAD_RECORDS),
+            timestamp_strategy=values.required(table.STARTING_STRATEGY),
+            starting_group_id=values.get(table.STARTING_GROUP_ID),
+            fail_on_data_loss=values.required(table.FAIL_ON_DATA_LOSS),
+            poll_timeout_ms=values.required(table.POLL_TIMEOUT),
+            retry_limit=values.required(table.NUM_RETRIES),
+            retry_interval_ms=values.required(table.RETRY_INTERVAL),
+            partition_cache_ms=values.required(table.PARTITION_CACHE),
+            max_offsets_per_trigger=values.get(table.MAX_OFFSETS),
+            min_offsets_per_trigger=values.get(table.MIN_OFFSETS),
+            max_trigger_delay_ms=values.required(table.MAX_DELAY),
+            max_bytes_per_trigger=values.get(table.MAX_BYTES),
+            max_time_per_trigger_ms=values.get(table.MAX_TIME),
+            min_partitions=values.get(table.MIN_PARTITIONS),
+            max_records_per_partition=values.get(table.MAX_RECORDS),
+            group_id_prefix=kafka.get("group.id") or values.get(table.GROUP_ID_PREFIX) or prefix,
+            commit_group_id=values.get(table.COMMIT_GROUP_ID),
+            isolation_level=_isolation(values, kafka),
+            include_headers=values.required(table.INCLUDE_HEADERS),
+            key_format=values.required(table.KEY_FORMAT),
+            value_format=values.required(table.VALUE_FORMAT),
+            key_schema=values.get(table.KEY_SCHEMA),
+            value_schema=values.get(table.VALUE_SCHEMA),
+            schema_registry_url=values.get(table.SCHEMA_REGISTRY_URL),
+            bad_records=values.required(table.BAD_RECORDS),
             kafka=kafka,
         )
         _check_together(parsed)
@@ -139,7 +139,7 @@ class SourceOptions:
         return any(each is not None for each in (*limits, self.max_time_per_trigger_ms))
 
     def client_settings(self, kind: ClientKind) -> dict[str, object]:
-        """What a client of that kind is told: those of the kafka.* options that mean something to it, and ours."""
+        """The settings of a client of that kind: the kafka.* options that it knows, and ours."""
         known = _known(kind)
         chosen: dict[str, object] = {name: value for name, value in self.kafka.items() if name in known}
         chosen.setdefault("client.id", f"{self.group_id_prefix}-{'driver' if kind == 'admin' else 'executor'}")
@@ -156,30 +156,32 @@ def _known(kind: ClientKind) -> frozenset[str]:
     return names_of(AdminSettings if kind == "admin" else ConsumerSettings)
 
 
-def _chosen_topics(given: Given) -> Topics:
-    choices = [option for option in (table.SUBSCRIBE, table.SUBSCRIBE_PATTERN, table.ASSIGN) if option in given]
+def _chosen_topics(values: OptionValues) -> Topics:
+    choices = [option for option in (table.SUBSCRIBE, table.SUBSCRIBE_PATTERN, table.ASSIGN) if option in values]
     if len(choices) != 1:
         names = "subscribe, subscribePattern and assign"
         found = f"{' and '.join(each.name for each in choices)} are given" if choices else "none is given"
         raise InvalidOption(f"exactly one of {names} says what to read, and {found}")
-    assigned = given.value(table.ASSIGN)
-    topics = given.value(table.SUBSCRIBE) or tuple(dict.fromkeys(each.topic for each in assigned or ()))
-    return Topics(topics, given.value(table.SUBSCRIBE_PATTERN), assigned)
+    assigned = values.get(table.ASSIGN)
+    topics = values.get(table.SUBSCRIBE) or tuple(dict.fromkeys(each.topic for each in assigned or ()))
+    return Topics(topics, values.get(table.SUBSCRIBE_PATTERN), assigned)
 
 
-def _bound(given: Given, timestamp: Option[int], by_time: Option[Any], offsets: Option[Bound], default: int) -> Bound:
+def _bound(
+    values: OptionValues, timestamp: Option[int], by_time: Option[Any], offsets: Option[Bound], default: int
+) -> Bound:
     """One time for all wins over times for each, and these over offsets, as in the connector."""
-    if (moment := given.value(timestamp)) is not None:
+    if (moment := values.get(timestamp)) is not None:
         return Bound(timestamp_ms=moment)
-    if (times := given.value(by_time)) is not None:
+    if (times := values.get(by_time)) is not None:
         return Bound(timestamps_ms=times)
-    return given.value(offsets) or Bound(place=default)
+    return values.get(offsets) or Bound(place=default)
 
 
-def _starting(given: Given, streaming: bool | None) -> Bound:
+def _starting(values: OptionValues, streaming: bool | None) -> Bound:
     default = LATEST if streaming else EARLIEST
     bound = _bound(
-        given, table.STARTING_TIMESTAMP, table.STARTING_OFFSETS_BY_TIMESTAMP, table.STARTING_OFFSETS, default
+        values, table.STARTING_TIMESTAMP, table.STARTING_OFFSETS_BY_TIMESTAMP, table.STARTING_OFFSETS, default
     )
     latest = [str(each) for each, offset in (bound.offsets or {}).items() if offset == LATEST]
     if streaming is False and (bound.place == LATEST or latest):
@@ -188,8 +190,8 @@ def _starting(given: Given, streaming: bool | None) -> Bound:
     return bound
 
 
-def _ending(given: Given) -> Bound:
-    bound = _bound(given, table.ENDING_TIMESTAMP, table.ENDING_OFFSETS_BY_TIMESTAMP, table.ENDING_OFFSETS, LATEST)
+def _ending(values: OptionValues) -> Bound:
+    bound = _bound(values, table.ENDING_TIMESTAMP, table.ENDING_OFFSETS_BY_TIMESTAMP, table.ENDING_OFFSETS, LATEST)
     earliest = [str(each) for each, offset in (bound.offsets or {}).items() if offset == EARLIEST]
     if bound.place == EARLIEST or earliest:
         where = f" for {', '.join(earliest)}" if earliest else ""
@@ -197,19 +199,19 @@ def _ending(given: Given) -> Bound:
     return bound
 
 
-def _check_modes(given: Given, streaming: bool | None) -> None:
-    refused = [each.name for each in _IN_A_STREAM_REFUSED if each in given]
+def _check_modes(values: OptionValues, streaming: bool | None) -> None:
+    refused = [each.name for each in _IN_A_STREAM_REFUSED if each in values]
     if streaming and refused:
         raise InvalidOption(f"a stream has no end, so {' and '.join(refused)} cannot be given")
-    passed_over = [each.name for each in _IN_A_BATCH_PASSED_OVER if each in given]
+    passed_over = [each.name for each in _IN_A_BATCH_PASSED_OVER if each in values]
     if streaming is False and passed_over:
         log.warning("%s count only in a streaming query and are passed over in this batch", ", ".join(passed_over))
-    if given.texts.get("kafka.group.id") and table.GROUP_ID_PREFIX in given:
+    if values.texts.get("kafka.group.id") and table.GROUP_ID_PREFIX in values:
         log.warning("groupIdPrefix is passed over because kafka.group.id is given")
 
 
-def _client_settings(given: Given) -> dict[str, str]:
-    kafka = given.client_settings()
+def _client_settings(values: OptionValues) -> dict[str, str]:
+    kafka = values.client_settings()
     for name in kafka:
         if name in REFUSED_SETTINGS:
             raise InvalidOption(f"kafka.{name} cannot be set: {REFUSED_SETTINGS[name]}")
@@ -223,8 +225,8 @@ def _client_settings(given: Given) -> dict[str, str]:
     return kafka
 
 
-def _isolation(given: Given, kafka: Mapping[str, str]) -> str:
-    ours, theirs = given.value(table.ISOLATION_LEVEL), kafka.get("isolation.level")
+def _isolation(values: OptionValues, kafka: Mapping[str, str]) -> str:
+    ours, theirs = values.get(table.ISOLATION_LEVEL), kafka.get("isolation.level")
     if ours is not None and theirs is not None and ours != theirs:
         raise InvalidOption(f"isolationLevel={ours} and kafka.isolation.level={theirs} differ; give one of them")
     return ours or theirs or "read_uncommitted"

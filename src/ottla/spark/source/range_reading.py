@@ -1,7 +1,7 @@
 """What a task does: fetch its ranges, decode them, hand out Arrow batches in exactly the shape that Spark wants.
 
 1. Every record of the ranges that is there, once, in the order of offsets within a range; what is gone raises DataLost
-   or is told and passed over (failOnDataLoss). The rules are in client/consumer/ranges.py, the reading itself in
+   or is reported and skipped (failOnDataLoss). The rules are in client/consumer/ranges.py, the reading itself in
    client/consumer/range_reader.py.
 2. Only the columns of `schema` are decoded. Keys and values become what keyFormat and valueFormat say (formats.py).
 3. Connections are kept between the tasks of a worker process: Spark forks its workers from a daemon and uses them
@@ -94,7 +94,7 @@ class KeptReaders:
         return self._make(settings)
 
     def give_back(self, settings: Mapping[str, object], reader: RangeReader) -> None:
-        """For the next task; the one that waited longest makes room."""
+        """Keep it for the next task; the one idle longest is closed for it."""
         self._notice_fork()
         if not reader.is_usable:
             return

@@ -31,7 +31,7 @@ TASK_LIMIT: Final = 100_000
 @dataclass(frozen=True, slots=True, order=True)
 class OffsetRange:
     """Offsets of one partition from `start` up to but not including `end`. With a topic id it is that topic's and not
-    one made anew under the same name."""
+    one made again under the same name."""
 
     topic: str
     partition: int

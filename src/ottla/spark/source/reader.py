@@ -50,7 +50,7 @@ class BatchReader(DataSourceReader):
         wanted = ending_positions(options, listed.partitions, positions)
         topic_ids = listed.known_ids()
         begins, ends, losses = within(begin, topic_ids, wanted, positions)
-        data_loss.tell(losses, fails=options.fail_on_data_loss)
+        data_loss.report_losses(losses, fails=options.fail_on_data_loss)
         packing = Packing(core_count(), options.min_partitions, options.max_records_per_partition)
         return StreamOffset(begins, topic_ids), StreamOffset(ends, topic_ids, packing)
 

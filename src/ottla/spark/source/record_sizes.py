@@ -1,6 +1,6 @@
 """How large the next records of each topic are, for maxBytesPerTrigger.
 
-1. Before a batch one fetch looks at the partition of each topic in which most waits: at most SAMPLE_BYTES and
+1. Before a batch one fetch samples the partition of each topic in which most waits: at most SAMPLE_BYTES and
    SAMPLE_RECORDS of it, from where the batch will begin. Key, value and headers count, as they are after decompression.
 2. It takes at most WAIT_MS. A topic that gave nothing by then, or only an error (its records may have been deleted a
    moment ago), counts with what was measured last, else with the mean of the other topics, else with UNKNOWN_BYTES.
@@ -25,7 +25,7 @@ SAMPLE_RECORDS: Final = 500
 WAIT_MS: Final = 2_000
 UNKNOWN_BYTES: Final = 1_024.0
 TOPIC_LIMIT: Final = 64
-"""So many topics are looked at before one batch; the others count with what was measured last."""
+"""So many topics are sampled before one batch; the others count with what was measured last."""
 
 
 def _consumer(settings: Mapping[str, object]) -> Any:

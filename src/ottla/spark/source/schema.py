@@ -12,7 +12,7 @@
 1. Every column may be NULL, as Spark declares it; only key, value and headers are.
 2. Spark checks the Arrow schema of a batch word for word against its own (order, names, nullability, units), so it is
    made by Spark's own conversion, with UTC.
-3. A schema that the user gives chooses columns and their order, nothing else: Spark has no other way to leave columns
+3. A user's schema chooses columns and their order, nothing else: Spark has no other means to leave columns
    out for a source in Python, and what is left out is not even decoded.
 """
 
@@ -46,7 +46,7 @@ HEADERS_TYPE: Final = ArrayType(
 
 
 class SchemaMismatch(OttlaError):
-    """The schema that was given asks for what the rows do not have. It may leave columns out and change their order,
+    """The schema of the query asks for what the rows do not have. It may leave columns out and change their order,
     but not their names and types; cast columns in the query, or say keyFormat and valueFormat."""
 
 

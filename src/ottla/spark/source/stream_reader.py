@@ -8,7 +8,7 @@ Spark asks in this order, one batch at a time, in a process of its own for each 
     partitions(start, end)   the tasks, a pure function of both offsets (ranges.py)
     read(task)               in the worker of a task (range_reading.py)
 
-1. `latestOffset` is given a limit. ReadAllAvailable means all, whatever the options say; any other limit is ours, from
+1. `latestOffset` gets a limit. ReadAllAvailable means all, whatever the options say; any other limit is ours, from
    getDefaultReadLimit, and stands for all limits of the options together, because Spark has no limit that is several.
 2. Trigger.AvailableNow reads what there was when the run began, under the same limits, and then ends; only
    minOffsetsPerTrigger does not count then, because nothing more would come to make it true.
@@ -119,7 +119,7 @@ class _Driver:
         self._batches = BatchLimits(options)
         group_id = options.commit_group_id
         self._commits = None if group_id is None else GroupCommits(group_id, self._positions)
-        self._told: frozenset[str] = frozenset()
+        self._reported_missing: frozenset[str] = frozenset()
         self.latest: StreamOffset | None = None
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ class _Driver:
             listed = begin_with(options, self._positions)
             begin = starting_positions(options, listed.partitions, self._positions)
             begins, _, losses = within(begin, listed.known_ids(), begin.positions, self._positions)
-            data_loss.tell(losses, fails=options.fail_on_data_loss)
+            data_loss.report_losses(losses, fails=options.fail_on_data_loss)
             self._initial = StreamOffset(begins, listed.known_ids(), self._packing(0))
         return self._initial
 
@@ -146,20 +146,22 @@ class _Driver:
             self._commits.done_before(start)
         found = survey(start, self._positions, self._frozen)
         self.latest = StreamOffset(found.latest, found.topic_ids)
-        data_loss.tell(found.losses if self._options.fail_on_data_loss else (), fails=True)
-        self._tell_missing(found.missing - {each.topic for each in start.positions})
+        data_loss.report_losses(found.losses if self._options.fail_on_data_loss else (), fails=True)
+        self._report_missing(found.missing - {each.topic for each in start.positions})
         counts = self._batches.counts(found, is_run_to_an_end=self._frozen is not None) if limited else found.waiting
         if counts is None:
             return None
-        data_loss.tell(found.losses, fails=False)
+        data_loss.report_losses(found.losses, fails=False)
         end = self._end(start, found, counts)
         return None if end.says_the_same(start) else end
 
-    def _tell_missing(self, missing: frozenset[str]) -> None:
+    def _report_missing(self, missing: frozenset[str]) -> None:
         """A query that is started again may name topics that are not there (any more); it reads them when they are."""
-        if missing - self._told:
-            log.warning("%s does not exist; it is read as soon as it does", ", ".join(sorted(missing - self._told)))
-        self._told = missing
+        if missing - self._reported_missing:
+            log.warning(
+                "%s does not exist; it is read as soon as it does", ", ".join(sorted(missing - self._reported_missing))
+            )
+        self._reported_missing = missing
 
     def _end(self, start: StreamOffset, found: Survey, counts: dict[Any, int]) -> StreamOffset:
         ends = {each: begin + counts.get(each, 0) for each, begin in found.begins.items()}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from ottla.spark.source.bounds import Begin
-from ottla.spark.source.data_loss import Kind, Loss, Seen, settle
+from ottla.spark.source.data_loss import Kind, Loss, Seen, resolve_start
 from ottla.spark.source.offsets import StreamOffset
 from ottla.spark.source.options import SourceOptions
 from ottla.spark.source.topic_positions import Listed, NothingToRead, TopicPositions, TopicsChanged
@@ -23,7 +23,7 @@ from ottla.values import TopicPartition
 T = TypeVar("T")
 Positions = dict[TopicPartition, int]
 
-LOOKS_MAX: Final = 4
+ATTEMPTS_MAX: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +71,11 @@ def begin_with(options: SourceOptions, positions: TopicPositions) -> Listed:
 def freeze(positions: TopicPositions) -> Frozen:
     """What there is now."""
 
-    def look() -> Frozen:
+    def read() -> Frozen:
         listed = positions.listed()
         return Frozen(listed.topic_ids, positions.latest(listed.partitions))
 
-    return _steadily(look, positions)
+    return _steadily(read, positions)
 
 
 def survey(start: StreamOffset, positions: TopicPositions, frozen: Frozen | None = None) -> Survey:
@@ -83,14 +83,14 @@ def survey(start: StreamOffset, positions: TopicPositions, frozen: Frozen | None
     return _steadily(lambda: _survey(start, positions, frozen), positions)
 
 
-def _steadily(look: Callable[[], T], positions: TopicPositions) -> T:
-    """Look again when topics were deleted between two questions: then the answers do not fit together."""
-    for _ in range(LOOKS_MAX - 1):
+def _steadily(read: Callable[[], T], positions: TopicPositions) -> T:
+    """Read again when topics were deleted between two questions: then the answers do not fit together."""
+    for _ in range(ATTEMPTS_MAX - 1):
         try:
-            return look()
+            return read()
         except TopicsChanged:
             positions.wait_to_ask_again()
-    return look()
+    return read()
 
 
 def _survey(start: StreamOffset, positions: TopicPositions, frozen: Frozen | None) -> Survey:
@@ -98,14 +98,14 @@ def _survey(start: StreamOffset, positions: TopicPositions, frozen: Frozen | Non
     partitions = listed.partitions if frozen is None else listed.partitions & frozen.latest.keys()
     latest = positions.latest(partitions) if frozen is None else _as_frozen(frozen, listed, partitions)
     seen = _seen(start, listed, partitions, latest, positions)
-    begins, losses = settle(start, seen)
+    begins, losses = resolve_start(start, seen)
     # Records may have been deleted, or a position be ahead of what can be seen, between and beside the questions.
     ends = {each: max(begin, latest.get(each, begin)) for each, begin in begins.items()}
     return Survey(begins, ends, listed.known_ids(), tuple(losses), listed.missing)
 
 
 def _as_frozen(frozen: Frozen, listed: Listed, partitions: frozenset[TopicPartition]) -> Positions:
-    """The ends of then; a topic that was made anew since has nothing of then."""
+    """The ends of then; a topic that was made again since has nothing of then."""
     same = {topic for topic, each in frozen.topic_ids.items() if listed.topic_ids.get(topic) == each}
     return {each: frozen.latest[each] if each.topic in same else 0 for each in partitions}
 
@@ -118,21 +118,21 @@ def _seen(
     positions: TopicPositions,
 ) -> Seen:
     known = start.positions
-    looked_at = partitions | (listed.partitions & known.keys())
-    brief = Seen(listed.topic_ids, looked_at)
-    anew = {each for each in looked_at if brief.is_another(each.topic, start.topic_ids)}
-    ahead = {each for each in looked_at & known.keys() if known[each] > latest.get(each, known[each])} - anew
-    moved = {each for each in looked_at if known.get(each) != latest.get(each, known.get(each))} | anew
-    return Seen(listed.topic_ids, looked_at, positions.earliest(moved - ahead), positions.ends(ahead))
+    checked = partitions | (listed.partitions & known.keys())
+    brief = Seen(listed.topic_ids, checked)
+    recreated = {each for each in checked if brief.is_another(each.topic, start.topic_ids)}
+    ahead = {each for each in checked & known.keys() if known[each] > latest.get(each, known[each])} - recreated
+    moved = {each for each in checked if known.get(each) != latest.get(each, known.get(each))} | recreated
+    return Seen(listed.topic_ids, checked, positions.earliest(moved - ahead), positions.ends(ahead))
 
 
 def within(
     begin: Begin, topic_ids: Mapping[str, str], wanted: Mapping[TopicPartition, int], positions: TopicPositions
 ) -> tuple[Positions, Positions, list[Loss]]:
-    """A query that was told where to begin, and where to end: both where there are records, and what is not there."""
+    """For a query with a fixed begin and end: both moved to where there are records, and what is lost."""
     firsts, ends = positions.earliest(wanted), positions.ends(wanted)
     start = StreamOffset(begin.positions, topic_ids)
-    begins, losses = settle(start, Seen({each.topic: None for each in wanted}, frozenset(wanted), firsts, ends))
+    begins, losses = resolve_start(start, Seen({each.topic: None for each in wanted}, frozenset(wanted), firsts, ends))
     losses = [each for each in losses if each.partition in begin.exact]
     beyond = [each for each, end in sorted(wanted.items()) if end > ends[each]]
     losses += [Loss(Kind.TRUNCATED, each, wanted[each], ends[each]) for each in beyond]

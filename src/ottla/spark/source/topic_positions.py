@@ -2,11 +2,11 @@
 
 1. Every answer is from now; only the list of partitions may be as old as partition.metadata.cache.ttl.ms allows.
 2. A question that fails for a moment is asked again, fetchOffset.numRetries times after fetchOffset.retryIntervalMs;
-   one that no broker answered within default.api.timeout.ms is not: time is up. So every call ends. A topic that is
-   deleted between two questions is TopicsChanged: the list is to be asked for again.
+   a question that no broker answered within default.api.timeout.ms is not: time is up. So every call ends. A topic that
+   is deleted between two questions is TopicsChanged: the list is to be asked for again.
 3. `latest` is the end that the isolation level lets a reader see: with read_committed the last stable offset.
 4. The connection is made by the first question and kept. An object of this class stays in its process: it is made
-   anew, not pickled.
+   again, not pickled.
 """
 
 from __future__ import annotations

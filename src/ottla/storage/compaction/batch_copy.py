@@ -3,8 +3,9 @@
 1. Plain batches are copied in native runs (ottla.records.compaction); here are those that need a decision or a codec.
 2. A batch of an aborted transaction loses its records; a marker goes when nothing of its transaction is left and its
    delete horizon is over, and gets that horizon when it is first found so.
-3. A batch that lost its records stays as an empty header where something is told by it alone: the last sequence of a
-   producer that may still write, the epoch of one that only has a marker, and where the cleaned part of the log ends.
+3. A batch that lost its records stays as an empty header where nothing else records this: the last sequence of a
+   producer that may still write, the epoch of a producer that only has a marker, and where the cleaned part of the log
+   ends.
 4. A compressed batch that changes is compressed again with its own codec, at that codec's default level.
 """
 

@@ -3,10 +3,10 @@
 1. Nothing at or above the last stable offset is cleaned, so every transaction that is met is decided: aborted if an
    index of aborted transactions has it, else committed.
 2. Records of aborted transactions go at once. A marker stays as long as a batch of its transaction was met in this
-   pass, even one that goes in it; a later pass that meets none may give it a delete horizon, and one after that
-   horizon removes it. So a reader that saw records of a transaction also finds its end.
+   pass, even a marker that is removed in it; a later pass that meets none may give it a delete horizon, and one after
+   that horizon removes it. So a reader that saw records of a transaction also finds its end.
 3. A transaction reaches over segments and over groups of segments: one of these objects goes through the whole pass.
-4. An aborted transaction whose marker stays because of its batches is told to the index of the new segment.
+4. An aborted transaction whose marker stays because of its batches is written to the index of the new segment.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class CleanedTransactions:
             heapq.heappush(self._waiting, (transaction.first_offset, transaction))
 
     def keep_in(self, keep: Callable[[AbortedTransaction], None]) -> None:
-        """Where aborted transactions are told whose markers stay."""
+        """The index that gets aborted transactions whose markers stay."""
         self._keep = keep
 
     def is_aborted(self, batch: BatchInfo) -> bool:
@@ -54,7 +54,7 @@ class CleanedTransactions:
         """Whether nothing of the transaction that this control batch ends was met."""
         self._begin(batch.last_offset)
         if not batch.record_count:
-            return True  # a marker that was taken out before
+            return True  # a marker that was removed before
         kind = marker_type_of_keys(key for _, _, key, _, _ in batch.tuples())
         if kind == ControlType.ABORT:
             return not self._end_aborted(batch.producer_id)

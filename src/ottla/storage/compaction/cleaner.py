@@ -11,11 +11,11 @@
    files after file.delete.delay.ms, write down these offsets, flush these logs because their rolled segments cannot be
    cleaned before.
 2. Everything but Slice.run belongs to the thread that owns the logs. While a slice is running, nobody may remove or
-   close the files of old segments: whoever truncates, deletes or closes a log calls `abort` first, if no slice of it
-   is running, or goes ahead and keeps the files (`Removed`) until the slice is complete; the pass then gives up.
+   close the files of old segments: a caller that truncates, deletes or closes a log calls `abort` first, if no slice of
+   it is running, or goes ahead and keeps the files (`Removed`) until the slice is complete; the pass is then aborted.
 3. A log with a damaged batch is left alone from then on (`uncleanable`, with the reason): what it has is not copied, so
    that damage does not get a new checksum. A full disk ends the pass, which is tried again later. Other errors of
-   the disk are raised: the log's directory must be taken offline.
+   the disk are raised: the log's directory must go offline.
 4. `clean_offsets` is what belongs into the cleaner-offset-checkpoint. It lags behind what was cleaned, never ahead.
 5. One log at a time; log.cleaner.io.max.bytes.per.second counts reads and writes.
 """
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What came of a step. `clean_offset` is set when a pass has ended, `stopped` says why one was given up."""
+    """The result of a step. `clean_offset` is set when a pass has ended, `stopped` says why one was aborted."""
 
     topic_partition: TopicPartition | None = None
     moved_bytes: int = 0
@@ -57,7 +57,7 @@ class Progress:
 
 
 class Cleaner:
-    """Keeps compacted logs compact. `logs` is looked at anew at every choice."""
+    """Keeps compacted logs compact. `logs` is read again at every choice."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Cleaner:
         return self.complete(work, now_ms)
 
     def prepare(self, now_ms: int) -> Slice | None:
-        """What to run next; None if there is nothing to run, then `complete` tells why."""
+        """What to run next; None if there is nothing to run, then `complete` says why."""
         if self._compaction is None:
             self._compaction = self._choose(now_ms)
         if self._compaction is None:
@@ -90,7 +90,7 @@ class Cleaner:
         try:
             return self._compaction.next_slice()
         except Exception as error:
-            self._error = error  # told by `complete`, as those of slices are
+            self._error = error  # reported by `complete`, as those of slices are
             return None
 
     def complete(self, work: Slice | None, now_ms: int) -> Progress:
@@ -125,7 +125,7 @@ class Cleaner:
     def abort(self, topic_partition: TopicPartition) -> None:
         """Give up the pass over this log, if it is under way; no slice of it may be running."""
         if self._compaction is not None and self._compaction.log.topic_partition == topic_partition:
-            self._compaction.give_up("it was asked for")
+            self._compaction.abort_pass("it was asked for")
 
     def truncated(self, topic_partition: TopicPartition, offset: int) -> None:
         """The log now ends at `offset`; nothing behind it is clean."""

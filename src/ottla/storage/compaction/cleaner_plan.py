@@ -5,7 +5,7 @@
     log start          first dirty offset               first uncleanable offset      log end
 
 1. The first dirty offset is where the last pass ended. One that lies before the log's start (records were deleted) or
-   behind its end (the log was cut) says nothing any more: cleaning starts anew at the log's start.
+   behind its end (the log was cut) says nothing any more: cleaning starts again at the log's start.
 2. Never cleaned: the active segment, a segment that reaches to the last stable offset (so neither undecided
    transactions nor what lies above the high watermark), a segment whose latest record is younger than
    min.compaction.lag.ms, and a segment that is not flushed: the record that makes another one superfluous must be on
@@ -92,7 +92,7 @@ def _inactive_from(log: PartitionLog, offset: int) -> list[Segment]:
 
 
 def log_to_clean(log: PartitionLog, found: DirtyRange, now_ms: int) -> LogToClean:
-    """How dirty a log is. A segment is cleaned as a whole, so the one that an end lies in counts on its side."""
+    """How dirty a log is. A segment is cleaned as a whole, so a segment that an end lies in counts as a whole."""
     first_dirty = found.first_dirty_offset
     uncleanable = next(iter(_inactive_from(log, found.first_uncleanable_offset)), log.active).base_offset
     clean = [segment.size_bytes for segment in log.segments if segment.base_offset < first_dirty]

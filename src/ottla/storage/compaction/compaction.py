@@ -7,14 +7,14 @@
     compaction.clean_offset, compaction.take_removed()
 
 1. The dirty part is walked first and fills the key map, as far as it goes. Then everything from the log's start up to
-   there is copied, group by group, into a `.cleaned` segment, which is synced and takes the place of its group by the
+   there is copied, group by group, into a `.cleaned` segment, which is synced and replaces its group by the
    `.swap` protocol of swapping.py. A crash at any moment leaves the old segments of a group or the new one.
 2. Offsets stay. The pass ends at `clean_offset`, which may be written down once everything is swapped: until then the
    same pass may be made again, and does nothing that was done.
 3. What runs off the owner's thread touches only what belongs to the pass (key map, transactions, new segment) and
    reads the files of old segments, which do not change any more. Everything that asks the log is done by the owner,
    between slices; a slice reads one buffer, so nothing takes long.
-4. When the log was truncated, closed, or lost a segment of the pass meanwhile, the pass is given up: `stopped` says
+4. When the log was truncated, closed, or lost a segment of the pass meanwhile, the pass is aborted: `stopped` says
    why, there is no `clean_offset`, and no file of it is left. What the slice under way said does not matter then.
 5. Memory: the key map, two buffers of io_buffer_bytes / 2, and what the largest batch takes if it is larger.
 """
@@ -52,7 +52,7 @@ class Slice:
         self._work = work
 
     def run(self) -> None:
-        """Do it; an error is kept for the owner, who knows what it means."""
+        """Do it; an error is kept for the owner of the log."""
         try:
             self.moved_bytes = self._work()
         except Exception as error:
@@ -113,26 +113,27 @@ class Compaction:
 
     def next_slice(self) -> Slice | None:
         """What to run next; None when the pass is over."""
-        if not self._goes_on():
+        if not self._continues():
             return None
         try:
             found = next(self._slices, None)
         except Exception as error:
-            self.give_up(str(error))
+            self.abort_pass(str(error))
             raise
         self.is_over = found is None
         return found
 
     def done(self, work: Slice) -> Exception | None:
-        """A slice was run. If it failed the pass is given up; gives the error, unless the log is not what it was."""
-        if not self._goes_on() or work.error is None:
+        """A slice was run. If it failed the pass is aborted; returns the error, unless the log has changed
+        meanwhile."""
+        if not self._continues() or work.error is None:
             return None
-        self.give_up(str(work.error))
+        self.abort_pass(str(work.error))
         return work.error
 
-    def _goes_on(self) -> bool:
+    def _continues(self) -> bool:
         if not self.is_over and not self._is_sound():
-            self.give_up(f"{self.log.topic_partition} was truncated, closed or lost segments meanwhile")
+            self.abort_pass(f"{self.log.topic_partition} was truncated, closed or lost segments meanwhile")
         return not self.is_over
 
     def take_removed(self) -> list[Removed]:
@@ -140,7 +141,7 @@ class Compaction:
         removed, self._removed = self._removed, []
         return removed
 
-    def give_up(self, reason: str) -> None:
+    def abort_pass(self, reason: str) -> None:
         """Stop, and leave no file behind; no slice may be running."""
         self.is_over, self.stopped = True, reason
         cleaned, self._cleaned = self._cleaned, None
@@ -187,9 +188,9 @@ class Compaction:
 
     def _learn_slice(self, reading: _Reading, transactions: CleanedTransactions) -> int:
         chunk = chunk_at(reading.segment.records, reading.position, self._buffer_bytes)
-        taken = self._keys.learn(chunk, transactions, self.chosen.first_dirty_offset)
-        reading.position += taken
-        self.counts.map_bytes += taken
+        read_bytes = self._keys.learn(chunk, transactions, self.chosen.first_dirty_offset)
+        reading.position += read_bytes
+        self.counts.map_bytes += read_bytes
         self.counts.map_records = self._keys.record_count
         return len(chunk)
 
@@ -243,8 +244,8 @@ class Compaction:
 
     def _copy_slice(self, reading: _Reading, copier: BatchCopier, cleaned: Segment) -> int:
         chunk = chunk_at(reading.segment.records, reading.position, self._buffer_bytes)
-        taken, output = copier.copy(chunk)
-        reading.position += taken
+        read_bytes, output = copier.copy(chunk)
+        reading.position += read_bytes
         if output:
             batches = scan(output, check_crc=False)
             cleaned.append(batches[-1].last_offset, batches, [output])

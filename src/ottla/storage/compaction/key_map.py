@@ -1,16 +1,16 @@
 """The last offset of every key of the dirty part of a log, in memory that was agreed on before.
 
     keys = KeyMap(128 << 20, load_factor=0.9, offsets_expected=uncleanable - first_dirty)
-    taken = keys.learn(chunk, transactions, start_offset)     # until the chunk ends or keys.is_full
+    read_bytes = keys.learn(chunk, transactions, start_offset)     # until the chunk ends or keys.is_full
     keys.latest_offset                                        # what is known is known up to here
 
-1. A key takes 24 bytes, whatever its length. The table never has more slots than log.cleaner.dedupe.buffer.size pays
-   for, and no more than there can be keys: a small log takes little.
+1. A key costs 24 bytes, whatever its length. The table never has more slots than log.cleaner.dedupe.buffer.size pays
+   for, and no more than there can be keys: a small log needs little memory.
 2. When the load factor is reached the map is full and learns no more, though maybe in the middle of a batch. What it
    knows is complete up to `latest_offset`; the pass cleans by that, and the next one goes on behind it.
 3. Records of aborted transactions teach nothing, neither do markers nor records without a key.
 4. Every batch is proved by its CRC: a damaged one is CorruptMessage, and its log is left alone.
-5. It belongs to one pass; nobody else looks at it, so the native walks in it may run without the interpreter lock.
+5. It belongs to one pass; nobody else reads it, so the native walks in it may run without the interpreter lock.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class KeyMap:
         return len(self.table) / self.table.slots
 
     def learn(self, chunk: bytes, transactions: Decisions, start_offset: int) -> int:
-        """Take the whole batches of a chunk; gives how many bytes they had."""
+        """Learn the whole batches of a chunk; returns how many bytes they had."""
         position = 0
         while True:
             found = index_batches(self.table, self.limit, chunk, position, start_offset)

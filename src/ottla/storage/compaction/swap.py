@@ -55,7 +55,7 @@ def parse_file_name(name: str) -> FileName | None:
 def replace_segments(
     segments: LogSegments, directory: PartitionDirectory, new: Iterable[Segment], old: Iterable[Segment]
 ) -> Removed:
-    """Put segments that are named `.cleaned` in the place of others; gives those that are out."""
+    """Put segments that are named `.cleaned` in the place of others; returns those that were replaced."""
     coming = sorted(new, key=lambda segment: segment.base_offset)
     going = sorted(old, key=lambda segment: segment.base_offset)
     _check(segments, directory.path, coming, going)
@@ -97,7 +97,8 @@ def _set_aside(directory: PartitionDirectory, segment: Segment, *, keep_snapshot
 
 
 def resolve_leftovers(files: Files, directory: Path, limits: SegmentLimits, now_ms: int) -> list[FileName]:
-    """Remove or complete what a crash left half done; gives the names of segment and snapshot files there are then."""
+    """Remove or complete what a crash left half done; returns the names of segment and snapshot files there are
+    then."""
     names = files.list_directory(directory)
     parsed = [each for each in map(parse_file_name, names) if each is not None]
     temporary = [name for name in names if name.endswith(TEMPORARY_SUFFIX)]

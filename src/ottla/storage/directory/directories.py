@@ -2,7 +2,7 @@
 
     .lock                               held while the broker runs
     meta.properties                     cluster id, broker id, and the directory's own id
-    .kafka_cleanshutdown                there only after a stop in order; taken away at the start
+    .kafka_cleanshutdown                there only after a stop in order; removed at the start
     recovery-point-offset-checkpoint    \\
     log-start-offset-checkpoint          | one offset per partition, see checkpoints.py
     replication-offset-checkpoint        | (the high watermarks)
@@ -15,7 +15,7 @@
 1. All access goes through a door that closes at the first failure (offline.py); `failure` says why.
 2. Tables that were written are not written again while nothing has changed. A table has one writer at a time, and a job
    that was made before a newer write or a truncation does nothing: the next checkpoint has what it missed.
-3. A table that is cut, or empty beside logs, is noticed, said in the log and written anew. What it said is then found
+3. A table that is cut, or empty beside logs, is noticed, said in the log and written again. What it said is then found
    out elsewhere, on the safe side: see FALLBACKS.
 4. Names that are no log's are passed over with a warning, as are those of the topic __cluster_metadata without one.
 """
@@ -135,7 +135,7 @@ class LogDirectory:
 
     @property
     def was_clean(self) -> bool:
-        """Whether the last stop was in order, so that logs can be opened without a look at their records."""
+        """Whether the last stop was in order, so that logs can be opened without reading their records."""
         return self.last_stop is not None
 
     # --- start --------------------------------------------------------------------------------------------------------

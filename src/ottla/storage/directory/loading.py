@@ -1,11 +1,11 @@
 """The start of all logs: directories are locked, proved to be ours, and their logs are opened.
 
 1. All directories are locked before anything is read, so that two brokers never get half of them each.
-2. After a clean stop no record is read. After any other the logs are recovered, several at a time if a pool is given:
+2. After a clean stop no record is read. After any other the logs are recovered, several at a time if there is a pool:
    reading and summing records is native and lets other threads run.
 3. A directory that fails is offline and the others go on. One that belongs to somebody else, is in use, or has a log
    that another one has too, stops the start: that is a mistake of people, not of disks.
-4. What happened is told by values, one per log (`LoadedLog`), and in the log lines of recovery.py.
+4. What happened is returned as values, one per log (`LoadedLog`), and in the log lines of recovery.py.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 class DuplicateLog(OttlaError):
     """Two log directories have the log of the same partition, and nobody can tell which one is right.
-    Look into both, and remove the one that is older."""
+    Look into both, and remove the older one."""
 
 
 class DuplicateDirectory(OttlaError):
@@ -59,7 +59,7 @@ class LoadedLog(NamedTuple):
     truncated_bytes: int = 0
     recovered_segments: int = 0
     damage: str | None = None
-    # How many are done and how many there are, for whoever shows progress.
+    # How many are done and how many there are, for progress bars.
     done: int = 0
     total: int = 0
 

@@ -10,8 +10,8 @@
     manager.close()
 
 1. One owner makes all calls. Jobs (`FlushJob`, `CheckpointJob`, `Removal`) are values whose `run` any thread may call.
-2. Whoever has a clock asks what is due. Retention goes in steps, each bounded, and says what it did; logs may come and
-   go between two of them.
+2. The owner of the clock asks what is due. Retention goes in steps, each bounded, and says what it did; logs may come
+   and go between two of them.
 3. A new log goes to the directory that has the fewest. While a directory is offline only logs that are new for sure
    (`is_new`) are made: the records of the others may be there.
 4. A directory that fails is reported once by `failures`, with the partitions that are gone with it; if it was the last
@@ -287,7 +287,7 @@ class LogManager:
     # --- what is due --------------------------------------------------------------------------------------------------
 
     def clean_up(self, now_ms: int) -> Iterator[CleanedUp | None]:
-        """Retention of all logs that there are now, in steps; None is a log that was looked at to the end."""
+        """Retention of all logs that there are now, in steps; None is a log that was checked to the end."""
         for name in sorted(self._logs):
             log = self._logs.get(name)
             if log is not None:
@@ -324,7 +324,7 @@ class LogManager:
         return {table: _OFFSETS_OF[table](logs) for table in tables}
 
     def removals_due(self, now_ms: int, *, limit: int = REMOVALS_PER_CALL) -> list[Removal]:
-        """What may leave the disk now; each is given once, and must be run."""
+        """What may leave the disk now; each is returned once, and must be run."""
         return self._removals.pop_due(now_ms, limit)
 
     def cleaner_offset(self, name: TopicPartition) -> int | None:
@@ -371,7 +371,7 @@ class LogManager:
     # --- stop ---------------------------------------------------------------------------------------------------------
 
     def close(self, is_clean: bool = True, *, pool: Executor | None = None, broker_epoch: int = -1) -> None:
-        """Close everything, syncing in the pool's threads if one is given. No job of a log may be running."""
+        """Close everything, syncing in the pool's threads if there is one. No job of a log may be running."""
         self._drop_failed_logs()
         for removal in self._removals.clear():
             removal.abandon()

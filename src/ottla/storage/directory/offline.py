@@ -7,7 +7,7 @@
    refused, the door stays open, and the next one may succeed.
 3. A missing file and a file that we closed ourselves are mistakes or races of ours, not of the disk.
 4. Closing files is always possible. What was handed to the kernel before (sendfile) goes on as it can.
-5. The failure is one assignment, so that threads which only sync may meet it; whoever owns the directory looks at
+5. The failure is one assignment, so that threads which only sync may meet it; the owner of the directory checks
    `failure`, nobody is called back.
 6. Open files are counted (open_files.py). One that had to be closed is opened again by its next use, under the name
    that it has by then: renames come through here too. A number from `fileno` is good until the next call of it.
@@ -181,7 +181,7 @@ class FailStopFile:
         self.file: File | None = file
         self.read_only = read_only
         self.is_closed = False
-        self.is_recent = True  # used since OpenFiles looked at it last
+        self.is_recent = True  # used since OpenFiles checked it last
         self._door = door
 
     def size(self) -> int:

@@ -1,12 +1,12 @@
 """How many log files are open at once: a budget, and which files are closed when it is used up.
 
 A partition has three files and a process may have a limited number (ulimit -n), which connections need too. So a file
-that nobody has used for a while is closed, and opened again by whoever uses it next; nobody notices but the clock.
+that nobody has used for a while is closed, and opened again by its next use; only time is lost.
 
 1. The budget is what the process may have, less a quarter (RESERVED_MIN at least) for connections, tables, snapshots
    and libraries. Without a limit nothing is ever closed.
-2. Which file goes is decided by second chances: the one that was opened longest ago, unless it was used since it was
-   looked at last. A use costs one assignment, and finding a victim a constant number of steps on average.
+2. Which file goes is decided by second chances: the one opened longest ago, unless it was used since it was
+   checked last. A use costs one assignment, and finding a victim a constant number of steps on average.
 3. Closing a file whose user is in the middle of a call does not disturb him: `File.detach` lets the kernel's number
    live until he is done.
 4. When the system has no number left all the same (EMFILE, because connections took more than their share), victims

@@ -1,6 +1,6 @@
 """What is out of use and waits for file.delete.delay.ms before it leaves the disk.
 
-1. A removal is due at a time; `pop_due` gives a bounded number of those that are, the longest waiting first.
+1. A removal is due at a time; `pop_due` returns a bounded number of those that are, the longest waiting first.
 2. The owner, or a thread for him, calls `run`: nobody else uses these files any more. One that fails is not tried
    again: the directory is offline then, or the next start removes what is left.
 3. Files of a partition that is deleted as a whole wait with it, so that they cannot be mistaken for those of a

@@ -1,4 +1,4 @@
-"""How a log directory is closed so that the next start need not look at a record.
+"""How a log directory is closed so that the next start need not read a record.
 
     sync all logs, several at a time -> close them -> write the tables -> mark the stop as clean
 

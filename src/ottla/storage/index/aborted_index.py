@@ -35,7 +35,7 @@ _LAST_OFFSET_AT: Final = 18
 
 
 class AbortedTransaction(NamedTuple):
-    """A transaction that was given up; readers of committed records leave out what its producer wrote in it."""
+    """An aborted transaction; readers of committed records leave out what its producer wrote in it."""
 
     producer_id: int
     first_offset: int
@@ -83,7 +83,7 @@ class AbortedIndex:
         """The transactions that reach into [fetch_offset, upper_bound_offset)."""
         found: list[AbortedTransaction] = []
         start = bisect_left(range(len(self)), fetch_offset, key=self._last_offset_at)
-        # The entry before is too old to be given, but its stable offset may show that the search is complete.
+        # The entry before is too old to be returned, but its stable offset may show that the search is complete.
         for transaction in self._entries(max(0, start - 1)):
             if transaction.last_offset >= fetch_offset and transaction.first_offset < upper_bound_offset:
                 found.append(transaction)

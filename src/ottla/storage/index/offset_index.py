@@ -5,9 +5,9 @@
 An entry stands for one batch: the last offset in it, and where in the records file it starts.
 
 1. Entries grow in both columns; the last entry is never beyond the end of the records file.
-2. `lookup` gives the last entry at or below an offset, or (base offset, 0) when there is none: whoever scans from
+2. `lookup` returns the last entry at or below an offset, or (base offset, 0) when there is none: a scan from
    there finds the offset. A missing entry costs a longer scan, never a wrong answer.
-3. Everything about reading, writing and trusting the file is told in sparse_index.py.
+3. Everything about reading, writing and trusting the file is in sparse_index.py.
 """
 
 from __future__ import annotations

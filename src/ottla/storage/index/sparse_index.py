@@ -3,7 +3,7 @@
     entry 0 | entry 1 | ... | entry n-1 | zeros up to segment.index.bytes, only while the segment is active
 
 1. Nothing is read before the first question, and then the whole file once, into two arrays: no object per entry.
-   The last entry alone is read alone, so a clean start touches a few bytes per log at most. `unload` gives the
+   The last entry alone is read alone, so a clean start touches a few bytes per log at most. `unload` returns the
    memory back.
 2. Entries are appended to memory and written behind, WRITE_BEHIND_ENTRIES at a time. `write_pending`, `flush`, `trim`
    and `close` write the rest. A crash loses at most what was not flushed, and recovery rebuilds that segment anyway.
@@ -39,7 +39,7 @@ class CorruptIndex(OttlaError):
 
 
 class SparseIndex:
-    """Entries (key, value), sorted by both; what they mean and how they are packed is told by the two kinds."""
+    """Entries (key, value), sorted by both; what they mean and how they are packed is defined by the two kinds."""
 
     entry_bytes: ClassVar[int]
     key_typecode: ClassVar[str] = "i"

@@ -6,10 +6,10 @@ An entry (timestamp, offset) says: no record up to `offset` is later than `times
 so far and the last offset of the batch it came in, so a batch with older timestamps adds nothing.
 
 1. Timestamps grow strictly, offsets never shrink. `maybe_append` ignores what is not later than the last entry.
-2. `lookup` gives the last entry at or before a timestamp, or (-1, base offset) when there is none: the first record
+2. `lookup` returns the last entry at or before a timestamp, or (-1, base offset) when there is none: the first record
    at or after that timestamp is not before the offset it gives.
 3. One entry is kept free of the limit: when the segment rolls, its latest timestamp must still get in.
-4. Everything about reading, writing and trusting the file is told in sparse_index.py.
+4. Everything about reading, writing and trusting the file is in sparse_index.py.
 """
 
 from __future__ import annotations

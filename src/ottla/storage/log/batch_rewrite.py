@@ -1,6 +1,6 @@
-"""Give a batch its place in the log, and wrap it anew when the topic wants another codec.
+"""Give a batch its place in the log, and wrap it again when the topic wants another codec.
 
-1. place_batch() writes into the bytes it is given. The sum is redone only when the time under it changes.
+1. place_batch() writes into its argument. The sum is redone only when the time under it changes.
 2. rewrap_batch() makes new bytes with the same records, producer, sequence, times and transaction. Where the records
    are numbered 0, 1, 2... their bytes are kept and only compressed again; else they are read and written one by one.
 3. A delete horizon is compaction's own mark; it does not survive rewrapping.

@@ -9,7 +9,7 @@
    segment that the recovery point is in. A rolled segment is synced with everything before the recovery point leaves
    it.
 3. New names are synced with the job: of segments and snapshots in the log's directory, and of that directory itself.
-4. A job from before a truncation is forgotten: what it synced may have been cut and written anew.
+4. A job from before a truncation is forgotten: what it synced may have been cut and written again.
 5. `closing_job` is for a clean stop: indexes complete, producers written down, everything synced.
 6. Which job, and what is flushed after it, is known by the end of the log (log_end.py).
 """

@@ -134,7 +134,7 @@ class LeaderEpochs:
         return True
 
     def clear(self) -> bool:
-        """Forget everything, when the log starts anew; says whether there was anything."""
+        """Forget everything, when the log starts again; says whether there was anything."""
         return self.truncate_from_end(0)
 
 

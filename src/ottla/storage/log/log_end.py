@@ -5,7 +5,7 @@
 
 1. Everything before `flushed_offset` is on the disk. `recovery_point` is what may be written down for the next start:
    a recovery that begins there finds everything. The two differ while the last segment grows, because its indexes are
-   not synced with every flush: a recovery point inside it makes recovery build them anew.
+   not synced with every flush: a recovery point inside it makes recovery build them again.
 2. The offsets are plain attributes, because every append, commit and fetch reads them; only methods of this class
    change them. The log start is among them because none of the others may be before it.
 3. `active` is the last of the segments, None when the log is closed. Segments are added and removed here, so that it
@@ -95,7 +95,7 @@ class LogEnd:
         return min(max(unstable, self.log_start_offset), self.high_watermark)
 
     def update_high_watermark(self, offset: int) -> int:
-        """Move the high watermark, within the log; gives where it is then."""
+        """Move the high watermark, within the log; returns where it is then."""
         if not self.log_start_offset <= offset <= self.log_end_offset:
             offset = min(max(offset, self.log_start_offset), self.log_end_offset)
         self.high_watermark = offset
@@ -148,12 +148,12 @@ class LogEnd:
         self.active = self.segments.last
 
     def close(self) -> list[Segment]:
-        """Nothing can be appended any more; gives the segments, which are to be closed."""
+        """Nothing can be appended any more; returns the segments, which are to be closed."""
         self.active = None
         return self.segments.clear()
 
     def roll(self, now_ms: int, first_offset: int = 0) -> Segment:
-        """Let the next append begin a new segment, at `first_offset` if the log ends before it; gives the new one."""
+        """Let the next append begin a new segment, at `first_offset` if the log ends before it; returns the new one."""
         base_offset = max(self.log_end_offset, first_offset)
         active = self.open_active()
         if active.base_offset == base_offset:
@@ -166,7 +166,7 @@ class LogEnd:
         return made
 
     def _complete(self, active: Segment, end_offset: int) -> None:
-        """Bring a segment that ends at `end_offset` into the state in which nobody must look at its records."""
+        """Bring a segment that ends at `end_offset` into the state in which nobody must read its records."""
         active.on_roll()
         if self._settings.preallocate:
             active.records.file.truncate(active.size_bytes)
@@ -251,7 +251,7 @@ class LogEnd:
         return self._job(syncs, self._safe_recovery_point(self.log_end_offset))
 
     def closing_job(self) -> FlushJob:
-        """Everything, in the state in which it can be opened without a look at the records."""
+        """Everything, in the state in which it can be opened without reading the records."""
         active = self.open_active()
         self._complete(active, self.log_end_offset)
         is_synced = self.recovery_point == self.log_end_offset and not self.directory.has_new_names

@@ -1,9 +1,9 @@
 """The segments of a log as it uses them: with indexes that are in order, and a memory of where readers must stop.
 
-1. An index that lies is built anew and asked again (`sound`); whoever asks never notices. What was built is synced with
-   the next flush, unless the segment still grows.
+1. A wrong index is built again and asked again (`sound`); the caller never notices. What was built is synced
+   with the next flush, unless the segment still grows.
 2. Where a reader must stop before an offset is remembered, because every fetch asks for the same few: the high
-   watermark and the last stable offset. Whoever cuts, replaces or removes segments makes it forget.
+   watermark and the last stable offset. Cutting, replacing or removing segments clears it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class LogSegments(Segments[Segment]):
         directory: PartitionDirectory,
         start_and_time: Callable[[], tuple[int, int]],
     ) -> None:
-        """`start_and_time` gives where the log starts and the last time it knows of, in ms."""
+        """`start_and_time` returns where the log starts and the last time it knows of, in ms."""
         super().__init__(segments)
         self._directory = directory
         self._start_and_time = start_and_time

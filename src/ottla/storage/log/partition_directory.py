@@ -2,8 +2,8 @@
 
 1. Owned by the log. What was changed without a sync is noted here, and the next flush has it: rolled segments, small
    files, names in directories.
-2. `unsynced` gives all that as a value, in the order in which it must be synced; `forget_synced` takes that value back
-   when it was done. What was noted in between stays.
+2. `unsynced` returns all that as a value, in the order in which it must be synced; `forget_synced` takes that value
+   back when it was done. What was noted in between stays.
 3. A directory that is renamed takes everything along that waits for its sync.
 """
 

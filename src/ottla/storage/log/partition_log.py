@@ -339,7 +339,7 @@ def open_log(
     """Open the log in `directory`, made if missing, and recover it if the last stop was not clean.
 
     The offsets are those of the checkpoints; `compacted_up_to` is the cleaner's. The high watermark starts at the log
-    start: whoever knows better calls `update_high_watermark`.
+    start: a caller that knows better calls `update_high_watermark`.
     """
     producers = ProducerState(
         id_expiration_ms=producer_id_expiration_ms,

@@ -1,9 +1,9 @@
 """What a fetch gets: a piece of one file, and what its reader must know to use it.
 
-1. Nothing at or behind the limit is given: the end of the log for followers, the high watermark for consumers, the
+1. Nothing at or behind the limit is returned: the end of the log for followers, the high watermark for consumers, the
    last stable offset for those that read committed records. The limit falls between batches.
 2. Below the start or beyond the end of the log is OffsetOutOfRange; between the limit and the end there is nothing yet.
-3. A piece never crosses segments. Where a segment has nothing from the offset on (compaction may have taken it), the
+3. A piece never crosses segments. Where a segment has nothing from the offset on (compaction may have removed it), the
    next one is asked.
 4. A reader of committed records also gets the aborted transactions that reach into what it gets.
 """

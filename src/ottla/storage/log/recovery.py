@@ -3,15 +3,15 @@
     leftovers of swaps and deletions -> segments -> recovery, unless the stop was clean -> start and end
     -> leader epochs -> producers
 
-1. After a clean stop nothing of a segment is read: the end of the log is told by the newest producer snapshot and the
-   recovery point, if they agree; if not, by a walk from the last index entry.
+1. After a clean stop nothing of a segment is read: the end of the log is known from the newest producer snapshot and
+   the recovery point, if they agree; if not, by a walk from the last index entry.
 2. After an unclean stop the segments from the recovery point on are read once, with every CRC. The longest sound row of
    batches is kept, the rest is cut and synced; later segments go. Indexes, leader epochs, producers and aborted
-   transactions of what was read are told anew from it. Nothing before the recovery point is touched.
+   transactions of what was read are rebuilt from it. Nothing before the recovery point is touched.
 3. Offsets follow each other without a gap, unless the topic is compacted, or was up to `compacted_up_to`. A gap that
    compaction did not make is where a crash lost the end of a segment but kept the next: the row ends there.
 4. A missing index, a missing or damaged snapshot, a damaged epoch file cost time, never records. A lost log start is
-   told by the first leader epoch. Old formats and a damaged partition.metadata are refused: not ours to guess.
+   known from the first leader epoch. Old formats and a damaged partition.metadata are refused: not ours to guess.
 5. Doing it again, at once or after a crash in the middle, changes nothing more.
 6. It goes in steps (`LogLoader.steps`); each is bounded by a chunk of records or STEP_BATCHES headers.
 """
@@ -78,7 +78,7 @@ class LogLoader:
         self.log_start_offset = log_start_offset
         self.log_end_offset = 0
         self.recovery_point = recovery_point
-        # What was found out, for whoever reports it.
+        # What was found out, for reports.
         self.is_new = False
         self.recovered: list[Segment] = []
         self.truncated_bytes = 0
@@ -94,7 +94,7 @@ class LogLoader:
         self._is_damaged = False
 
     def steps(self) -> Iterator[int]:
-        """Do it; gives the offset reached after every step."""
+        """Do it; returns the offset reached after every step."""
         names = self._list()
         self.topic_id = self._read_topic_id()
         self._open_segments(names)
@@ -105,8 +105,8 @@ class LogLoader:
         if not self._log_start_is_known and earliest is not None:
             # The epochs move with the log start, and before it: deleted records must not come back.
             self.log_start_offset = min(max(self.log_start_offset, earliest.start_offset), self.log_end_offset)
-        self._settle_bounds()
-        self._settle_epochs()
+        self._restore_bounds()
+        self._restore_epochs()
         yield from self._load_producers(names)
 
     # --- segments -----------------------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ class LogLoader:
 
     # --- the bounds ---------------------------------------------------------------------------------------------------
 
-    def _settle_bounds(self) -> None:
+    def _restore_bounds(self) -> None:
         first = self.segments.first
         if first is not None and self.log_end_offset < self.log_start_offset:
             logger.warning(
@@ -324,7 +324,7 @@ class LogLoader:
             logger.warning("nobody knows which topic %s belongs to: %s", self.topic_partition, error)
             return None
 
-    def _settle_epochs(self) -> None:
+    def _restore_epochs(self) -> None:
         self.epochs.truncate_from_start(self.log_start_offset)
         self.epochs.truncate_from_end(self.log_end_offset)
         # Most recoveries find again what is there; two syncs for each of a thousand logs would be felt.

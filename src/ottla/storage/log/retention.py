@@ -2,7 +2,7 @@
 
 1. A segment goes only if everything in it is below the high watermark, and only the oldest ones go: the row stays
    without a hole. An empty last segment stays; one with records may go, and a new one is begun.
-2. Age is told by the latest timestamp in a segment, or when its file was last written if its records have none. The
+2. Age is measured by the latest timestamp in a segment, or when its file was last written if its records have none. The
    clock is asked only how long ago that was, so a clock that jumps back keeps records longer and never deletes any
    that would not have been deleted before.
 3. By size only what is too much goes: a segment that is needed to reach retention.bytes stays.

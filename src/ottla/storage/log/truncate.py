@@ -1,6 +1,6 @@
 """How a log gets shorter: at its end (truncation), at its start (DeleteRecords, retention), or altogether.
 
-1. Segments that go are set aside under `.deleted` and given back as `Removed`; whoever has them removes them after
+1. Segments that go are set aside under `.deleted` and returned as `Removed`; the caller removes them after
    file.delete.delay.ms, so that answers under way can still be read, and never while a flush of this log is running.
 2. A truncation goes from the end backwards and is on the disk when it returns: else a crash could bring back old
    batches behind new ones that took their place.
@@ -123,7 +123,7 @@ class Truncation:
             log_end_offset=self._end.log_end_offset,
             now_ms=now_ms,
         )
-        # Whoever was not there at the end was not there before it either, or was silent long enough to be forgotten.
+        # A producer that is unknown at the end was unknown before it too, or was silent long enough to be forgotten.
         if had_producers:
             run(replay(self._producers, self._segments, self._end.log_end_offset))
         self._producers.move_end(self._end.log_end_offset)

@@ -9,11 +9,11 @@ This is the leader's side; what a follower looks at is in follower_check.py.
    `record_errors`, because a producer may drop just these.
 3. The bytes that came from the socket are the bytes that go to the file: base offset and leader epoch are written
    into them outside the sum. Only a time of our own, or a largest time that the header had wrong, redoes the sum.
-4. A batch is made anew only when the topic asks for another codec, or when its records are not numbered 0, 1, 2...;
+4. A batch is made again only when the topic asks for another codec, or when its records are not numbered 0, 1, 2...;
    for another codec the records themselves are kept, only their wrapping changes. Markers are never compressed.
 5. Most batches are plain, and for these all steps are one native call, `place_plain_batch` with the `plain_terms` of
    the topic; the steps here are what it means.
-6. A batch that is large when decompressed is looked at piece by piece; only where it is made anew it is held whole.
+6. A batch that is large when decompressed is checked piece by piece; only where it is made again it is held whole.
 7. No walk over records outside the native leaf, no clock, no file.
 
 What is refused, and how:
@@ -161,7 +161,7 @@ class PlainTerms(NamedTuple):
 
 
 def plain_terms(rules: AppendRules) -> PlainTerms | None:
-    """On which terms plain batches of clients are taken as they are; None when the topic changes every batch."""
+    """On which terms plain batches of clients are accepted as they are; None when the topic changes every batch."""
     if rules.timestamp_type is not TimestampType.CREATE_TIME or rules.compression not in (None, Compression.NONE):
         return None
     return PlainTerms(

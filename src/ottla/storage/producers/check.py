@@ -8,7 +8,7 @@ one with where it already is, and refuses all others, so that retries neither lo
 3. A larger epoch starts its sequences at 0. A producer of which nothing is known may start anywhere, because its
    records may have been deleted; but one that raises its epoch at every transaction (KIP-890) must start at 0.
 4. A transactional batch needs a transaction that the coordinator knows: one that is open here already, or the guard
-   given out when the question to the coordinator was begun. A marker that came meanwhile took the guard away, unless
+   handed out when the question to the coordinator was begun. A marker that came meanwhile took the guard away, unless
    it belongs to the transaction before.
 5. A marker of a former coordinator is refused (TransactionCoordinatorFenced). In the second version of transactions
    a marker has a larger epoch than the records it ends, so that a late one cannot end the next transaction; the same
@@ -96,7 +96,7 @@ class ProducerCheck:
                 f"producer {batch.producer_id} has no transaction here that the coordinator was asked about"
             )
 
-    def settles_question(self, batch: ProducerBatch) -> bool:
+    def ends_verification(self, batch: ProducerBatch) -> bool:
         """Whether the question to the coordinator is over when this batch is written.
 
         A marker that raised the epoch to the one that is asked about ended the transaction before: the question is
@@ -154,7 +154,7 @@ class ProducerCheck:
         current = self.entry.epoch
         if self._origin is AppendOrigin.REPLICATION or epoch > current or (epoch == current and not is_strict):
             return
-        # The answer to the first one was lost, or its coordinator started anew (KAFKA-19999). A producer that has used
+        # The answer to the first one was lost, or its coordinator started again (KAFKA-19999). A producer that has used
         # up its epochs cannot have a larger one.
         is_repeated = epoch == current and (self.entry.transaction_first_offset is None or epoch == LAST_EPOCH)
         if not is_repeated:

@@ -2,7 +2,7 @@
 
 1. An entry is a value: an append makes a new one and the state takes it when the append has happened.
 2. The last BATCHES_KEPT batches of the current epoch are kept, because an idempotent producer has at most so many on
-   their way, and any of them may come again. Another epoch forgets them: its sequences start anew.
+   their way, and any of them may come again. Another epoch forgets them: its sequences start again.
 3. A batch is found again by its sequences, never by its content.
 """
 

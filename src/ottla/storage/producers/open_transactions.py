@@ -4,7 +4,7 @@ A transaction is ongoing from its first record to its marker, and then unreplica
 that marker: a reader of committed records must not see the outcome of a transaction that a new leader may not know.
 
 1. The first unstable offset is the first record of the oldest transaction that is ongoing or unreplicated.
-2. The first undecided offset looks at ongoing ones only: what is decided is decided, whoever knows it.
+2. The first undecided offset looks at ongoing ones only: what is decided is decided, known or not.
 3. Both are kept sorted by first offset; asking costs nothing, because every fetch asks.
 4. Their number is bounded by the number of producers with an open transaction and by what lies above the high
    watermark.

@@ -1,10 +1,11 @@
-"""Producers and transactions told again from the batches that are in the log.
+"""Producers and transactions rebuilt from the batches in the log.
 
 1. `book` takes an accepted append into the producer state, and aborted transactions into their index first, so that
-   no reader of committed records can pass one that the index does not know. Append, follower and recovery share it.
+   no reader of committed records can pass a transaction that the index does not know. Append, follower and recovery
+   share it.
 2. `replay` brings a producer state from the offset it stands at to another one, by headers; only markers are read.
-3. `reindex` builds all indexes of a segment anew, in which a question found a lie: nothing is lost by it.
-4. Everything goes in steps of at most STEP_BATCHES batches, so that whoever runs it can do other work in between.
+3. `reindex` builds all indexes of a segment again, in which a question found a lie: nothing is lost by it.
+4. Everything goes in steps of at most STEP_BATCHES batches, so that the caller can do other work in between.
 """
 
 from __future__ import annotations
@@ -99,12 +100,12 @@ def _start_position(segment: Segment, offset: int) -> int:
     try:
         found = segment.translate(offset)
     except CorruptIndex:
-        return 0  # the whole way instead; who asks a question of it will build it anew
+        return 0  # the whole way instead; who asks a question of it will build it again
     return segment.size_bytes if found is None else found.position
 
 
 def replay(producers: ProducerState, segments: Segments[Segment], end_offset: int) -> Iterator[int]:
-    """Bring the state from the offset it stands at to `end_offset`; gives the offset reached after every step."""
+    """Bring the state from the offset it stands at to `end_offset`; returns the offset reached after every step."""
     start_offset = producers.end_offset
     if start_offset < end_offset:
         for segment in segments.values(start_offset, end_offset):
@@ -119,7 +120,7 @@ def replay(producers: ProducerState, segments: Segments[Segment], end_offset: in
 
 
 def with_sound_indexes(segment: Segment, reindexing: Callable[[Segment], None], question: Callable[[Segment], T]) -> T:
-    """The answer of a segment; if its indexes cannot be trusted they are built anew, and it is asked once more."""
+    """The answer of a segment; if its indexes cannot be trusted they are built again, and it is asked once more."""
     try:
         return question(segment)
     except CorruptIndex as error:
@@ -131,7 +132,7 @@ def with_sound_indexes(segment: Segment, reindexing: Callable[[Segment], None], 
 def reindex(
     segment: Segment, segments: Segments[Segment], *, files: Files, directory: Path, log_start_offset: int, now_ms: int
 ) -> None:
-    """Build all three indexes of a segment anew from its records."""
+    """Build all three indexes of a segment again from its records."""
     run(segment.rebuild_indexes())
     producers = ProducerState(start_offset=log_start_offset)
     load_newest(

@@ -7,7 +7,7 @@
               int64 timestamp of its last append, int32 epoch of the last coordinator, int64 first offset of its open
               transaction; -1 stands for "none", a batch without offset for "no batch in this epoch"
 
-1. A snapshot saves replaying the log from its start: load the newest one that is not beyond the end of the log, then
+1. A snapshot saves replaying the log from its start: load the newest that is not beyond the end of the log, then
    replay from its offset.
 2. A snapshot that is cut, longer than it says, or fails its sum is CorruptSnapshot; loading removes it and takes the
    one before. Nothing but time is lost: the log itself is the truth.
@@ -123,7 +123,7 @@ def list_snapshots(files: Files, directory: Path) -> list[int]:
 
 
 def take_snapshot(state: ProducerState, files: Files, directory: Path) -> int | None:
-    """Write a snapshot of the state's end, durably; None when there is one already. Gives its offset."""
+    """Write a snapshot of the state's end, durably; None when there is one already. Returns its offset."""
     if state.end_offset <= state.snapshot_offset:
         return None
     files.replace_bytes(snapshot_path(directory, state.end_offset), encode_snapshot(state.entries.values()))
@@ -166,7 +166,7 @@ def remove_stray_snapshots(files: Files, directory: Path, segment_base_offsets: 
 def load_newest(
     state: ProducerState, files: Files, directory: Path, *, log_start_offset: int, log_end_offset: int, now_ms: int
 ) -> int:
-    """Let the state be what the newest sound snapshot says; gives the offset from which to replay."""
+    """Let the state be what the newest sound snapshot says; returns the offset from which to replay."""
     for offset in reversed(list_snapshots(files, directory)):
         if offset > log_end_offset:
             continue
@@ -186,7 +186,7 @@ def truncate_and_reload(
 ) -> int:
     """The log was cut to these bounds: drop snapshots outside and, if its end moved, go back to the newest one inside.
 
-    Gives the offset from which the log must be replayed.
+    Returns the offset from which the log must be replayed.
     """
     kept = []
     for offset in list_snapshots(files, directory):

@@ -126,7 +126,7 @@ class ProducerState:
             verification = Verification(sequence, epoch, raises_epoch=raises_epoch, started_ms=now_ms)
             self._verifications[producer_id] = verification
             if len(self._verifications) > self.id_limit:
-                # Whoever asked first waited longest; without its guard its append is refused, and it asks again.
+                # The first to ask waited longest; without its guard its append is refused, and it asks again.
                 self._verifications.popitem(last=False)
         verification.lower(sequence, epoch)
         return verification.guard
@@ -151,7 +151,7 @@ class ProducerState:
     def check_run(self, batches: Sequence[ProducerBatch]) -> Accepted | None:
         """What nearly all batches do: go on where their producer was, one after the other. None: decide step by step.
 
-        A batch that goes on repeats none, so whoever gets an answer need not look for duplicates.
+        A batch that goes on repeats none, so a caller that gets an answer need not search for duplicates.
         """
         producer_id = batches[0].producer_id
         entry = self._entries.get(producer_id)
@@ -183,7 +183,7 @@ class ProducerState:
         self._transactions.complete(completed)
 
     def move_end(self, next_offset: int) -> None:
-        """The log now ends here, whoever wrote."""
+        """The log now ends here."""
         self.end_offset = next_offset
 
     def replay(self, batches: Sequence[ProducerBatch], next_offset: int) -> None:
@@ -207,7 +207,7 @@ class ProducerState:
         self.snapshot_offset = log_start_offset if newest_snapshot_offset is None else newest_snapshot_offset
 
     def remove_expired(self, now_ms: int) -> int:
-        """Forget those that were silent too long; gives how many producers."""
+        """Forget those that were silent too long; returns how many producers."""
         expired = [entry.producer_id for entry in self._entries.values() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
             del self._entries[producer_id]
@@ -289,7 +289,7 @@ class ProducerState:
 
 def _book(check: ProducerCheck, batch: ProducerBatch, transaction_version: int | None, accepted: Accepted) -> None:
     """Take one batch into what the state will be."""
-    if check.settles_question(batch):
+    if check.ends_verification(batch):
         accepted.verified.add(batch.producer_id)
     if not batch.is_control:
         if check.add_data(batch):

@@ -4,7 +4,7 @@
    position) in the offset index, (latest timestamp so far, last offset of its batch) in the time index.
 2. `note` touches memory only; `make_ready` before it does all that can fail.
 3. `complete` adds the latest timestamp, whatever the interval, and cuts the files to their entries: when the segment
-   rolls, when it closes, and after recovery. So the last entry of a time index tells the segment's latest timestamp.
+   rolls, when it closes, and after recovery. So the last entry of a time index is the segment's latest timestamp.
 4. When an index is full in the middle of an append, the batch goes without an entry: a longer walk, no wrong answer.
 """
 
@@ -71,7 +71,7 @@ class SegmentIndexes:
 
     def note(self, batches: Iterable[AppendedBatch], position: int) -> int:
         """Take note of batches that stand one after the other, and give those an entry that are far enough from the
-        last one; gives the position after them."""
+        last one; returns the position after them."""
         latest, since_bytes, interval_bytes = self.max_timestamp, self._bytes_since_entry, self._interval_bytes
         latest_ms = latest[0]
         for batch in batches:
@@ -117,7 +117,7 @@ class SegmentIndexes:
         self._is_complete, self.is_ready = False, False
 
     def truncate_to(self, offset: int) -> None:
-        """Forget every entry at `offset` or later. The latest timestamp must be told again with `found_latest`."""
+        """Forget every entry at `offset` or later. The latest timestamp must be set again with `found_latest`."""
         self.offsets.truncate_to(offset)
         self.times.truncate_to(offset)
         self._max_timestamp = None

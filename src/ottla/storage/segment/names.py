@@ -3,7 +3,7 @@
 00000000000000000042.log   .index   .timeindex   .txnindex
 00000000000000000042.log.deleted    waits for its removal
 00000000000000000042.log.cleaned    is being written by compaction
-00000000000000000042.log.swap       is complete and takes the place of what it was made from
+00000000000000000042.log.swap       is complete and replaces what it was made from
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """The .log file of a segment: batches one after the other, nothing between them.
 
-1. `size_bytes` is what was appended; bytes beyond it, if a failed write left any, are never looked at and will be
+1. `size_bytes` is what was appended; bytes beyond it, if a failed write left any, are never read and will be
    written over.
 2. `headers` walks from batch to batch in bounded reads, without a record or a CRC: a damaged frame is CorruptMessage.
    A batch is found at most one read after its index entry when batches are small, one read each when they are big.
 3. `SoundBatches` walks everything with CRCs, in chunks of CHUNK_BYTES, and stops where the first byte is wrong: at a
    cut, at a flipped bit, at offsets that go back or do not fit the segment. A batch bigger than a chunk is summed in
-   pieces, so no claimed size takes memory.
-4. Messages of the formats before v2 are refused by name and never taken for damage: they are somebody's records.
+   pieces, so a false size costs no memory.
+4. Messages of the formats before v2 are refused by name and never mistaken for damage: they are somebody's records.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class FileSlice:
         return self.size_bytes
 
     def read(self) -> bytes:
-        """The bytes themselves, for whoever cannot send a file."""
+        """The bytes themselves, for a caller that cannot send a file."""
         return self.file.read_at(self.position, self.size_bytes)
 
 
@@ -69,13 +69,13 @@ class RecordsFile:
         return self.file.path
 
     def append(self, buffers: Sequence[Buffer]) -> int:
-        """Write whole batches at the end; gives the position of the first."""
+        """Write whole batches at the end; returns the position of the first."""
         position = self.size_bytes
         self.size_bytes = position + self.file.write_at(position, buffers)
         return position
 
     def truncate(self, size_bytes: int) -> int:
-        """Cut the file; gives how many bytes are gone."""
+        """Cut the file; returns how many bytes are gone."""
         cut_bytes = self.size_bytes - size_bytes
         self.file.truncate(size_bytes)
         self.size_bytes = size_bytes
@@ -127,9 +127,9 @@ def refuse_old_messages(records: RecordsFile, position: int) -> None:
 
 
 class SoundBatches:
-    """Gives the batches of a records file, a list per chunk, as far as everything is sound.
+    """Returns the batches of a records file, a list per chunk, as far as everything is sound.
 
-    Control batches come as RecordBatch, because whoever replays transactions must read the marker inside; all others
+    Control batches come as RecordBatch, because the replay of transactions must read the marker inside; all others
     are BatchInfo. When it has ended, `valid_bytes` is the longest sound prefix and `damage` says what comes after it,
     None if nothing does.
     """
@@ -161,7 +161,7 @@ class SoundBatches:
         return [RecordBatch(chunk, batch.position) if batch.is_control else batch for batch in batches]
 
     def _sound_prefix(self, position: int, chunk: bytes, framed_bytes: int) -> list[BatchInfo]:
-        """The batches of the chunk before the one that is damaged, which is then what stands first."""
+        """The batches of the chunk before the damaged one, which is the first that is left."""
         batches: list[BatchInfo] = []
         at = 0
         while at < framed_bytes:

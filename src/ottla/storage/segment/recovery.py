@@ -1,10 +1,10 @@
 """What is done to a segment that cannot be trusted as it is.
 
 `SegmentRecovery` is for a segment that may have been written when the power went: every batch is proved, the first that
-is not sound and all behind it are cut off, and all indexes are built anew. `rebuild_indexes` is for a segment whose
+is not sound and all behind it are cut off, and all indexes are built again. `rebuild_indexes` is for a segment whose
 records are in order and whose index is not: it reads headers only and cuts nothing.
 
-1. Both go in small steps, so that whoever runs them can do other work in between.
+1. Both go in small steps, so that the caller can do other work in between.
 2. Batches go up to the caller, chunk by chunk, to replay producers, transactions and leader epochs.
 3. Doing it again changes nothing.
 """
@@ -26,7 +26,7 @@ class SegmentRecovery:
     """A recovery on its way: iterate it to the end, replaying each list of batches, then ask what came of it.
 
     Control batches come as RecordBatch, so that their marker can be read. The aborted index is emptied at the start;
-    whoever replays the transactions fills it again.
+    the replay of the transactions fills it again.
     """
 
     def __init__(self, records: RecordsFile, indexes: SegmentIndexes, aborted: AbortedIndex, base_offset: int) -> None:
@@ -55,7 +55,7 @@ class SegmentRecovery:
 
 
 def rebuild_indexes(records: RecordsFile, indexes: SegmentIndexes) -> Iterator[int]:
-    """Build both sparse indexes anew from the headers; gives the position reached after every step."""
+    """Rebuild both sparse indexes from the headers; returns the position reached after every step."""
     indexes.forget()
     for number, (position, batch) in enumerate(records.headers(), start=1):
         indexes.note((batch,), position)

@@ -2,11 +2,11 @@
 
 1. `append` writes whole batches and feeds the indexes. Whatever can fail is done before or by the write of the records;
    after it only memory changes. So an append that raises has not happened.
-2. `read` gives a slice of the file, whole as to its first batch; the last batch may be cut off, as in Kafka.
+2. `read` returns a slice of the file, whole as to its first batch; the last batch may be cut off, as in Kafka.
 3. Nothing is read at `open`: a clean start of many partitions touches no content. An index is read with the first
-   question; one that lies is CorruptIndex (segment_lookup.py), and `rebuild_indexes` makes a new one.
-4. `recover` finds the longest sound prefix, cuts the rest and builds all indexes anew (segment_recovery.py).
-5. What must be synced is told by `pending_syncs`; only those calls may run on another thread. All else belongs to the
+   question; an entry that is wrong is CorruptIndex (segment_lookup.py), and `rebuild_indexes` makes a new one.
+4. `recover` finds the longest sound prefix, cuts the rest and builds all indexes again (segment_recovery.py).
+5. `pending_syncs` returns what must be synced; only those calls may run on another thread. All else belongs to the
    owner of the log. Time comes in as `now_ms`.
 6. A segment has at most 2 GiB of records and offsets of at most 2^31 - 1 above its base offset; `should_roll` says so
    in time, and `append` refuses what does not fit.
@@ -152,7 +152,7 @@ class Segment:
 
     @property
     def first_timestamp_ms(self) -> int:
-        """The latest timestamp of the first batch, by which the age of a segment is told; -1 if it has none."""
+        """The latest timestamp of the first batch, which is the age of a segment; -1 if it has none."""
         if self._first_timestamp_ms is None:
             first = next(self.records.headers(0, HEADER_BYTES), None)
             if first is None:
@@ -193,7 +193,7 @@ class Segment:
     # --- write --------------------------------------------------------------------------------------------------------
 
     def append(self, largest_offset: int, batches: Sequence[AppendedBatch], buffers: Sequence[Buffer]) -> int:
-        """Write the batches, whose bytes are the buffers; gives the position of the first."""
+        """Write the batches, whose bytes are the buffers; returns the position of the first."""
         records, indexes = self.records, self.indexes
         size_bytes = len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
         if not (0 <= largest_offset - self.base_offset <= INT32_MAX and records.size_bytes + size_bytes <= INT32_MAX):
@@ -214,7 +214,7 @@ class Segment:
         raise ValueError(f"{size_bytes} bytes more do not fit {self.path}; roll the segment first")
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
-        """Cut every batch that holds `offset` or a later one; gives how many bytes are gone."""
+        """Cut every batch that holds `offset` or a later one; returns how many bytes are gone."""
         found = self.translate(offset)
         self.indexes.truncate_to(offset)
         self.aborted_index.truncate_to(offset)
@@ -237,7 +237,7 @@ class Segment:
         """What a fetch from `start_offset` may have, from the batch that holds it; None if the segment ends before.
 
         The first batch is there as a whole, even if it is bigger than `max_bytes`; unless `at_least_one_batch` is
-        False, then the slice is empty instead. Nothing at `max_position` or behind it is given.
+        False, then the slice is empty instead. Nothing at `max_position` or behind it is returned.
         """
         if max_bytes < 0:
             raise ValueError(f"cannot read {max_bytes} bytes")
@@ -278,12 +278,12 @@ class Segment:
             raise CorruptIndex(f"{self.indexes.offsets.path} points to {position}, beyond the end of the records")
 
     def recover(self) -> SegmentRecovery:
-        """Prove every batch, cut what is not sound, build the indexes anew. Nothing happens until it is iterated."""
+        """Prove every batch, cut what is not sound, build the indexes again. Nothing happens until it is iterated."""
         self._first_timestamp_ms = None
         return SegmentRecovery(self.records, self.indexes, self.aborted_index, self.base_offset)
 
     def rebuild_indexes(self) -> Iterator[int]:
-        """Build the offset and the time index anew, in steps; gives the position reached."""
+        """Rebuild the offset and the time index, in steps; returns the position reached."""
         return rebuild_indexes(self.records, self.indexes)
 
     # --- the files ----------------------------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ class Segment:
             sync()
 
     def rename(self, suffix: str) -> None:
-        """Change the suffix of all files; who needs it to last syncs the directory."""
+        """Change the suffix of all files; the caller syncs the directory if the change must survive a crash."""
         self._files.rename(self.path, segment_path(self.directory, self.base_offset, RECORDS_SUFFIX + suffix))
         self.suffix = suffix
         self.indexes.rename(self.directory, suffix)

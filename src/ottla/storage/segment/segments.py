@@ -1,9 +1,9 @@
 """The segments of one log, in the order of their base offsets.
 
-1. Base offsets are unique. The last segment is the active one, the only one that grows.
+1. Base offsets are unique. Only the last segment, the active one, grows.
 2. Every question by offset is a bisection; the bytes of all segments are summed when asked, because only the segments
    know how they grow.
-3. A log is never without a segment for its readers: `replace` puts the new ones in and takes the old ones out in one
+3. A log is never without a segment for its readers: `replace` adds the new ones and removes the old ones in one
    step, and only a log that is being closed or deleted removes its last.
 """
 
@@ -102,7 +102,7 @@ class Segments(Generic[S]):
         return self._segments[:-1]
 
     def add(self, segment: S) -> S | None:
-        """Put a segment in its place; gives the one that had it."""
+        """Put a segment in its place; returns the segment that was there."""
         replaced = self.get(segment.base_offset)
         if replaced is not None:
             self._segments.remove(replaced)
@@ -118,7 +118,7 @@ class Segments(Generic[S]):
         return found
 
     def replace(self, old: Iterable[S], new: Iterable[S]) -> None:
-        """Take the old ones out and put the new ones in, in one step for everybody who looks."""
+        """Remove the old segments and add the new ones, in one step for all readers."""
         gone = {segment.base_offset for segment in old}
         kept = [segment for segment in self._segments if segment.base_offset not in gone]
         self._segments = Segments([*kept, *new])._segments

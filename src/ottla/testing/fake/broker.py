@@ -271,7 +271,7 @@ class FakeBroker(Bending):
             self.cluster.create(topic, partitions)
 
     def append(self, topic: str, values: Iterable[bytes], partition: int = 0) -> int:
-        """Put records into a partition as one batch; gives the base offset."""
+        """Put records into a partition as one batch; returns the base offset."""
         with self.lock:
             builder = BatchBuilder(size_limit_bytes=1 << 30)
             for value in values:

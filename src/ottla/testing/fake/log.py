@@ -55,7 +55,7 @@ class FakeLog:
         return min(self.open_since.values(), default=self.end_offset)
 
     def append(self, data: bytes | memoryview) -> int:
-        """Append what a Produce request carries; gives the base offset."""
+        """Append what a Produce request carries; returns the base offset."""
         buffer = bytearray(data)
         found = scan(buffer)
         if not found:

@@ -107,7 +107,7 @@ def test_a_plan_that_is_refused_changes_nothing() -> None:
 # --- with a worker thread ---
 
 
-class Pending:
+class PendingChange:
     def __init__(self, store: "SlowStore", changes: Any) -> None:
         self.store, self.changes = store, changes
 
@@ -122,10 +122,10 @@ class SlowStore(Store):
         super().__init__()
         self.threads: list[int] = []
 
-    def begin(self, changes: Any) -> Pending:
-        return Pending(self, changes)
+    def begin(self, changes: Any) -> PendingChange:
+        return PendingChange(self, changes)
 
-    def finish(self, pending: Pending) -> int:
+    def finish(self, pending: PendingChange) -> int:
         return self.commit(pending.changes)
 
 

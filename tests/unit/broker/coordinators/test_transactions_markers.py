@@ -9,10 +9,10 @@ from ottla.broker.coordinators.transactions.markers import (
     RETRY_LONGEST_MS,
     RETRY_UNEXPECTED_MS,
     MarkerBook,
+    MarkerOutcome,
     MarkerProgress,
-    Verdict,
     WriteMarkers,
-    verdict,
+    outcome_of,
 )
 from ottla.broker.coordinators.transactions.state import TransactionMetadata, TransactionState
 from ottla.broker.requests.running import Background
@@ -52,23 +52,23 @@ def prepared(**changes):
 @pytest.mark.parametrize(
     ("error", "meaning"),
     [
-        (None, Verdict.DONE),
-        (UnsupportedForMessageFormat(), Verdict.DONE),
-        (UnsupportedVersion(), Verdict.DONE),
-        (UnknownTopicOrPartition(), Verdict.RETRY),
-        (NotLeaderOrFollower(), Verdict.RETRY),
-        (NotEnoughReplicas(), Verdict.RETRY),
-        (RequestTimedOut(), Verdict.RETRY),
-        (KafkaStorageError(), Verdict.RETRY),
-        (CorruptMessage(), Verdict.RETRY),
-        (InvalidProducerEpoch(), Verdict.STOP),
-        (TransactionCoordinatorFenced(), Verdict.STOP),
-        (MessageTooLarge(), Verdict.UNEXPECTED),
-        (InvalidRequiredAcks(), Verdict.UNEXPECTED),
+        (None, MarkerOutcome.DONE),
+        (UnsupportedForMessageFormat(), MarkerOutcome.DONE),
+        (UnsupportedVersion(), MarkerOutcome.DONE),
+        (UnknownTopicOrPartition(), MarkerOutcome.RETRY),
+        (NotLeaderOrFollower(), MarkerOutcome.RETRY),
+        (NotEnoughReplicas(), MarkerOutcome.RETRY),
+        (RequestTimedOut(), MarkerOutcome.RETRY),
+        (KafkaStorageError(), MarkerOutcome.RETRY),
+        (CorruptMessage(), MarkerOutcome.RETRY),
+        (InvalidProducerEpoch(), MarkerOutcome.STOP),
+        (TransactionCoordinatorFenced(), MarkerOutcome.STOP),
+        (MessageTooLarge(), MarkerOutcome.UNEXPECTED),
+        (InvalidRequiredAcks(), MarkerOutcome.UNEXPECTED),
     ],
 )
 def test_what_an_answer_about_a_marker_means(error, meaning):
-    assert verdict(error) is meaning
+    assert outcome_of(error) is meaning
 
 
 def test_an_order_names_the_decision_and_its_epoch():
@@ -88,7 +88,7 @@ def test_the_wait_before_a_retry_doubles_up_to_a_limit():
     progress = MarkerProgress(1, prepared())
     waits = []
     for _ in range(10):
-        waits.append(progress.next_retry_ms(A, Verdict.RETRY))
+        waits.append(progress.next_retry_ms(A, MarkerOutcome.RETRY))
         assert progress.pop_failed() == {A}
     assert waits[:3] == [RETRY_FIRST_MS, 2 * RETRY_FIRST_MS, 4 * RETRY_FIRST_MS]
     assert waits[-1] == RETRY_LONGEST_MS
@@ -96,17 +96,17 @@ def test_the_wait_before_a_retry_doubles_up_to_a_limit():
 
 def test_failures_that_come_together_are_asked_for_together():
     progress = MarkerProgress(1, prepared())
-    assert progress.next_retry_ms(A, Verdict.UNEXPECTED) == RETRY_UNEXPECTED_MS
-    assert progress.next_retry_ms(B, Verdict.RETRY) is None
+    assert progress.next_retry_ms(A, MarkerOutcome.UNEXPECTED) == RETRY_UNEXPECTED_MS
+    assert progress.next_retry_ms(B, MarkerOutcome.RETRY) is None
     assert progress.pop_failed() == {A, B}
 
 
 def test_a_marker_that_is_written_is_not_asked_for_again():
     progress = MarkerProgress(1, prepared())
-    progress.next_retry_ms(A, Verdict.RETRY)
+    progress.next_retry_ms(A, MarkerOutcome.RETRY)
     progress.written(A)
     assert progress.pop_failed() == frozenset()
-    assert progress.next_retry_ms(A, Verdict.RETRY) is None
+    assert progress.next_retry_ms(A, MarkerOutcome.RETRY) is None
     progress.written(B)
     assert progress.is_done
 
@@ -136,7 +136,7 @@ def test_a_marker_that_fails_in_itself_is_reported_so_that_it_is_asked_for_again
 
     class Shard:
         def markers_written(self, markers, partition, error, now_ms):
-            reported.append((partition, verdict(error)))
+            reported.append((partition, outcome_of(error)))
             return []
 
     async def write_marker(broker, markers, partition):
@@ -155,4 +155,4 @@ def test_a_marker_that_fails_in_itself_is_reported_so_that_it_is_asked_for_again
 
     monkeypatch.setattr("ottla.broker.coordinators.transactions.coordinator.write_marker", write_marker)
     asyncio.run(run())
-    assert reported == [(A, Verdict.UNEXPECTED), (B, Verdict.DONE)]
+    assert reported == [(A, MarkerOutcome.UNEXPECTED), (B, MarkerOutcome.DONE)]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from ottla.broker.coordinators.transactions.producer_ids import (
     BLOCK_SIZE,
     LAST_PRODUCER_ID,
-    AskForBlock,
+    BlockRequest,
     ProducerIdBlock,
     ProducerIdBlocks,
     answer_without_transactional_id,
@@ -17,7 +17,7 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, Init
 
 def stocked(first=0):
     blocks = ProducerIdBlocks()
-    assert blocks.wanted() == AskForBlock(BLOCK_SIZE)
+    assert blocks.request_block() == BlockRequest(BLOCK_SIZE)
     blocks.block_stored(ProducerIdBlock(first))
     return blocks
 
@@ -38,32 +38,32 @@ def test_the_next_block_is_asked_for_once_when_nine_tenths_are_used():
     blocks = stocked()
     for _ in range(899):
         blocks.next_id()
-        assert blocks.wanted() is None
+        assert blocks.request_block() is None
     blocks.next_id()
-    assert blocks.wanted() == AskForBlock()
-    assert blocks.wanted() is None
+    assert blocks.request_block() == BlockRequest()
+    assert blocks.request_block() is None
     blocks.block_stored(ProducerIdBlock(7_000))
     assert [blocks.next_id() for _ in range(102)] == [*range(900, 1_000), 7_000, 7_001]
 
 
 def test_a_failed_question_is_asked_again():
     blocks = ProducerIdBlocks()
-    assert blocks.wanted() is not None
-    blocks.ask_failed()
-    assert blocks.wanted() is not None
+    assert blocks.request_block() is not None
+    blocks.request_failed()
+    assert blocks.request_block() is not None
 
 
 def test_a_block_that_goes_back_is_refused():
     blocks = stocked(1_000)
     for _ in range(950):
         blocks.next_id()
-    blocks.wanted()
+    blocks.request_block()
     with pytest.raises(ValueError, match="went back"):
         blocks.block_stored(ProducerIdBlock(1_500))
 
 
 def test_a_block_nobody_asked_for_is_refused():
-    with pytest.raises(ValueError, match="nobody had asked"):
+    with pytest.raises(ValueError, match="nobody had requested"):
         stocked().block_stored(ProducerIdBlock(1_000))
 
 
@@ -77,7 +77,7 @@ def test_blocks_end_where_ids_end():
 def test_no_id_is_ever_given_twice_whenever_a_broker_crashes(steps):
     stored, blocks, asked, given_out = 0, ProducerIdBlocks(), None, []
     for step in steps:
-        asked = blocks.wanted() or asked
+        asked = blocks.request_block() or asked
         if step == "crash":
             blocks, asked = ProducerIdBlocks(), None  # all it had in memory is gone, the store is not
         elif step == "store" and asked:
@@ -86,7 +86,7 @@ def test_no_id_is_ever_given_twice_whenever_a_broker_crashes(steps):
             blocks.block_stored(block)
             asked = None
         elif step == "fail" and asked:
-            blocks.ask_failed()
+            blocks.request_failed()
             asked = None
         elif step == "take" and blocks.left:
             given_out.append(blocks.next_id())

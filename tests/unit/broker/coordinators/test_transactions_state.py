@@ -65,7 +65,7 @@ def test_numbers_names_and_moves_are_those_of_kafka():
 
 def test_a_move_that_is_not_in_the_table_is_refused():
     with pytest.raises(IllegalMove, match="from Empty to CompleteCommit"):
-        metadata().moved(TransactionState.COMPLETE_COMMIT, 2_000)
+        metadata().move_to(TransactionState.COMPLETE_COMMIT, 2_000)
 
 
 def test_the_first_partitions_begin_the_transaction_and_the_next_ones_do_not():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ottla.broker.produce import choice as produce_choice
 from ottla.broker.produce import frames as produce_frames
-from ottla.broker.produce.frames import Outcome, Produce
+from ottla.broker.produce.frames import Produce, ProduceResult
 from ottla.errors import InvalidRecord, NotLeaderOrFollower
 from ottla.protocol.compile_decode import FAILURES
 from ottla.protocol.compiled import decode, encode
@@ -156,7 +156,7 @@ def test_a_frame_that_is_no_memoryview_is_read_too(twin):
 
 
 def refused(index, error):
-    return Outcome(index, error=error)
+    return ProduceResult(index, error=error)
 
 
 def answers_of(version, outcomes, name="orders"):
@@ -165,7 +165,7 @@ def answers_of(version, outcomes, name="orders"):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_answer_says_where_records_are(twin, version):
-    written = b"".join(twin.write(version, answers_of(version, [Outcome(3, 2**40, 1_700_000_000_000, 17)])))
+    written = b"".join(twin.write(version, answers_of(version, [ProduceResult(3, 2**40, 1_700_000_000_000, 17)])))
     response = decode(ProduceResponse, version, written)
     (told,) = response.responses[0].partition_responses
     assert (told.index, told.error_code, told.base_offset) == (3, 0, 2**40)
@@ -178,7 +178,7 @@ def test_an_answer_says_where_records_are(twin, version):
 def test_an_answer_names_errors_and_refused_records(twin, version):
     error = InvalidRecord("two records are refused")
     error.record_errors = [RecordError(4, "no key")]
-    outcomes = [Outcome(0, 5, -1, 0), refused(1, error), refused(2, NotLeaderOrFollower("led by 2"))]
+    outcomes = [ProduceResult(0, 5, -1, 0), refused(1, error), refused(2, NotLeaderOrFollower("led by 2"))]
     response = decode(ProduceResponse, version, b"".join(twin.write(version, answers_of(version, outcomes))))
     told = response.responses[0].partition_responses
     assert [each.error_code for each in told] == [0, InvalidRecord.code, NotLeaderOrFollower.code]
@@ -190,7 +190,7 @@ def test_an_answer_names_errors_and_refused_records(twin, version):
 offsets = st.integers(-(2**63), 2**63 - 1)
 outcome_lists = st.lists(
     st.builds(
-        Outcome,
+        ProduceResult,
         st.integers(-(2**31), 2**31 - 1),
         offsets,
         offsets,
@@ -213,7 +213,7 @@ def test_both_twins_write_the_same(version, topics):
 
 
 def test_many_topics_and_long_names_fit(twin):
-    answers = [("n" * 8_000, [Outcome(index, index) for index in range(200)]) for _ in range(200)]
+    answers = [("n" * 8_000, [ProduceResult(index, index) for index in range(200)]) for _ in range(200)]
     response = decode(ProduceResponse, 9, b"".join(twin.write(9, answers)))
     assert len(response.responses) == 200
     assert response.responses[199].partition_responses[199].base_offset == 199
@@ -270,7 +270,7 @@ def test_both_twins_write_the_same_frames(version, runs):
 @pytest.mark.parametrize("version", [3, 11, 13])
 def test_a_run_is_answered_by_whole_frames(twin, version):
     frames = [memoryview(header(version, number)) for number in (7, 8)]
-    content = twin.write_run(version, frames, [answers_of(version, [Outcome(0, offset)]) for offset in (5, 6)])
+    content = twin.write_run(version, frames, [answers_of(version, [ProduceResult(0, offset)]) for offset in (5, 6)])
     for number, offset in ((7, 5), (8, 6)):
         size, correlation_id = struct.unpack_from(">ii", content)
         body = content[8 + (version >= 9) : 4 + size]
@@ -281,7 +281,7 @@ def test_a_run_is_answered_by_whole_frames(twin, version):
 
 
 def test_a_refused_outcome_has_no_offset():
-    outcome = Outcome(0, 5, -1, 0)
+    outcome = ProduceResult(0, 5, -1, 0)
     outcome.refuse(NotLeaderOrFollower())
     assert (outcome.base_offset, outcome.error.code) == (-1, NotLeaderOrFollower.code)
 

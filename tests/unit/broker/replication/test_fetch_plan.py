@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.fetch.sessions import FetchKey, FetchSessions, Wanted
+from ottla.broker.fetch.sessions import FetchKey, FetchPosition, FetchSessions
 from ottla.broker.replication.fetch_plan import FetchSettings, FollowerSession, Position
 from ottla.errors import BrokerError, FetchSessionIdNotFound
 from ottla.values import TopicPartition
@@ -80,7 +80,7 @@ def test_the_leader_always_knows_what_we_want(steps):
             session.failed()
             continue
         asked = [
-            (FetchKey(topic.topic_id, topic.topic, each.partition), Wanted(each.fetch_offset, 1))
+            (FetchKey(topic.topic_id, topic.topic, each.partition), FetchPosition(each.fetch_offset, 1))
             for topic in request.topics
             for each in topic.partitions
         ]

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.broker.replication.in_sync import Member, Proposal
-from ottla.broker.replication.isr_requests import IsrRequests, Verdict
+from ottla.broker.replication.isr_requests import IsrRequests, IsrVerdict
 from ottla.errors import (
     ClusterAuthorizationFailed,
     FencedLeaderEpoch,
@@ -69,7 +69,7 @@ def test_what_was_made_true_is_told_with_the_truth(requests):
     requests.submit(A, A_ID, asked)
     requests.request(9)
     (outcome,) = requests.answered(answer((A_ID, 0, 0)))
-    assert outcome[:3] == (A, asked, Verdict.ACCEPTED)
+    assert outcome[:3] == (A, asked, IsrVerdict.ACCEPTED)
     assert (outcome.isr, outcome.leader_epoch, outcome.partition_epoch) == ((1, 2), 1, 6)
     assert len(requests) == 0
 
@@ -77,11 +77,11 @@ def test_what_was_made_true_is_told_with_the_truth(requests):
 @pytest.mark.parametrize(
     ("error", "verdict"),
     [
-        (OperationNotAttempted, Verdict.WITHDRAWN),
-        (IneligibleReplica, Verdict.WITHDRAWN),
-        (FencedLeaderEpoch, Verdict.LEFT),
-        (InvalidUpdateVersion, Verdict.LEFT),
-        (UnknownTopicId, Verdict.LEFT),
+        (OperationNotAttempted, IsrVerdict.WITHDRAWN),
+        (IneligibleReplica, IsrVerdict.WITHDRAWN),
+        (FencedLeaderEpoch, IsrVerdict.LEFT),
+        (InvalidUpdateVersion, IsrVerdict.LEFT),
+        (UnknownTopicId, IsrVerdict.LEFT),
     ],
 )
 def test_a_refusal_says_what_becomes_of_the_proposal(requests, error, verdict):

@@ -92,7 +92,7 @@ def test_partly_failed_can_be_pickled():
 
 @dataclass(frozen=True)
 class Makings(Lengths):
-    settled_by = (TopicAlreadyExists,)
+    presumed_done_after = (TopicAlreadyExists,)
 
     def presumed(self, key, error):
         return -1
@@ -133,7 +133,7 @@ def test_a_topic_that_is_there_is_held_against_what_was_asked_for(wanted, differ
 
 def test_who_answered_for_a_group_is_its_coordinator():
     group = GroupDescription("g", "classic", "Stable", "range", ())
-    assert DescribeClassicGroups().told_by(group, 3).coordinator == 3
+    assert DescribeClassicGroups().answered_by(group, 3).coordinator == 3
 
 
 # --- what calls are given ---

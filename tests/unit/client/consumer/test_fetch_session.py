@@ -7,8 +7,8 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.fetch.sessions import FetchKey, FetchSessions, Wanted
-from ottla.client.consumer.fetch_session import Asked, FetchSession
+from ottla.broker.fetch.sessions import FetchKey, FetchPosition, FetchSessions
+from ottla.client.consumer.fetch_session import FetchSession, RequestedPartition
 from ottla.errors import BrokerError
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from ottla.values import ZERO_UUID, TopicPartition
@@ -18,7 +18,7 @@ ID_A, ID_B, ID_A2 = b"a" * 16, b"b" * 16, b"c" * 16
 
 
 def asked(topic_id=ID_A, offset=0):
-    return Asked(topic_id, offset, 100)
+    return RequestedPartition(topic_id, offset, 100)
 
 
 def answer(*partitions, session_id=7, error_code=0, throttle_ms=0):
@@ -166,7 +166,9 @@ def test_the_broker_always_reads_exactly_what_is_wanted(history):
     broker = FetchSessions(lambda: next(ids), slots=2)
     session = FetchSession()
     for now_ms, (positions, fate, generation) in enumerate(history):
-        wanted = {name: Asked(topic_id_of(name, generation), offset, 100) for name, offset in positions.items()}
+        wanted = {
+            name: RequestedPartition(topic_id_of(name, generation), offset, 100) for name, offset in positions.items()
+        }
         if fate == "evicted":
             broker.close(session.session_id)
         request = session.build(wanted)
@@ -177,7 +179,7 @@ def test_the_broker_always_reads_exactly_what_is_wanted(history):
                 [
                     (
                         FetchKey(topic.topic_id, topic.topic, each.partition),
-                        Wanted(each.fetch_offset, each.partition_max_bytes),
+                        FetchPosition(each.fetch_offset, each.partition_max_bytes),
                     )
                     for topic in request.topics
                     for each in topic.partitions

@@ -22,7 +22,7 @@ def test_fetches_polls_and_distances_have_javas_names():
         partition_index=0, error_code=0, high_watermark=25, aborted_transactions=None, records=b"x" * 1000
     )
     metrics.fetched(FetchResponse(responses=[FetchableTopicResponse(topic="a", partitions=[data])]), 7, 1_000)
-    metrics.gave(50, 1_000)
+    metrics.records_returned(50, 1_000)
     metrics.polled(1_000)
     metrics.polled(1_500)
     metrics.committed(3, 1_500)

@@ -255,7 +255,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def turn(self):
-        abort = self.manager.settle(self.now_ms)
+        abort = self.manager.resolve_errors(self.now_ms)
         if abort is not None:
             self.abort_batches(abort)
         planned = self.manager.next_request(has_incomplete_batches=self.incomplete(), now_ms=self.now_ms)

@@ -275,7 +275,15 @@ class Stage:
         self.state = advanced(state, decided, image)
         self._open_channels()
         self.untold |= topics_of(told.image, image, decided.changes)
-        self._order(orders(told, self.state, retell=decided.retell, anew=decided.anew, topics=self.untold))
+        self._order(
+            orders(
+                told,
+                self.state,
+                resend_partitions=decided.resend_partitions,
+                resend_everything=decided.resend_everything,
+                topics=self.untold,
+            )
+        )
         self.untold = set()
         for each in decided.then:
             self.do(each)

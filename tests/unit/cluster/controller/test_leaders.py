@@ -31,7 +31,7 @@ def test_a_settled_partition_is_led_by_somebody_alive_and_in_sync(
     partition: Partition, alive: set[int], leaving: set[int], unclean: bool, min_insync: int
 ) -> None:
     may_lead = alive - leaving
-    after = leaders.settled(
+    after = leaders.elected_if_needed(
         partition, alive.__contains__, may_lead.__contains__, unclean=unclean, min_insync=min_insync
     )
     assert set(after.isr) <= set(partition.replicas)
@@ -51,11 +51,13 @@ def test_a_settled_partition_is_led_by_somebody_alive_and_in_sync(
 def test_settling_twice_changes_nothing_more_and_one_change_is_one_epoch(
     partition: Partition, alive: set[int], unclean: bool, min_insync: int
 ) -> None:
-    def settled(each: Partition) -> Partition:
-        return leaders.settled(each, alive.__contains__, alive.__contains__, unclean=unclean, min_insync=min_insync)
+    def elected_if_needed(each: Partition) -> Partition:
+        return leaders.elected_if_needed(
+            each, alive.__contains__, alive.__contains__, unclean=unclean, min_insync=min_insync
+        )
 
-    once = settled(partition)
-    assert settled(once) is once
+    once = elected_if_needed(partition)
+    assert elected_if_needed(once) is once
     if once is not partition:
         assert once.leader_epoch == partition.leader_epoch + 1
         assert once.partition_epoch == partition.partition_epoch + 1
@@ -65,7 +67,9 @@ def test_settling_twice_changes_nothing_more_and_one_change_is_one_epoch(
 def test_without_an_unclean_election_only_trusted_replicas_lead(
     partition: Partition, alive: set[int], min_insync: int
 ) -> None:
-    after = leaders.settled(partition, alive.__contains__, alive.__contains__, unclean=False, min_insync=min_insync)
+    after = leaders.elected_if_needed(
+        partition, alive.__contains__, alive.__contains__, unclean=False, min_insync=min_insync
+    )
     assert after.leader in (NO_LEADER, *partition.isr, *partition.elr)
     assert after.recovering is partition.recovering
     if after.leader in partition.elr:

@@ -143,7 +143,7 @@ def test_much_to_say_is_said_in_portions(stage: Any) -> None:
 
 def test_every_order_can_be_written_and_read_at_the_version_of_kafka_3_9(before: Any, stage: Any) -> None:
     gone = with_partition(before, 0, replicas=(1, 2), isr=(1,), leader_epoch=1, recovering=True)
-    for order in (*orders(before, gone, retell=[1]), *announcement(before)):
+    for order in (*orders(before, gone, resend_partitions=[1]), *announcement(before)):
         version = VERSIONS[type(order.request)]  # type: ignore[index]
         written = b"".join(bytes(part) for part in encode(order.request, version))
         assert decode(type(order.request), version, memoryview(written)) == order.request

@@ -49,19 +49,19 @@ def test_every_state_can_be_reached_and_left(table: Mapping[Any, Set[Any]]) -> N
 
 @given(st.data(), st.sampled_from(TABLES))
 def test_a_way_is_gone_to_its_end_or_not_at_all(data: st.DataObject, table: Mapping[Any, Set[Any]]) -> None:
-    way = data.draw(st.lists(st.sampled_from(list(table)), min_size=1, max_size=6))
-    if all(there in table[here] for here, there in pairwise(way)):
-        assert move(table, "it", way) is way[-1]
+    path = data.draw(st.lists(st.sampled_from(list(table)), min_size=1, max_size=6))
+    if all(there in table[here] for here, there in pairwise(path)):
+        assert move(table, "it", path) is path[-1]
     else:
         with pytest.raises(IllegalMove):
-            move(table, "it", way)
+            move(table, "it", path)
 
 
 def test_an_illegal_move_tells_its_story() -> None:
     with pytest.raises(
         IllegalMove, match="replica orders-0 on 1 cannot go from deletion successful to online"
     ) as found:
-        replicas.moved(
+        replicas.move_replica(
             "orders-0 on 1",
             replicas.OFFLINE,
             replicas.DELETION_STARTED,

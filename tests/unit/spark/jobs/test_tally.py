@@ -11,7 +11,7 @@ pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ottla[spark]'
 
 from pyspark.sql import Row
 
-from ottla.spark.jobs.following import told
+from ottla.spark.jobs.following import reason_of
 from ottla.spark.jobs.tally import OBSERVED, Tally, Totals
 
 
@@ -98,4 +98,4 @@ def test_rates_need_time() -> None:
     ],
 )
 def test_of_an_error_the_line_is_told_that_says_what_happened(text: str, sentence: str) -> None:
-    assert told(RuntimeError(text)) == sentence
+    assert reason_of(RuntimeError(text)) == sentence

@@ -26,7 +26,7 @@ def made(sources=None, steps=None, sinks=None, **more):
 def faults(pipeline, directory=Path()):
     with pytest.raises(PipelineWrong) as wrong:
         checked(pipeline, directory, {("steps",): 7}, "p.yml")
-    return wrong.value.told
+    return wrong.value.faults
 
 
 def test_a_good_pipeline_is_a_graph_in_order():

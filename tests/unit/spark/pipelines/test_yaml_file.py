@@ -33,7 +33,7 @@ def read(text, **environment):
 def faults(text, **environment):
     with pytest.raises(PipelineWrong) as wrong:
         read(text, **environment)
-    return wrong.value.told
+    return wrong.value.faults
 
 
 def test_all_kinds_of_words_are_read():

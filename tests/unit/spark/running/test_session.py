@@ -4,7 +4,7 @@ import pytest
 
 import ottla.spark
 from ottla.spark.running.cores import CORES_VARIABLE, core_count
-from ottla.spark.running.session import _tell_cores
+from ottla.spark.running.session import _pass_cores
 
 
 @pytest.mark.parametrize(
@@ -21,13 +21,13 @@ def test_sources_learn_how_many_tasks_run_at_once(
 ) -> None:
     monkeypatch.setenv(CORES_VARIABLE, "1")
     monkeypatch.delenv(CORES_VARIABLE)
-    _tell_cores(master, settings)
+    _pass_cores(master, settings)
     assert core_count() == cores
 
 
 def test_what_the_environment_says_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CORES_VARIABLE, "9")
-    _tell_cores("local[2]", {})
+    _pass_cores("local[2]", {})
     assert core_count() == 9
 
 

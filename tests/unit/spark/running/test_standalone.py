@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.spark.running import homes, standalone
-from ottla.spark.running.homes import light_home, spark_home
+from ottla.spark.running import spark_home as spark_home_module
+from ottla.spark.running import standalone
+from ottla.spark.running.spark_home import light_home, spark_home
 from ottla.spark.running.standalone import SparkDidNotStart, begin, free_port
 
 
@@ -17,7 +18,9 @@ def home(tmp_path, monkeypatch):
         (package / name).mkdir(parents=True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("SPARK_HOME", raising=False)
-    monkeypatch.setattr(homes, "find_spec", lambda name: type("Spec", (), {"origin": str(package / "__init__.py")}))
+    monkeypatch.setattr(
+        spark_home_module, "find_spec", lambda name: type("Spec", (), {"origin": str(package / "__init__.py")})
+    )
     monkeypatch.setattr(standalone, "prepare_environment", lambda: None)
     return package
 

@@ -11,7 +11,7 @@ from ottla.spark.source.bounds import Begin
 from ottla.spark.source.data_loss import Kind, Loss
 from ottla.spark.source.offsets import StreamOffset
 from ottla.spark.source.options import SourceOptions
-from ottla.spark.source.survey import LOOKS_MAX, Frozen, begin_with, freeze, survey, within
+from ottla.spark.source.survey import ATTEMPTS_MAX, Frozen, begin_with, freeze, survey, within
 from ottla.spark.source.topic_positions import Listed, NothingToRead, TopicPositions, TopicsChanged
 from ottla.values import TopicPartition
 
@@ -111,7 +111,7 @@ def test_a_log_that_ends_before_our_position_is_a_loss() -> None:
 
 def test_a_topic_that_was_made_anew_is_noticed_even_when_its_end_is_where_we_are() -> None:
     found = survey(start("zero", a=10), Cluster({A: (0, 10, 10)}).asked)
-    assert found.losses == (Loss(Kind.TOPIC_MADE_ANEW, A, 10, 0),)
+    assert found.losses == (Loss(Kind.TOPIC_RECREATED, A, 10, 0),)
     assert found.waiting == {A: 10}
     assert found.topic_ids == {"t": "one"}
 
@@ -137,7 +137,7 @@ def test_topics_that_never_stand_still_are_told() -> None:
     cluster.changes = 99
     with pytest.raises(TopicsChanged):
         survey(start(a=10), cluster.asked)
-    assert cluster.calls.count("listed") == LOOKS_MAX
+    assert cluster.calls.count("listed") == ATTEMPTS_MAX
 
 
 # --- a run that ends with what there was -----------------------------------------------------------------------------
@@ -157,7 +157,7 @@ def test_a_frozen_run_ends_when_its_topic_is_made_anew() -> None:
     frozen = freeze(cluster.asked)
     cluster.logs, cluster.topic_id = {A: (0, 50, 50)}, "two"
     found = survey(start(a=4), cluster.asked, frozen)
-    assert [each.kind for each in found.losses] == [Kind.TOPIC_MADE_ANEW]
+    assert [each.kind for each in found.losses] == [Kind.TOPIC_RECREATED]
     assert found.waiting == {A: 0}
 
 

@@ -2,5 +2,5 @@
 
 shard.py is the door. Behind it: classic.py, classic_join.py and rebalance.py for the members of classic groups,
 committing.py and fetching.py for offsets, expiry.py for what nobody needs any more; group.py says what every kind of
-group can be asked, state.py has the states, records.py the records.
+group answers, state.py has the states, records.py the records.
 """

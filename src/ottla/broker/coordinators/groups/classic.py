@@ -1,8 +1,8 @@
 """Classic groups as their members see them: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, and sessions that end.
 
-Joining is in joining.py, the coming together of a group in rebalance.py; here is what a member may ask afterwards.
+Joining is in classic_join.py, the rebalance of a group in rebalance.py; here is what a member may ask afterwards.
 
-1. A member is known by its id; a static one by its instance id too, and when both are given they must belong together
+1. A member is known by its id; a static one by its instance id too, and a request with both must name the same member
    (FENCED_INSTANCE_ID). Then the generation must be the current one (ILLEGAL_GENERATION).
 2. A heartbeat during PreparingRebalance keeps the member alive and calls it back (REBALANCE_IN_PROGRESS).
 3. Members leave one by one or many at once, by id, or by instance id alone (an administrator); each gets its own code.
@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable
 
 from ottla.broker.coordinators.effects import Effect, Reply, Token
 from ottla.broker.coordinators.groups.classic_group import ClassicGroup
-from ottla.broker.coordinators.groups.classic_join import Joining
+from ottla.broker.coordinators.groups.classic_join import ClassicJoin
 from ottla.broker.coordinators.groups.classic_member import ClassicMember, Waiting
 from ottla.broker.coordinators.groups.group import GroupProtocol
 from ottla.broker.coordinators.groups.group_responses import (
@@ -31,13 +31,13 @@ from ottla.broker.coordinators.groups.rebalance import (
     complete_if_all_joined,
     complete_join,
     drop_member,
+    fail_pending,
     join_time_is_over,
     prepare,
     rebalance_or_complete,
     session_timer,
     store_assignment,
     sync_time_is_over,
-    take_waits,
 )
 from ottla.broker.coordinators.groups.settings import GroupSettings
 from ottla.broker.coordinators.groups.state import COMPLETING_REBALANCE, PREPARING_REBALANCE, STABLE
@@ -69,7 +69,7 @@ class ClassicGroupProtocol(GroupProtocol[ClassicGroup]):
     def join(
         self, group: ClassicGroup, token: Token, request: JoinGroupRequest, context: RequestContext, now_ms: int
     ) -> list[Effect]:
-        return Joining(
+        return ClassicJoin(
             group, token, request, context, now_ms, settings=self._settings, new_uuid=self._new_uuid
         ).effects()
 
@@ -118,7 +118,7 @@ class ClassicGroupProtocol(GroupProtocol[ClassicGroup]):
             effects += complete_if_all_joined(group, now_ms)
         elif group.state.current in (STABLE, COMPLETING_REBALANCE):
             effects += rebalance_or_complete(group, self._settings, now_ms)
-        # If the group is empty now, that is being written: who left waits for it like everybody.
+        # If the group is empty now, that is being written: the answer of the last member waits for it too.
         return [*effects, after_commit(token, answer, leave_error)]
 
     def offsets_committed(self, group: ClassicGroup, member_id: str, now_ms: int) -> list[Effect]:
@@ -169,7 +169,7 @@ class ClassicGroupProtocol(GroupProtocol[ClassicGroup]):
         effects = [
             effect
             for member in group.members.values()
-            for effect in take_waits(member, NotCoordinator(), told_id=member.member_id)
+            for effect in fail_pending(member, NotCoordinator(), answered_id=member.member_id)
         ]
         group.die(group.state.since_ms)
         return effects
@@ -192,9 +192,9 @@ def _check_generation(group: ClassicGroup, generation: int) -> None:
         raise IllegalGeneration(f"group {group.group_id} is at {group.generation}, not at {generation}")
 
 
-def _check_protocol(told: str | None, ours: str | None) -> None:
-    if told is not None and ours is not None and told != ours:
-        raise InconsistentGroupProtocol(f"{told} was said, {ours} was chosen")
+def _check_protocol(requested: str | None, ours: str | None) -> None:
+    if requested is not None and ours is not None and requested != ours:
+        raise InconsistentGroupProtocol(f"the request says {requested}, the group has chosen {ours}")
 
 
 def _leave(group: ClassicGroup, identity: MemberIdentity) -> tuple[list[Effect], MemberResponse]:

@@ -2,9 +2,9 @@
 
 1. `stored` is what the last GroupMetadata record says, and only `replay` sets it. Everything else may be ahead of it
    while the members come together: a generation is soft until its leader has handed out the assignment, and a crash
-   takes the group back to the generation before.
+   returns the group to the generation before.
 2. A record with members is the whole truth about them: after `replay` the group has exactly these members, Stable.
-   What a member told us beyond the record (its other protocols) is kept when it is already here.
+   What a member reported beyond the record (its other protocols) is kept when it is already here.
 3. Every waiting request is held by exactly one member, as `waiting_join` or `waiting_sync`.
 """
 
@@ -104,8 +104,8 @@ class ClassicGroup(Group):
     def rebalance_timeout_ms(self) -> int:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
-    def elect_leader_who_joined(self) -> bool:
-        """Leave the leader if it came back, else take the first who did; False when nobody did."""
+    def elect_joined_leader(self) -> bool:
+        """Keep the leader if it joined again, else choose the first member that did; False when none did."""
         if self.leader is None:
             return False
         if self.members[self.leader].waiting_join is None:
@@ -118,7 +118,7 @@ class ClassicGroup(Group):
     # -- protocols ---------------------------------------------------------------------------------------------------
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these could work together with those who are here."""
+        """Whether a member with these protocols could work together with the present members."""
         if self.state.current is EMPTY:
             return bool(protocol_type and protocols)
         common = common_protocols(self.members.values())
@@ -132,7 +132,7 @@ class ClassicGroup(Group):
         return votes.most_common(1)[0][0]
 
     def joined_members(self, members: Iterable[ClassicMember], protocol: str) -> list[JoinGroupResponseMember]:
-        """What the leader is told of everybody."""
+        """The members as the leader gets them."""
         return [
             JoinGroupResponseMember(
                 member_id=each.member_id, group_instance_id=each.instance_id, metadata=each.metadata(protocol)
@@ -196,19 +196,19 @@ class ClassicGroup(Group):
         is_founding = self.stored is None and bool(self.members)
         self.stored = value
         if value.members:
-            self._settle(value)
+            self._replay_members(value)
         elif not is_founding:
-            self._empty(value)
+            self._replay_empty(value)
         # A founding record of a group that somebody is joining already has nothing new to say.
 
-    def _settle(self, value: GroupMetadataValue) -> None:
+    def _replay_members(self, value: GroupMetadataValue) -> None:
         known = dict(self.members)
         if self.replacement is not None:
             known[self.replacement.member_id] = self.replacement
             self.replacement = None
         self.members.clear()
         self.static_ids.clear()
-        self._take_header(value)
+        self._replay_header(value)
         for stored in value.members:
             self.add(member_of_record(stored, value.protocol, known.get(stored.member_id)))
         if self.state.current is COMPLETING_REBALANCE:
@@ -217,20 +217,20 @@ class ClassicGroup(Group):
             self.state.begin(STABLE, value.current_state_timestamp)
         self._read_subscriptions()
 
-    def _empty(self, value: GroupMetadataValue) -> None:
+    def _replay_empty(self, value: GroupMetadataValue) -> None:
         self.members.clear()
         self.static_ids.clear()
-        self._take_header(value)
+        self._replay_header(value)
         self.state.begin(EMPTY, value.current_state_timestamp)
         self._read_subscriptions()
 
-    def _take_header(self, value: GroupMetadataValue) -> None:
+    def _replay_header(self, value: GroupMetadataValue) -> None:
         self.generation = value.generation
         self.protocol_type = value.protocol_type or None
         self.protocol_name = value.protocol
         self.leader = value.leader
 
-    # -- what every group is asked -------------------------------------------------------------------------------------
+    # -- the interface of every group ----------------------------------------------------------------------------------
 
     @property
     def state_name(self) -> str:

@@ -1,13 +1,13 @@
-"""JoinGroup for classic groups: who may come in, under which name, and what that means for the others.
+"""JoinGroup for classic groups: which member may join, under which id, and whether that starts a rebalance.
 
     unknown client   from version 4 on it gets an id (MEMBER_ID_REQUIRED) and has to come back with it, so that a
-                     client that retries does not become a second member; before, it is taken in at once
+                     client that retries does not become a second member; before, it joins at once
     static member    keeps its place by group.instance.id: a restart replaces the old process, which is fenced
-    known member     joins the rebalance; in a settled group only a changed member or the leader starts one
+    known member     joins the rebalance; in a stable group only a changed member or the leader starts one
 
 1. A restarted static member of a Stable group starts no rebalance while the chosen protocol stays: its new id is
-   written, and it is told the running generation. As leader it may skip the assignment from version 9 on; before,
-   it is told that its old self leads, so that it does not assign.
+   written, and it is answered with the current generation. As leader it may skip the assignment from version 9 on;
+   before, the answer names its old member id as leader, so that it does not assign.
 2. When that write fails the old member is still the one.
 """
 
@@ -24,10 +24,10 @@ from ottla.broker.coordinators.groups.rebalance import (
     complete_if_all_joined,
     current_generation,
     drop_member,
+    fail_pending,
     prepare,
     rebalance_or_complete,
     session_timer,
-    take_waits,
 )
 from ottla.broker.coordinators.groups.settings import (
     NEW_MEMBER_JOIN_TIMEOUT_MS,
@@ -52,8 +52,8 @@ MEMBER_ID_REQUIRED_SINCE = 4
 SKIP_ASSIGNMENT_SINCE = 9
 
 
-class Joining:
-    """One JoinGroup request at one group. `new_uuid` gives the part of a member id that makes it unique."""
+class ClassicJoin:
+    """One JoinGroup request at one group. `new_uuid` makes the unique part of a member id."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Joining:
         if group.state.current is EMPTY:
             return True
         if group.state.current is PREPARING_REBALANCE:
-            # Those who wait are counted: a group above a limit that was lowered loses the last to come back.
+            # Waiting members are counted: a group above a limit that was lowered loses the last to come back.
             return (member is not None and member.waiting_join is not None) or len(group.waiting_to_join) < limit
         return member is not None or len(group.members) < limit
 
@@ -199,7 +199,7 @@ class Joining:
 
     def _replace_and_rebalance(self, old: ClassicMember, member: ClassicMember) -> list[Effect]:
         group = self.group
-        effects = take_waits(old, FencedInstanceId(), told_id=old.member_id)
+        effects = fail_pending(old, FencedInstanceId(), answered_id=old.member_id)
         was_leader = group.leader == old.member_id
         group.remove(old.member_id)
         member.waiting_join = self.waiting
@@ -209,7 +209,7 @@ class Joining:
         effects.append(session_timer(group, member, self.now_ms))
         if group.state.current is PREPARING_REBALANCE:
             return effects + complete_if_all_joined(group, self.now_ms)
-        # In CompletingRebalance too: the leader was told the old id and would assign to it.
+        # In CompletingRebalance too: the leader knows the old id and would assign to it.
         return effects + prepare(group, self.settings, self.now_ms)
 
     # -- known members -----------------------------------------------------------------------------------------------

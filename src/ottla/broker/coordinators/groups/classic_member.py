@@ -1,4 +1,4 @@
-"""A member of a classic group: who it is, what it can speak, and the requests of it that wait.
+"""A member of a classic group: its id, its protocols, and its pending requests.
 
 A member that is not new and waits for an answer is alive; a new one has to show itself by coming back.
 """

@@ -59,8 +59,8 @@ AnyTopic: TypeAlias = OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic
 AnyPartition: TypeAlias = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
 
 
-class _Asked(NamedTuple):
-    """One partition of a request and what is to become of it."""
+class _RequestedOffset(NamedTuple):
+    """One offset of a commit request, and the error that refuses it (NONE: it is committed)."""
 
     topic_index: int
     topic: str
@@ -81,48 +81,48 @@ class Committing:
     def commit(
         self, group: Group | None, token: Token, request: OffsetCommitRequest, context: RequestContext, now_ms: int
     ) -> list[Effect]:
-        asked = list(self._partitions_asked(request.topics, context.api_version >= TOPIC_IDS_SINCE))
-        if not any(each.error_code == NONE for each in asked):
-            return [Reply(token, _commit_answer(request, asked))]
+        requested = list(self._requested_offsets(request.topics, context.api_version >= TOPIC_IDS_SINCE))
+        if not any(each.error_code == NONE for each in requested):
+            return [Reply(token, _commit_answer(request, requested))]
         try:
             _check_commit(group, request, context.api_version)
         except BrokerError as error:
-            return [Reply(token, _commit_answer(request, asked, error))]
-        asked = _refuse_others(group, asked, request.member_id, request.generation_id_or_member_epoch)
+            return [Reply(token, _commit_answer(request, requested, error))]
+        requested = _refuse_others(group, requested, request.member_id, request.generation_id_or_member_epoch)
         retention_ms = request.retention_time_ms
         expire_ms = NO_EXPIRY if retention_ms == DEFAULT_RETENTION else now_ms + retention_ms
-        asked = self._refuse_long_metadata(asked)
-        records = _records(request.group_id, asked, now_ms, expire_ms)
+        requested = self._refuse_long_metadata(requested)
+        records = _records(request.group_id, requested, now_ms, expire_ms)
         if not records:
-            return [Reply(token, _commit_answer(request, asked))]
-        failure = failing(token, lambda error: _commit_answer(request, asked, error))
-        return [Write(records, (Reply(token, _commit_answer(request, asked)),), failure)]
+            return [Reply(token, _commit_answer(request, requested))]
+        failure = failing(token, lambda error: _commit_answer(request, requested, error))
+        return [Write(records, (Reply(token, _commit_answer(request, requested)),), failure)]
 
     # -- TxnOffsetCommit ---------------------------------------------------------------------------------------------
 
     def commit_in_transaction(
         self, group: Group | None, token: Token, request: TxnOffsetCommitRequest, context: RequestContext, now_ms: int
     ) -> list[Effect]:
-        asked = list(self._partitions_asked(request.topics, by_id=False))
-        if not any(each.error_code == NONE for each in asked):
-            return [Reply(token, _txn_answer(request, asked))]
+        requested = list(self._requested_offsets(request.topics, by_id=False))
+        if not any(each.error_code == NONE for each in requested):
+            return [Reply(token, _txn_answer(request, requested))]
         try:
             _check_txn_commit(group, request, context.api_version)
         except BrokerError as error:
-            return [Reply(token, _txn_answer(request, asked, error))]
-        asked = _refuse_others(group, asked, request.member_id, request.generation_id, known_to_producers=True)
-        # Kafka writes no topic id inside a transaction, so a name may be deleted and made anew before the marker.
-        asked = [each._replace(topic_id=ZERO_UUID) for each in self._refuse_long_metadata(asked)]
-        records = _records(request.group_id, asked, now_ms, NO_EXPIRY)
+            return [Reply(token, _txn_answer(request, requested, error))]
+        requested = _refuse_others(group, requested, request.member_id, request.generation_id, known_to_producers=True)
+        # Kafka writes no topic id inside a transaction, so a name may be deleted and made again before the marker.
+        requested = [each._replace(topic_id=ZERO_UUID) for each in self._refuse_long_metadata(requested)]
+        records = _records(request.group_id, requested, now_ms, NO_EXPIRY)
         if not records:
-            return [Reply(token, _txn_answer(request, asked))]
-        failure = failing(token, _txn_failure(request, asked, context.api_version))
-        reply = Reply(token, _txn_answer(request, asked))
+            return [Reply(token, _txn_answer(request, requested))]
+        failure = failing(token, _txn_failure(request, requested, context.api_version))
+        reply = Reply(token, _txn_answer(request, requested))
         return [Write(records, (reply,), failure, request.producer_id, request.producer_epoch)]
 
     # -- partitions --------------------------------------------------------------------------------------------------
 
-    def _partitions_asked(self, topics: Sequence[AnyTopic], by_id: bool) -> Iterator[_Asked]:
+    def _requested_offsets(self, topics: Sequence[AnyTopic], by_id: bool) -> Iterator[_RequestedOffset]:
         for index, topic in enumerate(topics):
             name: str | None = topic.name
             topic_id: bytes | None = ZERO_UUID
@@ -137,15 +137,15 @@ class Committing:
                     code = UnknownTopicId.code
                 elif count is None or not 0 <= partition.partition_index < count:
                     code = UnknownTopicOrPartition.code
-                yield _Asked(index, name or "", topic_id or ZERO_UUID, partition, code)
+                yield _RequestedOffset(index, name or "", topic_id or ZERO_UUID, partition, code)
 
-    def _refuse_long_metadata(self, asked: list[_Asked]) -> list[_Asked]:
+    def _refuse_long_metadata(self, requested: list[_RequestedOffset]) -> list[_RequestedOffset]:
         limit = self._settings.offset_metadata_max_bytes
         return [
             each._replace(error_code=OffsetMetadataTooLarge.code)
             if each.error_code == NONE and len(each.partition.committed_metadata or "") > limit
             else each
-            for each in asked
+            for each in requested
         ]
 
 
@@ -179,13 +179,18 @@ def _check_txn_commit(group: Group | None, request: TxnOffsetCommitRequest, api_
 
 
 def _refuse_others(
-    group: Group | None, asked: list[_Asked], member_id: str, generation: int, *, known_to_producers: bool = False
-) -> list[_Asked]:
+    group: Group | None,
+    requested: list[_RequestedOffset],
+    member_id: str,
+    generation: int,
+    *,
+    known_to_producers: bool = False,
+) -> list[_RequestedOffset]:
     """A member that is behind may commit what it has had since then, and nothing else."""
     if group is None:
-        return asked
+        return requested
     found = []
-    for each in asked:
+    for each in requested:
         if each.error_code == NONE:
             error = group.why_not_commit(member_id, generation, each.topic_id, each.partition.partition_index)
             if isinstance(error, StaleMemberEpoch) and known_to_producers:
@@ -195,7 +200,7 @@ def _refuse_others(
     return found
 
 
-def _records(group_id: str, asked: list[_Asked], now_ms: int, expire_ms: int) -> tuple[StoredRecord, ...]:
+def _records(group_id: str, requested: list[_RequestedOffset], now_ms: int, expire_ms: int) -> tuple[StoredRecord, ...]:
     return tuple(
         offset_record(
             group_id,
@@ -208,7 +213,7 @@ def _records(group_id: str, asked: list[_Asked], now_ms: int, expire_ms: int) ->
             expire_timestamp_ms=expire_ms,
             topic_id=each.topic_id,
         )
-        for each in asked
+        for each in requested
         if each.error_code == NONE
     )
 
@@ -216,18 +221,18 @@ def _records(group_id: str, asked: list[_Asked], now_ms: int, expire_ms: int) ->
 # -- answers ----------------------------------------------------------------------------------------------------------
 
 
-def _code(each: _Asked, error: BrokerError | None) -> int:
+def _code(each: _RequestedOffset, error: BrokerError | None) -> int:
     """A refused partition keeps its own code; the rest shares the fate of the request."""
     return each.error_code if each.error_code != NONE or error is None else error.code
 
 
 def _commit_answer(
-    request: OffsetCommitRequest, asked: list[_Asked], error: BrokerError | None = None
+    request: OffsetCommitRequest, requested: list[_RequestedOffset], error: BrokerError | None = None
 ) -> OffsetCommitResponse:
     topics = [
         OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=[]) for topic in request.topics
     ]
-    for each in asked:
+    for each in requested:
         topics[each.topic_index].partitions.append(
             OffsetCommitResponsePartition(partition_index=each.partition.partition_index, error_code=_code(each, error))
         )
@@ -235,10 +240,10 @@ def _commit_answer(
 
 
 def _txn_answer(
-    request: TxnOffsetCommitRequest, asked: list[_Asked], error: BrokerError | None = None
+    request: TxnOffsetCommitRequest, requested: list[_RequestedOffset], error: BrokerError | None = None
 ) -> TxnOffsetCommitResponse:
     topics = [TxnOffsetCommitResponseTopic(name=topic.name, partitions=[]) for topic in request.topics]
-    for each in asked:
+    for each in requested:
         topics[each.topic_index].partitions.append(
             TxnOffsetCommitResponsePartition(
                 partition_index=each.partition.partition_index, error_code=_code(each, error)
@@ -248,23 +253,23 @@ def _txn_answer(
 
 
 def _txn_failure(
-    request: TxnOffsetCommitRequest, asked: list[_Asked], api_version: int
+    request: TxnOffsetCommitRequest, requested: list[_RequestedOffset], api_version: int
 ) -> Callable[[BrokerError], Message]:
     def answer(error: BrokerError) -> Message:
         if isinstance(error, CoordinatorLoadInProgress) and api_version < LOADING_KNOWN_SINCE:
             error = CoordinatorNotAvailable(error.detail)
-        return _txn_answer(request, asked, error)
+        return _txn_answer(request, requested, error)
 
     return answer
 
 
 def txn_commit_error(request: TxnOffsetCommitRequest, error: BrokerError) -> TxnOffsetCommitResponse:
-    return _txn_answer(request, _all_asked(request.topics), error)
+    return _txn_answer(request, _all_requested(request.topics), error)
 
 
-def _all_asked(topics: Sequence[AnyTopic]) -> list[_Asked]:
+def _all_requested(topics: Sequence[AnyTopic]) -> list[_RequestedOffset]:
     return [
-        _Asked(index, topic.name, ZERO_UUID, partition, NONE)
+        _RequestedOffset(index, topic.name, ZERO_UUID, partition, NONE)
         for index, topic in enumerate(topics)
         for partition in topic.partitions
     ]

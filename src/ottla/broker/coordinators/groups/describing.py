@@ -1,6 +1,6 @@
 """DescribeGroups: a classic group as tools show it.
 
-What members told when they joined is shown only while the group is Stable: before, the protocol is not chosen. A group
+The metadata of members is shown only while the group is Stable: before, the protocol is not chosen. A group
 that does not exist, or is of another kind, is Dead; from version 6 on with GROUP_ID_NOT_FOUND and a sentence.
 """
 

@@ -31,7 +31,7 @@ class Expiry:
         self._groups = groups
         self._offsets = offsets
         self._settings = settings
-        self._left: deque[str] = deque()  # groups that this search has still to look at
+        self._left: deque[str] = deque()  # groups that this search has still to check
         self._continues = False  # the timer that comes is for the next slice of this search
 
     def next_search(self, now_ms: int) -> SetTimer:
@@ -90,7 +90,7 @@ class Expiry:
         return now_ms - start_ms >= self._settings.offsets_retention_ms
 
     def topics_deleted(self, topics: Iterable[tuple[str, bytes]]) -> list[Effect]:
-        """Remove the offsets of deleted topics, given by name and id."""
+        """Remove the offsets of deleted topics, named by name and id."""
         places = (place for name, topic_id in topics for place in self._offsets.of_deleted_topic(name, topic_id))
         records = [offset_tombstone(*place) for place in places]
 

@@ -2,8 +2,8 @@
 
 1. An offset that was never committed is -1 without an error, and so is everything of a group that does not exist.
 2. With require_stable a partition that an open transaction may still change is UNSTABLE_OFFSET_COMMIT; without, the
-   last committed offset is told.
-3. What is told is committed: the answer waits for what was written before it.
+   last committed offset is answered.
+3. What is answered is committed: the answer waits for what was written before it.
 4. From version 10 on topics go by id. An id that the cluster does not know is refused; an offset committed for
    another topic of the same name is none of this one's.
 5. Offsets that a member reads cannot be deleted.
@@ -66,52 +66,54 @@ class Fetching:
         self, groups: Mapping[str, Group], token: Token, request: OffsetFetchRequest, context: RequestContext
     ) -> list[Effect]:
         version = context.api_version
-        asked = _groups_asked(request, version)
-        answers = [self._of_group(groups.get(each.group_id), each, request.require_stable, version) for each in asked]
+        requested = _requested_groups(request, version)
+        answers = [
+            self._of_group(groups.get(each.group_id), each, request.require_stable, version) for each in requested
+        ]
 
         def failure(error: BrokerError) -> OffsetFetchResponse:
             # Consumers before 3.9 do not expect COORDINATOR_NOT_AVAILABLE here; this one they know.
-            told = NotCoordinator(error.detail) if isinstance(error, CoordinatorNotAvailable) else error
-            return _fetch_answer([fetch_group_error(each, told, version) for each in asked], version)
+            answered = NotCoordinator(error.detail) if isinstance(error, CoordinatorNotAvailable) else error
+            return _fetch_answer([fetch_group_error(each, answered, version) for each in requested], version)
 
         return [after_commit(token, _fetch_answer(answers, version), failure)]
 
     def _of_group(
-        self, group: Group | None, asked: OffsetFetchRequestGroup, require_stable: bool, api_version: int
+        self, group: Group | None, requested: OffsetFetchRequestGroup, require_stable: bool, api_version: int
     ) -> OffsetFetchResponseGroup:
         try:
             if group is not None:
-                group.check_offset_fetch(asked.member_id, asked.member_epoch)
+                group.check_offset_fetch(requested.member_id, requested.member_epoch)
         except BrokerError as error:
-            return fetch_group_error(asked, error, api_version)
+            return fetch_group_error(requested, error, api_version)
         by_id = api_version >= TOPIC_IDS_SINCE
-        if asked.topics is None:
-            topics = self._all_topics(asked.group_id, require_stable, by_id)
+        if requested.topics is None:
+            topics = self._all_topics(requested.group_id, require_stable, by_id)
         else:
-            topics = [self._of_topic(asked.group_id, topic, require_stable, by_id) for topic in asked.topics]
-        return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
+            topics = [self._of_topic(requested.group_id, topic, require_stable, by_id) for topic in requested.topics]
+        return OffsetFetchResponseGroup(group_id=requested.group_id, topics=topics)
 
     def _of_topic(
-        self, group_id: str, asked: OffsetFetchRequestTopics, require_stable: bool, by_id: bool
+        self, group_id: str, requested: OffsetFetchRequestTopics, require_stable: bool, by_id: bool
     ) -> OffsetFetchResponseTopics:
-        name = self._cluster.topic_name(asked.topic_id) if by_id else asked.name
+        name = self._cluster.topic_name(requested.topic_id) if by_id else requested.name
         if name is None:
-            partitions = [_partition(index, error_code=UnknownTopicId.code) for index in asked.partition_indexes]
+            partitions = [_partition(index, error_code=UnknownTopicId.code) for index in requested.partition_indexes]
         else:
             partitions = [
-                self._of_partition(group_id, name, index, require_stable, asked.topic_id)
-                for index in asked.partition_indexes
+                self._of_partition(group_id, name, index, require_stable, requested.topic_id)
+                for index in requested.partition_indexes
             ]
-        return OffsetFetchResponseTopics(name=name or "", topic_id=asked.topic_id, partitions=partitions)
+        return OffsetFetchResponseTopics(name=name or "", topic_id=requested.topic_id, partitions=partitions)
 
     def _all_topics(self, group_id: str, require_stable: bool, by_id: bool) -> list[OffsetFetchResponseTopics]:
         topics = []
         for name, partitions in self._offsets.of_group(group_id).items():
             topic_id = (self._cluster.topic_id(name) or ZERO_UUID) if by_id else ZERO_UUID
             if by_id and topic_id == ZERO_UUID:
-                continue  # a topic that is gone has no id to be told by
-            told = [self._of_partition(group_id, name, index, require_stable) for index in partitions]
-            topics.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=told))
+                continue  # a topic that is gone has no id for the answer
+            found = [self._of_partition(group_id, name, index, require_stable) for index in partitions]
+            topics.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=found))
         return topics
 
     def _of_partition(
@@ -142,11 +144,11 @@ class Fetching:
         answer = OffsetDeleteResponse(error_code=NONE, topics=[])
         records = []
         for topic in request.topics:
-            told = OffsetDeleteResponseTopic(name=topic.name, partitions=[])
-            answer.topics.append(told)
+            result = OffsetDeleteResponseTopic(name=topic.name, partitions=[])
+            answer.topics.append(result)
             for index in (each.partition_index for each in topic.partitions):
                 code = self._why_not_delete(group, topic.name, index)
-                told.partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=code))
+                result.partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=code))
                 if code == NONE and self._is_known(request.group_id, topic.name, index):
                     records.append(offset_tombstone(request.group_id, topic.name, index))
         if not records:
@@ -179,7 +181,7 @@ def _partition(index: int, *, error_code: int = NONE) -> OffsetFetchResponsePart
     )
 
 
-def _groups_asked(request: OffsetFetchRequest, api_version: int) -> list[OffsetFetchRequestGroup]:
+def _requested_groups(request: OffsetFetchRequest, api_version: int) -> list[OffsetFetchRequestGroup]:
     """One shape for all versions: before version 8 a request is about one group."""
     if api_version >= SEVERAL_GROUPS_SINCE:
         return request.groups
@@ -213,14 +215,16 @@ def _as_before(partition: OffsetFetchResponsePartitions) -> OffsetFetchResponseP
     )
 
 
-def fetch_group_error(asked: OffsetFetchRequestGroup, error: BrokerError, api_version: int) -> OffsetFetchResponseGroup:
+def fetch_group_error(
+    requested: OffsetFetchRequestGroup, error: BrokerError, api_version: int
+) -> OffsetFetchResponseGroup:
     """Version 1 has no place for an error of the group, so every partition carries it."""
     if api_version >= TOP_LEVEL_ERROR_SINCE:
-        return OffsetFetchResponseGroup(group_id=asked.group_id, topics=[], error_code=error.code)
+        return OffsetFetchResponseGroup(group_id=requested.group_id, topics=[], error_code=error.code)
     topics = [
         OffsetFetchResponseTopics(
             name=topic.name, partitions=[_partition(index, error_code=error.code) for index in topic.partition_indexes]
         )
-        for topic in asked.topics or []
+        for topic in requested.topics or []
     ]
-    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
+    return OffsetFetchResponseGroup(group_id=requested.group_id, topics=topics)

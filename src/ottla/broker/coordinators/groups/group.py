@@ -1,4 +1,4 @@
-"""What every kind of group can be asked, whatever protocol its members speak.
+"""The interface of every kind of group, whatever protocol its members speak.
 
 A shard keeps groups of several kinds under one roof of names: classic groups, consumer groups (KIP-848), share groups.
 Two interfaces keep them apart:

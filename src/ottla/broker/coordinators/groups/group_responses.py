@@ -35,7 +35,7 @@ from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRes
 from ottla.protocol.messages.sync_group import SyncGroupResponse
 from ottla.protocol.schema import Message
 
-_COORDINATOR_WORDS: tuple[tuple[tuple[type[BrokerError], ...], type[BrokerError]], ...] = (
+_COORDINATOR_ERRORS: tuple[tuple[tuple[type[BrokerError], ...], type[BrokerError]], ...] = (
     ((UnknownTopicOrPartition, NotEnoughReplicas, RequestTimedOut), CoordinatorNotAvailable),
     ((NotLeaderOrFollower, KafkaStorageError), NotCoordinator),
     ((MessageTooLarge, RecordListTooLarge, InvalidFetchSize), UnknownServerError),
@@ -45,10 +45,10 @@ _COORDINATOR_WORDS: tuple[tuple[tuple[type[BrokerError], ...], type[BrokerError]
 
 
 def coordinator_error(error: BrokerError) -> BrokerError:
-    """The error of an append as a client of the coordinator is told."""
-    for causes, told in _COORDINATOR_WORDS:
+    """The error of an append as the coordinator answers it to a client."""
+    for causes, answer in _COORDINATOR_ERRORS:
         if isinstance(error, causes):
-            return told(error.detail)
+            return answer(error.detail)
     return error
 
 

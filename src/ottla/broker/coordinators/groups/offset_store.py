@@ -66,7 +66,7 @@ class OffsetStore:
                 yield name
 
     def of_deleted_topic(self, topic: str, topic_id: bytes) -> Iterator[PendingKey]:
-        """Every offset for that topic; one that carries another topic id belongs to another topic of that name."""
+        """Every offset for that topic; an offset with another topic id belongs to another topic of that name."""
         committed = (
             (PendingKey(group_id, topic, partition), each)
             for group_id, topics in self._committed.items()

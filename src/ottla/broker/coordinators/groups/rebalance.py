@@ -8,7 +8,7 @@
    than the rebalance time-out in all. Every other group waits until all its members are back.
 2. Dynamic members that do not come back in time are dropped; static ones stay until their session ends.
 3. The assignment is one record; its replay makes the group Stable, and the members hear of it when it is committed.
-   When it cannot be written the group stays as it was, and the members are told to come again.
+   When it cannot be written the group stays as it was, and the members have to join again.
 4. A waiting request that another one replaces, or whose member is dropped, is answered; none is forgotten.
 """
 
@@ -39,12 +39,12 @@ def session_timer(group: ClassicGroup, member: ClassicMember, now_ms: int, timeo
     return SetTimer(SessionTimer(group.group_id, member.member_id), now_ms + timeout_ms)
 
 
-def take_waits(member: ClassicMember, error: BrokerError, *, told_id: str = "") -> list[Effect]:
-    """Answer what the member waits for with an error."""
+def fail_pending(member: ClassicMember, error: BrokerError, *, answered_id: str = "") -> list[Effect]:
+    """Answer the pending JoinGroup and SyncGroup of the member with an error."""
     replies: list[Effect] = []
     if member.waiting_join is not None:
         token, api_version = member.waiting_join
-        replies.append(Reply(token, join_error(error, api_version, member_id=told_id)))
+        replies.append(Reply(token, join_error(error, api_version, member_id=answered_id)))
     if member.waiting_sync is not None:
         replies.append(Reply(member.waiting_sync.token, sync_error(error)))
     member.waiting_join = member.waiting_sync = None
@@ -52,10 +52,10 @@ def take_waits(member: ClassicMember, error: BrokerError, *, told_id: str = "") 
 
 
 def drop_member(group: ClassicGroup, member_id: str) -> list[Effect]:
-    """Take a member or a pending one out of the group. If it still waits it has to begin anew, without an id."""
+    """Take a member or a pending one out of the group. If it still waits it has to begin again, without an id."""
     member = group.remove(member_id)
     timer = CancelTimer(SessionTimer(group.group_id, member_id))
-    return [timer] if member is None else [timer, *take_waits(member, UnknownMemberId())]
+    return [timer] if member is None else [timer, *fail_pending(member, UnknownMemberId())]
 
 
 # -- calling and waiting ----------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def rebalance_or_complete(group: ClassicGroup, settings: GroupSettings, now_ms: 
 
 
 def prepare(group: ClassicGroup, settings: GroupSettings, now_ms: int) -> list[Effect]:
-    """Call the members together; those who wait for an assignment have to join again."""
+    """Begin a rebalance; members that wait for an assignment have to join again."""
     effects: list[Effect] = []
     if group.state.current is COMPLETING_REBALANCE:
         effects += _call_back_from_sync(group, now_ms)
@@ -87,7 +87,7 @@ def _call_back_from_sync(group: ClassicGroup, now_ms: int) -> list[Effect]:
     for member in group.members.values():
         member.assignment = b""
         if member.waiting_sync is not None:
-            effects += [*take_waits(member, RebalanceInProgress()), session_timer(group, member, now_ms)]
+            effects += [*fail_pending(member, RebalanceInProgress()), session_timer(group, member, now_ms)]
     return effects
 
 
@@ -118,7 +118,7 @@ def join_time_is_over(group: ClassicGroup, settings: GroupSettings, now_ms: int)
 
 def complete_if_all_joined(group: ClassicGroup, now_ms: int) -> list[Effect]:
     if group.state.current is not PREPARING_REBALANCE or group.state.is_first_rebalance:
-        return []  # the first rebalance waits for its timer, whoever is there
+        return []  # the first rebalance always waits for its timer
     return complete_join(group, now_ms) if group.all_have_joined else []
 
 
@@ -126,12 +126,12 @@ def complete_if_all_joined(group: ClassicGroup, now_ms: int) -> list[Effect]:
 
 
 def complete_join(group: ClassicGroup, now_ms: int) -> list[Effect]:
-    """The time to join is over: begin the next generation with those who are here."""
+    """The time to join is over: begin the next generation with the members that joined."""
     effects: list[Effect] = [CancelTimer(JoinTimer(group.group_id))]
     for member in list(group.members.values()):
         if member.waiting_join is None and member.instance_id is None:
             effects += drop_member(group, member.member_id)
-    if not group.elect_leader_who_joined() and group.members:
+    if not group.elect_joined_leader() and group.members:
         # Only static members are left, and none came back: their sessions decide, not this rebalance.
         return [*effects, _join_deadline(group, now_ms)]
     group.begin_generation(now_ms)
@@ -152,7 +152,7 @@ def _answer_joins(group: ClassicGroup, now_ms: int) -> list[Effect]:
 
 
 def current_generation(group: ClassicGroup, member: ClassicMember, api_version: int) -> JoinGroupResponse:
-    """What a member is told that has joined; only the leader is told who else has."""
+    """The JoinGroup answer of a member; only the leader's lists the other members."""
     protocol = group.protocol_name or ""
     is_leader = group.leader == member.member_id and group.state.current is COMPLETING_REBALANCE
     return join_answer(
@@ -183,7 +183,7 @@ def sync_time_is_over(group: ClassicGroup, settings: GroupSettings, now_ms: int)
 
 
 def store_assignment(group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> list[Effect]:
-    """The leader says who gets what: write it, and tell everybody who waits."""
+    """The leader has assigned the partitions: write that, and answer every pending SyncGroup."""
     assignments = {each.member_id: each.assignment for each in request.assignments}
     waiting = [member for member in group.members.values() if member.waiting_sync is not None]
     tokens = [member.waiting_sync.token for member in waiting if member.waiting_sync is not None]
@@ -197,8 +197,8 @@ def store_assignment(group: ClassicGroup, request: SyncGroupRequest, now_ms: int
     def failure(error: BrokerError) -> tuple[Reply, ...]:
         # The generation is still without an assignment: they ask for it again, or the sync timer drops them.
         group.pending_sync.update(member.member_id for member in waiting if member.member_id in group.members)
-        told = sync_error(coordinator_error(error))
-        return tuple(Reply(token, told) for token in tokens)
+        refused = sync_error(coordinator_error(error))
+        return tuple(Reply(token, refused) for token in tokens)
 
     sessions = [session_timer(group, member, now_ms) for member in waiting]
     return [Write((group.record(assignments=assignments),), replies, failure), *sessions]

@@ -12,7 +12,7 @@ It keeps the map of groups, checks what is asked of every kind of group alike, a
 2. Every group of a request must belong to this shard. ListGroups goes to every shard, requests for several groups are
    split by shard, and the answers put together, by the handler; so is what a principal may not see.
 3. Another kind of group comes in by `add_kind`: its GroupProtocol, and what its records mean. An empty group of a kind
-   that may become classic gives way to the first JoinGroup: its tombstones and the new group's record are one batch.
+   that may become classic is replaced by the first JoinGroup: its tombstones and the new group's record are one batch.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class GroupShard:
         new_uuid: Callable[[], str],
         times_of: Callable[[str], ConsumerTimes] | None = None,
     ) -> None:
-        """`new_uuid` gives the random text of a new member id, `times_of` what a group has as its own settings."""
+        """`new_uuid` makes the random text of a new member id, `times_of` returns the settings of a group."""
         self.settings = settings
         self.cluster = cluster
         self.groups: dict[str, Group] = {}
@@ -168,7 +168,8 @@ class GroupShard:
         return effects
 
     def unload(self) -> list[Effect]:
-        """Answer who waits. The runtime forgets the timers, and answers for what was written but not committed."""
+        """Answer all pending requests. The runtime drops the timers, and answers for what was written but not
+        committed."""
         effects: list[Effect] = []
         for group in (*self.groups.values(), *self._founding.values()):
             effects += self.protocol_of(group).unload(group)

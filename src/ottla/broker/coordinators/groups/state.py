@@ -2,11 +2,11 @@
 
     Empty                 no members; may still hold offsets
     PreparingRebalance    members are called together: joins wait here
-    CompletingRebalance   all have joined; the leader works out who gets what: syncs wait here
+    CompletingRebalance   all have joined; the leader assigns the partitions: syncs wait here
     Stable                everybody has an assignment
     Dead                  the group is being removed, or this broker no longer looks after it
 
-One way to move: `ClassicState.move_to`. A move that MOVES does not have is a fault in us, and the error tells the
+Only `ClassicState.move_to` changes the state. A move that MOVES does not have is a bug in us, and the error says the
 last moves. A group that comes out of the log has no past and `begin`s where its record says.
 """
 
@@ -72,5 +72,5 @@ class ClassicState:
 
     @property
     def is_first_rebalance(self) -> bool:
-        """The group was empty before: it gives its members some time to come together."""
+        """The group was empty before: its members get some time to join."""
         return self.current is PREPARING_REBALANCE and self.previous is EMPTY

@@ -1,8 +1,8 @@
 """AddPartitionsToTxn and AddOffsetsToTxn: partitions become part of a transaction, or are asked about.
 
 1. The first partitions begin the transaction. Only the producer with the current id and epoch may add.
-   While markers are being written, everybody who wants to add is answered CONCURRENT_TRANSACTIONS, before producer
-   id and epoch are compared; who wants to verify has them compared first. Both are as in Kafka 4.3.1.
+   While markers are being written, a request to add is answered CONCURRENT_TRANSACTIONS before producer id and
+   epoch are compared; a request to verify has them compared first. Both are as in Kafka 4.3.1.
 2. To verify changes nothing: a partition that was not added is answered TRANSACTION_ABORTABLE, so that a leader does
    not take records of a transaction that would never end there.
 3. Clients add in versions 0-3, brokers in 4-5 on behalf of clients of the second version of transactions. A broker's

@@ -13,7 +13,7 @@ decision; then the epoch says which transaction is meant:
 
 1. While markers are being written (PrepareX), the answer is CONCURRENT_TRANSACTIONS. In version 2 this comes before
    the producer id and the epoch are compared, because a producer may already send the end of its next transaction
-   with the epoch it was just given, and PRODUCER_FENCED would be fatal for it. In version 1 the producer is checked
+   with the epoch it just got, and PRODUCER_FENCED would be fatal for it. In version 1 the producer is checked
    first. Both are as in Kafka 4.3.1 (tests/conformance/test_transaction_answers.py).
 2. An abort without a transaction is decided like any other, because the producer cannot know whether the broker has
    seen any of its records; the epoch is raised, and what is still on its way to a partition is fenced there.
@@ -47,7 +47,7 @@ class Ending(NamedTuple):
     next_producer_id: Callable[[], int]
 
 
-class Decided(NamedTuple):
+class EndDecision(NamedTuple):
     """The decision, to be written."""
 
     prepared: TransactionMetadata
@@ -57,7 +57,7 @@ class AlreadyEnded(NamedTuple):
     """It had ended this way before; answer as then."""
 
 
-def end(metadata: TransactionMetadata, ending: Ending) -> Decided | AlreadyEnded:
+def end(metadata: TransactionMetadata, ending: Ending) -> EndDecision | AlreadyEnded:
     """Decide a client's EndTxn; raises what is wrong with it."""
     if ending.client_version >= EPOCH_BUMP_SINCE:
         return _end_by_raised_epoch(metadata, ending)
@@ -78,13 +78,13 @@ def fence(
     )
 
 
-def _end_by_same_epoch(metadata: TransactionMetadata, ending: Ending) -> Decided | AlreadyEnded:
+def _end_by_same_epoch(metadata: TransactionMetadata, ending: Ending) -> EndDecision | AlreadyEnded:
     _check_producer_id(metadata, ending.producer_id)
     if ending.producer_epoch != metadata.producer_epoch:
         _refuse_epoch(metadata, ending)
     metadata.check_no_pending_markers()
     if metadata.state is ONGOING:
-        return Decided(
+        return EndDecision(
             metadata.prepared(
                 commit=ending.commit, client_version=0, next_producer_id=NO_PRODUCER_ID, now_ms=ending.now_ms
             )
@@ -92,7 +92,7 @@ def _end_by_same_epoch(metadata: TransactionMetadata, ending: Ending) -> Decided
     return _repeated(metadata, ending)
 
 
-def _end_by_raised_epoch(metadata: TransactionMetadata, ending: Ending) -> Decided | AlreadyEnded:
+def _end_by_raised_epoch(metadata: TransactionMetadata, ending: Ending) -> EndDecision | AlreadyEnded:
     metadata.check_no_pending_markers()
     was_rotated = _names_replaced_producer_id(metadata, ending)
     if not was_rotated:
@@ -103,7 +103,7 @@ def _end_by_raised_epoch(metadata: TransactionMetadata, ending: Ending) -> Decid
         _refuse_epoch(metadata, ending)
     if metadata.state is not ONGOING and ending.commit:
         _refuse_state(metadata, ending)
-    return Decided(
+    return EndDecision(
         metadata.prepared(
             commit=ending.commit,
             client_version=ending.client_version,

@@ -1,17 +1,17 @@
-"""InitProducerId with a transactional id: who may go on, and with which producer id and epoch.
+"""InitProducerId with a transactional id: which producer may continue, and with which id and epoch.
 
-    state       the producer does not say who it was     it does (KIP-360)
+    state       the request names no producer            it does (KIP-360)
     unknown     new id, epoch 0                          new id, epoch 0: what the coordinator knew has expired
     idle        next epoch                               its epoch is current: next epoch
                                                          its epoch is the last one: the current epoch, this is a retry
                                                          otherwise: PRODUCER_FENCED
     ongoing     abort it first, CONCURRENT_TRANSACTIONS  the same
-    decided     CONCURRENT_TRANSACTIONS                  the same, whoever it was
+    decided     CONCURRENT_TRANSACTIONS                  the same
 
-1. Whoever gets an epoch is the only one who has it: every predecessor has a smaller one.
+1. An epoch belongs to one producer: every predecessor has a smaller one.
 2. After LAST_CLIENT_EPOCH comes a new producer id with epoch 0.
 3. Which epoch a retry may name is soft state (`last_epoch`), as in Kafka: after a change of coordinator such a retry
-   is fenced. A producer that does not say who it was takes that right away from its predecessor.
+   is fenced. A request that names no producer ends that right of its predecessor.
 """
 
 from __future__ import annotations
@@ -96,20 +96,20 @@ def initialise(
     next_producer_id: Callable[[], int],
 ) -> Initialised | FenceFirst:
     """What becomes of an id that the coordinator knows."""
-    goes_on = names_producer(request)
+    continues = names_producer(request)
     metadata.check_no_pending_markers()
-    if goes_on and not _may_be(metadata, request):
+    if continues and not _may_be(metadata, request):
         raise ProducerFenced(f"{metadata.transactional_id!r} has another producer id than {request.producer_id}")
     if metadata.state is ONGOING:
         return FenceFirst()
     epoch = metadata.producer_epoch
     # A new producer id rotates the ids: the expected epoch belongs to the previous one and was its last.
     is_current = request.producer_epoch == epoch and request.producer_id == metadata.producer_id
-    if goes_on and not is_current:
+    if continues and not is_current:
         if request.producer_epoch != last_epoch:
             raise ProducerFenced(f"{metadata.transactional_id!r} is at epoch {epoch}, not {request.producer_epoch}")
         return Initialised(metadata.initialised(metadata.producer_id, epoch, timeout_ms, now_ms), last_epoch)
-    remembered = epoch if goes_on else NO_PRODUCER_EPOCH
+    remembered = epoch if continues else NO_PRODUCER_EPOCH
     if metadata.is_epoch_exhausted:
         return Initialised(metadata.initialised(next_producer_id(), 0, timeout_ms, now_ms), remembered)
     return Initialised(metadata.initialised(metadata.producer_id, epoch + 1, timeout_ms, now_ms), remembered)

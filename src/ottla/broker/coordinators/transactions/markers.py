@@ -3,13 +3,13 @@
 1. WriteMarkers asks the runtime to have a marker written into every partition in it, by WriteTxnMarkers to the leaders
    or by appending here. It is carried out only after every Write before it in the same list of effects is committed;
    when that Write fails, it is dropped. A marker that goes out before its decision is committed could contradict the
-   decision that another coordinator takes after a crash.
+   decision that another coordinator makes after a crash.
 2. The runtime answers once per partition, with the same WriteMarkers: shard.markers_written(markers, partition, error).
    No error also means that the partition does not exist any more, so that there is nothing to write.
-3. A failure that may pass is asked for again, later and later; `generation` tells a late answer for one transaction
+3. A failure that may pass is retried with growing pauses; `generation` distinguishes a late answer for one transaction
    from an answer for the next one, which in version 1 of transactions has the same producer id and epoch.
 4. A partition that has seen a newer producer epoch or coordinator says so. Then another coordinator is at work, and
-   this one stops; DropMarkers tells the runtime to forget what it still holds.
+   this one stops; DropMarkers makes the runtime forget what it still holds.
 5. Nothing here is in the log: after a change of coordinator all markers are written again, which does no harm.
 """
 
@@ -59,7 +59,7 @@ class DropMarkers(NamedTuple):
 TransactionEffect: TypeAlias = Effect | WriteMarkers | DropMarkers
 
 
-class Verdict(Enum):
+class MarkerOutcome(Enum):
     """What an answer about a marker means."""
 
     DONE = "done"
@@ -73,12 +73,12 @@ _NOTHING_TO_END: Final = (UnsupportedForMessageFormat, UnsupportedVersion)
 _SOMEBODY_ELSE: Final = (InvalidProducerEpoch, TransactionCoordinatorFenced)
 
 
-def verdict(error: BrokerError | None) -> Verdict:
+def outcome_of(error: BrokerError | None) -> MarkerOutcome:
     if error is None or isinstance(error, _NOTHING_TO_END):
-        return Verdict.DONE
+        return MarkerOutcome.DONE
     if isinstance(error, _SOMEBODY_ELSE):
-        return Verdict.STOP
-    return Verdict.RETRY if error.retriable else Verdict.UNEXPECTED
+        return MarkerOutcome.STOP
+    return MarkerOutcome.RETRY if error.retriable else MarkerOutcome.UNEXPECTED
 
 
 class MarkerProgress:
@@ -102,7 +102,7 @@ class MarkerProgress:
         self.remaining.discard(partition)
         self.failed.discard(partition)
 
-    def next_retry_ms(self, partition: TopicPartition, seen: Verdict) -> int | None:
+    def next_retry_ms(self, partition: TopicPartition, outcome: MarkerOutcome) -> int | None:
         """How long to wait before asking again, in ms; None when a timer for it runs already or nothing is left."""
         if partition not in self.remaining:
             return None
@@ -110,7 +110,7 @@ class MarkerProgress:
         self.failed.add(partition)
         if not is_first:
             return None
-        if seen is Verdict.UNEXPECTED:
+        if outcome is MarkerOutcome.UNEXPECTED:
             return RETRY_UNEXPECTED_MS
         return min(RETRY_FIRST_MS << min(self.retries, 16), RETRY_LONGEST_MS)
 
@@ -162,7 +162,7 @@ class MarkerBook:
             return None
         return progress if markers.coordinator_epoch == self._coordinator_epoch else None
 
-    def order_again(self, progress: MarkerProgress, partitions: frozenset[TopicPartition]) -> list[WriteMarkers]:
+    def reorder(self, progress: MarkerProgress, partitions: frozenset[TopicPartition]) -> list[WriteMarkers]:
         if not partitions or progress.is_stopped:
             return []
         return [self._markers(progress.metadata, progress.generation, partitions)]

@@ -1,21 +1,21 @@
 """The transaction coordinator of one partition of __transaction_state: calls in, effects out.
 
-Its state is one TransactionMetadata per transactional id, and it is what a replay of the log gives. Soft state, which a
-change of coordinator loses: how far the markers of decided transactions are, and which epoch a repeated InitProducerId
-may name.
+Its state is one TransactionMetadata per transactional id, exactly what a replay of the log produces. Soft state, which
+a change of coordinator loses: how far the markers of decided transactions are, and which epoch a repeated
+InitProducerId may name.
 
 1. A transaction has one decision. It is in the log, committed, before the client or any partition hears of it.
 2. Every change of state checks producer id and epoch; a fenced producer changes nothing.
 3. A positive answer waits until all it rests on is committed. Where nothing has to be written, that is a Write without
-   records: reply when everything appended so far is committed. Without it, a partition that a client was told is part
+   records: reply when everything appended so far is committed. Without it, a partition that a client believes is part
    of its transaction could be forgotten with the coordinator, and its records would never get a marker.
 4. Effects after a Write in the same list count only when that Write is committed (see markers.py).
 5. No request waits in here: each is answered in its own call, at once or by a Write.
 6. Limits: ottla.transactional.ids.max ids, ottla.transaction.partitions.max partitions per transaction, SCAN_LIMIT
    aborts or tombstones per timer; what is left over is done SCAN_PAUSE_MS later, when other work had its turn.
 
-Timers: TIME_OUTS and EXPIRY look through all ids at Kafka's intervals, (ABORT, id) aborts one that timed out, (MARKERS,
-id) asks again for markers that failed.
+Timers: TIME_OUTS and EXPIRY check all ids at Kafka's intervals, (ABORT, id) aborts a transaction that timed out,
+(MARKERS, id) asks again for markers that failed.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from ottla.broker.coordinators.transactions.initialising import (
 from ottla.broker.coordinators.transactions.markers import (
     DropMarkers,
     MarkerBook,
+    MarkerOutcome,
     MarkerProgress,
     TransactionEffect,
-    Verdict,
     WriteMarkers,
-    verdict,
+    outcome_of,
 )
 from ottla.broker.coordinators.transactions.settings import TransactionSettings
 from ottla.broker.coordinators.transactions.state import (
@@ -107,14 +107,14 @@ class TransactionShard:
         self._settings = settings
         self._next_producer_id = next_producer_id
         self.transaction_version = transaction_version
-        # In the order of their last change, so that the first idle one is the one that was idle longest.
+        # In the order of their last change, so that the first idle one was idle longest.
         self._transactions: dict[str, TransactionMetadata] = {}
         self._markers = MarkerBook(coordinator_epoch)
         self._last_epochs: dict[str, int] = {}
 
     @property
     def transactions(self) -> Mapping[str, TransactionMetadata]:
-        """Everything that the log gives, to look at."""
+        """Everything replayed from the log, read-only."""
         return MappingProxyType(self._transactions)
 
     # --- the log -----------------------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ class TransactionShard:
         """What the former coordinator had decided and not completed is completed now."""
         effects: Effects = []
         for progress in self._markers:
-            effects += self._markers.order_again(progress, frozenset(progress.remaining))
+            effects += self._markers.reorder(progress, frozenset(progress.remaining))
         effects += self._complete_finished(now_ms)
         return [*effects, *self._next_scan(TIME_OUTS, now_ms), *self._next_scan(EXPIRY, now_ms)]
 
@@ -351,17 +351,17 @@ class TransactionShard:
         progress = self._markers.waiting_for(markers)
         if progress is None:
             return []
-        seen = verdict(error)
-        if seen is Verdict.DONE:
+        outcome = outcome_of(error)
+        if outcome is MarkerOutcome.DONE:
             progress.written(partition)
             return self._complete(progress, now_ms) if progress.is_done else []
-        if seen is Verdict.STOP:
+        if outcome is MarkerOutcome.STOP:
             log.warning("no more markers from here, another coordinator is at work: %s; %s", error, markers)
             progress.is_stopped = True
             return _dropped(progress)
-        if seen is Verdict.UNEXPECTED:
+        if outcome is MarkerOutcome.UNEXPECTED:
             log.error("the marker for %s failed and is tried again: %s; %s", partition, error, markers)
-        wait_ms = progress.next_retry_ms(partition, seen)
+        wait_ms = progress.next_retry_ms(partition, outcome)
         return [] if wait_ms is None else [SetTimer((MARKERS, markers.transactional_id), now_ms + wait_ms)]
 
     def _complete(self, progress: MarkerProgress, now_ms: int) -> Effects:
@@ -387,7 +387,7 @@ class TransactionShard:
         if key[0] == ABORT:
             return self._abort_timed_out(key[1], now_ms)
         progress = self._markers.get(key[1])
-        return [] if progress is None else [*self._markers.order_again(progress, progress.pop_failed())]
+        return [] if progress is None else [*self._markers.reorder(progress, progress.pop_failed())]
 
     def _find_timed_out(self, now_ms: int) -> Effects:
         # Each is aborted in a call of its own: markers count only when every Write before them in their list is
@@ -465,7 +465,7 @@ class TransactionShard:
 
 
 def _nobody_waits(error: BrokerError) -> tuple[Reply, ...]:
-    """The record stays unwritten; the next look at all ids finds that and tries again."""
+    """The record stays unwritten; the next check of all ids finds that and tries again."""
     log.warning("the transaction log could not be written: %s", error)
     return ()
 

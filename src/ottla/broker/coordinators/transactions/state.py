@@ -3,16 +3,16 @@
     EMPTY -> ONGOING -> PREPARE_COMMIT -> COMPLETE_COMMIT -> ONGOING ...
                      -> PREPARE_ABORT  -> COMPLETE_ABORT  -> ONGOING ...
 
-1. A TransactionMetadata is a frozen value. `moved` is the only way to another state and refuses what is not in MOVES.
+1. A TransactionMetadata is a frozen value. Only `move_to` changes the state, and it refuses what is not in MOVES.
 2. PREPARE_* is the decision. Once its record is committed the transaction can only be completed that way; COMPLETE_*
    says that every partition has its marker.
 3. DEAD and PREPARE_EPOCH_FENCE have numbers in Kafka, but never reach its log: an expired id is a tombstone, and a
    fence goes straight on to PREPARE_ABORT. Here they are names of those two steps, and no metadata is ever in them.
-4. The epoch of a producer id only grows. Clients are given at most LAST_CLIENT_EPOCH, so that one is left for fencing;
+4. The epoch of a producer id only grows. Clients get at most LAST_CLIENT_EPOCH, so that one is left for fencing;
    after it a new producer id starts at 0. The id it replaces stays known as previous_producer_id until the next move,
    and the one it will be replaced by is next_producer_id while the markers of the old one are being written.
 5. In the second version of transactions (KIP-890, client_version 2) the decision itself raises the epoch, so that
-   nothing sent for one transaction can be taken for the next.
+   nothing sent for one transaction can be mistaken for the next.
 
 The record is Kafka's TransactionLogValue: version 1 since transaction.version 1, before that version 0, which lacks
 the previous and next producer id and the client's version.
@@ -125,7 +125,7 @@ class TransactionMetadata:
 
     # --- moves -------------------------------------------------------------------------------------------------------
 
-    def moved(self, state: TransactionState, now_ms: int, **changes: object) -> Self:
+    def move_to(self, state: TransactionState, now_ms: int, **changes: object) -> Self:
         """This id in another state; every move remembers which producer id it came from."""
         if state not in MOVES[self.state]:
             raise IllegalMove(f"{self.transactional_id!r} cannot go from {self.state.text} to {state.text}: {self!r}")
@@ -139,7 +139,7 @@ class TransactionMetadata:
 
     def initialised(self, producer_id: int, producer_epoch: int, timeout_ms: int, now_ms: int) -> Self:
         """A producer has this id and epoch now, and no transaction."""
-        return self.moved(
+        return self.move_to(
             EMPTY,
             now_ms,
             producer_id=producer_id,
@@ -151,7 +151,7 @@ class TransactionMetadata:
 
     def with_partitions(self, added: Iterable[TopicPartition], client_version: int, now_ms: int) -> Self:
         """These partitions take part too; the first ones begin the transaction."""
-        return self.moved(
+        return self.move_to(
             ONGOING,
             now_ms,
             partitions=self.partitions.union(added),
@@ -164,7 +164,7 @@ class TransactionMetadata:
     ) -> Self:
         """It is decided. The epoch grows with it from client version 2 on, and always when it fences the producer."""
         raises_epoch = (fences or client_version >= EPOCH_BUMP_SINCE) and self.producer_epoch < LAST_EPOCH
-        return self.moved(
+        return self.move_to(
             PREPARE_COMMIT if commit else PREPARE_ABORT,
             now_ms,
             producer_epoch=self.producer_epoch + raises_epoch,
@@ -176,7 +176,7 @@ class TransactionMetadata:
     def completed(self, now_ms: int) -> Self:
         """Every partition has its marker."""
         rotates = self.next_producer_id != NO_PRODUCER_ID
-        return self.moved(
+        return self.move_to(
             COMPLETE_COMMIT if self.state is PREPARE_COMMIT else COMPLETE_ABORT,
             now_ms,
             producer_id=self.next_producer_id if rotates else self.producer_id,

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.broker.fetch.attempt import TOPIC_IDS_SINCE, Attempt, WideAttempt
 from ottla.broker.fetch.reader import replica_of
-from ottla.broker.fetch.sessions import FetchKey, FetchPlan, Wanted
+from ottla.broker.fetch.sessions import FetchKey, FetchPlan, FetchPosition
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.running import Work
 from ottla.broker.requests.served import WIDE_ENTRIES, Quota, Served
@@ -78,7 +78,7 @@ async def _fetch_wide(broker: Broker, request: FetchRequest, context: RequestCon
 
 
 def _plan(
-    broker: Broker, request: FetchRequest, context: RequestContext, wanted: Iterable[tuple[FetchKey, Wanted]]
+    broker: Broker, request: FetchRequest, context: RequestContext, wanted: Iterable[tuple[FetchKey, FetchPosition]]
 ) -> FetchPlan:
     uses_ids = context.api_version >= TOPIC_IDS_SINCE
     return broker.fetch_sessions.plan(
@@ -109,12 +109,12 @@ def _is_follower(request: FetchRequest, context: RequestContext) -> bool:
     return replica_of(request, context.api_version)[0] >= 0
 
 
-def _wanted(broker: Broker, request: FetchRequest, context: RequestContext) -> Iterator[tuple[FetchKey, Wanted]]:
+def _wanted(broker: Broker, request: FetchRequest, context: RequestContext) -> Iterator[tuple[FetchKey, FetchPosition]]:
     uses_ids = context.api_version >= TOPIC_IDS_SINCE
     for topic in request.topics:
         name = _name(broker, topic.topic_id) if uses_ids else topic.topic
         for partition in topic.partitions:
-            position = Wanted(
+            position = FetchPosition(
                 fetch_offset=partition.fetch_offset,
                 max_bytes=partition.partition_max_bytes,
                 current_leader_epoch=partition.current_leader_epoch,

@@ -27,7 +27,7 @@ from ottla.broker.produce.append import (
 )
 from ottla.broker.produce.choice import scan, scan_run, write, write_run
 from ottla.broker.produce.committed import Uncommitted, wait_until_committed
-from ottla.broker.produce.frames import Answers, Outcome, Produce, Topic
+from ottla.broker.produce.frames import Produce, ProduceResult, ProduceResults, Topic
 from ottla.broker.produce.frames import write as write_fields
 from ottla.broker.produce.patience import ask_patiently
 from ottla.broker.produce.verification import refused_produce
@@ -51,15 +51,17 @@ if TYPE_CHECKING:
 ABORTABLE_SINCE = 11
 IMPLICIT_ADD_SINCE = 12
 
-Produced: TypeAlias = Answers | Work[Answers | None] | None
+Produced: TypeAlias = ProduceResults | Work[ProduceResults | None] | None
 
 
-def codec(version: int) -> tuple[Callable[[Buffer, int], tuple[Produce, int]], Callable[[Answers], list[Buffer]]]:
+def codec(
+    version: int,
+) -> tuple[Callable[[Buffer, int], tuple[Produce, int]], Callable[[ProduceResults], list[Buffer]]]:
     """Flat values instead of messages."""
     return partial(scan, version, ENTRIES), partial(write, version)
 
 
-def throttled(version: int) -> Callable[[Answers, int], list[Buffer]]:
+def throttled(version: int) -> Callable[[ProduceResults, int], list[Buffer]]:
     """Writes answers that say for how long to wait; there are few of them."""
     return partial(write_fields, version)
 
@@ -137,7 +139,7 @@ def _unwritable(broker: Broker, request: Produce, context: RequestContext) -> se
 
 async def _handle_writable(
     broker: Broker, request: Produce, context: RequestContext, refused: set[Topic]
-) -> Answers | None:
+) -> ProduceResults | None:
     """Append to the other topics, and answer for all of them."""
     writable = [each for each in request.topics if each[0] not in refused]
     unwritable = [each for each in request.topics if each[0] in refused]
@@ -162,7 +164,7 @@ def _append(
 
 async def _append_with_pauses(
     broker: Broker, request: Produce, context: RequestContext, refused: RefusedPartitions, guards: Guards
-) -> Answers | None:
+) -> ProduceResults | None:
     appending = Appending(broker, request.acks, context.api_version, refused, guards)
     answers, uncommitted = appending.add(request)
     with broker.pacing.turn(context.connection, always_finishes=True) as pace:
@@ -170,7 +172,7 @@ async def _append_with_pauses(
     return await awaited(_acknowledge(broker, request, answers, uncommitted))
 
 
-def _acknowledge(broker: Broker, request: Produce, answers: Answers, uncommitted: list[Uncommitted]) -> Produced:
+def _acknowledge(broker: Broker, request: Produce, answers: ProduceResults, uncommitted: list[Uncommitted]) -> Produced:
     if request.acks == 0:
         _close_on_error(answers)
         return None
@@ -191,7 +193,7 @@ def _append_in_transaction(broker: Broker, request: Produce, context: RequestCon
     return _verify_then_append(broker, request, context)
 
 
-async def _verify_then_append(broker: Broker, request: Produce, context: RequestContext) -> Answers | None:
+async def _verify_then_append(broker: Broker, request: Produce, context: RequestContext) -> ProduceResults | None:
     """Ask the coordinator about partitions that have no open transaction of this producer yet, then append.
 
     The next request of the producer may begin when this one is appended; it need not be committed.
@@ -268,16 +270,16 @@ def _unverified(
 # -- answers ---------------------------------------------------------------------------------------------------------
 
 
-def _close_on_error(answers: Answers) -> None:
+def _close_on_error(answers: ProduceResults) -> None:
     for topic, outcomes in answers:
         for outcome in outcomes:
             if outcome.error is not None:
                 raise CloseConnection(f"Produce with acks=0 to {topic!r}: {outcome.error}")
 
 
-def _refuse_all(request: Produce, error: BrokerError) -> Answers | None:
-    answers: Answers = [
-        (topic, [Outcome(index, error=error) for index, _ in partitions]) for topic, partitions in request.topics
+def _refuse_all(request: Produce, error: BrokerError) -> ProduceResults | None:
+    answers: ProduceResults = [
+        (topic, [ProduceResult(index, error=error) for index, _ in partitions]) for topic, partitions in request.topics
     ]
     if request.acks == 0:
         _close_on_error(answers)

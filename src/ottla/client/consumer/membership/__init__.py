@@ -10,7 +10,7 @@ A membership decides and never waits. The consumer's loop asks it again and agai
     for decision in membership.plan(now_ms):
         Ask                   send it to the group's coordinator; then answered(ask, response, now_ms) or
                               failed(ask, error, now_ms), exactly once; several may be on their way
-        ForgetCoordinator     look the coordinator up anew before the next Ask
+        ForgetCoordinator     look the coordinator up again before the next Ask
         LearnTopics           the metadata must cover these; call metadata_changed(view, now_ms) when it does
         Revoke, Lost, Assigned   carry out in this order, in the application's thread if there is a rebalance listener,
                               then carried_out(decision, now_ms)

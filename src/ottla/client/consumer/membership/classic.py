@@ -14,7 +14,7 @@ One rebalance, seen from inside:
 3. UNKNOWN_MEMBER_ID: join as somebody new. ILLEGAL_GENERATION: the same member, nothing else. FENCED_INSTANCE_ID:
    another consumer has our group.instance.id; the application must know.
 4. Heartbeats go on in every state that has a generation. No answer for session.timeout.ms: the coordinator is looked
-   up anew. The application did not poll for max.poll.interval.ms: leave, warn, join again at the next poll.
+   up again. The application did not poll for max.poll.interval.ms: leave, warn, join again at the next poll.
 5. A static member does not leave when it closes: it comes back within session.timeout.ms and finds its partitions.
 6. A late answer to a request we no longer wait for changes nothing.
 """
@@ -77,10 +77,10 @@ class ClassicMembership(MemberLife):
         self._asked: dict[int, tuple[Handler, Callable[[OttlaError, float], None]]] = {}
         self._heartbeat_ticket: int | None = None
         self._step_ticket: int | None = None
-        self._gave_some_up = False
+        self._revoked_some = False
         self._is_final = False
         self._next_heartbeat_ms = 0.0
-        self._last_heard_ms = 0.0
+        self._last_response_ms = 0.0
         self._overslept = False
         self._not_before_ms = 0.0
 
@@ -185,7 +185,7 @@ class ClassicMembership(MemberLife):
         due = [NEVER_MS]
         if self._is_beating:
             # Without an answer the next thing to happen is that the session is over.
-            session_over = self._last_heard_ms + self._settings.session_timeout_ms
+            session_over = self._last_response_ms + self._settings.session_timeout_ms
             due.append(self._next_heartbeat_ms if self._heartbeat_ticket is None else session_over)
         if self._last_poll_ms is not None and self.state in HEARTBEATING and not self._overslept:
             due.append(self._last_poll_ms + self._settings.max_poll_interval_ms)
@@ -215,10 +215,10 @@ class ClassicMembership(MemberLife):
     def _beat(self, now_ms: float) -> None:
         if not self._is_beating:
             return
-        if now_ms - self._last_heard_ms >= self._settings.session_timeout_ms:
+        if now_ms - self._last_response_ms >= self._settings.session_timeout_ms:
             # The request on its way is as good as lost; the coordinator may be a new one by now.
             self._outbox.append(ForgetCoordinator("no heartbeat was answered for session.timeout.ms"))
-            self._last_heard_ms = now_ms
+            self._last_response_ms = now_ms
             self._forget_heartbeat()
         if self._heartbeat_ticket is None and now_ms >= self._next_heartbeat_ms:
             request = requests.heartbeat(self.group_metadata())
@@ -238,7 +238,7 @@ class ClassicMembership(MemberLife):
     def _heartbeat_answered(self, response: Any, now_ms: float) -> None:
         self._heartbeat_ticket = None
         if response.error_code == NONE:
-            self._last_heard_ms = now_ms
+            self._last_response_ms = now_ms
             return
         self._heartbeat_failed(broker_error(response.error_code), now_ms)
 
@@ -247,7 +247,7 @@ class ClassicMembership(MemberLife):
         reaction = reaction_to(error)
         if reaction is Reaction.REJOIN:
             # The group waits for us, and it heard us; until we are ready to join, it should go on hearing us.
-            self._last_heard_ms = now_ms
+            self._last_response_ms = now_ms
             if self.state is _S.STABLE:
                 self.rejoin("the group is rebalancing", now_ms)
             return
@@ -270,7 +270,7 @@ class ClassicMembership(MemberLife):
     def _send_join(self, now_ms: float) -> None:
         self._move(_S.JOINING)
         self._forget_heartbeat()
-        self._gave_some_up = False
+        self._revoked_some = False
         self._leadership = None
         self._joined_with = self._subscription
         request = requests.join_group(
@@ -300,7 +300,7 @@ class ClassicMembership(MemberLife):
         self.generation, self.member_id = response.generation_id, response.member_id
         self._strategy = response.protocol_name
         self._attempts = 0
-        self._last_heard_ms = now_ms
+        self._last_response_ms = now_ms
         self._next_heartbeat_ms = now_ms + self._settings.heartbeat_interval_ms
         if response.leader == response.member_id:
             self._lead(response, now_ms)
@@ -358,16 +358,16 @@ class ClassicMembership(MemberLife):
             return
         self._rejoin_reason = None
         self._last_share = (share, self.generation)
-        self._take_share(share)
+        self._apply_assignment(share)
 
-    def _take_share(self, share: frozenset[TopicPartition]) -> None:
+    def _apply_assignment(self, share: frozenset[TopicPartition]) -> None:
         if any(each.topic not in self._subscription.topics for each in share):
             # The subscription changed while the group was assigning: what came is of no use.
             self._rejoin_reason = "the assignment does not match the subscription any more"
             self._move(_S.STABLE)
             return
         self._share_to_apply = share
-        self._gave_some_up = bool(self.assignment - share)
+        self._revoked_some = bool(self.assignment - share)
         self._move(_S.APPLYING)
         if not self._give_up(self.assignment - share, self._why_lost()):
             self._apply_share()
@@ -381,7 +381,7 @@ class ClassicMembership(MemberLife):
         self.assignment = share
         self._outbox.append(Assigned(share, added))
         self._move(_S.STABLE)
-        if self._gave_some_up:
+        if self._revoked_some:
             self._rejoin_reason = self._rejoin_reason or "partitions were given up and can be handed out"
 
     def _step_failed(self, error: OttlaError, now_ms: float) -> None:
@@ -458,7 +458,7 @@ class ClassicMembership(MemberLife):
         self.member_id, self.generation = NO_MEMBER_ID, NO_GENERATION
         self._rejoin_reason = None
         self._forget_heartbeat()
-        if not self._subscription.is_empty:  # subscribed anew while it was leaving
+        if not self._subscription.is_empty:  # subscribed again while it was leaving
             self._move(_S.UNJOINED)
             self._last_poll_ms = None
 

@@ -8,7 +8,7 @@
 1. The machine is driven as the folder's __init__ says. It joins at the first poll after subscribing. Its member id is
    made by the client and stays for its whole life.
 2. One heartbeat is on its way at a time: at the interval the coordinator chose, or at once when there is something
-   to say (joined anew, subscription changed, partitions changed).
+   to say (joined again, subscription changed, partitions changed).
 3. Members change at their own pace: nobody stops reading what he keeps, and a new assignment that arrives while
    partitions are being given up is looked at when that is done.
 4. FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID: everything is Lost, then we join again with epoch 0. An application that
@@ -93,7 +93,7 @@ class ConsumerMembership(MemberLife):
         self._must_acknowledge = False
         self._interval_ms = float(settings.heartbeat_interval_ms)
         self._next_heartbeat_ms = 0.0
-        self._must_tell = False
+        self._must_leave_group = False
         self._goodbye: int | None = None
         self._join_lost_ms: float | None = None
 
@@ -139,12 +139,12 @@ class ConsumerMembership(MemberLife):
         if self.state in (_S.LEAVING, _S.LEFT):
             return
         # A heartbeat that joins may be on its way: the coordinator must hear of the end if it heard of the beginning.
-        self._must_tell = self.state in IN_GROUP or self._in_flight is not None
+        self._must_leave_group = self.state in IN_GROUP or self._in_flight is not None
         self._leaving = how
         self._subscription = Subscription()
         self._move(_S.LEAVING)
         if not self._give_up(self.assignment, self._why_lost()):
-            self._say_goodbye()
+            self._send_leave()
 
     def carried_out(self, change: Change, now_ms: float) -> None:
         if self._waiting_for is None or change != self._waiting_for:
@@ -154,7 +154,7 @@ class ConsumerMembership(MemberLife):
             self.assignment -= change.partitions
         if self.state is _S.LEAVING:
             if not self._give_up(self.assignment, self._why_lost()):
-                self._say_goodbye()
+                self._send_leave()
         elif self.state is _S.RECONCILING:
             self._carried_out_while_reconciling(change)
 
@@ -215,7 +215,7 @@ class ConsumerMembership(MemberLife):
         # An ongoing change is between the application and us; the group hears now that it need not wait.
         self._ask(self._fields.leaving(STATIC_LEAVE_EPOCH if self._is_static else LEAVE_EPOCH), best_effort=True)
         self._in_flight = None
-        self._begin_anew(_S.STALE)
+        self._rejoin_from_scratch(_S.STALE)
 
     # --- reconciling -------------------------------------------------------------------------------------------------
 
@@ -261,14 +261,14 @@ class ConsumerMembership(MemberLife):
         if self.state is _S.JOINING:
             request = self._fields.joining(self._subscription)
         else:
-            request = self._fields.staying(self.generation, self._told_subscription(), self._owned_to_tell())
+            request = self._fields.staying(self.generation, self._subscription_to_send(), self._owned_to_send())
         if self.state is _S.ACKNOWLEDGING:
             self._move(_S.STABLE)
         self._is_urgent = False
         self._next_heartbeat_ms = now_ms + self._interval_ms
         self._in_flight = self._ask(request)
 
-    def _owned_to_tell(self) -> list[TopicPartitions] | None:
+    def _owned_to_send(self) -> list[TopicPartitions] | None:
         """What we have; None while that is changing."""
         if self._waiting_for is not None:
             return None
@@ -277,7 +277,7 @@ class ConsumerMembership(MemberLife):
             self._must_acknowledge = False
         return by_topic_id(self.assignment, self._topic_ids)
 
-    def _told_subscription(self) -> Subscription | None:
+    def _subscription_to_send(self) -> Subscription | None:
         """A member that leaves does not say that it wants no topics: that would be a rebalance more."""
         return None if self.state is _S.LEAVING else self._subscription
 
@@ -293,7 +293,7 @@ class ConsumerMembership(MemberLife):
             self._left()
         elif ask.ticket == self._in_flight:
             self._in_flight = None
-            self._heard(response, now_ms)
+            self._apply_response(response, now_ms)
 
     def failed(self, ask: Ask, error: OttlaError, now_ms: float) -> None:
         if ask.ticket == self._goodbye:
@@ -317,7 +317,7 @@ class ConsumerMembership(MemberLife):
             self._join_lost_ms = now_ms
         return False
 
-    def _heard(self, response: ConsumerGroupHeartbeatResponse, now_ms: float) -> None:
+    def _apply_response(self, response: ConsumerGroupHeartbeatResponse, now_ms: float) -> None:
         if not self._is_beating:
             return
         self._attempts = 0
@@ -338,7 +338,7 @@ class ConsumerMembership(MemberLife):
         reaction = reaction_to(error)
         if self.state is _S.LEAVING:
             if reaction in (Reaction.FENCED, Reaction.FAIL):
-                self.generation, self._must_tell = NO_EPOCH, False
+                self.generation, self._must_leave_group = NO_EPOCH, False
         elif reaction is Reaction.FENCED:
             self._fenced(type(error).__name__)
         elif reaction is Reaction.FIND_COORDINATOR:
@@ -347,15 +347,15 @@ class ConsumerMembership(MemberLife):
             self._outbox.append(Fail(error))
         elif reaction is Reaction.FAIL:
             self._outbox.append(Fail(error))
-            self._begin_anew(_S.FAILED)
+            self._rejoin_from_scratch(_S.FAILED)
 
     def _fenced(self, reason: str) -> None:
         self._outbox.append(Warn(f"group {self._settings.group_id!r} does not know this member any more: {reason}"))
         self._in_flight = None
         self._attempts = 0
-        self._begin_anew(_S.FENCED)
+        self._rejoin_from_scratch(_S.FENCED)
 
-    def _begin_anew(self, state: ConsumerState) -> None:
+    def _rejoin_from_scratch(self, state: ConsumerState) -> None:
         self._move(state)
         self.generation = NO_EPOCH
         self._target = []
@@ -371,8 +371,8 @@ class ConsumerMembership(MemberLife):
 
     # --- leaving -----------------------------------------------------------------------------------------------------
 
-    def _say_goodbye(self) -> None:
-        if not self._must_tell or (self._leaving is Leaving.REMAIN and not self._is_static):
+    def _send_leave(self) -> None:
+        if not self._must_leave_group or (self._leaving is Leaving.REMAIN and not self._is_static):
             self._left()
             return
         for_good = not self._is_static or self._leaving is Leaving.LEAVE
@@ -388,7 +388,7 @@ class ConsumerMembership(MemberLife):
         self._attempts = 0
         self._in_flight = self._goodbye = None
         self._fields.forget()
-        if not self._subscription.is_empty:  # subscribed anew while it was leaving
+        if not self._subscription.is_empty:  # subscribed again while it was leaving
             self._move(_S.UNJOINED)
             self._last_poll_ms = None
 

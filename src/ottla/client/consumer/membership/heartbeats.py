@@ -26,15 +26,15 @@ class HeartbeatFields:
     def __init__(self, settings: MemberSettings, member_id: str) -> None:
         self._settings = settings
         self._member_id = member_id
-        self._told: dict[str, Any] = {}
+        self._sent_fields: dict[str, Any] = {}
         self._had_pattern = False
 
     def forget(self) -> None:
-        self._told = {}
+        self._sent_fields = {}
 
     def repeat_owned(self) -> None:
         """The next heartbeat says what we have, whether it changed or not."""
-        self._told.pop("topic_partitions", None)
+        self._sent_fields.pop("topic_partitions", None)
 
     def joining(self, subscription: Subscription) -> ConsumerGroupHeartbeatRequest:
         self.forget()
@@ -57,8 +57,12 @@ class HeartbeatFields:
                 now["subscribed_topic_regex"] = subscription.pattern or ""
         if owned is not None:
             now["topic_partitions"] = owned
-        news = {name: value for name, value in now.items() if name not in self._told or self._told[name] != value}
-        self._told |= now
+        news = {
+            name: value
+            for name, value in now.items()
+            if name not in self._sent_fields or self._sent_fields[name] != value
+        }
+        self._sent_fields |= now
         return self._request(epoch, news)
 
     def leaving(self, epoch: int) -> ConsumerGroupHeartbeatRequest:

@@ -268,7 +268,7 @@ class RecordAccumulator:
         queue: PartitionQueue = batch.queue
         with self.lock:
             ahead = []
-            while queue.batches and _goes_before(queue.batches[0], batch):
+            while queue.batches and _precedes(queue.batches[0], batch):
                 ahead.append(queue.batches.popleft())
             queue.batches.appendleft(batch)
             queue.batches.extendleft(reversed(ahead))
@@ -279,7 +279,7 @@ class RecordAccumulator:
         parts = list(batches)
         with self.lock:
             ahead = []
-            while queue.batches and parts and _goes_before(queue.batches[0], parts[0]):
+            while queue.batches and parts and _precedes(queue.batches[0], parts[0]):
                 ahead.append(queue.batches.popleft())
             queue.batches.extendleft(reversed(parts))
             queue.batches.extendleft(reversed(ahead))
@@ -380,7 +380,7 @@ class RecordAccumulator:
             return [batch for batch in self.incomplete if batch.record_count]
 
 
-def _goes_before(waiting: ProducerBatch, batch: ProducerBatch) -> bool:
+def _precedes(waiting: ProducerBatch, batch: ProducerBatch) -> bool:
     """Whether a batch that waits must leave before `batch`, which comes back."""
     if waiting.stamp is None or batch.stamp is None:
         return False

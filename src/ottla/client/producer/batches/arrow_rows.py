@@ -23,7 +23,7 @@ class RowWriter:
         self._now_ms = now_ms
 
     def put(self, start: int, runs: list[tuple[Delivery, int, int]] | None) -> int:
-        """Write rows from `start` on until one finds no room; gives the index of that one, or the count."""
+        """Write rows from `start` on until one finds no room; returns the index of that one, or the count."""
         rows = self._rows
         for row in range(start, rows.count):
             state = self._states[rows.place_at(row)]

@@ -76,7 +76,7 @@ class BufferPool:
         return None if self._line else self._grant(size_bytes)
 
     def give_back(self, size_bytes: int, buffer: bytearray | None) -> list[Place]:
-        """Memory is free again; gives the places that are granted by it, to be notified without a lock."""
+        """Memory is free again; returns the places that are granted by it, to be notified without a lock."""
         if buffer is not None and size_bytes == self.buffer_bytes == len(buffer):
             self._free.append(buffer)
         else:
@@ -123,7 +123,7 @@ class BufferPool:
             self._loose_bytes += self.buffer_bytes
 
     def serve(self) -> list[Place]:
-        """Hand out what is free to those in line; gives the places that are granted by it."""
+        """Hand out what is free to those in line; returns the places that are granted by it."""
         granted = []
         while self._line:
             first = self._line[0]

@@ -1,4 +1,4 @@
-"""ManyFuture: one future for a list of records, as send_many() gives it.
+"""ManyFuture: one future for a list of records, as send_many() returns it.
 
 Its result is a sequence of RecordMetadata in the order of the list, made one by one when they are asked for: ten
 thousand records cost one object until somebody looks. The sizes of key and value are not kept (-1).

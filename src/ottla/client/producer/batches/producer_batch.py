@@ -4,7 +4,7 @@
    does: an empty batch takes any record that its buffer holds; after that, bytes so far (times the expected ratio and
    1.05 if they will be compressed) and the new record must stay within the limit.
 2. `stop` and `close` end the taking of records for good. `close` compresses; it may take a while and hold up nobody.
-3. `seal` gives the bytes with a stamp in the header. Bytes that were handed out never change: a new stamp, after an
+3. `seal` returns the bytes with a stamp in the header. Bytes that were handed out never change: a new stamp, after an
    epoch was bumped, is written into a copy if somebody still has the old bytes.
 4. `release` gives the memory back once, and the buffer only when no request refers to it.
 """
@@ -138,7 +138,7 @@ class ProducerBatch:
         return SendFuture(self.delivery, index, timestamp_ms, key_bytes, value_bytes)
 
     def grow(self, buffer: bytearray, accounted_bytes: int) -> bytearray:
-        """Go on in a larger buffer; gives the old one back."""
+        """Go on in a larger buffer; returns the old one back."""
         assert self.buffer is not None, "only an open batch grows"
         old = self.buffer
         buffer[: self._used] = old[: self._used]

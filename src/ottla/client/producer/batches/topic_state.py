@@ -49,7 +49,7 @@ class TopicState:
         self._now_ms = now_ms or SystemClock().now_ms
 
     def set_partition_count(self, count: int) -> None:
-        """The cluster says how many there are; a topic that was made anew may have fewer."""
+        """The cluster says how many there are; a topic that was made again may have fewer."""
         self._open.extend([None] * (count - len(self._open)))
         self.partition_count = count
         if self.sticky >= count:
@@ -131,7 +131,7 @@ class TopicState:
         partition: int | None,
         runs: list[tuple[Delivery, int, int]],
     ) -> int:
-        """Write records from `start` on until one finds no room; gives the index of that one, or the length.
+        """Write records from `start` on until one finds no room; returns the index of that one, or the length.
 
         `runs` gets (delivery, first index there, count) for neighbours that lie side by side in one batch.
         """

@@ -45,7 +45,7 @@ NO_OFFSET: Final = -1
 TOO_LARGE: Final = (MessageTooLarge, RecordListTooLarge)
 
 
-class Verdict(Enum):
+class BatchOutcome(Enum):
     DELIVERED = "delivered"
     AGAIN = "tried again"
     SPLIT = "split"
@@ -141,17 +141,17 @@ class Outcomes:
 
     # --- one batch ---
 
-    def verdict(self, batch: ProducerBatch, answer: Answer, now_ms: float) -> Verdict:
+    def verdict(self, batch: ProducerBatch, answer: Answer, now_ms: float) -> BatchOutcome:
         """What is to be done with a batch that nobody has been told about."""
         error = answer.error
         if error is None or isinstance(error, DuplicateSequenceNumber):
-            return Verdict.DELIVERED
+            return BatchOutcome.DELIVERED
         if isinstance(error, TOO_LARGE) and batch.record_count > 1:
-            return Verdict.SPLIT
+            return BatchOutcome.SPLIT
         in_time = now_ms - batch.created_ms < self._delivery_limit_ms
         if in_time and batch.attempts < self._retries and self._may_retry(batch, answer, error):
-            return Verdict.AGAIN
-        return Verdict.FAILED
+            return BatchOutcome.AGAIN
+        return BatchOutcome.FAILED
 
     def _may_retry(self, batch: ProducerBatch, answer: Answer, error: OttlaError) -> bool:
         if self._transactions is None or batch.stamp is None:
@@ -174,13 +174,13 @@ class Outcomes:
             self._done.append(batch)
             return
         match self.verdict(batch, answer, now_ms):
-            case Verdict.DELIVERED:
+            case BatchOutcome.DELIVERED:
                 self._delivered(batch, answer.base_offset, answer.append_time_ms)
-            case Verdict.AGAIN:
+            case BatchOutcome.AGAIN:
                 self._again(batch, answer, now_ms)
-            case Verdict.SPLIT:
+            case BatchOutcome.SPLIT:
                 self._split(batch, now_ms)
-            case Verdict.FAILED:
+            case BatchOutcome.FAILED:
                 self._failed(batch, answer)
 
     def _delivered(self, batch: ProducerBatch, base_offset: int, append_time_ms: int) -> None:

@@ -134,8 +134,8 @@ class Sender:
         self._now_ms = now_ms
         wake_ms = self._plan_identity(out, now_ms)
         wake_ms = min(wake_ms, self._expire(out, now_ms))
-        ready, look_ms = self._ready(out, now_ms)
-        wake_ms = min(wake_ms, look_ms)
+        ready, check_ms = self._ready(out, now_ms)
+        wake_ms = min(wake_ms, check_ms)
         self.is_saturated = bool(ready)
         for node, queues in ready.items():
             wake_ms = min(wake_ms, self._plan_node(out, node, queues, now_ms))
@@ -151,7 +151,7 @@ class Sender:
         manager = self.transactions
         if manager is None:
             return math.inf
-        if (abort := manager.settle(now_ms)) is not None:
+        if (abort := manager.resolve_errors(now_ms)) is not None:
             only_unsent = abort.only_unsent
             batches = self.accumulator.take_all(lambda batch: not only_unsent or batch.stamp is None)
             out.extend(Fail(batch, abort.error) for batch in batches)

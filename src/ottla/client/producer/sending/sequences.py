@@ -237,7 +237,7 @@ class Sequences:
         self.of(partition).mark_unresolved(expired)
 
     def take_lost(self) -> list[TopicPartition]:
-        """Settle unresolved partitions with nothing on its way; gives those where records are missing for good."""
+        """Settle unresolved partitions with nothing on its way; returns those where records are missing for good."""
         lost = []
         for partition in sorted(self._unresolved):
             numbers = self.of(partition)

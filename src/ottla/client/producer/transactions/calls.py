@@ -1,7 +1,8 @@
 """The calls of a transaction as either face makes them: start one with the manager, then wait for its end on the loop.
 
-A call that takes longer than its time goes on; the same call made again waits for its end (transaction_states.Outcome).
-Before and after each of them it is looked at whether records may take the hot path.
+A call that takes longer than its time goes on; the same call made again waits for its end
+(transaction_states.TransactionalResult). Before and after each of them it is looked at whether records may take the hot
+path.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ottla.client.connections import within
 from ottla.client.group_metadata import GroupMetadata
 from ottla.client.producer.transactions.manager import TransactionManager
 from ottla.client.producer.transactions.prepared import PreparedTransaction
-from ottla.client.producer.transactions.states import Outcome, TransactionMisuse
+from ottla.client.producer.transactions.states import TransactionalResult, TransactionMisuse
 from ottla.errors import RequestTimedOut
 from ottla.values import OffsetAndMetadata, TopicPartition
 
@@ -76,7 +77,7 @@ class TransactionCalls:
             raise TypeError(f"the group is told by consumer.group_metadata() or its name, not by {group!r}")
         await self._outcome(self._manager("send_offsets_to_transaction").send_offsets(positions, who), timeout_ms)
 
-    async def _outcome(self, outcome: Outcome, timeout_ms: float) -> None:
+    async def _outcome(self, outcome: TransactionalResult, timeout_ms: float) -> None:
         """Wait for the end of a call; after a time-out it goes on, and the same call made again waits for its end."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         outcome.add_done_callback(lambda _: None if done.done() else done.set_result(None))

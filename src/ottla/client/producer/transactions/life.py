@@ -15,8 +15,8 @@ from typing import Final
 
 from ottla.client.producer.transactions.states import (
     MOVES,
-    Outcome,
     ProducerIdentity,
+    TransactionalResult,
     TransactionFailed,
     TransactionMisuse,
     TransactionState,
@@ -36,7 +36,7 @@ class TransactionLife:
         self.state = _S.UNINITIALIZED
         self.error: OttlaError | None = None
         self.identity: ProducerIdentity | None = None
-        self._call: tuple[Outcome, TransactionState] | None = None
+        self._call: tuple[TransactionalResult, TransactionState] | None = None
         self._story: deque[str] = deque(maxlen=STORY_LIMIT)
 
     @property
@@ -73,7 +73,9 @@ class TransactionLife:
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
-    def _once(self, operation: str, state: TransactionState, start: Callable[[], Outcome]) -> Outcome:
+    def _once(
+        self, operation: str, state: TransactionState, start: Callable[[], TransactionalResult]
+    ) -> TransactionalResult:
         self._need_transactional(operation)
         if self._call is not None and not self._call[0].acknowledged:
             outcome, wanted = self._call

@@ -2,7 +2,7 @@
 
 The sender drives it, on the client's loop:
 
-    abort = manager.settle(now_ms)                       # may want batches failed: do it, then go on
+    abort = manager.resolve_errors(now_ms)                       # may want batches failed: do it, then go on
     planned = manager.next_request(has_incomplete_batches=..., now_ms=...)
     if planned:  send it to planned.to, then exactly one of
                  forget = manager.answered(planned, response, now_ms) | manager.failed(planned, error, now_ms)
@@ -36,15 +36,15 @@ from ottla.client.group_metadata import GroupMetadata
 from ottla.client.producer.sending.numbered_batches import NumberedBatches
 from ottla.client.producer.transactions import requests
 from ottla.client.producer.transactions.prepared import PreparedTransaction
-from ottla.client.producer.transactions.queue import NEVER_MS, Pending, RequestQueue
+from ottla.client.producer.transactions.queue import NEVER_MS, PendingRequest, RequestQueue
 from ottla.client.producer.transactions.requests import Effect, Verdict
 from ottla.client.producer.transactions.states import (
     AbortBatches,
     Kind,
-    Outcome,
     PlannedRequest,
     ProducerIdentity,
     TransactionAborted,
+    TransactionalResult,
     TransactionFailed,
     TransactionMisuse,
     TransactionState,
@@ -107,7 +107,7 @@ class TransactionManager(NumberedBatches):
 
     # --- calls of the face -------------------------------------------------------------------------------------------
 
-    def initialize(self) -> Outcome:
+    def initialize(self) -> TransactionalResult:
         """init_transactions: get an identity, ending what a predecessor with this id left open."""
         self._raise_if_failed()
         return self._once("init_transactions", _S.INITIALIZING, self._start_initializing)
@@ -120,15 +120,15 @@ class TransactionManager(NumberedBatches):
         self._must_be(_S.READY, "begin_transaction")
         self._move(_S.IN_TRANSACTION)
 
-    def begin_commit(self) -> Outcome:
+    def begin_commit(self) -> TransactionalResult:
         """commit_transaction: all batches must be acknowledged before it is sent; the face flushes, too."""
         return self._once("commit_transaction", _S.COMMITTING, lambda: self._start_ending(commit=True))
 
-    def begin_abort(self) -> Outcome:
+    def begin_abort(self) -> TransactionalResult:
         """abort_transaction: what was not sent is dropped, what is on its way is waited for."""
         return self._once("abort_transaction", _S.ABORTING, lambda: self._start_ending(commit=False))
 
-    def begin_prepare(self) -> Outcome:
+    def begin_prepare(self) -> TransactionalResult:
         """prepare_transaction: like a commit, all batches must be acknowledged; then the transaction stays open."""
         return self._once("prepare_transaction", _S.PREPARING, self._start_preparing)
 
@@ -145,13 +145,15 @@ class TransactionManager(NumberedBatches):
             transaction_version=2 if self.is_v2 else 1,
         )
 
-    def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata) -> Outcome:
+    def send_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata
+    ) -> TransactionalResult:
         """send_offsets_to_transaction: these positions of the group are committed if the transaction is."""
         self._need_transactional("send_offsets_to_transaction")
         self._no_unfinished_call("send_offsets_to_transaction")
         self._raise_if_failed()
         self._must_be(_S.IN_TRANSACTION, "send_offsets_to_transaction")
-        outcome = Outcome("send_offsets_to_transaction")
+        outcome = TransactionalResult("send_offsets_to_transaction")
         if not offsets:
             outcome.succeed()
             return outcome
@@ -184,13 +186,13 @@ class TransactionManager(NumberedBatches):
 
     # --- driven by the sender: requests ------------------------------------------------------------------------------
 
-    def settle(self, now_ms: float) -> AbortBatches | None:
-        """Resolve what is open without a request; first step of each turn. Gives the batches to fail, if any."""
+    def resolve_errors(self, now_ms: float) -> AbortBatches | None:
+        """Resolve what is open without a request; first step of each turn. Returns the batches to fail, if any."""
         self._resolve_sequences()
         if self.state is _S.FATAL_ERROR:
             return AbortBatches(self._known_error(), only_unsent=False)
         if self.state is _S.ABORTABLE_ERROR and isinstance(self.error, _RECOVERABLE):
-            return self._start_anew(now_ms)
+            return self._restart_epoch(now_ms)
         self._ensure_idempotent_identity(now_ms)
         if self.state is _S.ABORTABLE_ERROR:
             return AbortBatches(self._known_error(), only_unsent=True)
@@ -255,24 +257,24 @@ class TransactionManager(NumberedBatches):
 
     # --- calls, inside -----------------------------------------------------------------------------------------------
 
-    def _start_initializing(self) -> Outcome:
+    def _start_initializing(self) -> TransactionalResult:
         self._must_be(_S.UNINITIALIZED, "init_transactions", or_prepared=True)
         self._forget_transaction()  # a prepared one is out of our hands, and gone if nobody ended it
         self._move(_S.INITIALIZING)
-        outcome = Outcome("init_transactions")
+        outcome = TransactionalResult("init_transactions")
         self._queue.add(Kind.INIT_PRODUCER_ID, outcome)
         return outcome
 
-    def _start_preparing(self) -> Outcome:
+    def _start_preparing(self) -> TransactionalResult:
         self._raise_if_failed()
         self._must_be(_S.IN_TRANSACTION, "prepare_transaction")
         self._move(_S.PREPARING)
         self._enqueue_new_partitions()
-        outcome = Outcome("prepare_transaction")
+        outcome = TransactionalResult("prepare_transaction")
         self._queue.add(Kind.PREPARE, outcome)
         return outcome
 
-    def _start_ending(self, *, commit: bool) -> Outcome:
+    def _start_ending(self, *, commit: bool) -> TransactionalResult:
         operation = "commit_transaction" if commit else "abort_transaction"
         if commit or self.state is not _S.ABORTABLE_ERROR:
             self._raise_if_failed()
@@ -281,7 +283,7 @@ class TransactionManager(NumberedBatches):
         if not commit:
             self._new.clear()
         self._enqueue_new_partitions()
-        outcome = Outcome(operation)
+        outcome = TransactionalResult(operation)
         pending = self._queue.add(Kind.END, outcome)
         pending.commit = commit
         return outcome
@@ -303,9 +305,9 @@ class TransactionManager(NumberedBatches):
         while self._new:  # popped one by one: the caller's thread may be adding to this very set
             found.add(self._new.pop())
         self._adding |= found
-        self._queue.add(Kind.ADD_PARTITIONS, Outcome("add partitions")).partitions = found
+        self._queue.add(Kind.ADD_PARTITIONS, TransactionalResult("add partitions")).partitions = found
 
-    def _read_answer(self, pending: Pending, response: Any) -> Verdict:
+    def _read_answer(self, pending: PendingRequest, response: Any) -> Verdict:
         if pending.kind is Kind.ADD_PARTITIONS:
             return requests.verdict_on_partitions(response)
         if pending.kind is Kind.COMMIT_OFFSETS:
@@ -328,7 +330,7 @@ class TransactionManager(NumberedBatches):
             return Verdict(Effect.RETRY, error, find_coordinator=True)
         return Verdict(Effect.FATAL, TransactionFailed(str(error)))
 
-    def _apply(self, pending: Pending, verdict: Verdict, now_ms: float) -> None:
+    def _apply(self, pending: PendingRequest, verdict: Verdict, now_ms: float) -> None:
         error = verdict.error or TransactionFailed()
         if verdict.effect is Effect.RETRY:
             soon = verdict.soon and not self._added
@@ -345,7 +347,7 @@ class TransactionManager(NumberedBatches):
             self._fail_abortable(error)
         pending.outcome.fail(error)
 
-    def _succeeded(self, pending: Pending, response: Any) -> None:
+    def _succeeded(self, pending: PendingRequest, response: Any) -> None:
         kind = pending.kind
         if kind in (Kind.INIT_PRODUCER_ID, Kind.BUMP_EPOCH):
             self._identified(kind, ProducerIdentity(response.producer_id, response.producer_epoch))
@@ -367,7 +369,7 @@ class TransactionManager(NumberedBatches):
             return
         pending.outcome.succeed()
 
-    def _transaction_ended(self, outcome: Outcome) -> None:
+    def _transaction_ended(self, outcome: TransactionalResult) -> None:
         was_v2, self.is_v2 = self.is_v2, self._finalized_version >= 2
         if self.is_v2 and not was_v2:
             # The cluster was upgraded meanwhile: the first transaction of the new kind starts with its own epoch.
@@ -404,11 +406,11 @@ class TransactionManager(NumberedBatches):
             self._bump_idempotent_epoch(self.identity)
         if self.identity is None and self.state is _S.UNINITIALIZED and now_ms >= self._retry_identity_ms:
             self._move(_S.INITIALIZING)
-            self._queue.add(Kind.INIT_PRODUCER_ID, Outcome("init producer id"))
+            self._queue.add(Kind.INIT_PRODUCER_ID, TransactionalResult("init producer id"))
 
     # --- errors and moves --------------------------------------------------------------------------------------------
 
-    def _start_anew(self, now_ms: float) -> AbortBatches:
+    def _restart_epoch(self, now_ms: float) -> AbortBatches:
         error = self._known_error()
         self._queue.fail_waiting(error)
         if self._call is not None:

@@ -4,8 +4,9 @@
     admin.end_transaction(prepared, commit=True)        # in the process that decides
 
 1. The value is small and can be pickled: whoever has it can end the transaction, and nobody else needs to be alive.
-2. To end it the same way twice does no harm, as long as nobody has initialized the transactional id anew. Once somebody
-   has, or the time-out was faster, the end is refused: what was prepared is aborted, unless it had been committed.
+2. To end it the same way twice does no harm, as long as nobody has initialized the transactional id again. Once
+   somebody has, or the time-out was faster, the end is refused: what was prepared is aborted, unless it had been
+   committed.
 3. Between the two it is an open transaction like any other: it holds back readers of committed records, and the
    coordinator aborts it after transaction.timeout.ms. Two-phase commit without a time-out (KIP-939) is another matter.
 """

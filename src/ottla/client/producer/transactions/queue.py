@@ -11,7 +11,13 @@ from typing import Final
 
 from ottla.client.group_metadata import GroupMetadata
 from ottla.client.producer.transactions import requests
-from ottla.client.producer.transactions.states import Destination, Kind, Outcome, PlannedRequest, ProducerIdentity
+from ottla.client.producer.transactions.states import (
+    Destination,
+    Kind,
+    PlannedRequest,
+    ProducerIdentity,
+    TransactionalResult,
+)
 from ottla.errors import IllegalMove, OttlaError
 from ottla.protocol.schema import Message
 from ottla.values import OffsetAndMetadata, TopicPartition
@@ -19,12 +25,12 @@ from ottla.values import OffsetAndMetadata, TopicPartition
 NEVER_MS: Final = float("inf")
 
 
-class Pending:
+class PendingRequest:
     """A request before it has its final form: identity and version are filled in when it is sent."""
 
     __slots__ = ("commit", "group", "kind", "not_before_ms", "offsets", "order", "outcome", "partitions")
 
-    def __init__(self, kind: Kind, outcome: Outcome, order: int) -> None:
+    def __init__(self, kind: Kind, outcome: TransactionalResult, order: int) -> None:
         self.kind, self.outcome, self.order = kind, outcome, order
         self.not_before_ms = 0.0
         self.partitions: set[TopicPartition] = set()
@@ -32,7 +38,7 @@ class Pending:
         self.group = GroupMetadata("")
         self.commit = False
 
-    def __lt__(self, other: Pending) -> bool:
+    def __lt__(self, other: PendingRequest) -> bool:
         return (self.kind.priority, self.order) < (other.kind.priority, other.order)
 
     def planned(
@@ -69,33 +75,33 @@ class RequestQueue:
     """Who waits, and who is on its way."""
 
     def __init__(self) -> None:
-        self.in_flight: Pending | None = None
-        self._waiting: list[Pending] = []
+        self.in_flight: PendingRequest | None = None
+        self._waiting: list[PendingRequest] = []
         self._order = 0
 
     def __bool__(self) -> bool:
         return self.in_flight is not None or bool(self._waiting)
 
-    def add(self, kind: Kind, outcome: Outcome) -> Pending:
+    def add(self, kind: Kind, outcome: TransactionalResult) -> PendingRequest:
         self._order += 1
-        pending = Pending(kind, outcome, self._order)
+        pending = PendingRequest(kind, outcome, self._order)
         heapq.heappush(self._waiting, pending)
         return pending
 
-    def again(self, pending: Pending, not_before_ms: float) -> None:
+    def again(self, pending: PendingRequest, not_before_ms: float) -> None:
         pending.not_before_ms = not_before_ms
         heapq.heappush(self._waiting, pending)
 
-    def first(self, now_ms: float) -> Pending | None:
+    def first(self, now_ms: float) -> PendingRequest | None:
         """Who may go now; it stays in the queue until `take`."""
         if self.in_flight is not None or not self._waiting or self._waiting[0].not_before_ms > now_ms:
             return None
         return self._waiting[0]
 
-    def take(self) -> Pending:
+    def take(self) -> PendingRequest:
         return heapq.heappop(self._waiting)
 
-    def came_back(self, planned: PlannedRequest) -> Pending | None:
+    def came_back(self, planned: PlannedRequest) -> PendingRequest | None:
         """The request whose answer came; None after the queue was closed."""
         pending = self.in_flight
         if pending is not None and pending.order != planned.ticket:

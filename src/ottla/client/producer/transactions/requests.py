@@ -88,7 +88,7 @@ class Effect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What an answer means. `find_coordinator`: look it up anew; `soon`: the cause passes in milliseconds."""
+    """What an answer means. `find_coordinator`: look it up again; `soon`: the cause passes in milliseconds."""
 
     effect: Effect
     error: OttlaError | None = None

@@ -12,7 +12,7 @@
 
 1. MOVES is the whole truth about states; only TransactionManager moves, and only along it.
 2. A producer that is merely idempotent uses UNINITIALIZED, INITIALIZING, READY and the two errors.
-3. An Outcome is done exactly once, with or without an error; what is told to it later is ignored.
+3. An TransactionalResult is done exactly once, with or without an error; what is told to it later is ignored.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class AbortBatches:
     only_unsent: bool
 
 
-class Outcome:
+class TransactionalResult:
     """How a call of the face ends; the face waits for `done` and then calls `acknowledge`.
 
     A face that stops waiting (max.block.ms is over) does not acknowledge: the operation goes on, and the same call
@@ -132,13 +132,13 @@ class Outcome:
         self.done = False
         self.error: OttlaError | None = None
         self.acknowledged = False
-        self._callbacks: list[Callable[[Outcome], None]] = []
+        self._callbacks: list[Callable[[TransactionalResult], None]] = []
 
     def __repr__(self) -> str:
         how = "waiting" if not self.done else f"failed: {self.error}" if self.error else "done"
-        return f"<Outcome of {self.operation}: {how}>"
+        return f"<TransactionalResult of {self.operation}: {how}>"
 
-    def add_done_callback(self, call: Callable[[Outcome], None]) -> None:
+    def add_done_callback(self, call: Callable[[TransactionalResult], None]) -> None:
         """Call when done, or now if it is; on whatever thread finishes it, which is the client's loop."""
         if self.done:
             call(self)
@@ -146,7 +146,7 @@ class Outcome:
             self._callbacks.append(call)
 
     def acknowledge(self) -> None:
-        """The caller has seen the result; gives nothing and raises the error if there is one."""
+        """The caller has seen the result; returns nothing and raises the error if there is one."""
         self.acknowledged = True
         if self.error is not None:
             raise self.error

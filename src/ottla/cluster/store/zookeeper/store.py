@@ -3,7 +3,7 @@
 Who runs what:
 
     the owner (a broker's loop)    load, observe, begin, finish, take_events: they never wait
-    a worker thread                Pending.write, commit, register, stand, take_over, ...: they wait for ZooKeeper
+    a worker thread                PendingChange.write, commit, register, stand, take_over, ...: they wait for ZooKeeper
     our thread (watching.py)       looks at what changed, puts facts into a queue
     kazoo's threads                put paths into a queue
 
@@ -55,7 +55,7 @@ _ABOUT_NODES: Final = (*ONLY_FOR_THE_CONTROLLER, NodesRead)
 log = logging.getLogger(__name__)
 
 
-class Pending:
+class PendingChange:
     """A commit that is decided and not yet written. Only `write` may run in another thread."""
 
     def __init__(
@@ -96,7 +96,7 @@ class ZooKeeperStore:
         self._lock = threading.RLock()
         self._nodes: dict[str, Znode] = {}
         self._history: History | None = None
-        self._pending: set[Pending] = set()
+        self._pending: set[PendingChange] = set()
         self._held: list[Fact] = []
         self._committing = threading.Lock()
         self._closed = False
@@ -183,7 +183,7 @@ class ZooKeeperStore:
 
     def begin(
         self, changes: Sequence[Change], *, expected: int | None = None, controller_epoch: int | None = None
-    ) -> Pending:
+    ) -> PendingChange:
         """Decide. Several may be under way, of the controller and of others: settings and topics do not meet."""
         if self._closed:
             raise StoreClosed
@@ -192,11 +192,11 @@ class ZooKeeperStore:
         with self._lock:
             before = self.load()
             check_partition_epochs(before, changes)
-            pending = Pending(self, before, self._kept.next(changes, expected), changes, check)
+            pending = PendingChange(self, before, self._kept.next(changes, expected), changes, check)
             self._pending.add(pending)
         return pending
 
-    def finish(self, pending: Pending) -> ClusterImage:
+    def finish(self, pending: PendingChange) -> ClusterImage:
         """The commit is written: make it true."""
         with self._lock:
             history = self._kept
@@ -214,19 +214,19 @@ class ZooKeeperStore:
         history = self._kept
         history.adopt(history.next(changes, None), changes)
 
-    def _ended(self, pending: Pending) -> None:
+    def _ended(self, pending: PendingChange) -> None:
         with self._lock:
             self._pending.discard(pending)
         self._facts.wake()
 
-    def _write(self, pending: Pending) -> None:
+    def _write(self, pending: PendingChange) -> None:
         try:
             self._write_until_made(pending)
         except BaseException:
             self._ended(pending)
             raise
 
-    def _write_until_made(self, pending: Pending) -> None:
+    def _write_until_made(self, pending: PendingChange) -> None:
         epoch = (
             pending.image.controller_epoch if self._office.elected is None else self._office.elected.controller.epoch
         )
@@ -243,7 +243,7 @@ class ZooKeeperStore:
             return
         raise StaleImage("somebody else changes the same settings all the time")
 
-    def _after_refusal(self, refused: Refused, pending: Pending) -> None:
+    def _after_refusal(self, refused: Refused, pending: PendingChange) -> None:
         """Returns when it can be tried again, else raises what is wrong and has the truth read."""
         path = refused.write.path
         if path == paths.CONTROLLER_EPOCH:
@@ -409,7 +409,7 @@ def _is_remembered(path: str) -> bool:
     return path in (paths.FEATURE, paths.PRODUCER_IDS) or reading.is_shared_map(path)
 
 
-def _topics_in(pending: Pending) -> list[str]:
+def _topics_in(pending: PendingChange) -> list[str]:
     """The names of the topics that a commit is about, as far as they were known before."""
     ids = [
         change.topic_id

@@ -93,7 +93,7 @@ class Driven(TransactionManager):
     now_ms = 0.0
 
     def turn(self, *, incomplete=False):
-        self.settle(self.now_ms)
+        self.resolve_errors(self.now_ms)
         return self.next_request(has_incomplete_batches=incomplete, now_ms=self.now_ms)
 
     def answer(self, response, *, incomplete=False):
@@ -170,7 +170,7 @@ def test_sequences_wrap_around_after_the_last_int32():
     manager.batch_acknowledged(A, first)
     manager.batch_acknowledged(A, second)
     assert manager.can_retry(A, third, OutOfOrderSequenceNumber())
-    manager.settle(0)
+    manager.resolve_errors(0)
     assert manager.identity.epoch == 1  # the gap after the wrap is seen as one
 
 
@@ -188,7 +188,7 @@ def test_a_batch_behind_a_gap_that_is_still_being_tried_is_retried_without_a_bum
     manager.stamp(A, 1)
     second = manager.stamp(A, 1)
     assert manager.can_retry(A, second, OutOfOrderSequenceNumber())
-    manager.settle(0)
+    manager.resolve_errors(0)
     assert manager.identity.epoch == 0
 
 
@@ -197,11 +197,11 @@ def test_a_refused_batch_bumps_the_epoch_and_renumbers_what_follows():
     first, second = manager.stamp(A, 2), manager.stamp(A, 3)
     elsewhere = manager.stamp(B, 1)
     manager.batch_failed(A, first, MessageTooLarge(), adjust_sequences=True)
-    manager.settle(0)
+    manager.resolve_errors(0)
     assert manager.identity == ProducerIdentity(7, 0)  # the second is on the wire, and nobody knows its answer yet
     assert manager.can_retry(A, second, OutOfOrderSequenceNumber())
     assert not manager.may_drain(A, second)
-    manager.settle(0)
+    manager.resolve_errors(0)
     assert manager.identity == ProducerIdentity(7, 1)
     assert manager.may_drain(A, second)
     assert (second.base_sequence, second.epoch, second.was_reset) == (0, 1, True)
@@ -218,11 +218,11 @@ def test_what_is_before_a_gap_is_brought_to_its_end_with_its_old_numbers():
     assert manager.can_retry(A, first, ConnectionClosed())
     assert manager.can_retry(A, third, OutOfOrderSequenceNumber())
     manager.batch_failed(A, second, MessageTooLarge(), adjust_sequences=True)
-    manager.settle(0)
+    manager.resolve_errors(0)
     assert manager.identity.epoch == 0
     assert manager.may_drain(A, first)  # it may be in the log already: with other numbers it would be there twice
     manager.batch_acknowledged(A, first, 0)
-    manager.settle(0)
+    manager.resolve_errors(0)
     assert (third.epoch, third.base_sequence) == (1, 0)
 
 
@@ -232,11 +232,11 @@ def test_a_batch_refused_after_a_lost_answer_may_be_in_the_log_so_nothing_is_ren
     for stamp in (first, second):
         assert manager.can_retry(A, stamp, ConnectionClosed())
     manager.batch_failed(A, first, MessageTooLarge(), adjust_sequences=True)
-    manager.settle(0)
+    manager.resolve_errors(0)
     assert manager.may_drain(A, second)
     assert (second.epoch, second.base_sequence) == (0, 1)
     manager.batch_acknowledged(A, second, 1)
-    manager.settle(0)
+    manager.resolve_errors(0)
     assert manager.identity.epoch == 0
 
 
@@ -247,7 +247,7 @@ def test_an_expired_batch_blocks_its_partition_until_a_later_one_proves_it_arriv
     manager.mark_unresolved(A, first)
     assert not manager.may_drain(A, None)
     manager.batch_acknowledged(A, second, 11)
-    manager.settle(0)
+    manager.resolve_errors(0)
     assert manager.identity.epoch == 0
     assert manager.may_drain(A, None)
 
@@ -257,7 +257,7 @@ def test_an_expired_batch_that_nothing_resolves_bumps_the_epoch():
     first = manager.stamp(A, 1)
     manager.batch_failed(A, first, RequestTimedOut(), adjust_sequences=False)
     manager.mark_unresolved(A, first)
-    manager.settle(0)
+    manager.resolve_errors(0)
     assert manager.identity.epoch == 1
     assert manager.stamp(A, 1).base_sequence == 0
 
@@ -280,10 +280,10 @@ def test_unknown_producer_id_is_always_retried_by_an_idempotent_producer():
     manager = idempotent()
     stamp = manager.stamp(A, 1)
     assert manager.can_retry(A, stamp, UnknownProducerId(), log_start_offset=-1)
-    manager.settle(0)
+    manager.resolve_errors(0)
     assert manager.identity.epoch == 0
     assert manager.can_retry(A, stamp, UnknownProducerId(), log_start_offset=5)
-    manager.settle(0)
+    manager.resolve_errors(0)
     assert manager.identity.epoch == 1
 
 
@@ -300,7 +300,7 @@ def test_parts_of_a_batch_that_was_too_large_take_over_its_numbers():
 def test_a_forbidden_identity_fails_the_batches_and_is_asked_for_again_after_a_back_off():
     manager = Driven(transactional_id=None, retry_backoff_ms=100)
     manager.answer(identity(error=31))
-    abort = manager.settle(0)
+    abort = manager.resolve_errors(0)
     assert abort is not None
     assert not abort.only_unsent
     assert manager.next_request(has_incomplete_batches=False, now_ms=0) is None
@@ -533,7 +533,7 @@ def test_fencing_is_fatal_and_shown_as_producer_fenced(code, kind):
         outcome.acknowledge()
     with pytest.raises(ProducerFenced, match="took over"):
         manager.begin_abort()
-    assert not manager.settle(0).only_unsent
+    assert not manager.resolve_errors(0).only_unsent
 
 
 def test_an_abortable_answer_leaves_the_producer_usable_after_an_abort():
@@ -577,7 +577,7 @@ def test_a_missing_right_to_the_transactional_id_can_be_granted_meanwhile():
     manager = transactional()
     outcome = manager.initialize()
     manager.answer(identity(error=53))
-    manager.settle(0)
+    manager.resolve_errors(0)
     assert manager.state is S.UNINITIALIZED
     with pytest.raises(TransactionalIdAuthorizationFailed):
         outcome.acknowledge()
@@ -641,7 +641,7 @@ def test_without_bumping_coordinators_a_lost_count_is_fatal():
     stamp = manager.stamp(A, 1)
     manager.batch_failed(A, stamp, RequestTimedOut(), adjust_sequences=False)
     manager.mark_unresolved(A, stamp)
-    manager.settle(0)
+    manager.resolve_errors(0)
     assert manager.state is S.FATAL_ERROR
 
 
@@ -664,7 +664,7 @@ def test_an_old_epoch_seen_by_a_partition_aborts_and_is_told_as_such():
     stamp = manager.stamp(A, 1)
     assert not manager.can_retry(A, stamp, InvalidProducerEpoch())
     manager.batch_failed(A, stamp, InvalidProducerEpoch(), adjust_sequences=True)
-    manager.settle(0)
+    manager.resolve_errors(0)
     assert manager.state is S.ABORTABLE_ERROR
     with pytest.raises(InvalidProducerEpoch):
         manager.maybe_add_partition(B)
@@ -675,14 +675,14 @@ def test_the_error_that_lost_a_record_is_told_and_not_the_loss():
     stamp = manager.stamp(A, 1)
     manager.batch_failed(A, stamp, RequestTimedOut("too slow"), adjust_sequences=False)
     manager.mark_unresolved(A, stamp)
-    manager.settle(0)
+    manager.resolve_errors(0)
     assert "too slow" in str(manager.error)
 
 
 def test_an_abort_drops_what_was_not_sent():
     manager = in_transaction(2, A)
     manager.begin_abort()
-    abort = manager.settle(0)
+    abort = manager.resolve_errors(0)
     assert abort.only_unsent
     assert isinstance(abort.error, TransactionAborted)
 

@@ -2,7 +2,7 @@
 
 A group has three layers, and a heartbeat moves its member down through them:
 
-    who is in it, and what they subscribe to     group epoch        heartbeat.py, subscriptions.py, regex.py
+    its members, and what they subscribe to       group epoch        heartbeat.py, subscriptions.py, regex.py
     where each member should be                  assignment epoch   target.py, assignors.py, uneven.py
     where each member is                         member epoch       reconciliation.py
 

@@ -1,7 +1,7 @@
 """Who should have which partitions: the assignors `range` and `uniform` that run on the broker.
 
 An assignor is a function from what a group wants (GroupSpec) to a target per member. It must not depend on anything
-else, and gives every partition of every subscribed topic to exactly one member that subscribes to it.
+else, and assigns every partition of every subscribed topic to exactly one member that subscribes to it.
 
     range     per topic, neighbours stay together, the same member gets the same numbers of topics of equal size;
               static members first. Not sticky: a newcomer shifts the ranges.
@@ -19,7 +19,7 @@ from ottla.broker.coordinators.groups.consumer.member import Target, partitions_
 
 class MemberSpec(NamedTuple):
     topics: frozenset[bytes]  # topics that exist
-    target: Target  # where it was told to be before
+    target: Target  # its assignment before
     instance_id: str | None = None
 
 
@@ -68,7 +68,7 @@ def assign_uniform(spec: GroupSpec) -> dict[str, Target]:
 
 def kept_partitions(spec: GroupSpec) -> dict[str, list[tuple[bytes, int]]]:
     """What every member had and may keep: topics it still reads, partitions that exist, nothing twice."""
-    taken: set[tuple[bytes, int]] = set()
+    assigned: set[tuple[bytes, int]] = set()
     kept: dict[str, list[tuple[bytes, int]]] = {}
     for member_id, member in sorted(spec.members.items()):
         had = sorted(
@@ -76,13 +76,13 @@ def kept_partitions(spec: GroupSpec) -> dict[str, list[tuple[bytes, int]]]:
             for topic_id, partition in partitions_of(member.target)
             if topic_id in member.topics and partition < spec.partition_counts.get(topic_id, 0)
         )
-        kept[member_id] = [each for each in had if each not in taken]
-        taken.update(had)
+        kept[member_id] = [each for each in had if each not in assigned]
+        assigned.update(had)
     return kept
 
 
 def _assign_even(spec: GroupSpec) -> dict[str, Target]:
-    """All read the same topics: everybody gets the same number, and the rest goes to those who have more already."""
+    """All read the same topics: everybody gets the same number, and the rest goes to members that have more already."""
     if not spec.members:
         return {}
     topics = next(iter(spec.members.values())).topics
@@ -92,8 +92,8 @@ def _assign_even(spec: GroupSpec) -> dict[str, Target]:
     by_wealth = sorted(kept, key=lambda member_id: (len(kept[member_id]) <= least, member_id))
     quotas = {member_id: least + (index < more) for index, member_id in enumerate(by_wealth)}
     found = {member_id: each[: quotas[member_id]] for member_id, each in kept.items()}
-    taken = {each for partitions in found.values() for each in partitions}
-    free = iter([each for each in everything if each not in taken])
+    assigned = {each for partitions in found.values() for each in partitions}
+    free = iter([each for each in everything if each not in assigned])
     for member_id, partitions in found.items():
         partitions += [next(free) for _ in range(quotas[member_id] - len(partitions))]
     return {member_id: as_target(partitions) for member_id, partitions in found.items()}

@@ -1,11 +1,11 @@
 """Members of a consumer group that still speak the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-The member epoch is their generation, the coordinator is the leader. A member joins and is told its epoch, syncs and is
-told its partitions; it is called again (REBALANCE_IN_PROGRESS, by heartbeat or sync) when there is something to give up
+The member epoch is their generation, the coordinator is the leader. A member joins and gets its epoch, syncs and gets
+its partitions; it must rejoin (REBALANCE_IN_PROGRESS, by heartbeat or sync) when there is something to revoke
 or to get. Nobody waits for the others: a join is answered at once.
 
 1. All members of the classic protocol must have an assignor in common, as they would have to in a classic group.
-2. A member that was called must join within its rebalance time-out, one that joined must sync within it.
+2. A member that must rejoin has its rebalance time-out for it, and the same time again to sync.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class ClassicMembers:
         failure = failing(token, lambda error: join_error(error, version, member_id=request.member_id))
         group_id, member_id = group.group_id, joined.member_id
         if self._migration.may_downgrade(draft.group, (), environment.settings):
-            # It took the place of the last member that spoke the new protocol.
+            # It replaced the last member that spoke the new protocol.
             records, after = self._migration.downgrade(draft.group, (), environment)
             return [Write((*draft.records, *records), (reply,), self._migration.undo(group_id, failure)), *after]
         group.called.discard(member_id)
@@ -287,7 +287,7 @@ def _check_protocol(member: ConsumerMember, request: SyncGroupRequest) -> Classi
     assert member.classic is not None  # `_known` has looked
     protocol = member.classic.supported_protocols[0]
     if request.protocol_type not in (None, PROTOCOL_TYPE) or request.protocol_name not in (None, protocol.name):
-        raise InconsistentGroupProtocol(f"{protocol.name} of {PROTOCOL_TYPE} was told when the member joined")
+        raise InconsistentGroupProtocol(f"{protocol.name} of {PROTOCOL_TYPE} was agreed when the member joined")
     return protocol
 
 

@@ -1,6 +1,6 @@
 """Records that are about to be written, and the group as it will be when they are.
 
-What a heartbeat decides builds on what it decided before: a member that takes over from another owns its partitions, a
+What a heartbeat decides builds on what it decided before: a member that replaces another owns its partitions, a
 new target includes the member that has just come. So every record is replayed, by the same `replay` as ever, into a
 copy of the group; the group itself changes when the runtime has written the records. The copy is made with the first
 record: a heartbeat that changes nothing costs nothing.

@@ -1,8 +1,8 @@
-"""One consumer group: what the replay of its records gives, and a few things that follow from it.
+"""One consumer group: the replay of its records, and a few things that follow from it.
 
-1. `replay` is the only way to change what must survive. Two records of one member (what it told, what it has) make one
+1. Only `replay` changes what must survive. Two records of one member (what it reported, what it has) make one
    ConsumerMember; a member is gone with the tombstone of the first.
-2. `owners` says which member has a partition, or still has to give it up. A partition with an owner is not given to
+2. `owners` says which member has a partition, or still has to release it. A partition with an owner is not assigned to
    anybody else: that is all that keeps two members from reading the same partition.
 3. Soft: `checked_epoch` (the subscribed topics were compared with the cluster when the group was at that epoch),
    `has_new_topics` (topics were made since the regular expressions were matched) and `called`. Losing them costs one
@@ -207,7 +207,7 @@ class ConsumerGroup(Group):
         return self.member(known_id)
 
     def preferred_assignor(self) -> str | None:
-        """The one that most members ask for; None when nobody asks."""
+        """The assignor that most members ask for; None when nobody asks."""
         asked = Counter(each.server_assignor for each in self.members.values() if each.server_assignor is not None)
         return min(asked, key=lambda name: (-asked[name], name), default=None)
 
@@ -220,7 +220,7 @@ class ConsumerGroup(Group):
             return ConsumerGroupState.STABLE
         return ConsumerGroupState.RECONCILING
 
-    # -- what every group is asked -----------------------------------------------------------------------------------
+    # -- the interface of every group ----------------------------------------------------------------------------------
 
     @property
     def state_name(self) -> str:
@@ -290,9 +290,9 @@ class ConsumerGroup(Group):
         return member.epoch == STATIC_LEAVE
 
 
-def _wrong_epoch(member: ConsumerMember, told: int) -> BrokerError:
+def _wrong_epoch(member: ConsumerMember, received: int) -> BrokerError:
     error = IllegalGeneration if member.speaks_classic else StaleMemberEpoch
-    return error(f"The received epoch {told} does not match the expected member epoch {member.epoch}.")
+    return error(f"The received epoch {received} does not match the expected member epoch {member.epoch}.")
 
 
 _REPLAYS: Final[dict[type[Message], Callable[[ConsumerGroup, Any, Any], None]]] = {

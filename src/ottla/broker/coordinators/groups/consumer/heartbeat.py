@@ -1,14 +1,14 @@
-"""ConsumerGroupHeartbeat: join with epoch 0, stay with the epoch that was told, leave with -1 (-2: static, back soon).
+"""ConsumerGroupHeartbeat: join with epoch 0, stay with the current epoch, leave with -1 (-2: static, back soon).
 
-    the member       is found, made, or takes over from the static member whose place it has
-    what it told     is written when it changed
+    the member       is found, created, or replaces the static member with the same instance id
+    its report       is written when it changed
     group epoch      moves when what the group reads changed
     target           is made when the group epoch moved
-    the member       takes one step towards its target, and is told what it has
+    the member       goes one step towards its target; the answer says what it has
 
-1. A member is told its partitions when it joins, when it tells everything about itself (it may have lost an answer),
+1. A member gets its partitions when it joins, when it reports all its fields (it may have lost an answer),
    and when they changed.
-2. A member one epoch behind is let in if it claims no more than it was given: it did not get our answer. Every other
+2. A member one epoch behind is accepted if it owns no more than was assigned: it did not get our answer. Every other
    epoch but the current one and 0 is FENCED_MEMBER_EPOCH.
 3. All records of a heartbeat are one batch, and the answer goes out when they are committed.
 """
@@ -132,7 +132,7 @@ class Heartbeat:
         self.owned: Target | None = None if request.topic_partitions is None else target_of(request.topic_partitions)
 
     def effects(self, token: Token, live: ConsumerGroup | None) -> list[Effect]:
-        """`live` is the group in the shard, if there is one already. Raises what the client is to be told."""
+        """`live` is the group in the shard, if there is one already. Raises the error for the client."""
         check_room(self.draft.group, self.request.member_id, self.environment.settings)
         before = self._find_member()
         after = self._with_request_fields(before)
@@ -178,14 +178,14 @@ class Heartbeat:
         return take_over(self.draft, known, member_id)
 
     def _check_epoch(self, member: ConsumerMember) -> None:
-        told = self.request.member_epoch
-        if told == member.epoch:
+        epoch = self.request.member_epoch
+        if epoch == member.epoch:
             return
-        is_behind = told < member.epoch
-        if is_behind and told == member.previous_epoch and _is_part_of(self.owned, member.assigned):
+        is_behind = epoch < member.epoch
+        if is_behind and epoch == member.previous_epoch and _is_part_of(self.owned, member.assigned):
             return
         raise FencedMemberEpoch(
-            f"The consumer group member has a {'smaller' if is_behind else 'greater'} member epoch ({told}) than the "
+            f"The consumer group member has a {'smaller' if is_behind else 'greater'} member epoch ({epoch}) than the "
             f"one known by the group coordinator ({member.epoch}). The member must abandon all its partitions and "
             "rejoin."
         )
@@ -251,7 +251,7 @@ def heartbeat_error(error: BrokerError) -> ConsumerGroupHeartbeatResponse:
 def leave(
     group: ConsumerGroup, token: Token, request: ConsumerGroupHeartbeatRequest
 ) -> tuple[ConsumerMember | None, list[Effect]]:
-    """A static member goes for a while: done here. Anybody who is to be put out for good is given back instead."""
+    """A static member that leaves for a while is handled here; a member to be removed for good is returned."""
     if request.instance_id is None:
         return group.member(request.member_id), []
     member = group.static_member(request.instance_id, request.member_id)

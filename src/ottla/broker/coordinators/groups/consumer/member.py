@@ -1,4 +1,4 @@
-"""A member of a consumer group, as an unchanging value: what it told us, and what it has.
+"""A member of a consumer group, as an immutable value: what it reported, and what it has.
 
 Two kinds of partition sets: a `Target` is what somebody should have; `Owned` is what somebody has, with the epoch since
 when. Both go by topic id, never hold empty topics, and are never changed once made.
@@ -28,7 +28,7 @@ NOTHING: Final[Mapping[bytes, Never]] = {}
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
     member_id: str
-    # what it told
+    # what it reported
     instance_id: str | None = None
     rack_id: str | None = None
     client_id: str = ""
@@ -43,7 +43,7 @@ class ConsumerMember:
     previous_epoch: int = 0
     state: MemberState = STABLE
     assigned: Owned = field(default_factory=dict)
-    revoking: Owned = field(default_factory=dict)  # told to give up, has not said yet that it did
+    revoking: Owned = field(default_factory=dict)  # to be revoked, not yet acknowledged by the member
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         return self.state is STABLE and self.epoch == assignment_epoch
@@ -91,10 +91,10 @@ def _owned(topics: Iterable[TopicPartitions], member_epoch: int) -> Owned:
     return found
 
 
-def target_of(told: Iterable[WirePartitions]) -> Target:
+def target_of(topics: Iterable[WirePartitions]) -> Target:
     """Partitions as a request names them."""
     found: dict[bytes, set[int]] = {}
-    for topic in told:
+    for topic in topics:
         found.setdefault(topic.topic_id, set()).update(topic.partitions)
     return {topic_id: frozenset(partitions) for topic_id, partitions in found.items() if partitions}
 

@@ -6,7 +6,8 @@ and back when the last of them is gone.
     downgrade   tombstones of the consumer group, then the classic group with the members that stay, in one batch with
                 what caused it; then the members are called.
 
-group.consumer.migration.policy says which way is allowed. A group without members needs none of this: it gives way.
+group.consumer.migration.policy says which direction is allowed. A group without members needs none of this: it is
+replaced.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from ottla.broker.coordinators.groups.consumer.records import (
     target_record,
 )
 from ottla.broker.coordinators.groups.consumer.subscriptions import metadata_hash
+from ottla.broker.coordinators.groups.rebalance import fail_pending
 from ottla.broker.coordinators.groups.rebalance import session_timer as classic_session_timer
-from ottla.broker.coordinators.groups.rebalance import take_waits
 from ottla.broker.coordinators.groups.settings import GroupSettings
 from ottla.broker.coordinators.groups.timers import CallTimer
 from ottla.broker.settings.groups import GroupCoordinatorSettings
@@ -78,7 +79,7 @@ class Migration:
         draft.write(*(current_record(group_id, member) for member in members))
         effects: list[Effect] = []
         for waiting in group.members.values():
-            effects += take_waits(waiting, RebalanceInProgress(), told_id=waiting.member_id)
+            effects += fail_pending(waiting, RebalanceInProgress(), answered_id=waiting.member_id)
         return draft, [*effects, *(session_timer(draft.group, member, environment) for member in members)]
 
     def _as_consumer(self, group: ClassicGroup, member: ClassicMember) -> ConsumerMember:

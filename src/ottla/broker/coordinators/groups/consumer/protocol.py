@@ -1,7 +1,7 @@
 """Consumer groups as the shard sees them: their requests, timers, records, coming and going.
 
 1. A group becomes known with the first record that is replayed for it, and goes with the tombstone of its epoch.
-   A classic group without members gives way to the first heartbeat; one with members is taken over if
+   A classic group without members is replaced by the first heartbeat; one with members is converted if
    group.consumer.migration.policy allows it (migration.py).
 2. A member that is silent for its session, or does not give up partitions within its rebalance time-out, is put out.
    When the last member that speaks the new protocol goes and classic ones stay, the group becomes classic again.
@@ -189,7 +189,7 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerGroup]):
 
     def _time_is_over(self, group: ConsumerGroup, key: MemberTimer, now_ms: int) -> list[Effect]:
         member = group.members.get(key.member_id)
-        if member is None or not _is_meant(key, member):
+        if member is None or not _still_applies(key, member):
             return []
 
         def failure(error: BrokerError) -> tuple[Reply, ...]:
@@ -198,8 +198,8 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerGroup]):
 
         log.info("group %s: member %s is put out by its %s", group.group_id, key.member_id, type(key).__name__)
         # Nobody asks again for this member, so the timer does; when it is gone the timer finds nobody.
-        again = SetTimer(key, now_ms + self._times_of(group.group_id).heartbeat_interval_ms)
-        return [*self._put_out(group, member, now_ms, (), failure), again]
+        retry = SetTimer(key, now_ms + self._times_of(group.group_id).heartbeat_interval_ms)
+        return [*self._put_out(group, member, now_ms, (), failure), retry]
 
     # -- coming and going --------------------------------------------------------------------------------------------
 
@@ -218,7 +218,7 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerGroup]):
         return []  # nobody waits
 
     def topics_changed(self, group: ConsumerGroup, names: frozenset[str] | None) -> None:
-        """These topics were made, changed or deleted (None: it may be any); the next heartbeat looks at them."""
+        """These topics were made, changed or deleted (None: it may be any); the next heartbeat checks them."""
         group.has_new_topics = True
         if names is None or any(group.is_subscribed_to(name) for name in names):
             group.checked_epoch = NOT_CHECKED
@@ -261,8 +261,8 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerGroup]):
         return self._classic.leave(group, token, request, context, self._environment(now_ms))
 
 
-def _is_meant(key: MemberTimer, member: ConsumerMember) -> bool:
-    """Whether the member is still in what the timer watches; timers are not cancelled, they ask."""
+def _still_applies(key: MemberTimer, member: ConsumerMember) -> bool:
+    """Whether the member is still in the state that the timer limits; timers are not cancelled, they check."""
     match key:
         case RevocationTimer():
             return member.state is UNREVOKED and not member.speaks_classic

@@ -1,13 +1,14 @@
 """One step of a member from where it is to where it should be.
 
     assigned and in the target          keeps
-    assigned, not in the target         gives up: stays in its epoch, UNREVOKED_PARTITIONS, until it names them no more
+    assigned, not in the target         revoked: the member stays in its epoch, UNREVOKED_PARTITIONS, until it names
+                                        them no more
     in the target, nobody has it        gets, and moves to the target's epoch
     in the target, somebody has it      waits: UNRELEASED_PARTITIONS, in the target's epoch
 
-1. A member gets something new only after it has given up everything it has to.
+1. A member gets new partitions only after it has released all that are revoked.
 2. `owned` is what the member says it has; None means that it said nothing, so it may still have anything.
-3. What a member does not subscribe to any more it gives up at once, whatever the target says: the target may be older
+3. What a member does not subscribe to any more is revoked at once, whatever the target says: the target may be older
    than its wish.
 """
 
@@ -51,17 +52,17 @@ def reconcile(
                 "The consumer group member is in a unknown state. "
                 "The member must abandon all its partitions and rejoin."
             )
-        return _next(_moved(member, member.state, goal.epoch), goal, owned)
+        return _next(_advanced(member, member.state, goal.epoch), goal, owned)
     return _next(member, goal, owned)
 
 
-def _still_owns(given_up: Owned, owned: Target | None) -> bool:
+def _still_owns(revoked: Owned, owned: Target | None) -> bool:
     if owned is None:
         return True
-    return any(not owned.get(topic_id, frozenset()).isdisjoint(partitions) for topic_id, partitions in given_up.items())
+    return any(not owned.get(topic_id, frozenset()).isdisjoint(partitions) for topic_id, partitions in revoked.items())
 
 
-def _moved(
+def _advanced(
     member: ConsumerMember, state: MemberState, epoch: int, assigned: Owned | None = None, revoking: Owned = NOTHING
 ) -> ConsumerMember:
     previous = member.previous_epoch if epoch == member.epoch else member.epoch
@@ -86,22 +87,22 @@ def _next(member: ConsumerMember, goal: Goal, owned: Target | None) -> ConsumerM
         kept[topic_id] = {partition: epoch for partition, epoch in has.items() if partition in wanted}
         revoked[topic_id] = {partition: epoch for partition, epoch in has.items() if partition not in wanted}
         missing = wanted - kept[topic_id].keys()
-        # What it has just given up itself is free for it.
+        # What it has just released itself is free for it.
         own: Mapping[int, int] = member.revoking.get(topic_id) or {}
         free[topic_id] = {each for each in missing if each in own or goal.is_free(topic_id, each)}
         must_wait = must_wait or len(free[topic_id]) < len(missing)
     revoked = _without_empty(revoked)
     if revoked and _still_owns(revoked, owned):
         state = checked_move(member.state, UNREVOKED)
-        return _moved(member, state, member.epoch, _without_empty(kept), revoked)
+        return _advanced(member, state, member.epoch, _without_empty(kept), revoked)
     for topic_id, partitions in free.items():
         kept[topic_id].update(dict.fromkeys(partitions, goal.epoch))
     state = checked_move(member.state, UNRELEASED if must_wait else STABLE)
-    return _moved(member, state, goal.epoch, _without_empty(kept))
+    return _advanced(member, state, goal.epoch, _without_empty(kept))
 
 
 def _without_unsubscribed(member: ConsumerMember, goal: Goal, owned: Target | None) -> ConsumerMember:
-    """The member stays where it is, but gives up the topics it does not want any more."""
+    """The member stays in its epoch; topics it does not subscribe to any more are revoked."""
     gone = {topic_id: each for topic_id, each in member.assigned.items() if topic_id not in goal.subscribed}
     if not gone:
         return member
@@ -110,7 +111,7 @@ def _without_unsubscribed(member: ConsumerMember, goal: Goal, owned: Target | No
     for topic_id, each in gone.items():
         revoking[topic_id] = {**(revoking.get(topic_id) or {}), **each}
     if _still_owns(revoking, owned):
-        return _moved(member, checked_move(member.state, UNREVOKED), member.epoch, kept, revoking)
+        return _advanced(member, checked_move(member.state, UNREVOKED), member.epoch, kept, revoking)
     return replace(member, assigned=kept)
 
 

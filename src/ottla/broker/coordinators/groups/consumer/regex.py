@@ -2,7 +2,7 @@
 
 Kafka matches them beside the heartbeats, and so do we: a heartbeat that needs it sets a RegexTimer for right now, whose
 slice matches all expressions of the group with all topics and writes what they mean. So a member that comes with a new
-expression is told its topics with its next heartbeat.
+expression gets its topics with its next heartbeat.
 
 Matched again: when an expression is new, when topics were made, and every group.consumer.regex.refresh.interval.ms; but
 at most every BATCH_INTERVAL_MS per group, because it costs the number of all topics.

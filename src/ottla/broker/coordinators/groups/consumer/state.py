@@ -1,6 +1,6 @@
 """The states of a consumer group and of its members.
 
-A group's state follows from its members and epochs, so it is told, never set:
+A group's state follows from its members and epochs, so it is computed, never set:
 
     Empty         no members
     Assigning     the group changed, the target assignment is not made yet
@@ -10,10 +10,10 @@ A group's state follows from its members and epochs, so it is told, never set:
 
 A member's state is kept in the log and moves by MOVES, in reconciliation.py only:
 
-    STABLE                 has what the target of its epoch gives it
+    STABLE                 has what the target of its epoch assigns to it
     UNREVOKED_PARTITIONS   has to give up partitions first; stays in its epoch until it says that it has
-    UNRELEASED_PARTITIONS  waits for partitions that others have not given up yet
-    UNKNOWN                written by a newer version; the member has to begin anew
+    UNRELEASED_PARTITIONS  waits for partitions that others have not released yet
+    UNKNOWN                written by a newer version; the member has to begin again
 """
 
 from __future__ import annotations

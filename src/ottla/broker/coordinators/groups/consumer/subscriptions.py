@@ -1,7 +1,7 @@
 """Which topics a group reads, and whether they are still what they were when it was last assigned.
 
 Kafka 4.1 and later keep one number with the group: a hash over the subscribed topics that exist, each of them a hash of
-its id, name, partitions and the racks these lie on. When it differs from what the cluster gives now, the group epoch is
+its id, name, partitions and the racks these lie on. When it differs from the cluster's metadata, the group epoch is
 bumped. The layout that is hashed (little-endian, text as UTF-16 and then its length):
 
     topic   byte 0, id high, id low: int64; name; partition count: int32; per partition its number: int32,

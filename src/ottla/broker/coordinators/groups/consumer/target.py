@@ -1,4 +1,4 @@
-"""The target assignment of a group: made anew when the group epoch has moved on, and written as what changed.
+"""The target assignment of a group: made again when the group epoch has moved on, and written as what changed.
 
 Not more often than every consumer.assignment.interval.ms of the group: until then members are reconciled with the last
 one, and the group is Assigning.

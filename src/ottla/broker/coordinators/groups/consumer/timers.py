@@ -9,7 +9,7 @@ from ottla.broker.coordinators.groups.timers import ConsumerTimer
 
 @dataclass(frozen=True, slots=True)
 class RevocationTimer(ConsumerTimer):
-    """A member does not give up what it was told to give up."""
+    """A member does not release what was revoked."""
 
     member_id: str
 

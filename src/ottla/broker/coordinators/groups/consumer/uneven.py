@@ -62,17 +62,17 @@ class _Balance:
         self._sizes[member_id] += 1
 
     def _share_out(self, topic_id: bytes) -> None:
-        taken = {partition for partitions in self._has[topic_id].values() for partition in partitions}
+        assigned = {partition for partitions in self._has[topic_id].values() for partition in partitions}
         heap = [(self._sizes[member_id], member_id) for member_id in self._readers[topic_id]]
         heapify(heap)
         for partition in range(self._counts[topic_id]):
-            if partition not in taken:
+            if partition not in assigned:
                 size, member_id = heappop(heap)
                 self._assign(topic_id, partition, member_id)
                 heappush(heap, (size + 1, member_id))
 
     def _balance(self, topic_id: bytes) -> int:
-        """Gives how many partitions moved."""
+        """Returns how many partitions moved."""
         has, sizes = self._has[topic_id], self._sizes
         poor = [(sizes[member_id], member_id) for member_id in self._readers[topic_id]]
         rich = [(-sizes[member_id], member_id) for member_id in self._readers[topic_id] if has.get(member_id)]
