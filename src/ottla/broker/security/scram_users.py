@@ -22,6 +22,8 @@ from ottla.net.sasl.scram_server import Credential, Decoys, Shape
 
 _NUMBERS: Final = {mechanism.name: mechanism.number for mechanism in MECHANISMS.values()}
 
+_NOBODY: Final = ScramCredential(0, b"", b"", b"")
+
 TokenCredentialOf: TypeAlias = Callable[[str, str], Credential | None]
 """(token id, mechanism) to what is kept of the token."""
 
@@ -44,10 +46,10 @@ class ScramUsers:
         """What is kept of a user, or of a token with that id."""
         if is_token:
             return self._token_credential_of(user, mechanism)
-        kept = self._image().scram_credentials.get(ScramKey(user, _NUMBERS[mechanism]))
-        if kept is None:
-            return None
-        return Credential(ScramKeys(kept.salt, kept.iterations, kept.stored_key, kept.server_key), user)
+        known = self._image().scram_credentials.get(ScramKey(user, _NUMBERS[mechanism]))
+        kept = _NOBODY if known is None else known
+        found = Credential(ScramKeys(kept.salt, kept.iterations, kept.stored_key, kept.server_key), user)
+        return None if known is None else found  # made for everybody: even this little would be seen in the time
 
     def decoys(self, mechanism: str) -> Decoys:
         """For users that do not exist; made anew when a user was changed."""
