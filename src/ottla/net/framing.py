@@ -90,11 +90,11 @@ class FrameReader:
         "_big_was_last",
         "_broken",
         "_chunk",
-        "_chunk_bytes",
         "_end",
         "_kind_limit_bytes",
         "_start",
         "_view",
+        "chunk_bytes",
         "size_limit_bytes",
     )
 
@@ -108,7 +108,7 @@ class FrameReader:
         if size_limit_bytes < 0 or chunk_bytes < 16:
             raise ValueError("the size limit must not be negative and a chunk needs at least 16 bytes")
         self.size_limit_bytes = size_limit_bytes  # may change between frames, when a peer has authenticated
-        self._chunk_bytes = chunk_bytes
+        self.chunk_bytes = chunk_bytes  # and so may this: a stranger gets little
         self._kind_limit_bytes = kind_limit_bytes
         # One byte more than is used: giving it back and taking it again is how `is_lent` asks.
         self._chunk = bytearray(min(chunk_bytes, FIRST_CHUNK_BYTES) + 1)
@@ -175,7 +175,7 @@ class FrameReader:
                 break
             stop = start + SIZE.size + size
             if stop > end:
-                if size > self._chunk_bytes // 2:
+                if size > self.chunk_bytes // 2:
                     self._begin_big(size, start + SIZE.size)
                     return frames
                 break
@@ -206,7 +206,7 @@ class FrameReader:
         """Move the unfinished frame to the front: of this chunk if nobody holds a slice, else of a new one."""
         unfinished = bytes(self._view[self._start : self._end])
         self._view.release()
-        wanted_bytes = self._chunk_bytes + 1 if unfinished else len(self._chunk)
+        wanted_bytes = self.chunk_bytes + 1 if unfinished else len(self._chunk)
         if len(self._chunk) < wanted_bytes or is_lent(self._chunk):
             self._chunk = bytearray(wanted_bytes)
         self._view = memoryview(self._chunk)

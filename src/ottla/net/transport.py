@@ -85,6 +85,7 @@ class Link(Protocol):
     """One open connection, from either side."""
 
     frame_limit_bytes: int  # may be raised once the other side has said who it is
+    chunk_bytes: int  # of the memory for small frames; so may this
     following: deque[memoryview]  # frames that came with the one being delivered; who deals with one takes it away
 
     @property
@@ -228,6 +229,14 @@ class FramedLink(abc.ABC):
     @frame_limit_bytes.setter
     def frame_limit_bytes(self, limit: int) -> None:
         self._reader.size_limit_bytes = limit
+
+    @property
+    def chunk_bytes(self) -> int:
+        return self._reader.chunk_bytes
+
+    @chunk_bytes.setter
+    def chunk_bytes(self, size: int) -> None:
+        self._reader.chunk_bytes = size
 
     @property
     def big_frame_bytes(self) -> int:

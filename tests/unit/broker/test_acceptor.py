@@ -23,7 +23,7 @@ class FakeLink:
     def __init__(self) -> None:
         self.writable, self.is_reading, self.end = True, True, ""
         self.remote_address, self.local_address = ("10.0.0.1", 1234), None
-        self.frame_limit_bytes = FULL_LIMIT_BYTES
+        self.frame_limit_bytes, self.chunk_bytes = FULL_LIMIT_BYTES, 131_072
         self.following: tuple[memoryview, ...] = ()
 
     def write(self, buffers: Any) -> None: ...

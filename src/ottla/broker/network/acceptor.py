@@ -7,7 +7,8 @@
    one whose client has read nothing for that long of what it asked for.
 3. Until `release` is called connections are let in and their requests wait: a port must be known before the cluster
    can be told where this broker is.
-4. Whoever has to say first who he is may send only small requests until he has.
+4. Whoever has to say first who he is may send only small requests until he has, and all of them together hold little
+   memory (login_memory.py).
 5. `close` stops listening; `drain` waits, bounded, until what is being answered has left, then closes the rest.
 """
 
@@ -21,6 +22,7 @@ from typing import Final, Protocol
 
 from ottla.broker.network.handshakes import Handshakes, ListenerTls
 from ottla.broker.network.large_frames import LargeFrames
+from ottla.broker.network.login_memory import LOGIN_CHUNK_BYTES, LoginMemory
 from ottla.broker.network.processor import Connection, Dispatcher
 from ottla.broker.network.waiting_requests import WaitingRequests
 from ottla.broker.observe.log_limit import LineLimit
@@ -101,7 +103,7 @@ class _Guarded(Connection):
         self._acceptor = acceptor
         self._login = login  # None: nobody has to say who he is
         self._tls = tls
-        self._full_limit_bytes = 0
+        self._full_limit_bytes = self._full_chunk_bytes = 0
         self.counted_address: str | None = None
         self._handshake_address: str | None = None
         self._refusal_timer: Timer | None = None
@@ -123,14 +125,24 @@ class _Guarded(Connection):
         self.last_active_ms = self._acceptor.clock.monotonic_ms()
         super().opened(link)
         if self._login is not None:
-            self._full_limit_bytes = link.frame_limit_bytes
-            link.frame_limit_bytes = min(self._full_limit_bytes, self._login.receive_limit_bytes)
-            self._login.begin(self, lambda: self._acceptor.is_holding)
+            self._begin_login(link, self._login)
         if self._tls is not None and self.security_protocol == "SSL":
             self._identify(self._tls, link)
         if self._acceptor.is_holding:
             link.pause_reading()
         self.throttle(arrival.wait_ms)
+
+    def _begin_login(self, link: Link, login: Login) -> None:
+        """Until it is known who it is, it gets little."""
+        self._full_limit_bytes, self._full_chunk_bytes = link.frame_limit_bytes, link.chunk_bytes
+        link.frame_limit_bytes = min(self._full_limit_bytes, login.receive_limit_bytes)
+        link.chunk_bytes = LOGIN_CHUNK_BYTES
+        self._acceptor.login_memory.enter(link)
+        login.begin(self, lambda: self._acceptor.is_holding)
+
+    def _end_login(self, link: Link) -> None:
+        self._acceptor.login_memory.leave(link)
+        link.frame_limit_bytes, link.chunk_bytes = self._full_limit_bytes, self._full_chunk_bytes
 
     def _refuse_later(self, link: Link, address: str, wait_ms: float) -> None:
         """Its address makes connections too fast: keep it silent for a while, then close it."""
@@ -154,7 +166,7 @@ class _Guarded(Connection):
     def authenticated(self, principal: str, *, by_token: bool = False) -> None:
         super().authenticated(principal, by_token=by_token)
         if self._login is not None and self._link is not None:
-            self._link.frame_limit_bytes = self._full_limit_bytes
+            self._end_login(self._link)
 
     def frame_received(self, frame: memoryview) -> None:
         if self.counted_address is not None:
@@ -173,6 +185,8 @@ class _Guarded(Connection):
             self._acceptor.refused_count -= 1
         if self._login is not None:
             self._login.end()
+            if self._link is not None:
+                self._acceptor.login_memory.leave(self._link)
         super().closed(error)
 
 
@@ -192,6 +206,7 @@ class Acceptor:
         """`waiting_limit_bytes`: see waiting_requests.py and large_frames.py."""
         self.waiting = WaitingRequests(waiting_limit_bytes, self._read_or_rest)
         self.large_frames = LargeFrames(self.waiting, waiting_limit_bytes, clock)
+        self.login_memory = LoginMemory(self.large_frames)
         self.dispatcher = dispatcher
         self.clock = clock
         self.limits = limits
@@ -236,12 +251,15 @@ class Acceptor:
         `login` makes the login of a new connection; None where nobody has to say who he is. `tls` is for a listener
         that speaks it.
         """
+        settings = self._link_settings
+        if login is not None:
+            settings = replace(settings, frame_memory=self.login_memory)
         listener = await self._transport.serve(
             host,
             port,
             self._maker(name, protocol, login, tls),
             tls=None if tls is None else Handshakes(tls, self.limits.refusal, self.limits.left),
-            settings=self._link_settings,
+            settings=settings,
             backlog=backlog,
         )
         self._listeners.append(listener)
