@@ -19,7 +19,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from bench.walk import behaviour, processes, quotas, throughput
+from bench.walk import access, behaviour, processes, quotas, throughput
 from bench.walk.figures import Figure, markdown, table
 
 PARTS = {
@@ -32,6 +32,7 @@ PARTS = {
     "consumers": behaviour.beside_consumers,
     "housework": behaviour.beside_housework,
     "quotas": quotas.quotas,
+    "access": access.access,
 }
 
 

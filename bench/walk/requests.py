@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from ottla.net.framing import frame_prefix
+from ottla.protocol.access import AclOperation, AclPermission, AclResource, PatternType
 from ottla.protocol.header import encode_request, encode_response
 from ottla.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -89,6 +91,28 @@ def alter_quotas(values: Mapping[str, float | None]) -> bytes:
     entity = [EntityData(entity_type="client-id", entity_name="bench")]
     ops = [OpData(key=key, value=value or 0.0, remove=value is None) for key, value in values.items()]
     return framed(AlterClientQuotasRequest(entries=[EntryData(entity=entity, ops=ops)], validate_only=False), 1)
+
+
+def create_rules(others: int) -> bytes:
+    """Rules that allow everybody without a name to write and read the topic, and so many about other topics."""
+
+    def rule(name: str, pattern: PatternType, principal: str, operation: AclOperation) -> AclCreation:
+        return AclCreation(
+            resource_type=AclResource.TOPIC,
+            resource_name=name,
+            resource_pattern_type=pattern,
+            principal=principal,
+            host="*",
+            operation=operation,
+            permission_type=AclPermission.ALLOW,
+        )
+
+    mine = [
+        rule(TOPIC, PatternType.LITERAL, "User:ANONYMOUS", each) for each in (AclOperation.WRITE, AclOperation.READ)
+    ]
+    patterns = (PatternType.LITERAL, PatternType.PREFIXED)
+    rest = [rule(f"t{number}", patterns[number % 2], f"User:u{number}", AclOperation.ALL) for number in range(others)]
+    return framed(CreateAclsRequest(creations=[*mine, *rest]), 3)
 
 
 def metadata() -> bytes:

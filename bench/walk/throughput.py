@@ -104,12 +104,12 @@ def fetch(root: Path, rounds: int) -> list[Figure]:
         segment = next(directory.glob(f"{requests.TOPIC}-0/*.log"))
         with BareServer("sendfile", str(segment), str(FETCH_BYTES)) as bare:
             for _ in range(rounds):
-                _fetch(broker, broker.port, samples.ours, samples.cpu_ours)
-                _fetch(bare, bare.port, samples.theirs, samples.cpu_theirs)
+                fetch_once(broker, broker.port, samples.ours, samples.cpu_ours)
+                fetch_once(bare, bare.port, samples.theirs, samples.cpu_theirs)
     return [samples.figure("fetch 1 MB at a time, 1 consumer: broker / bare sendfile", 0.7)]
 
 
-def _fetch(server: Child, port: int, rates: list[float], cpus: list[float]) -> None:
+def fetch_once(server: Child, port: int, rates: list[float], cpus: list[float]) -> None:
     before = server.cpu_s
     seen = load("fetch", port, fetch_bytes=FETCH_BYTES, partition=0, warm_s=WARM_S, seconds=SECONDS)
     share = SECONDS / (SECONDS + WARM_S)
