@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from ottla.broker.security.authorizer import Decisions
 
 from ottla.broker.quotas.charges import Charges
 
@@ -28,6 +31,15 @@ class ClientConnection(Protocol):
         """Read no requests for a while."""
 
 
+class Memo:
+    """What the authorizer decided for requests like the last one; a context is kept for as long as its connection."""
+
+    __slots__ = ("decisions",)
+
+    def __init__(self) -> None:
+        self.decisions: Decisions | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class RequestContext:
     """Who asks, and at which version."""
@@ -46,3 +58,4 @@ class RequestContext:
     """The connection it came by; None in tests and for requests of our own."""
     charges: Charges | None = None
     """What its client's quotas count; None without quotas."""
+    memo: Memo = field(default_factory=Memo, compare=False, repr=False)

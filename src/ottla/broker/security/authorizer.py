@@ -10,12 +10,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.security import audit
 from ottla.broker.security.access import CLUSTER, Access, OpenAccess
+from ottla.broker.security.audit import DEBUG, INFO, TRACE
 from ottla.broker.security.operations import OPERATIONS, bits
 from ottla.broker.security.rules import Asker, Rules, Verdict
 from ottla.broker.settings.access import AccessSettings, principals
@@ -40,35 +41,34 @@ def make_access(settings: AccessSettings) -> Access:
     )
 
 
-class _Names(dict[str, bool]):
+class Decisions(dict[str, bool]):
     """What was decided of one question, by the names of resources; what was not is decided when it is looked up."""
 
-    __slots__ = ("_any", "_asker", "_made", "_question", "_rules")
+    __slots__ = ("_any", "_asker", "_made", "_principal", "_rules", "holds", "operation", "owner", "resource")
 
-    def __init__(self, rules: Rules, question: Question, made: Callable[[], None]) -> None:
+    def __init__(self, rules: Rules, question: Question, owner: _Remembered) -> None:
         self._rules = rules
-        self._question = question
-        self._asker = Asker.of(question[0], question[1])
-        self._made = made
+        self._principal, host, self.operation, self.resource = question
+        self._asker = Asker.of(self._principal, host)
         self._any: bool | None = None
+        self.owner = owner
+        self.holds = True  # until the owner forgets it
 
     def __missing__(self, name: str) -> bool:
-        self._made()
+        self.owner.make_room()
         is_allowed = self[name] = self.verdict(name).is_allowed
         return is_allowed
 
     def verdict(self, name: str) -> Verdict:
-        principal, _, operation, resource = self._question
-        return self._rules.decide(principal, self._asker, operation, resource, name)
+        return self._rules.decide(self._principal, self._asker, self.operation, self.resource, name)
 
     def allows_any(self) -> bool:
         if self._any is None:
-            principal, _, operation, resource = self._question
-            self._any = self._rules.allows_any(principal, self._asker, operation, resource)
+            self._any = self._rules.allows_any(self._principal, self._asker, self.operation, self.resource)
         return self._any
 
 
-class _Decisions(dict[Question, _Names]):
+class _Remembered(dict[Question, Decisions]):
     """All that is remembered; see 1."""
 
     __slots__ = ("_limit", "_made", "_rules")
@@ -78,17 +78,19 @@ class _Decisions(dict[Question, _Names]):
         self._limit = limit
         self._made = 0
 
-    def __missing__(self, question: Question) -> _Names:
-        self._make_room()
-        names = self[question] = _Names(self._rules, question, self._make_room)
-        return names
+    def __missing__(self, question: Question) -> Decisions:
+        self.make_room()
+        decisions = self[question] = Decisions(self._rules, question, self)
+        return decisions
 
-    def _make_room(self) -> None:
+    def make_room(self) -> None:
         if self._made >= self._limit:
             self.clear()
         self._made += 1
 
     def clear(self) -> None:
+        for decisions in self.values():
+            decisions.holds = False
         super().clear()
         self._made = 0
 
@@ -100,12 +102,12 @@ class Authorizer:
 
     def __init__(self, rules: Rules, *, decision_limit: int = DECISION_LIMIT) -> None:
         self._rules = rules
-        self._decisions = _Decisions(rules, decision_limit)
+        self._remembered = _Remembered(rules, decision_limit)
         self._is_wanted = audit.audit_log.isEnabledFor
 
     def update(self, image: ClusterImage) -> None:
         if self._rules.replace(image.acls):
-            self._decisions.clear()
+            self._remembered.clear()
 
     def allows(
         self,
@@ -116,9 +118,17 @@ class Authorizer:
         *,
         is_filter: bool = False,
     ) -> bool:
-        known = self._decisions[context.principal, context.client_host, operation, resource]
+        known = context.memo.decisions
+        if (
+            known is None
+            or known.operation is not operation
+            or known.resource is not resource
+            or not known.holds
+            or known.owner is not self._remembered
+        ):
+            known = self._decisions_for(context, operation, resource)
         is_allowed = known[name]
-        if self._is_wanted(audit.TRACE if is_filter else audit.DEBUG if is_allowed else audit.INFO):
+        if self._is_wanted(TRACE if is_filter else DEBUG if is_allowed else INFO):
             audit.write(context, operation, resource, name, known.verdict(name), is_filter=is_filter)
         return is_allowed
 
@@ -132,18 +142,23 @@ class Authorizer:
         is_filter: bool = False,
     ) -> set[str]:
         asked = dict.fromkeys(names)
-        known = self._decisions[context.principal, context.client_host, operation, resource]
+        known = self._decisions_for(context, operation, resource)
         allowed = {name for name in asked if known[name]}
-        if self._is_wanted(audit.level_of(True, is_filter=is_filter)):
+        if self._is_wanted(TRACE if is_filter else DEBUG):
             audit.write_many(context, operation, resource, sorted(allowed), known.verdict, is_filter=is_filter)
-        if len(allowed) < len(asked) and self._is_wanted(audit.level_of(False, is_filter=is_filter)):
+        if len(allowed) < len(asked) and self._is_wanted(TRACE if is_filter else INFO):
             denied = [name for name in asked if name not in allowed]
             audit.write_many(context, operation, resource, denied, known.verdict, is_filter=is_filter)
         return allowed
 
     def allows_any(self, context: RequestContext, operation: AclOperation, resource: AclResource) -> bool:
-        return self._decisions[context.principal, context.client_host, operation, resource].allows_any()
+        return self._decisions_for(context, operation, resource).allows_any()
 
     def operations(self, context: RequestContext, resource: AclResource, name: str = CLUSTER) -> int:
         may = (each for each in OPERATIONS[resource] if self.allows(context, each, resource, name, is_filter=True))
         return bits(*may)
+
+    def _decisions_for(self, context: RequestContext, operation: AclOperation, resource: AclResource) -> Decisions:
+        known = self._remembered[context.principal, context.client_host, operation, resource]
+        context.memo.decisions = known
+        return known

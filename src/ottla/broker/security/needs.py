@@ -61,6 +61,9 @@ class Refused(enum.Enum):
     LEFT_OUT = "left out of the answer"
 
 
+_LEFT_OUT: Final = Refused.LEFT_OUT  # looking up a member of an enum costs more than the question
+
+
 class Need(NamedTuple):
     """An operation on resources that a request names."""
 
@@ -74,9 +77,12 @@ class Need(NamedTuple):
     """Whether it is asked by the broker that a client sent its request to, and not again by the controller."""
 
     def is_met(self, broker: Broker, context: RequestContext, name: str = CLUSTER) -> bool:
-        if not broker.access.is_on or self._is_met_at_all(broker, context):
+        access = broker.access
+        if not access.is_on:
             return True
-        return broker.access.allows(context, self.operation, self.resource, name, is_filter=self._is_filter)
+        if (self.is_forwarded or self.unless is not None) and self._is_met_at_all(broker, context):
+            return True
+        return access.allows(context, self.operation, self.resource, name, is_filter=self.refused is _LEFT_OUT)
 
     def met_by(self, broker: Broker, context: RequestContext, names: Collection[str]) -> Collection[str]:
         """Those of the names that he may; without an authorizer all of them, as they come."""
@@ -94,7 +100,7 @@ class Need(NamedTuple):
     @property
     def _is_filter(self) -> bool:
         """Whether nobody asked for these resources by name, so that a denial is no attempt (security/access.py)."""
-        return self.refused is Refused.LEFT_OUT
+        return self.refused is _LEFT_OUT
 
     def split(
         self, broker: Broker, context: RequestContext, entries: list[T], name_of: Callable[[T], str | None]

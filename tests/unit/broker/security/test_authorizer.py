@@ -79,9 +79,9 @@ def test_any_topic_is_decided_anew_with_other_rules() -> None:
 def test_other_changes_of_the_image_leave_decisions_alone() -> None:
     changing = Changing(WRITE_A)
     assert changing.writes()
-    known = changing.access._decisions[("User:alice", "10.0.0.1", Op.WRITE, Resource.TOPIC)]
+    known = changing.access._remembered[("User:alice", "10.0.0.1", Op.WRITE, Resource.TOPIC)]
     changing.change(CreateAcl(WRITE_A))  # it was there before
-    assert changing.access._decisions[("User:alice", "10.0.0.1", Op.WRITE, Resource.TOPIC)] is known
+    assert changing.access._remembered[("User:alice", "10.0.0.1", Op.WRITE, Resource.TOPIC)] is known
 
 
 def test_what_is_remembered_has_a_bound() -> None:
@@ -90,7 +90,7 @@ def test_what_is_remembered_has_a_bound() -> None:
         changing.writes(f"a{number}")
         context = replace(ALICE, client_host=f"10.0.1.{number}")
         assert not changing.access.allows_any(context, Op.READ, Resource.TOPIC)
-        decisions = changing.access._decisions
+        decisions = changing.access._remembered
         assert len(decisions) + sum(map(len, decisions.values())) <= 10
     assert changing.writes()
 

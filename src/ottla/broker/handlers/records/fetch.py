@@ -102,7 +102,8 @@ def _readable(
     if _is_follower(request, context):
         return None if CLUSTER_ACTION.is_met(broker, context) else ()
     named = {key.topic for key, _ in plan.wanted if key.topic}
-    return {"", *READ_TOPIC.met_by(broker, context, named)}  # an id that nobody has hides nothing
+    readable = READ_TOPIC.met_by(broker, context, named)
+    return None if len(readable) == len(named) else {"", *readable}  # an id that nobody has hides nothing
 
 
 def _is_follower(request: FetchRequest, context: RequestContext) -> bool:
