@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -20,6 +21,16 @@ from tests.patience import HANG_S
 
 import ottla
 from ottla.broker.coordinators.placement import partition_for_name
+from ottla.net.framing import frame_prefix
+from ottla.protocol.compiled import decode
+from ottla.protocol.header import encode_request
+from ottla.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntityData,
+    EntryData,
+    OpData,
+)
 from ottla.testing.promises import GroupReading, NumberedLoad, read_numbers
 from ottla.testing.zookeeper import missing
 
@@ -364,3 +375,43 @@ def test_transactions_are_whole_whichever_side_coordinates_and_leads(mixed: Mixe
         assert found[partition] == transfers.committed
     mixed.wait_for_copies(topic)
     mixed.check_copies(topic)
+
+
+# --- quotas ----------------------------------------------------------------------------------------------------------
+
+
+def set_quota(mixed: MixedCluster, number: int, client_id: str, value: float | None) -> None:
+    """Have one broker write the quota of a client id for producing."""
+    entity = [EntityData(entity_type="client-id", entity_name=client_id)]
+    op = OpData(key="producer_byte_rate", value=value or 0.0, remove=value is None)
+    request = AlterClientQuotasRequest(entries=[EntryData(entity=entity, ops=[op])], validate_only=False)
+    parts = encode_request(request, version=1, correlation_id=1, client_id="quotas")
+    with socket.create_connection(("127.0.0.1", mixed.brokers[number].port), HANG_S) as connection:
+        connection.sendall(b"".join((frame_prefix(parts), *map(bytes, parts))))
+        size = int.from_bytes(connection.recv(4, socket.MSG_WAITALL))
+        answer = decode(AlterClientQuotasResponse, 1, connection.recv(size, socket.MSG_WAITALL)[5:])
+    assert answer.entries[0].error_code == 0, answer
+
+
+def is_slowed_down(mixed: MixedCluster, topic: str, partition: int, client_id: str) -> bool:
+    """Whether more than ten seconds of the quota at once make the leader of a partition ask for patience."""
+    with ottla.Producer(bootstrap_servers=mixed.bootstrap_servers, client_id=client_id) as producer:
+        for _ in range(6):
+            producer.send(topic, bytes(50_000), partition=partition).result(HANG_S)
+        found = [value for key, value in producer.metrics().items() if key.name == "produce-throttle-time-max"]
+    return found[0] > 0
+
+
+def test_a_quota_written_by_one_side_acts_on_the_other(mixed: MixedCluster, topic: str) -> None:
+    for writer in (OURS, KAFKAS):
+        client_id = f"{topic} & <{writer}>"
+        set_quota(mixed, writer, client_id, 20_000)
+        for partition in (OURS, KAFKAS, OURS_TOO):
+            wait_until(
+                lambda p=partition, c=client_id: is_slowed_down(mixed, topic, p, c), f"broker {partition} slows down"
+            )
+        set_quota(mixed, writer, client_id, None)
+        for partition in (OURS, KAFKAS, OURS_TOO):
+            wait_until(
+                lambda p=partition, c=client_id: not is_slowed_down(mixed, topic, p, c), f"broker {partition} stops it"
+            )

@@ -1,9 +1,12 @@
 """One program for every broker: clients under a quota of 1 MB/s for half a minute, beside others without one.
 
-    seen = produce_limited(servers, Confluent, seconds=30)
+    seen = measure_producer(servers, Confluent(), "topic-and-client-id", seconds=30, request_bytes=SMALL)
     seen.bytes_per_second, seen.throttle_avg_ms, seen.others_worst_ms
 
-Requests are about 100 KB; the brokers keep 6 windows of a second. With Kafka's default of 11 the same algorithm lets a
+Small requests (100 KB) keep the rate best. With large ones (500 KB) the time that a client is told to wait is ten times
+what a busy broker takes to answer, so that the waits of two brokers can be compared.
+
+The brokers keep 6 windows of a second. With Kafka's default of 11 the same algorithm lets a
 greedy client alternate between bursts and long waits, and half a minute is too short to see its mean: 1.10 and 0.90 of
 the limit in turn, on both brokers (decision 0044).
 """
@@ -25,9 +28,8 @@ from ottla.client.producer.producer import Producer
 
 LIMIT = 1_000_000
 VALUE = bytes(10_000)
-BATCH_BYTES = 100_500
-"""Ten values."""
-LIMITED = "limited"
+SMALL, LARGE = 100_500, 502_500
+"""Bytes of a request: ten values, and fifty."""
 WINDOWS = 6
 PATIENCE_S = 120
 
@@ -44,35 +46,33 @@ class Seen(NamedTuple):
 class Kind(Protocol):
     """A client library."""
 
-    def produce(self, servers: str, topic: str, seconds: float) -> tuple[float, float, float]: ...
-    def consume(self, servers: str, topic: str, seconds: float) -> tuple[float, float, float]: ...
+    def produce(self, servers: str, topic: str, seconds: float, request_bytes: int) -> tuple[float, float, float]: ...
+    def consume(self, servers: str, topic: str, seconds: float, request_bytes: int) -> tuple[float, float, float]: ...
 
 
-def measure_producer(servers: str, kind: Kind, topic: str, seconds: float) -> Seen:
+def measure_producer(servers: str, kind: Kind, topic: str, seconds: float, request_bytes: int) -> Seen:
     """As fast as it can, while another client without a quota sends now and then."""
     with set_up(servers, topic), beside(servers, topic) as others:
-        rate, average_ms, longest_ms = kind.produce(servers, topic, seconds)
+        rate, average_ms, longest_ms = kind.produce(servers, topic, seconds, request_bytes)
     return Seen(rate, average_ms, longest_ms, max(others))
 
 
-def measure_consumer(servers: str, kind: Kind, topic: str, seconds: float) -> Seen:
+def measure_consumer(servers: str, kind: Kind, topic: str, seconds: float, request_bytes: int) -> Seen:
     with set_up(servers, topic):
-        with Producer(bootstrap_servers=servers, batch_size=BATCH_BYTES, linger_ms=20) as producer:
+        with Producer(bootstrap_servers=servers, batch_size=SMALL, linger_ms=1_000) as producer:
             count = int(LIMIT * (seconds + 15) / len(VALUE))
             for future in [producer.send(topic, VALUE, partition=0) for _ in range(count)]:
                 future.result(PATIENCE_S)
         with beside(servers, topic) as others:
-            rate, average_ms, longest_ms = kind.consume(servers, topic, seconds)
+            rate, average_ms, longest_ms = kind.consume(servers, topic, seconds, request_bytes)
     return Seen(rate, average_ms, longest_ms, max(others))
 
 
 @contextmanager
 def set_up(servers: str, topic: str) -> Iterator[None]:
     with Admin(bootstrap_servers=servers) as admin:
-        admin.create_topics([NewTopic(topic, partitions=2)])
-        admin.alter_client_quotas(
-            [({"client-id": LIMITED}, {"producer_byte_rate": LIMIT, "consumer_byte_rate": LIMIT})]
-        )
+        admin.create_topics([NewTopic(topic, num_partitions=2)])
+        admin.alter_client_quotas([({"client-id": topic}, {"producer_byte_rate": LIMIT, "consumer_byte_rate": LIMIT})])
     yield
 
 
@@ -109,7 +109,7 @@ def repeat_for(seconds: float, step: Callable[[], None]) -> float:
 class Ours:
     """The client of this project."""
 
-    def produce(self, servers: str, topic: str, seconds: float) -> tuple[float, float, float]:
+    def produce(self, servers: str, topic: str, seconds: float, request_bytes: int) -> tuple[float, float, float]:
         done = [0]
 
         def count(future: Any) -> None:
@@ -117,10 +117,10 @@ class Ours:
 
         with Producer(
             bootstrap_servers=servers,
-            client_id=LIMITED,
-            batch_size=BATCH_BYTES,
+            client_id=topic,
+            batch_size=request_bytes,
             linger_ms=20,
-            buffer_memory=2_000_000,
+            buffer_memory=4_000_000,
             max_in_flight_requests_per_connection=1,
         ) as producer:
             took = repeat_for(seconds, lambda: producer.send(topic, VALUE, partition=0).add_done_callback(count))
@@ -128,14 +128,14 @@ class Ours:
             metrics = {key.name: value for key, value in producer.metrics().items()}
         return rate, metrics["produce-throttle-time-avg"], metrics["produce-throttle-time-max"]
 
-    def consume(self, servers: str, topic: str, seconds: float) -> tuple[float, float, float]:
+    def consume(self, servers: str, topic: str, seconds: float, request_bytes: int) -> tuple[float, float, float]:
         done = [0]
         with Consumer(
             bootstrap_servers=servers,
-            client_id=LIMITED,
+            client_id=topic,
             auto_offset_reset="earliest",
-            fetch_max_bytes=BATCH_BYTES,
-            max_partition_fetch_bytes=BATCH_BYTES,
+            fetch_max_bytes=request_bytes,
+            max_partition_fetch_bytes=request_bytes,
         ) as consumer:
             consumer.assign([(topic, 0)])
 
@@ -153,11 +153,11 @@ class Confluent:
     def __init__(self) -> None:
         self._throttles: list[tuple[float, float]] = []
 
-    def settings(self, servers: str) -> dict[str, Any]:
+    def settings(self, servers: str, client_id: str) -> dict[str, Any]:
         self._throttles = []
         return {
             "bootstrap.servers": servers,
-            "client.id": LIMITED,
+            "client.id": client_id,
             "statistics.interval.ms": 1000,
             "stats_cb": self._note,
         }
@@ -170,22 +170,24 @@ class Confluent:
     def _seen(self) -> tuple[float, float]:
         return statistics.mean(each for each, _ in self._throttles), max(each for _, each in self._throttles)
 
-    def produce(self, servers: str, topic: str, seconds: float) -> tuple[float, float, float]:
-        from confluent_kafka import Producer
+    def produce(self, servers: str, topic: str, seconds: float, request_bytes: int) -> tuple[float, float, float]:
+        from confluent_kafka import KafkaError, Producer
 
-        done = [0]
+        done, failures = [0], []
 
         def delivered(error: Any, message: Any) -> None:
-            assert error is None, error
-            done[0] += len(VALUE)
+            if error is None:
+                done[0] += len(VALUE)
+            elif error.code() not in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT):
+                failures.append(error)
 
         producer = Producer(
             {
-                **self.settings(servers),
-                "batch.size": BATCH_BYTES,
+                **self.settings(servers, topic),
+                "batch.size": request_bytes,
                 "linger.ms": 20,
                 "max.in.flight.requests.per.connection": 1,
-                "queue.buffering.max.kbytes": 2_000,
+                "queue.buffering.max.kbytes": 4_000,
             }
         )
 
@@ -199,21 +201,22 @@ class Confluent:
         rate = (lambda took: done[0] / took)(repeat_for(seconds, send))
         producer.purge()
         producer.flush(1)
+        assert not failures, failures
         return rate, *self._seen()
 
-    def consume(self, servers: str, topic: str, seconds: float) -> tuple[float, float, float]:
+    def consume(self, servers: str, topic: str, seconds: float, request_bytes: int) -> tuple[float, float, float]:
         from confluent_kafka import Consumer, TopicPartition
 
         done = [0]
         consumer = Consumer(
             {
-                **self.settings(servers),
+                **self.settings(servers, topic),
                 "group.id": topic,
                 "enable.auto.commit": False,
-                "fetch.max.bytes": BATCH_BYTES,
-                "message.max.bytes": BATCH_BYTES,
-                "max.partition.fetch.bytes": BATCH_BYTES,
-                "queued.max.messages.kbytes": 300,
+                "fetch.max.bytes": request_bytes,
+                "message.max.bytes": request_bytes,
+                "max.partition.fetch.bytes": request_bytes,
+                "queued.max.messages.kbytes": 3 * request_bytes // 1000,
             }
         )
         consumer.assign([TopicPartition(topic, 0, 0)])
