@@ -24,6 +24,7 @@ from ottla.spark.pipelines.operations import Read
 from ottla.spark.pipelines.plan import TOPICS, Plan
 from ottla.spark.sink.options import SinkOptions
 from ottla.spark.source.options import SourceOptions
+from ottla.spark.tokens.handout import with_login
 
 ASK_LIMIT_S: Final = 10.0
 SERVERS: Final = "bootstrap.servers"
@@ -47,13 +48,13 @@ def wanted_topics(plan: Plan, graph: Graph) -> list[ClusterTopics]:
     clusters: dict[str, ClusterTopics] = {}
     for _, read in _reads(plan):
         if "subscribe" in read.options:
-            settings = SourceOptions.parse(read.options, streaming=read.stream).client_settings("admin")
+            settings = with_login(SourceOptions.parse(read.options, streaming=read.stream)).client_settings("admin")
             cluster = clusters.setdefault(str(settings[SERVERS]), ClusterTopics(settings))
             cluster.read.update(read.options["subscribe"].split(","))
     partitions = dict(_partitions(graph))
     for flow in plan.flows:
         if flow.target.format == TOPICS:
-            settings = SinkOptions.parse(flow.target.options, streaming=True).client_settings("admin")
+            settings = with_login(SinkOptions.parse(flow.target.options, streaming=True)).client_settings("admin")
             cluster = clusters.setdefault(str(settings[SERVERS]), ClusterTopics(settings))
             cluster.written[flow.target.options["topic"]] = partitions.get(flow.target.options["topic"])
     return list(clusters.values())

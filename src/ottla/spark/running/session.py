@@ -14,7 +14,8 @@
    is slower without it): for programs that a person watches.
 4. Streams in update mode are refused by start(), because Spark cannot run them with our sink (output_modes.py).
 5. SIGTERM ends streams and jobs in order before it ends the process (termination.py).
-6. A setting of the caller wins over SETTINGS; what the environment says already (PYSPARK_PYTHON, JAVA_HOME) stays.
+6. spark.kafka.clusters.* stay in this process: tokens are asked for with them, and only those reach tasks (tokens/).
+7. A setting of the caller wins over SETTINGS; what the environment says already (PYSPARK_PYTHON, JAVA_HOME) stays.
 A session made without this file works too; SETTINGS then are the caller's to choose.
 """
 
@@ -29,10 +30,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ottla.java import java_home
+from ottla.spark.option_table import InvalidOption
 from ottla.spark.running.cores import CORES_VARIABLE
 from ottla.spark.running.output_modes import check_output_modes
 from ottla.spark.running.spark_home import SparkMissing, light_home
 from ottla.spark.running.termination import end_in_order_on_sigterm
+from ottla.spark.tokens.driver import PREFIX as CLUSTERS
+from ottla.spark.tokens.driver import hand_out_tokens
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,12 +111,17 @@ def session(
             os.environ.setdefault("SPARK_HOME", str(light_home()))
         builder = builder.master(address)
         chosen = {**SETTINGS, **(LOCAL_SETTINGS if address.startswith("local") else {})}
+    clusters = {key: value for key, value in (settings or {}).items() if key.startswith(CLUSTERS)}
+    if clusters and remote is not None:
+        raise InvalidOption(f"{CLUSTERS}* is for sessions of this machine; the server of Spark Connect asks for tokens")
     for key, value in {**chosen, **(settings or {})}.items():
-        builder = builder.config(key, value)
+        if key not in clusters:
+            builder = builder.config(key, value)
     made = builder.getOrCreate()
     check_output_modes(_stream_writer(is_remote=remote is not None))
     if remote is None:
         end_in_order_on_sigterm(made)
+        hand_out_tokens(made, clusters)
     return made
 
 

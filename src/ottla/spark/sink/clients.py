@@ -5,7 +5,8 @@
    initializes it again: the epoch rises at every write, only connections and metadata are saved.
 3. At most PRODUCER_LIMIT producers and CLIENTS_LIMIT sets are kept; the least recently used one is closed. To
    close a producer whose transaction is prepared aborts nothing.
-4. A producer that failed, or whose task ended before it had prepared a transaction, is not used again.
+4. A set with a token that was replaced is closed when the next one is made.
+5. A producer that failed, or whose task ended before it had prepared a transaction, is not used again.
 """
 
 from __future__ import annotations
@@ -112,10 +113,12 @@ class SinkClients:
 
 def sink_clients(options: SinkOptions) -> SinkClients:
     """The clients of this process for these options."""
-    key = (os.getpid(), options.transaction_timeout_ms, *sorted(options.kafka.items()))
+    settings, login = tuple(sorted(options.kafka.items())), tuple(sorted(options.login.items()))
+    key = (os.getpid(), options.transaction_timeout_ms, settings, login)
     with _lock:
         found = _kept.pop(key, None)
         if found is None:
+            _close_superseded(key)
             _make_room()
             found = SinkClients(options)
         _kept[key] = found
@@ -129,6 +132,12 @@ def close_sink_clients() -> None:
             found = _kept.pop(key)
             if key[0] == os.getpid():
                 found.close()
+
+
+def _close_superseded(key: tuple[Any, ...]) -> None:
+    """Clients for the same settings with another token: that token was replaced, and soon it is good for nothing."""
+    for other in [other for other in _kept if other[:-1] == key[:-1]]:
+        _kept.pop(other).close()
 
 
 def _make_room() -> None:

@@ -25,6 +25,7 @@ from ottla.spark.sink.marked_batches import MarkedBatches, SinkMessage
 from ottla.spark.sink.options import SinkOptions
 from ottla.spark.sink.rows import chosen_columns
 from ottla.spark.sink.writer import BatchSink
+from ottla.spark.tokens.handout import with_login
 
 if TYPE_CHECKING:
     import pyarrow
@@ -44,7 +45,7 @@ class NumberedSink(MarkedBatches, DataSourceArrowWriter):
     """The sink of one batch of a job."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        self.options = SinkOptions.parse(options, streaming=False)
+        self.options = with_login(SinkOptions.parse(options, streaming=False))
         self.columns = chosen_columns(schema, self.options)
         assert self.options.job_name is not None, "batchId needs jobName"
         assert self.options.batch_id is not None, "this sink is for batches with a batchId"
@@ -56,7 +57,9 @@ class NumberedSink(MarkedBatches, DataSourceArrowWriter):
         return self.write_task(self.query_id, self.batch_id, task, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        self.options = with_login(self.options)  # of now: the tasks may have taken long
         self.commit_batch(self.query_id, messages, self.batch_id)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        self.options = with_login(self.options)
         self.abort_batch(self.query_id, messages, self.batch_id)

@@ -159,6 +159,8 @@ class SinkOptions:
     include_headers: bool = True
     include_timestamp: bool = False
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
+    login: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Settings that log a client in with a token (tokens/handout.py); nothing where `kafka` says how."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
@@ -190,6 +192,7 @@ class SinkOptions:
         """The settings of a client of that kind: the kafka.* options that it knows, and ours."""
         known = _known(kind)
         chosen: dict[str, object] = {name: value for name, value in self.kafka.items() if name in known}
+        chosen.update(self.login)
         chosen.setdefault("client.id", f"{self.transactional_id_prefix}-{'sink' if kind == 'producer' else 'driver'}")
         chosen.setdefault("retry.backoff.ms", RETRY_BACKOFF_MS)
         if kind == "producer":

@@ -27,6 +27,7 @@ from ottla.errors import OttlaError
 from ottla.spark.sink.marked_batches import MarkedBatches, SinkMessage, query_id_of
 from ottla.spark.sink.options import SinkOptions
 from ottla.spark.sink.rows import chosen_columns
+from ottla.spark.tokens.handout import with_login
 
 if TYPE_CHECKING:
     import pyarrow
@@ -45,7 +46,7 @@ class StreamSink(MarkedBatches, DataSourceStreamArrowWriter):
     """The sink of one streaming query; made again for every batch and for every commit."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        self.options = SinkOptions.parse(options, streaming=True)
+        self.options = with_login(SinkOptions.parse(options, streaming=True))
         self.columns = chosen_columns(schema, self.options)
         self.checkpoint = {name.lower(): value for name, value in options.items()}.get(CHECKPOINT)
 

@@ -35,6 +35,7 @@ from ottla.spark.sink.marked_batches import check_single, send_at_least_once
 from ottla.spark.sink.options import SinkOptions
 from ottla.spark.sink.rows import TaskRows, chosen_columns
 from ottla.spark.sink.steps import REFUSALS, take_over, write_rows
+from ottla.spark.tokens.handout import with_login
 
 if TYPE_CHECKING:
     import pyarrow
@@ -72,7 +73,7 @@ class BatchSink(DataSourceArrowWriter):
     """The sink of one job."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        self.options = SinkOptions.parse(options, streaming=False)
+        self.options = with_login(SinkOptions.parse(options, streaming=False))
         self.columns = chosen_columns(schema, self.options)
         prefix, job = self.options.transactional_id_prefix, self.options.job_name
         self.runs_prefix = f"{prefix}-{job}-" if job is not None else None
@@ -113,6 +114,7 @@ class BatchSink(DataSourceArrowWriter):
         prepared = [each.prepared for each in messages if isinstance(each, JobMessage) and each.prepared is not None]
         if not prepared:
             return
+        self.options = with_login(self.options)  # of now: the tasks may have taken long
         clients = sink_clients(self.options)
         self._check_open(clients, prepared)
         answers = clients.run_all([_ended(clients, each, commit=True) for each in prepared])
@@ -126,6 +128,7 @@ class BatchSink(DataSourceArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         if not self.options.is_exactly_once:
             return
+        self.options = with_login(self.options)
         self._abort_leftovers()
         if any(each is None for each in messages):
             time.sleep(LAST_LOOK_S)

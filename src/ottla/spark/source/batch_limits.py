@@ -37,6 +37,10 @@ class BatchLimits:
     def close(self) -> None:
         self._sizes.close()
 
+    def log_in_anew(self, options: SourceOptions) -> None:
+        self._options = options
+        self._sizes.log_in_anew(options)
+
     def counts(self, found: Survey, *, is_run_to_an_end: bool) -> Counts | None:
         """Offsets of each partition, or None when the batch is to wait for more."""
         now_ms = self._now() * 1000

@@ -88,6 +88,8 @@ class SourceOptions:
     schema_registry_url: str | None = field(default=None, repr=False)
     bad_records: str = "fail"
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
+    login: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Settings that log a client in with a token (tokens/handout.py); nothing where `kafka` says how."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
@@ -142,6 +144,7 @@ class SourceOptions:
         """The settings of a client of that kind: the kafka.* options that it knows, and ours."""
         known = _known(kind)
         chosen: dict[str, object] = {name: value for name, value in self.kafka.items() if name in known}
+        chosen.update(self.login)
         chosen.setdefault("client.id", f"{self.group_id_prefix}-{'driver' if kind == 'admin' else 'executor'}")
         if kind == "consumer":
             chosen["isolation.level"] = self.isolation_level

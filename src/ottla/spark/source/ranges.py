@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pyspark.sql.datasource import InputPartition
@@ -52,6 +52,8 @@ class ReadTask(InputPartition):
     """What one task reads, in this order. It is pickled and sent to the task."""
 
     ranges: tuple[OffsetRange, ...]
+    login: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    """How the task logs in where tokens are handed out; it changes from batch to batch (tokens/handout.py)."""
 
     @property
     def size(self) -> int:
@@ -71,6 +73,11 @@ def ranges_between(start: StreamOffset, end: StreamOffset) -> list[OffsetRange]:
             topic_id = end.topic_ids.get(partition.topic)
             found.append(OffsetRange(partition.topic, partition.partition, begin, until, topic_id))
     return found
+
+
+def with_logins(tasks: Iterable[ReadTask], login: Mapping[str, str]) -> list[ReadTask]:
+    """The same tasks, with a login for each."""
+    return [replace(each, login=login) for each in tasks]
 
 
 def plan(ranges: Iterable[OffsetRange], packing: Packing) -> list[ReadTask]:

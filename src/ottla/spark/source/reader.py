@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -19,9 +20,10 @@ from ottla.spark.source import data_loss
 from ottla.spark.source.bounds import ending_positions, starting_positions
 from ottla.spark.source.offsets import Packing, StreamOffset
 from ottla.spark.source.options import SourceOptions
-from ottla.spark.source.ranges import ReadTask, plan, ranges_between
+from ottla.spark.source.ranges import ReadTask, plan, ranges_between, with_logins
 from ottla.spark.source.survey import begin_with, within
 from ottla.spark.source.topic_positions import TopicPositions
+from ottla.spark.tokens.handout import with_login
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -35,13 +37,14 @@ class BatchReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        positions = TopicPositions(self._options)
+        options = self._options = with_login(self._options)
+        positions = TopicPositions(options)
         try:
             start, end = self._snapshot(positions)
         finally:
             positions.close()
         tasks = plan(ranges_between(start, end), end.packing)
-        return list(tasks) or [ReadTask(())]
+        return list(with_logins(tasks, options.login)) or [ReadTask(())]
 
     def _snapshot(self, positions: TopicPositions) -> tuple[StreamOffset, StreamOffset]:
         options = self._options
@@ -65,4 +68,5 @@ def read_task(options: SourceOptions, schema: StructType, task: Any) -> Iterator
     from ottla.spark.source.schema import chosen_columns
 
     assert isinstance(task, ReadTask), "it was planned by us"
+    options = replace(options, login=task.login)
     return read_ranges(options, task.ranges, chosen_columns(options, schema))

@@ -56,6 +56,11 @@ class RecordSizes:
         if consumer is not None:
             consumer.close()
 
+    def log_in_anew(self, options: SourceOptions) -> None:
+        """Connect with the login of these options at the next question."""
+        self.close()
+        self._options = options
+
     def means(self, begins: Mapping[TopicPartition, int], waiting: Mapping[TopicPartition, int]) -> Mapping[str, float]:
         """The mean size of the next records, for each topic of which something waits."""
         fullest: dict[str, TopicPartition] = {}

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -39,10 +40,11 @@ from ottla.spark.source.bounds import starting_positions
 from ottla.spark.source.group_commits import GroupCommits
 from ottla.spark.source.offsets import Packing, StreamOffset
 from ottla.spark.source.options import SourceOptions
-from ottla.spark.source.ranges import plan, ranges_between
+from ottla.spark.source.ranges import plan, ranges_between, with_logins
 from ottla.spark.source.reader import read_task
 from ottla.spark.source.survey import Frozen, Survey, begin_with, freeze, survey, within
 from ottla.spark.source.topic_positions import TopicPositions
+from ottla.spark.tokens.handout import with_login
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -62,12 +64,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         # A task gets a copy that reads; connections and what the driver has learnt stay here.
-        return {"_options": self._options, "_schema": self._schema, "_driver": None}
+        return {"_options": replace(self._options, login={}), "_schema": self._schema, "_driver": None}
 
     @property
     def _asked(self) -> _Driver:
+        """With the token of now, where tokens are handed out: a query lives longer than a token."""
+        options = with_login(self._options)
         if self._driver is None:
-            self._driver = _Driver(self._options)
+            self._driver = _Driver(options)
+        elif options.login != self._options.login:
+            self._driver.log_in_anew(options)
+        self._options = options
         return self._driver
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -98,7 +105,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         until = StreamOffset.from_json(end)
-        return plan(ranges_between(StreamOffset.from_json(start), until), until.packing)
+        tasks = plan(ranges_between(StreamOffset.from_json(start), until), until.packing)
+        return with_logins(tasks, with_login(self._options).login)
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         return read_task(self._options, self._schema, partition)
@@ -125,6 +133,11 @@ class _Driver:
     def close(self) -> None:
         self._positions.close()
         self._batches.close()
+
+    def log_in_anew(self, options: SourceOptions) -> None:
+        """Connect with another login at the next question."""
+        self._positions.log_in_anew(options)
+        self._batches.log_in_anew(options)
 
     def end_with_what_there_is(self) -> None:
         self._frozen = freeze(self._positions)

@@ -76,6 +76,11 @@ class TopicPositions:
         if admin is not None:
             admin.close()
 
+    def log_in_anew(self, options: SourceOptions) -> None:
+        """Connect with the login of these options at the next question."""
+        self.close()
+        self._options = options
+
     # --- partitions ---
 
     def listed(self) -> Listed:
