@@ -67,7 +67,9 @@ def admin_of(cluster: MixedCluster, number: int) -> Admin:
 def make_topic(cluster: MixedCluster, name: str) -> None:
     """With a partition led by each side."""
     with admin_of(cluster, OURS) as admin:
-        admin.create_topics([NewTopic(name, assignments={0: [OURS, KAFKAS], 1: [KAFKAS, OURS]})], timeout=HANG_S)
+        admin.create_topics(
+            [NewTopic(name, replica_assignments={0: [OURS, KAFKAS], 1: [KAFKAS, OURS]})], timeout=HANG_S
+        )
     cluster.wait_for_leaders(name, [OURS, KAFKAS])
 
 

@@ -11,7 +11,8 @@ import pytest
 from tests.patience import HANG_S
 
 from ottla.cluster.changes import CreateAcl, RemoveAcl
-from ottla.cluster.model import AclBinding, AclEntry, AclPattern
+from ottla.cluster.model import AclBinding, AclEntry, AclPattern, Broker, Endpoint
+from ottla.cluster.store.events import ConfigChanged
 from ottla.cluster.store.zookeeper.connecting import Connection
 from ottla.protocol.access import AclOperation as Op
 from ottla.protocol.access import AclPermission as Permission
@@ -160,3 +161,35 @@ def test_rules_that_make_no_sense_leave_those_that_held_and_end_no_member(member
     mine.commit([create("b", PREFIX)])
     wait_for(mine, {"b"}, PREFIX)
     assert mine.load().acls[TOPIC] == (entry("a"),)
+
+
+# --- what nobody notes ------------------------------------------------------------------------------------------------
+
+
+def test_a_member_that_takes_over_hears_of_rules_that_came_just_before(members: Members) -> None:
+    """Everything is read at the take-over, so the note of such a rule tells the store nothing new."""
+    mine, other = members.stores[0], members.join()
+    other.commit([create("a")])
+    mine.register(Broker(1, (Endpoint("PLAINTEXT", "localhost", 9092),)))
+    assert mine.stand(1).broker_id == 1
+    mine.take_over()
+    told = [change for event in mine.take_events() if isinstance(event, ConfigChanged) for change in event.changes]
+    assert create("a") in told
+    assert mine.load().acls[TOPIC] == (entry("a"),)
+
+
+def test_a_member_whose_session_was_lost_reads_the_rules_again(members: Members) -> None:
+    """It may have been away for longer than notes are kept."""
+    mine, other = members.stores[0], members.join()
+    other.commit([create("a"), create("b", PREFIX)])
+    wait_for(mine, {"a"})
+    wait_for(mine, {"b"}, PREFIX)
+    rule = {"principal": "User:eve", "permissionType": "Allow", "host": "*", "operation": "Read"}
+    members.stranger.set(PATH, json.dumps({"version": 1, "acls": [rule]}).encode())
+    members.stranger.delete("/kafka-acl-extended/prefixed/Group/app-")
+    twin = KazooClient(members.connect.partition("/")[0], client_id=mine._session._client.client_id)
+    twin.start(HANG_S)
+    twin.stop()
+    twin.close()
+    wait_for(mine, {"eve"})
+    wait_for(mine, set(), PREFIX)

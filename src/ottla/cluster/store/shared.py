@@ -10,10 +10,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar
 
 from ottla.cluster.changes import (
     AddPartitions,
@@ -21,19 +21,25 @@ from ottla.cluster.changes import (
     AlterConfig,
     Change,
     ChangePartition,
+    CreateAcl,
     CreateTopic,
     IllegalChange,
     RegisterBroker,
+    RemoveAcl,
     RemoveTopic,
     SetController,
     SetFeature,
+    SetQuota,
+    SetScramCredential,
     SetStoredValue,
     UnregisterBroker,
     apply,
 )
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.model import Partition, ResourceType
+from ottla.cluster.model import AclBinding, Partition, ResourceType
 from ottla.cluster.store.requests import is_request
+
+T = TypeVar("T")
 
 NEVER_WRITTEN: Final = (RegisterBroker, UnregisterBroker, SetController)
 _OF_THE_CONTROLLER: Final = (
@@ -70,6 +76,30 @@ def told_to_all(changes: Iterable[Change]) -> tuple[Change, ...]:
         for change in changes
         if is_for_everybody(change) and not (isinstance(change, AlterConfig) and _topic_of(change) in new)
     )
+
+
+def news_for_all(before: ClusterImage, after: ClusterImage) -> Iterator[Change]:
+    """What a member must hear of by ConfigChanged whose image was replaced by a newer one."""
+    for feature in after.features.differences(before.features):
+        yield SetFeature(feature, after.feature(feature))
+    for resource in after.configs.differences(before.configs):
+        yield AlterConfig(resource, tuple(_edits(before.config(resource), after.config(resource)).items()))
+    for entity in after.quotas.differences(before.quotas):
+        edits = _edits(before.quotas.get(entity, {}), after.quotas.get(entity, {}))
+        yield from (SetQuota(entity, key, value) for key, value in edits.items())
+    for user in after.scram_credentials.differences(before.scram_credentials):
+        yield SetScramCredential(user, after.scram_credentials.get(user))
+    for pattern in after.acls.differences(before.acls):
+        old, new = before.acls.get(pattern, ()), after.acls.get(pattern, ())
+        yield from (RemoveAcl(AclBinding(pattern, each)) for each in old if each not in new)
+        yield from (CreateAcl(AclBinding(pattern, each)) for each in new if each not in old)
+    for key in after.stored_values.differences(before.stored_values):
+        if not is_request(key):
+            yield SetStoredValue(key, after.stored_values.get(key))
+
+
+def _edits(before: Mapping[str, T], after: Mapping[str, T]) -> dict[str, T | None]:
+    return {key: after.get(key) for key in sorted({*before, *after}) if before.get(key) != after.get(key)}
 
 
 def _topic_of(change: AlterConfig) -> str | None:

@@ -34,11 +34,11 @@ from ottla.cluster.changes import (
 )
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import Broker
-from ottla.cluster.store.events import Controller, EventQueue, SessionBack, SessionLost, StoreEvent
+from ottla.cluster.store.events import ConfigChanged, Controller, EventQueue, SessionBack, SessionLost, StoreEvent
 from ottla.cluster.store.history import History
 from ottla.cluster.store.interface import Committed, ControllerMoved, StaleImage, StoreClosed, Subscription
 from ottla.cluster.store.requests import requests_in
-from ottla.cluster.store.shared import check_partition_epochs, is_for_the_controller, take_in
+from ottla.cluster.store.shared import check_partition_epochs, is_for_the_controller, news_for_all, take_in
 from ottla.cluster.store.zookeeper import paths, reading, znodes
 from ottla.cluster.store.zookeeper.acls import acl_paths
 from ottla.cluster.store.zookeeper.connecting import Connection
@@ -105,7 +105,9 @@ class ZooKeeperStore:
         self._facts: EventQueue[Fact] = EventQueue()
         self._session = Session(connection, self._watch_fired, self._state_changed)
         self._office = Office(self._session, self._clock)
-        self._watching = Watching(self._session, self._office, self._facts, self.load, self._clock)
+        self._watching = Watching(
+            self._session, self._office, self._facts, self.load, self._clock, known=self._known_to_all
+        )
         self.membership = self
         self.election = self
 
@@ -145,6 +147,7 @@ class ZooKeeperStore:
             if self._was_lost:
                 self._was_lost = False
                 self._facts.put(SessionBack())
+                self._watching.read_all()
             self._watching.look_again()
 
     # --- reading ---
@@ -342,10 +345,13 @@ class ZooKeeperStore:
         self._watching.drop_notes()
         nodes = with_topic_ids(self._session, read_all(self._session), check, self._random_bytes)
         with self._lock:
-            image = reading.image_of(nodes, change_number=self.load().change_number + 1)
+            before = self.load()
+            image = reading.image_of(nodes, change_number=before.change_number + 1)
             self._kept.replace(image)
             self._nodes = {path: node for path, node in nodes.items() if _is_remembered(path)}
             self._leads = True
+        if news := tuple(news_for_all(before, image)):  # their notes mean nothing any more, because the image has them
+            self._facts.put(ConfigChanged(news))
         self._facts.put(*requests_in(image))
         self._watching.lead(True)
         return image
@@ -381,6 +387,10 @@ class ZooKeeperStore:
                 self._observe(changes)
                 events += told
         return events
+
+    def _known_to_all(self) -> list[str]:
+        with self._lock:
+            return [path for path in self._nodes if reading.is_shared_map(path)]
 
     def _take_facts(self) -> list[Fact]:
         facts = [*self._held, *self._facts.take()]

@@ -3,7 +3,8 @@
 1. A watch that fires (on kazoo's thread) only puts its path into a queue. This thread looks at the path again, sets
    the next watch with the same question, and puts what it found into the facts: so nothing that happens between two
    looks is lost, and a burst of changes costs one look.
-2. After a lost connection everything is looked at again.
+2. After a lost connection everything is looked at again. After a lost session all that concerns everybody is read
+   again, too: notes of what changed meanwhile may be deleted by now.
 3. Everybody watches the controller, features, and the notes about settings, access rules and tokens. Who `leads`
    watches brokers, topics and requests to the controller as well.
 4. Notes are read once. Those to the controller are deleted by it; those about settings stay for the other brokers, and
@@ -38,8 +39,9 @@ from ottla.cluster.store.interface import ControllerMoved, NoSession, StoreClose
 from ottla.cluster.store.zookeeper import paths, znodes
 from ottla.cluster.store.zookeeper.acls import noted_path
 from ottla.cluster.store.zookeeper.election import Office
+from ottla.cluster.store.zookeeper.everything import read_known_to_all
 from ottla.cluster.store.zookeeper.facts import Fact, NodesRead, RequestsRead
-from ottla.cluster.store.zookeeper.reading import brokers_in, topic_of
+from ottla.cluster.store.zookeeper.reading import brokers_in, is_shared_map, topic_of
 from ottla.cluster.store.zookeeper.session import Refused, Session
 from ottla.cluster.store.zookeeper.writes import Delete
 from ottla.cluster.store.zookeeper.znodes import DamagedNode, Znode
@@ -54,6 +56,8 @@ _NOTES_FOR_ALL: Final = (
     paths.ACL_EXTENDED_CHANGES,
     paths.TOKEN_CHANGES,
 )
+_ALL: Final = "/"
+"""Not looked at for itself: it stands for everything that concerns all."""
 _FOR_ALL: Final = (paths.CONTROLLER, paths.FEATURE, *_NOTES_FOR_ALL)
 _FOR_THE_CONTROLLER: Final = (
     paths.BROKER_IDS,
@@ -69,16 +73,24 @@ log = logging.getLogger(__name__)
 
 
 class Watching:
-    """See above. `image` gives the newest image of the store."""
+    """See above. `image` gives the newest image of the store, `known` the nodes that it knows and that concern all."""
 
     def __init__(
-        self, session: Session, office: Office, facts: EventQueue[Fact], image: Callable[[], ClusterImage], clock: Clock
+        self,
+        session: Session,
+        office: Office,
+        facts: EventQueue[Fact],
+        image: Callable[[], ClusterImage],
+        clock: Clock,
+        *,
+        known: Callable[[], Iterable[str]],
     ) -> None:
         self._session = session
         self._office = office
         self._facts = facts
         self._image = image
         self._clock = clock
+        self._known = known
         self._paths: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._seen = dict.fromkeys(_NOTES_FOR_ALL, -1)
         self._controller: Controller | None = None
@@ -87,6 +99,7 @@ class Watching:
         self._again: list[str] = []
         self._thread = threading.Thread(target=self._run, name="ottla-zookeeper-events", daemon=True)
         self._looks: dict[str, Callable[[], None]] = {
+            _ALL: self._look_at_all,
             paths.CONTROLLER: self._look_at_controller,
             paths.FEATURE: self._look_at_features,
             paths.BROKER_IDS: self._look_at_brokers,
@@ -124,6 +137,10 @@ class Watching:
         """Nobody knows what was missed."""
         for path in (*_FOR_ALL, *(_FOR_THE_CONTROLLER if self._leads else ())):
             self.notice(path)
+
+    def read_all(self) -> None:
+        """Nobody knows what was missed, and notes of it may be gone."""
+        self.notice(_ALL)
 
     def notice(self, path: str) -> None:
         """Something happened there; any thread may say so."""
@@ -171,6 +188,11 @@ class Watching:
 
     def _look_at_features(self) -> None:
         self._facts.put(NodesRead({paths.FEATURE: self._session.get(paths.FEATURE, watch=True)}))
+
+    def _look_at_all(self) -> None:
+        known, found = self._known(), read_known_to_all(self._session)
+        changed = {*known, *filter(is_shared_map, found)}
+        self._facts.put(NodesRead({path: found.get(path) for path in changed}))
 
     def _look_at_notes(self, folder: str) -> None:
         names = sorted(self._session.children(folder, watch=True), key=paths.sequence_number)
