@@ -48,6 +48,22 @@ def put_users(cluster: KafkaCluster, mechanism: str, **passwords: str) -> None:
     cluster._shared.truth = apply_all(cluster._shared.truth, changes)
 
 
+def test_brokers_log_in_with_tokens() -> None:
+    tokens = f'{MODULE}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";'
+    handler = f"{MODULE}.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+    key = "listener.name.sasl_plaintext.oauthbearer.sasl.server.callback.handler.class"
+    with KafkaCluster(brokers=2, settings={**settings("OAUTHBEARER", tokens), key: handler}) as cluster:
+        user = {
+            "bootstrap_servers": cluster.bootstrap_servers,
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": "OAUTHBEARER",
+            "sasl_jaas_config": tokens.replace("broker", "al"),
+        }
+        with Admin(**user) as admin:
+            admin.create_topics([NewTopic("clicks", 1, 2)])
+        cluster.wait_for_copies("clicks", 1, 2)
+
+
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 def test_brokers_log_in_at_each_other(mechanism: str) -> None:
     cluster = KafkaCluster(brokers=3, settings=settings(mechanism, PLAIN if mechanism == "PLAIN" else SCRAM))

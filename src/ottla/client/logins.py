@@ -19,18 +19,16 @@ from ottla.net.handshake import Authenticator
 from ottla.net.retries import Backoff, RandomSource
 from ottla.net.sasl.authenticator import SaslAuthenticator
 from ottla.net.sasl.jaas import MODULES, JaasEntry, parse_jaas
-from ottla.net.sasl.oauthbearer import OAuthBearerClient, Token, check_extensions, unsecured_token
+from ottla.net.sasl.oauthbearer import OAuthBearerClient, Token, check_extensions
 from ottla.net.sasl.plain import PlainClient
 from ottla.net.sasl.scram import HASHES, ScramClient
-from ottla.net.sasl.token_login import TokenLogin, from_provider
+from ottla.net.sasl.token_login import CLAIM, TokenLogin, from_claims, from_provider
 from ottla.settings import Password
 
 if TYPE_CHECKING:
     from ottla.net.sasl.oidc import Endpoint
 
 MECHANISMS: Final = ("PLAIN", *HASHES, "OAUTHBEARER")
-_UNSECURED_LIFE_S: Final = 3600
-_CLAIM: Final = "unsecuredLoginStringClaim_"
 _EXTENSION: Final = "extension_"
 
 
@@ -113,8 +111,8 @@ def _token_source(
         return from_endpoint(_endpoint(settings, url, options), clock=clock, backoff=backoff, limit_ms=limit_ms)
     if settings.sasl_oauthbearer_method == "oidc" or settings.sasl_login_callback_handler_class is not None:
         raise InvalidSetting("OIDC needs sasl.oauthbearer.token.endpoint.url")
-    if f"{_CLAIM}sub" in options:
-        return _unsecured(options, clock)
+    if f"{CLAIM}sub" in options:
+        return from_claims(options, clock)
     raise InvalidSetting(
         "sasl.mechanism=OAUTHBEARER needs sasl.oauthbearer.token.provider (a function),"
         " or sasl.oauthbearer.token.endpoint.url with a client id and secret"
@@ -123,6 +121,7 @@ def _token_source(
 
 def _endpoint(settings: SecuritySettings, url: str, options: Mapping[str, str]) -> Endpoint:
     from ottla.net.sasl.oidc import Endpoint
+    from ottla.net.sasl.provider import provider_tls
 
     client_id = settings.sasl_oauthbearer_client_credentials_client_id or options.get("clientId")
     secret = _seen(settings.sasl_oauthbearer_client_credentials_client_secret) or options.get("clientSecret")
@@ -130,23 +129,8 @@ def _endpoint(settings: SecuritySettings, url: str, options: Mapping[str, str]) 
         needed = "sasl.oauthbearer.client.credentials.client.id and .client.secret"
         raise InvalidSetting(f"sasl.oauthbearer.token.endpoint.url needs {needed}")
     scope = settings.sasl_oauthbearer_scope or options.get("scope")
-    return Endpoint(url, client_id, secret, scope, settings.sasl_login_read_timeout_ms)
-
-
-def _unsecured(options: Mapping[str, str], clock: Clock) -> Callable[[], Awaitable[Token]]:
-    """Java's token without a signature, made of the options of the JAAS entry."""
-    try:
-        life_s = float(options.get("unsecuredLoginLifetimeSeconds", _UNSECURED_LIFE_S))
-    except ValueError:
-        raise InvalidSetting("unsecuredLoginLifetimeSeconds in sasl.jaas.config is not a number") from None
-    claims = {name.removeprefix(_CLAIM): value for name, value in options.items() if name.startswith(_CLAIM)}
-
-    async def fetch() -> Token:
-        now_s = clock.now_ms() / 1000
-        token = unsecured_token({**claims, "iat": now_s, "exp": now_s + life_s})
-        return Token(token, (now_s + life_s) * 1000)
-
-    return fetch
+    tls = provider_tls(options) if url.startswith("https") else None
+    return Endpoint(url, client_id, secret, scope, settings.sasl_login_read_timeout_ms, tls)
 
 
 def _extensions(settings: SecuritySettings, entry: JaasEntry | None) -> dict[str, str]:

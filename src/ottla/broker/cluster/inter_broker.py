@@ -17,10 +17,10 @@ import ssl
 from collections.abc import Callable
 from random import Random
 
+from ottla.broker.security.own_login import OwnLogin
 from ottla.clock import Clock
 from ottla.cluster.model import Endpoint
 from ottla.errors import AuthenticationFailed, BrokerNotAvailable
-from ottla.net.handshake import Authenticator
 from ottla.net.node import NodeConnection
 from ottla.net.peer import Peer, PeerSettings
 from ottla.net.transport import LinkSettings, Transport
@@ -42,7 +42,7 @@ class InterBroker:
         random: Random,
         link_settings: LinkSettings | None = None,
         client_id: str | None = None,
-        authenticator: Callable[[], Authenticator] | None = None,
+        login: OwnLogin | None = None,
         tls: Callable[[], ssl.SSLContext | None] = lambda: None,
     ) -> None:
         """`tls` is asked whenever a connection is made, so that a new certificate is used without a restart."""
@@ -52,13 +52,16 @@ class InterBroker:
         self._clock = clock
         self._random = random
         self._link_settings = link_settings
-        self._authenticator = authenticator
+        self._login = login
+        self.owns_login = False  # several may share a login, and one of them ends it
         self._tls = tls
         self._connections: dict[int, tuple[Endpoint, NodeConnection]] = {}
         self._closing: list[NodeConnection] = []
 
     async def send(self, broker_id: int, request: Message, *, timeout_ms: float, at_most: int | None = None) -> Message:
         """The answer of a broker."""
+        if self._login is not None and self._login.prepare is not None:
+            await self._login.prepare()
         connection = self._connection(broker_id)
         try:
             answer: Message = await connection.send(request, timeout_ms=timeout_ms, at_most=at_most)
@@ -78,6 +81,8 @@ class InterBroker:
         for broker_id in list(self._connections):
             self.forget(broker_id)
         await self.sweep()
+        if self.owns_login and self._login is not None and self._login.close is not None:
+            await self._login.close()
 
     async def sweep(self) -> None:
         """Close the connections that were forgotten."""
@@ -98,9 +103,8 @@ class InterBroker:
 
     def _connect(self, endpoint: Endpoint) -> NodeConnection:
         settings = PeerSettings(client_id=self._client_id, in_flight_limit=IN_FLIGHT_LIMIT)
-        peer = Peer(
-            endpoint.host, endpoint.port, random=self._random, settings=settings, authenticator=self._authenticator
-        )
+        authenticator = None if self._login is None else self._login.authenticator
+        peer = Peer(endpoint.host, endpoint.port, random=self._random, settings=settings, authenticator=authenticator)
         return NodeConnection(
             peer, transport=self._transport, clock=self._clock, tls=self._tls, link_settings=self._link_settings
         )

@@ -65,7 +65,7 @@ def make_member(
 ) -> ClusterMember:
     """The member, not yet started. `tls` gives the context for connections to other brokers."""
     listener = settings.inter_broker_listener.name
-    login = own_login(lambda: broker.settings)
+    login = own_login(lambda: broker.settings, world.clock, world.random)
 
     def endpoint_of(broker_id: int) -> model.Endpoint | None:
         known = broker.image.brokers.get(broker_id)
@@ -82,11 +82,12 @@ def make_member(
             clock=world.clock,
             random=world.random,
             client_id=client_id,
-            authenticator=login,
+            login=login,
             tls=tls,
         )
 
     inter_broker = broker_connections()
+    inter_broker.owns_login = True
     role = ControllerRole(
         broker.id,
         store,

@@ -4,23 +4,42 @@
     listener.name.<listener>.scram-sha-512.sasl.jaas.config=<module> required username="broker" password="...";
 
 1. The mechanism must be one that the listener of brokers offers: this broker is also logged in at.
-2. Every connection asks anew, so a password that changes while running is used from the next connection on.
+2. Every connection asks anew, so a password that changes while running is used from the next connection on. A token is
+   fetched before the first connection and renewed before it ends (net/sasl/token_login.py).
 3. What cannot work is refused at the start; no refusal shows a secret.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ottla.broker.settings import BrokerSettings
+from ottla.clock import Clock
 from ottla.errors import InvalidSetting
 from ottla.net.handshake import Authenticator
+from ottla.net.retries import Backoff, RandomSource
 from ottla.net.sasl.authenticator import Mechanism, SaslAuthenticator
 from ottla.net.sasl.jaas import MODULES, parse_jaas
 from ottla.net.sasl.plain import PlainClient
 from ottla.net.sasl.scram import HASHES, ScramClient
+
+if TYPE_CHECKING:
+    from ottla.net.sasl.oauthbearer import Token
+
+MECHANISMS: Final = ("PLAIN", *HASHES, "OAUTHBEARER")
+READ_TIMEOUT_MS: Final = 10_000
+
+
+@dataclass(frozen=True)
+class OwnLogin:
+    """How to log in; `prepare` is awaited before connecting, if there is something to prepare."""
+
+    authenticator: Callable[[], Authenticator]
+    prepare: Callable[[], Awaitable[None]] | None = None
+    close: Callable[[], Awaitable[None]] | None = None
 
 
 class _Secret(NamedTuple):
@@ -39,43 +58,99 @@ class _Secret(NamedTuple):
         return PlainClient(self.username, self.password)
 
 
-def own_login(settings: Callable[[], BrokerSettings]) -> Callable[[], Authenticator] | None:
-    """Makes the authenticator of a new connection to another broker; None where brokers need no login."""
+def own_login(settings: Callable[[], BrokerSettings], clock: Clock, random: RandomSource) -> OwnLogin | None:
+    """For connections to other brokers; None where brokers need no login."""
     if not settings().inter_broker_listener.protocol.startswith("SASL"):
         return None
+    if _mechanism(settings()) == "OAUTHBEARER":
+        return _token_login(settings(), clock, random)
     _secret_in(settings())
-
-    def authenticator() -> Authenticator:
-        return SaslAuthenticator(_secret_in(settings()).client())
-
-    return authenticator
+    return OwnLogin(lambda: SaslAuthenticator(_secret_in(settings()).client()))
 
 
 def own_principal(settings: BrokerSettings) -> str | None:
-    """Whom this broker logs in as at the others; None where brokers need no login."""
+    """Whom this broker logs in as at the others; None where brokers need no login, or where only a token that comes
+    from elsewhere says it."""
     if not settings.inter_broker_listener.protocol.startswith("SASL"):
         return None
-    return f"User:{_secret_in(settings).username}"
+    if _mechanism(settings) != "OAUTHBEARER":
+        return f"User:{_secret_in(settings).username}"
+    name = _options(settings, "OAUTHBEARER")[1].get("unsecuredLoginStringClaim_sub")
+    return None if name is None else f"User:{name}"
 
 
-def _secret_in(settings: BrokerSettings) -> _Secret:
+def _mechanism(settings: BrokerSettings) -> str:
     listener = settings.inter_broker_listener.name
     mechanism = settings.for_listener(listener).sasl_mechanism_inter_broker_protocol.upper()
     offered = settings.for_listener(listener).sasl_enabled_mechanisms
-    if mechanism not in HASHES and mechanism != "PLAIN":
+    if mechanism not in MECHANISMS:
         raise InvalidSetting(
-            f"sasl.mechanism.inter.broker.protocol={mechanism}: brokers log in with PLAIN or {', '.join(HASHES)}"
+            f"sasl.mechanism.inter.broker.protocol={mechanism}: brokers log in with {', '.join(MECHANISMS)}"
         )
     if mechanism not in {each.upper() for each in offered}:
         raise InvalidSetting(
             f"sasl.mechanism.inter.broker.protocol={mechanism}, but the listener {listener} offers {', '.join(offered)}"
         )
+    return mechanism
+
+
+def _options(settings: BrokerSettings, mechanism: str) -> tuple[str, Mapping[str, str]]:
+    """The options of the JAAS entry, and the setting where they should stand."""
+    listener = settings.inter_broker_listener.name
     key = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
     given = settings.for_listener(listener, mechanism).sasl_jaas_config
     entry = None if given is None else parse_jaas(given.value)
     if entry is None or entry.kind != MODULES[mechanism]:
         raise InvalidSetting(f"brokers log in at {listener} with {mechanism}, so {key} must have {MODULES[mechanism]}")
-    username, password = entry.options.get("username"), entry.options.get("password")
+    return key, entry.options
+
+
+def _secret_in(settings: BrokerSettings) -> _Secret:
+    mechanism = _mechanism(settings)
+    key, options = _options(settings, mechanism)
+    username, password = options.get("username"), options.get("password")
     if not username or not password:
-        raise InvalidSetting(f"brokers log in at {listener}, so {key} must have a username and a password")
+        raise InvalidSetting(f"brokers log in at each other, so {key} must have a username and a password")
     return _Secret(mechanism, username, password)
+
+
+# -- tokens ----------------------------------------------------------------------------------------------------------
+
+
+def _token_login(settings: BrokerSettings, clock: Clock, random: RandomSource) -> OwnLogin:
+    from ottla.net.sasl.oauthbearer import OAuthBearerClient
+    from ottla.net.sasl.token_login import TokenLogin
+
+    backoff = Backoff(settings.sasl_login_retry_backoff_ms, settings.sasl_login_retry_backoff_max_ms, random)
+    login = TokenLogin(_token_source(settings, clock, backoff), clock=clock, backoff=backoff)
+    return OwnLogin(lambda: SaslAuthenticator(OAuthBearerClient(login.token())), login.prepare, login.close)
+
+
+def _token_source(settings: BrokerSettings, clock: Clock, backoff: Backoff) -> Callable[[], Awaitable[Token]]:
+    from ottla.broker.security.key_sets import check_allowed
+    from ottla.net.sasl.oidc import Endpoint, from_endpoint
+    from ottla.net.sasl.provider import provider_tls
+    from ottla.net.sasl.token_login import CLAIM, from_claims
+
+    key, options = _options(settings, "OAUTHBEARER")
+    url = settings.sasl_oauthbearer_token_endpoint_url
+    if not url:
+        if f"{CLAIM}sub" in options:
+            return from_claims(options, clock)
+        raise InvalidSetting(f"brokers log in with OAUTHBEARER: set sasl.oauthbearer.token.endpoint.url, or see {key}")
+    check_allowed(url, settings.ottla_oauthbearer_allowed_urls, "sasl.oauthbearer.token.endpoint.url")
+    secret = settings.sasl_oauthbearer_client_credentials_client_secret
+    client_id = settings.sasl_oauthbearer_client_credentials_client_id or options.get("clientId")
+    client_secret = options.get("clientSecret") if secret is None else secret.value
+    if not client_id or not client_secret:
+        raise InvalidSetting("sasl.oauthbearer.token.endpoint.url needs the broker's client id and secret")
+    endpoint = Endpoint(
+        url,
+        client_id,
+        client_secret,
+        settings.sasl_oauthbearer_scope or options.get("scope"),
+        settings.sasl_login_read_timeout_ms or READ_TIMEOUT_MS,
+        provider_tls(options) if url.startswith("https") else None,
+    )
+    limit_ms = settings.sasl_login_retry_backoff_max_ms
+    return from_endpoint(endpoint, clock=clock, backoff=backoff, limit_ms=limit_ms)

@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.util import find_spec
@@ -22,6 +21,7 @@ from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.access import SignedTokenHandler, UnsecuredTokenHandler
 from ottla.errors import InvalidSetting
 from ottla.net.sasl.oauthbearer_server import CheckToken
+from ottla.net.sasl.provider import provider_tls
 from ottla.net.sasl.server import Identity
 from ottla.net.sasl.signed_tokens import SignedTokens, UnknownKey
 from ottla.net.sasl.token_claims import ClaimRules, UnsecuredTokens
@@ -70,20 +70,6 @@ def _source(settings: BrokerSettings, url: str, options: Mapping[str, str]) -> K
         settings.sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms,
         settings.sasl_login_read_timeout_ms or READ_TIMEOUT_MS,
         provider_tls(options) if url.startswith("https") else None,
-    )
-
-
-def provider_tls(options: Mapping[str, str]) -> ssl.SSLContext:
-    """How the connection to a provider is encrypted, from the ssl options of a JAAS entry."""
-    from ottla.net.tls import TlsOptions, client_context
-
-    return client_context(
-        TlsOptions(
-            ca_location=options.get("ssl.truststore.location"),
-            ca_text=options.get("ssl.truststore.certificates"),
-            certificate_location=options.get("ssl.keystore.location"),
-            key_password=options.get("ssl.key.password"),
-        )
     )
 
 

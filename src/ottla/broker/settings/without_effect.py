@@ -55,6 +55,9 @@ _LOGIN: Final = {  # and these
     *("sasl.oauthbearer.clock.skew.seconds", "sasl.oauthbearer.sub.claim.name", "sasl.oauthbearer.scope.claim.name"),
     *("sasl.oauthbearer.jwks.endpoint.url", "sasl.oauthbearer.jwks.endpoint.refresh.ms"),
     *("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"),
+    *("sasl.login.retry.backoff.ms", "sasl.login.retry.backoff.max.ms", "sasl.oauthbearer.token.endpoint.url"),
+    *("sasl.oauthbearer.scope", "sasl.oauthbearer.client.credentials.client.id"),
+    "sasl.oauthbearer.client.credentials.client.secret",
 }
 _TOKENS: Final = {each for each in _names(AccessSettings) if each.startswith("delegation.token.")}  # and these
 _SECURITY: Final = _names(AccessSettings) - MEANINGLESS - _RIGHTS - _LOGIN - _TOKENS

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ssl
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from email.message import Message
 from typing import IO, Final
 
@@ -50,3 +51,21 @@ def ask(request: urllib.request.Request, *, timeout_ms: float, tls: ssl.SSLConte
     if len(body) > ANSWER_LIMIT_BYTES:
         raise AuthenticationFailed(f"{url} answered with more than {ANSWER_LIMIT_BYTES} bytes")
     return body
+
+
+def provider_tls(options: Mapping[str, str]) -> ssl.SSLContext:
+    """How the connection to a provider is encrypted, from the ssl options of a JAAS entry."""
+    from ottla.net.tls import TlsOptions, client_context
+
+    return client_context(
+        TlsOptions(
+            ca_location=options.get("ssl.truststore.location"),
+            ca_type=options.get("ssl.truststore.type"),
+            ca_password=options.get("ssl.truststore.password"),
+            ca_text=options.get("ssl.truststore.certificates"),
+            store_location=options.get("ssl.keystore.location"),
+            store_type=options.get("ssl.keystore.type"),
+            store_password=options.get("ssl.keystore.password"),
+            key_password=options.get("ssl.key.password"),
+        )
+    )

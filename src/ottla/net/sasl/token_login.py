@@ -16,18 +16,20 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from ottla.clock import Clock
-from ottla.errors import AuthenticationFailed, OttlaError
+from ottla.errors import AuthenticationFailed, InvalidSetting, OttlaError
 from ottla.net.retries import Backoff
-from ottla.net.sasl.oauthbearer import Token, claims_of
+from ottla.net.sasl.oauthbearer import Token, claims_of, unsecured_token
 
 log = logging.getLogger(__name__)
 
 RENEW_AT: Final = 0.8  # of its life; sasl.login.refresh.window.factor of Java
 RENEW_AT_LEAST_MS: Final = 1_000
+UNSECURED_LIFE_S: Final = 3600
+CLAIM: Final = "unsecuredLoginStringClaim_"
 
 
 class TokenLogin:
@@ -98,6 +100,22 @@ def from_provider(provider: Callable[..., Any]) -> Callable[[], Awaitable[Token]
             raise
         except Exception as error:
             raise AuthenticationFailed(f"the token provider failed with {type(error).__name__}") from error
+
+    return fetch
+
+
+def from_claims(options: Mapping[str, str], clock: Clock) -> Callable[[], Awaitable[Token]]:
+    """Java's token without a signature, made of the options of a JAAS entry."""
+    try:
+        life_s = float(options.get("unsecuredLoginLifetimeSeconds", UNSECURED_LIFE_S))
+    except ValueError:
+        raise InvalidSetting("unsecuredLoginLifetimeSeconds in sasl.jaas.config is not a number") from None
+    claims = {name.removeprefix(CLAIM): value for name, value in options.items() if name.startswith(CLAIM)}
+
+    async def fetch() -> Token:
+        now_s = clock.now_ms() / 1000
+        token = unsecured_token({**claims, "iat": now_s, "exp": now_s + life_s})
+        return Token(token, (now_s + life_s) * 1000)
 
     return fetch
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from ottla.broker.security.own_login import own_login
 from ottla.broker.settings import BrokerSettings
 from ottla.errors import InvalidSetting
+from ottla.testing.clock import ManualClock
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -17,18 +20,22 @@ BASE = {
     "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
 }
 KEY = "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config"
+BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+TOKENS = "listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config"
+URL, ALLOWED = "sasl.oauthbearer.token.endpoint.url", "ottla.oauthbearer.allowed.urls"
+OAUTH = {"sasl.enabled.mechanisms": "OAUTHBEARER", "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER"}
 JAAS = f'{SCRAM} required username="b" password="hunter2";'
 
 
 def test_brokers_without_login_need_none() -> None:
     settings = BrokerSettings({"listeners": "PLAINTEXT://127.0.0.1:0"})
-    assert own_login(lambda: settings) is None
+    assert own_login(lambda: settings, ManualClock(), Random(1)) is None
 
 
 @pytest.mark.parametrize("key", [KEY, "sasl.jaas.config", "listener.name.sasl_plaintext.sasl.jaas.config"])
 def test_the_secret_may_stand_for_the_mechanism_the_listener_or_all(key: str) -> None:
     settings = BrokerSettings({**BASE, key: JAAS})
-    assert own_login(lambda: settings) is not None
+    assert own_login(lambda: settings, ManualClock(), Random(1)) is not None
 
 
 @pytest.mark.parametrize(
@@ -41,10 +48,17 @@ def test_the_secret_may_stand_for_the_mechanism_the_listener_or_all(key: str) ->
         ({KEY: 'com.evil.Module required username="b" password="hunter2";'}, "not known"),
         ({KEY: JAAS, "sasl.enabled.mechanisms": "PLAIN"}, "offers PLAIN"),
         ({KEY: JAAS, "sasl.mechanism.inter.broker.protocol": "NTLM"}, "brokers log in with"),
+        (OAUTH, "must have OAuthBearerLoginModule"),
+        ({**OAUTH, TOKENS: f"{BEARER} required;"}, "token.endpoint.url"),
+        ({**OAUTH, TOKENS: f"{BEARER} required;", URL: "https://idp/token"}, "allowed.urls"),
+        (
+            {**OAUTH, TOKENS: f"{BEARER} required;", URL: "https://idp/token", ALLOWED: "https://idp/token"},
+            "client id and secret",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused_without_showing_a_secret(values: dict[str, str], why: str) -> None:
     settings = BrokerSettings({**BASE, **values})
     with pytest.raises(InvalidSetting, match=why) as refused:
-        own_login(lambda: settings)
+        own_login(lambda: settings, ManualClock(), Random(1))
     assert "hunter2" not in str(refused.value)
