@@ -80,6 +80,19 @@ def as_json(answer):
     return json.loads(out)
 
 
+def test_a_user_may_do_what_rules_allow_and_no_more(ottla, alice, unique_topic):
+    assert ottla(f"topic create {unique_topic}")[0] == OK
+    code, _, err = ottla(f"produce {unique_topic} --timeout 30", stdin="hello\n", user=alice)
+    assert code == FAILED
+    assert unique_topic in err
+    assert ottla(f"acl add --allow {alice} --producer --topic {unique_topic}")[0] == OK
+    assert ottla(f"produce {unique_topic}", stdin="hello\n", user=alice)[0] == OK
+    code, _, err = ottla(f"consume {unique_topic} -e --timeout 30", user=alice)
+    assert code == FAILED, "a producer may not read"
+    ottla(f"acl add --allow {alice} --operation read --topic {unique_topic}")
+    assert ottla(f"consume {unique_topic} -e", user=alice)[1] == "hello\n"
+
+
 def test_rules_are_added_listed_by_what_applies_and_removed(ottla, alice, unique_topic):
     prefix = unique_topic[:-3]
     ottla(f"acl add --allow {alice} --producer --topic {unique_topic}")

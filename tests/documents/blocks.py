@@ -17,6 +17,7 @@ KINDS = {
     "sh": "run by bash, with every command of ours as it stands",
     "yaml": "a pipeline file: checked as `ottla pipeline dry-run` does",
     "json": "parsed",
+    "properties": "written under the name in its first line, `# name.properties`, and checked as settings",
     "text": "shows something; not run",
 }
 FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>.*)$")

@@ -7,7 +7,9 @@
    by bash, and what Spark does is run in this process, so that a document starts one Java machine at most.
 3. What a newcomer would bring along is there: FILES in the working directory, BROUGHT in the cluster.
 4. What would take minutes is tried in a shorter form: SHORTENED. `make` prints what it would do.
-5. The first thing that fails ends the process with code 1, the place in the document and what went wrong.
+5. In a document of SERVES the broker that it starts goes on running, at the document's address, until the next one is
+   started: the reader has another terminal. A settings file (properties) is written under its name.
+6. The first thing that fails ends the process with code 1, the place in the document and what went wrong.
 """
 
 from __future__ import annotations
@@ -38,6 +40,10 @@ FILES = {
 BROUGHT = {"docs/jobs.md": ("ottla produce clicks events.txt -K '\\t'", "ottla produce orders events.txt -K '\\t'")}
 
 
+# Where the reader goes on using the broker that the document starts.
+SERVES = ("docs/security.md",)
+
+
 def replaced(text: str, servers: str, admin: str, other: str) -> str:
     scratch = str(Path.cwd())
     for old, new in {
@@ -55,9 +61,11 @@ def replaced(text: str, servers: str, admin: str, other: str) -> str:
 class Reader:
     """Does what the blocks say; the working directory is the newcomer's."""
 
-    def __init__(self, *addresses: str) -> None:
+    def __init__(self, *addresses: str, keeps_serving: bool = False) -> None:
         self._addresses = addresses
         self._names: dict[str, Any] = {"__name__": "__main__"}
+        self._keeps_serving = keeps_serving
+        self._broker: subprocess.Popen[bytes] | None = None
 
     def read(self, block: Block) -> None:
         text = replaced(block.text, *self._addresses)
@@ -85,11 +93,35 @@ class Reader:
         steps = [shlex.split(step, comments=True) for step in line.split("&&")]
         if steps[0][:1] == ["cd"]:
             os.chdir(steps[0][1])
+        elif steps[0][:1] == ["export"]:
+            name, _, value = steps[0][1].partition("=")
+            os.environ[name] = value
+        elif steps[0][:3] == ["ottla", "broker", "start"] and self._keeps_serving:
+            self._serve(steps[0][3:])
         elif all(step[:2] in ON_SPARK for step in steps):
             for step in steps:
                 self._in_this_process(step)
         else:
             self._run(["bash", "-euo", "pipefail", "-c", line])
+
+    def _serve(self, words: list[str]) -> None:
+        """Start the broker in place of the one before; whoever ends this process ends it too."""
+        servers, admin = self._addresses[:2]
+        where = [] if "--config" in words else ["--listen", servers]
+        command = [sys.executable, "-m", "ottla", "broker", "start", *words, *where]
+        if self._broker is not None:
+            self._broker.terminate()
+            self._broker.wait()
+        command += ["--set", f"ottla.admin.listener={admin}"]
+        self._broker = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        assert self._broker.stdout is not None
+        lines = []
+        for line in self._broker.stdout:
+            lines.append(line.decode())
+            if "is ready at" in lines[-1]:
+                print("".join(lines), flush=True)
+                return
+        raise SystemExit(f"the broker did not start: {''.join(lines)}")
 
     def _in_this_process(self, words: list[str]) -> None:
         from pyspark.sql import SparkSession
@@ -118,6 +150,21 @@ class Reader:
     def _read_json(self, block: Block, text: str) -> None:
         json.loads(text)
 
+    def _read_properties(self, block: Block, text: str) -> None:
+        from ottla.broker.settings import BrokerSettings
+        from ottla.client.settings import ClientSettings
+        from ottla.settings import parse_properties
+
+        name = text.splitlines()[0].removeprefix("# ").split()[0]
+        if not name.endswith(".properties"):
+            raise SystemExit("the first line of a settings file is `# name.properties`")
+        Path(name).write_text(text, "utf-8")
+        settings = parse_properties(text)
+        if name.startswith("server"):
+            BrokerSettings(settings)
+        else:
+            ClientSettings({"bootstrap.servers": "localhost:9092", **settings})
+
     def _read_text(self, block: Block, text: str) -> None:
         pass
 
@@ -125,7 +172,7 @@ class Reader:
 def main(document: str, *addresses: str) -> int:
     for name, text in FILES.items():
         Path(name).write_text(text, "utf-8")
-    reader = Reader(*addresses)
+    reader = Reader(*addresses, keeps_serving=document in SERVES)
     for line in BROUGHT.get(document, ()):
         reader.line(line)
     for block in blocks_of(ROOT / document, document):

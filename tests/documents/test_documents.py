@@ -15,15 +15,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.conformance.our_broker import BrokerProcess
+from tests.conformance.our_broker import BrokerProcess, free_ports
 from tests.documents.blocks import KINDS, UnknownKind, blocks_of
+from tests.documents.reader import SERVES
 from tests.patience import HANG_S
 from tests.spark.conftest import why_not
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"]
 DOCUMENTS += sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))
-RUNNABLE = re.compile(r"^ *```(python|sh|yaml|json)$", re.MULTILINE)
+RUNNABLE = re.compile(r"^ *```(python|sh|yaml|json|properties)$", re.MULTILINE)
 RUN = [name for name in DOCUMENTS if RUNNABLE.search((ROOT / name).read_text("utf-8"))]
 USES_SPARK = re.compile(r"ottla\.spark|ottla (pipeline|job) ")
 TAIL = 6_000
@@ -88,6 +89,8 @@ def test_what_a_document_says_works(name: str, tmp_path: Path) -> None:
 
 def read(name: str, scratch: Path, broker: BrokerProcess, other: BrokerProcess) -> None:
     addresses = [broker.bootstrap_servers, broker.admin_address, other.bootstrap_servers]
+    if name in SERVES:
+        addresses[:2] = (f"127.0.0.1:{port}" for port in free_ports(2))
     command = [sys.executable, "-m", "tests.documents.reader", name, *addresses]
     with (scratch.parent / "said.txt").open("w") as said:
         process = subprocess.Popen(

@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 
 START_LIMIT_S: Final = 10.0
 EXIT_LIMIT_S: Final = 1.0
+LAST_TURNS: Final = 5
 
 _forks = 0
 _running: Final[weakref.WeakSet[BackgroundLoop]] = weakref.WeakSet()
@@ -143,6 +144,12 @@ def _end(loop: asyncio.AbstractEventLoop) -> None:
     if tasks:
         loop.run_until_complete(_ended(tasks))
     loop.run_until_complete(loop.shutdown_asyncgens())
+    for _ in range(LAST_TURNS):  # TLS tells that a connection is closed a few turns before its socket is
+        loop.run_until_complete(_turn())
+
+
+async def _turn() -> None:
+    """What is due runs before this does."""
 
 
 async def _ended(tasks: set[asyncio.Task[Any]]) -> None:

@@ -6,7 +6,8 @@
    line. In the environment it is a warning, because KAFKA_ variables of other programs live there too.
 3. One line on stdout when clients are served; the log is on stderr. A start that fails says why and what to do, and
    the exit code is 1.
-4. SIGTERM and Ctrl-C stop the broker in order; a second one ends it at once, as if the machine had lost power.
+4. --secure puts everything behind a lock (secure_start.py).
+5. SIGTERM and Ctrl-C stop the broker in order; a second one ends it at once, as if the machine had lost power.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from ottla.broker.settings import BrokerSettings
+    from ottla.cli.secure_start import Secured
     from ottla.errors import InvalidConfig
 
 log = logging.getLogger(__name__)
@@ -48,6 +50,7 @@ the file given with --config.
 START_EXAMPLES: Final = """\
 examples:
   ottla broker start
+  ottla broker start --secure
   ottla broker start --config server.properties
   ottla broker start --data /var/lib/ottla --listen 127.0.0.1:9092
   ottla broker start --zookeeper 127.0.0.1:2181 --listen 127.0.0.1:9093 --data broker-2
@@ -79,7 +82,7 @@ class Serve(Protocol):
     """The server: calls `ready` once clients are served, returns when `stop` is set and everything is closed."""
 
     def __call__(
-        self, settings: BrokerSettings, *, ready: Callable[[Any], None], stop: asyncio.Event
+        self, settings: BrokerSettings, *, ready: Callable[[Any], None], stop: asyncio.Event, **more: Any
     ) -> Awaitable[None]: ...
 
 
@@ -104,6 +107,11 @@ def add_verbs(verbs: Verbs) -> None:
         "--zookeeper",
         metavar="HOST:PORT",
         help="be a member of the cluster that is kept there (zookeeper.connect); several with commas, /chroot behind",
+    )
+    start.add_argument(
+        "--secure",
+        action="store_true",
+        help="TLS, logins and access rules: makes certificates, a user and a client.properties in the data directory",
     )
     start.add_argument(
         "--insecure",
@@ -134,6 +142,7 @@ def run_start(
         from ottla.broker.observe import log_lines as logs
         from ottla.broker.settings.alone import refuse_missing_replicas, replica_warnings
         from ottla.broker.settings.without_effect import refuse_false_safety, warnings
+        from ottla.cli.secure_start import refuse_to_unlock
         from ottla.clock import SystemClock
         from ottla.errors import InvalidConfig
 
@@ -143,6 +152,7 @@ def run_start(
         settings, notes = read_settings(options, environment)
         refuse_false_safety(settings)
         refuse_missing_replicas(settings)
+        refuse_to_unlock(settings)
     except InvalidConfig as error:
         raise Failure(f"the broker cannot start. {error}") from None
     logs.configure(
@@ -154,7 +164,17 @@ def run_start(
     _check_directories(settings)
     for note in [*notes, *warnings(settings), *replica_warnings(settings)]:
         log.warning("%s", note)
-    return _serve_until_stopped(settings, serve)
+    secured = _secured(settings) if options.secure else None
+    return _serve_until_stopped(settings if secured is None else secured.completed(settings), serve, secured)
+
+
+def _secured(settings: BrokerSettings) -> Secured:
+    from datetime import UTC, datetime
+
+    from ottla.cli.secure_start import secure
+    from ottla.clock import SystemClock
+
+    return secure(settings, datetime.fromtimestamp(SystemClock().now_ms() // 1000, UTC))
 
 
 @contextmanager
@@ -174,7 +194,7 @@ def _the_server() -> Serve:
     return serve
 
 
-def _serve_until_stopped(settings: BrokerSettings, serve: Serve) -> int:
+def _serve_until_stopped(settings: BrokerSettings, serve: Serve, secured: Secured | None) -> int:
     import asyncio
 
     from ottla.cli.open_files import raise_limit
@@ -184,7 +204,7 @@ def _serve_until_stopped(settings: BrokerSettings, serve: Serve) -> int:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_serve(settings, serve))
+            runner.run(_serve(settings, serve, secured))
     except OttlaError as error:
         raise Failure(f"the broker stopped. {error}") from None
     except OSError as error:
@@ -195,17 +215,20 @@ def _serve_until_stopped(settings: BrokerSettings, serve: Serve) -> int:
     return OK
 
 
-async def _serve(settings: BrokerSettings, serve: Serve) -> None:
+async def _serve(settings: BrokerSettings, serve: Serve, secured: Secured | None) -> None:
     import asyncio
 
     stop = asyncio.Event()
     _stop_on_signals(stop)
 
     def ready(info: Any) -> None:
+        for line in [] if secured is None else secured.served_at(info.bootstrap_servers):
+            print(line)
         print(ready_line(info, settings), flush=True)
         gc.freeze()  # what is there now stays; looking through it again and again would only make requests wait
 
-    await serve(settings, ready=ready, stop=stop)
+    users = {} if secured is None else {"first_users": secured.users}
+    await serve(settings, ready=ready, stop=stop, **users)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -307,12 +330,17 @@ def _reason(error: OSError) -> str:
 def read_settings(options: argparse.Namespace, environment: Mapping[str, str]) -> tuple[BrokerSettings, list[str]]:
     """The settings of all sources, and what to warn of."""
     from ottla.broker.settings import BrokerSettings
+    from ottla.cli import secure_start
     from ottla.errors import InvalidConfig
 
+    if options.secure and options.insecure:
+        raise Failure("--secure and --insecure contradict each other. Leave out the one or the other.")
     variables, notes = _from_environment(environment)
     file = {} if options.config is None else _from_file(options.config)
     stronger = variables, _from_options(options), _from_pairs(options.set)
     try:
+        if options.secure:
+            return secure_start.layered(file, *stronger), notes
         return BrokerSettings.layered(file, *stronger), notes
     except InvalidConfig as error:
         lines = _lines_named(error, options.config, {key for layer in stronger for key in layer}) if file else ""
@@ -344,7 +372,7 @@ def _from_options(options: argparse.Namespace) -> dict[str, str]:
     if options.data is not None:
         given["log.dirs"] = options.data
     if options.listen is not None:
-        given["listeners"] = _listener(options.listen)
+        given["listeners"] = _listener(options.listen, "SASL_SSL" if options.secure else "PLAINTEXT")
     if options.zookeeper is not None:
         given["zookeeper.connect"] = options.zookeeper
     if options.insecure:
@@ -352,7 +380,7 @@ def _from_options(options: argparse.Namespace) -> dict[str, str]:
     return given
 
 
-def _listener(text: str) -> str:
+def _listener(text: str, protocol: str) -> str:
     """The listener that --listen asks for, which may be an address alone."""
     from ottla.broker.settings.endpoints import parse_address
 
@@ -363,7 +391,7 @@ def _listener(text: str) -> str:
         socket.getaddrinfo(host or None, 0)
     except socket.gaierror:
         raise Failure(f"the broker cannot listen on {text}: {_UNKNOWN_HOST}") from None
-    return f"PLAINTEXT://{text}"
+    return f"{protocol}://{text}"
 
 
 def _from_pairs(pairs: list[str]) -> dict[str, str]:
