@@ -11,12 +11,14 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from tests.conformance.access.building import built
+from tests.conformance.access.building import API_OF_NAME, built
 from tests.conformance.access.kafka import ADMIN, Users, secured_kafka
 from tests.conformance.access.ours import Ours
 from tests.conformance.access.probes import Probe, all_probes
@@ -26,12 +28,15 @@ from tests.conformance.access.table import Answers, Case, ask_all, read, write
 from tests.conformance.access.world import World
 from tests.conformance.java_programs import jars_or_skip
 
-from ottla.broker.requests.served import SERVED_APIS
+from ottla.broker.requests.served import SERVED_APIS, served
+from ottla.broker.security.access import Access
+from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.api import APIS
 from ottla.protocol.schema import Message
 
 TABLE = Path(__file__).parent.parent / "golden" / "access" / "kafka-4.3.1.tsv"
 WITHOUT_RULES = {"SaslHandshake", "SaslAuthenticate"}  # over before anybody can be refused
+TELLING = ("none", "all", "only-TOPIC-DESCRIBE")  # under which everything is asked that can be
 OTHERS = 3  # of the rule sets that are answered as most are
 
 
@@ -102,6 +107,37 @@ def test_our_broker_answers_as_kafka_does_under_the_same_rules(api: str, ours: O
     probes = [probe for probe in all_probes() if probe.api == api]
     answers = ask_all(probes, _answering(ours.ask, ours.world), _telling(golden))
     assert _differences(answers, golden) == []
+
+
+class Asked:
+    """An Access that notes what it is asked."""
+
+    def __init__(self, behind: Access) -> None:
+        self._behind = behind
+        self.operations, self.update, self.is_on = behind.operations, behind.update, behind.is_on
+        self.noted: set[tuple[AclOperation, AclResource]] = set()
+
+    def _note(self, name: str, context: Any, operation: AclOperation, resource: AclResource, *more: Any, **kinds: Any):
+        self.noted.add((operation, resource))
+        return getattr(self._behind, name)(context, operation, resource, *more, **kinds)
+
+    def __getattr__(self, name: str) -> Any:
+        return partial(self._note, name)
+
+
+@pytest.mark.parametrize("api", sorted({probe.api for probe in all_probes()}))
+def test_what_is_asked_is_what_the_handler_declares(api: str, ours: Ours, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Asked(ours.broker.broker.access)
+    monkeypatch.setattr(ours.broker.broker, "access", asked)
+    probes = [probe for probe in all_probes() if probe.api == api]
+    for probe in probes:
+        for version, user in product(probe.versions, TELLING):
+            ours.ask(user, built(probe.api, version, probe.values, ours.world.ids), version)
+    needs = served(API_OF_NAME[api]).needs
+    declared = {(each.operation, each.resource) for need in needs for each in (need, need.unless) if each is not None}
+    monkeypatch.undo()
+    ours.world.restore()
+    assert asked.noted == declared
 
 
 @pytest.mark.long

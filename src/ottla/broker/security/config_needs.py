@@ -22,17 +22,23 @@ from ottla.protocol.access import AclOperation, AclResource
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-OF_CLUSTER: Final = (ResourceType.BROKER, ResourceType.BROKER_LOGGER, ResourceType.CLIENT_METRICS)
+OF_CLUSTER: Final = {
+    ResourceType.BROKER: "brokers",
+    ResourceType.BROKER_LOGGER: "loggers",
+    ResourceType.CLIENT_METRICS: "client metrics",
+}
 
 
 class ConfigNeeds:
     """`of_cluster` are the kinds that need the operation on the cluster."""
 
-    def __init__(self, operation: AclOperation, of_cluster: Collection[ResourceType] = OF_CLUSTER) -> None:
+    def __init__(self, operation: AclOperation, of_cluster: Collection[ResourceType] = tuple(OF_CLUSTER)) -> None:
         self._of_cluster = of_cluster
         self._topic = Need(operation, AclResource.TOPIC, Refused.ENTRY, when="topics")
         self._group = Need(operation, AclResource.GROUP, Refused.ENTRY, when="groups")
-        self._cluster = Need(operation, AclResource.CLUSTER, Refused.ENTRY, when="brokers, loggers, client metrics")
+        self._cluster = Need(
+            operation, AclResource.CLUSTER, Refused.ENTRY, when=", ".join(OF_CLUSTER[each] for each in of_cluster)
+        )
         self.declared = (self._topic, self._group, self._cluster)
 
     def is_met(self, broker: Broker, context: RequestContext, resource_type: int, name: str) -> bool:

@@ -56,8 +56,8 @@ REFUSALS: Final[dict[AclResource, type[BrokerError]]] = {
 class Refused(enum.Enum):
     """What a client is told when a need is not met."""
 
-    ENTRY = "error at each entry"
-    REQUEST = "error for the whole request"
+    ENTRY = "for that entry"
+    REQUEST = "for the whole request"
     LEFT_OUT = "left out of the answer"
 
 
@@ -73,6 +73,8 @@ class Need(NamedTuple):
     when: str = ""
     """In which requests, for the table; empty is in all."""
     unless: Need | None = None
+    told_as: AclResource | None = None
+    """Of which kind of resource the client is told that it is refused, where that is another one."""
     is_forwarded: bool = False
     """Whether it is asked by the broker that a client sent its request to, and not again by the controller."""
 
@@ -126,12 +128,16 @@ class Need(NamedTuple):
 
     def refusal(self, context: RequestContext) -> BrokerError:
         what = self.resource.name.lower().replace("_", " ")
-        return REFUSALS[self.resource](f"{context.principal} may not {self.operation.name} this {what}")
+        return self.error(f"{context.principal} may not {self.operation.name} this {what}")
 
     @property
     def code(self) -> int:
         """Of the error when it is not met."""
-        return REFUSALS[self.resource].code
+        return self.error.code
+
+    @property
+    def error(self) -> type[BrokerError]:
+        return REFUSALS[self.told_as or self.resource]
 
 
 CLUSTER_ACTION: Final = Need(AclOperation.CLUSTER_ACTION, AclResource.CLUSTER)

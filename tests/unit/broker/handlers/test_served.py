@@ -1,6 +1,7 @@
 """What is served has a handler, and what has a handler is served."""
 
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,10 @@ def test_a_broker_on_its_own_takes_no_orders():
         path.stem for path in (ROOMS / BETWEEN_BROKERS).glob("[a-z]*.py")
     }
     assert CLUSTER_APIS - SERVED_APIS == BROKER_APIS
+
+
+@pytest.mark.parametrize("path", sorted(ROOMS.rglob("[a-z]*.py")), ids=lambda path: path.stem)
+def test_handlers_ask_what_somebody_may_through_their_needs(path):
+    """What is asked past them would be missing in docs/access-rules.md."""
+    asked = re.findall(r"\baccess\.(\w+)", path.read_text())
+    assert set(asked) <= {"is_on", "operations"}

@@ -24,7 +24,7 @@ NO_OPERATIONS = 0
 
 
 DESCRIBE_CLUSTER = Need(
-    AclOperation.DESCRIBE, AclResource.CLUSTER, Refused.LEFT_OUT, when="to be told what he may do with the cluster"
+    AclOperation.DESCRIBE, AclResource.CLUSTER, Refused.LEFT_OUT, when="to be told the operations on the cluster"
 )
 SERVES = Served(DescribeClusterRequest, needs=(DESCRIBE_CLUSTER,))
 

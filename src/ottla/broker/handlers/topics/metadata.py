@@ -55,7 +55,7 @@ CREATE_TOPIC = Need(
     AclOperation.CREATE, AclResource.TOPIC, Refused.ENTRY, when="topics that it may create", unless=CREATE_CLUSTER
 )
 DESCRIBE_CLUSTER = Need(
-    AclOperation.DESCRIBE, AclResource.CLUSTER, Refused.LEFT_OUT, when="to be told what he may do with the cluster"
+    AclOperation.DESCRIBE, AclResource.CLUSTER, Refused.LEFT_OUT, when="to be told the operations on the cluster"
 )
 SERVES = Served(
     MetadataRequest,
