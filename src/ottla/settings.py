@@ -18,6 +18,7 @@
 5. A secret is a Password: neither it, nor a settings object, nor an error about it prints what it holds.
 6. No text ever names code to be loaded: a CALLABLE is a Python object or one of the `names` of its declaration.
 7. Reading `settings.linger_ms` is a plain attribute of the instance: it costs nothing on the record path.
+8. A setting that changes nothing here says so in its declaration (`no_effect`): why, and what happens to who sets it.
 """
 
 from __future__ import annotations
@@ -163,6 +164,29 @@ class Alias:
     translate: Callable[[Any], object] | None = None
 
 
+NoEffectKind = Literal["tuning", "feature", "protection"]
+
+
+@dataclass(frozen=True)
+class NoEffect:
+    """Why a setting of Kafka's changes nothing here, and what to use instead.
+
+        tuning       how fast something runs that is not here (threads, buffers): accepted, with a warning at the start
+        feature      something that is not here: a warning at the start, an error when it is changed while running
+        protection   what would seem to protect somebody: an error in both cases
+
+    Its default is always accepted: nobody is misled by it.
+    """
+
+    kind: NoEffectKind
+    why: str
+    instead: str = ""
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.why}; {self.instead}" if self.instead else self.why
+
+
 class Rules(TypedDict, Generic[T], total=False):
     """What a declaration may say besides name, type and default."""
 
@@ -177,6 +201,7 @@ class Rules(TypedDict, Generic[T], total=False):
     aliases: Sequence[str | Alias]
     synonyms: Sequence[str | Alias]
     names: Mapping[str, Any]
+    no_effect: NoEffect
 
 
 @overload
@@ -210,6 +235,7 @@ class Setting(Generic[T]):
     aliases: tuple[Alias, ...] = ()
     synonyms: tuple[Alias, ...] = ()
     names: Mapping[str, Any] | None = None
+    no_effect: NoEffect | None = None
 
     def __post_init__(self) -> None:
         if self.default is not REQUIRED:
@@ -234,6 +260,18 @@ class Setting(Generic[T]):
     @property
     def sensitive(self) -> bool:
         return self.kind is PASSWORD
+
+    @property
+    def documentation(self) -> str:
+        """What it does, and when it does nothing here, why."""
+        return self.doc if self.no_effect is None else f"{self.doc} No effect here: {self.no_effect.sentence}."
+
+    def is_default(self, value: object) -> bool:
+        """Whether a text or value means the default; False for what cannot be read."""
+        try:
+            return self.accept(value) == self.default
+        except InvalidSetting:
+            return False
 
     @property
     def permitted(self) -> str:
@@ -290,6 +328,8 @@ class Setting(Generic[T]):
 
     def _refusal(self, value: object, key: str | None, problem: str) -> InvalidSetting:
         shown = HIDDEN if self.sensitive else repr(value)[:SHOWN_LIMIT]
+        if self.no_effect is not None and self.no_effect.kind == "protection":
+            problem = f"it would protect nobody: {self.no_effect.sentence}"
         return InvalidSetting(f"{key or self.name}={shown}; {problem}")
 
 
@@ -649,7 +689,7 @@ def _reference_cells(each: Setting[Any]) -> list[str]:
     default = "required" if each.default is REQUIRED else each.text(each.default) or "none"
     running = each.dynamic or "no"
     also = [other.name for other in (*each.synonyms, *each.aliases)]
-    doc = each.doc + (f" Also: {', '.join(f'`{name}`' for name in also)}." if also else "")
+    doc = each.documentation + (f" Also: {', '.join(f'`{name}`' for name in also)}." if also else "")
     return [f"`{each.name}`", each.kind.name.lower(), default, each.permitted, each.importance, running, doc]
 
 

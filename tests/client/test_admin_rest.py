@@ -22,6 +22,7 @@ from ottla.client.admin.topics import NewTopic
 from ottla.errors import (
     BrokerError,
     GroupIdNotFound,
+    InvalidConfig,
     InvalidReplicationFactor,
     LogDirNotFound,
     SecurityDisabled,
@@ -95,8 +96,14 @@ def test_a_copy_cannot_move_into_a_directory_that_is_not_there(admin: Admin, top
 
 def test_subscriptions_to_client_metrics_are_listed(admin: Admin, unique_group: str) -> None:
     resource = ConfigResource(ConfigResourceType.CLIENT_METRICS, unique_group)
-    admin.incremental_alter_configs({resource: [AlterConfig("interval.ms", "5000")]})
+    admin.incremental_alter_configs({resource: [AlterConfig("interval.ms", "300000")]})
     assert unique_group in admin.list_client_metrics_resources()
+
+
+def test_a_change_without_effect_is_refused_with_the_reason(admin: Admin, unique_group: str) -> None:
+    resource = ConfigResource(ConfigResourceType.CLIENT_METRICS, unique_group)
+    with pytest.raises(InvalidConfig, match="metrics of clients are not collected"):
+        admin.incremental_alter_configs({resource: [AlterConfig("interval.ms", "5000")]})
 
 
 def test_tokens_need_a_broker_that_gives_them(admin: Admin) -> None:

@@ -163,14 +163,13 @@ def test_the_topic_tool_makes_lists_describes_changes_and_deletes(java):
         (["brokers", "--entity-default"], "message.max.bytes=1500000", "DEFAULT_BROKER_CONFIG:message.max.bytes"),
         (["users", "--entity-name", "alice"], "producer_byte_rate=1000", "producer_byte_rate=1000.0"),
         (["users", "--entity-name", "bob"], "SCRAM-SHA-256=[iterations=4096,password=x]", "SCRAM-SHA-256=iterations"),
-        (["client-metrics", "--entity-name", "all"], "interval.ms=60000", "interval.ms=60000"),
         (
             ["groups", "--entity-name", "g"],
             "consumer.session.timeout.ms=50000",
             "DYNAMIC_GROUP_CONFIG:consumer.session",
         ),
     ],
-    ids=["topic", "broker", "brokers", "quota", "scram", "client-metrics", "group"],
+    ids=["topic", "broker", "brokers", "quota", "scram", "group"],
 )
 def test_the_config_tool_sets_and_shows(java, topic, entity, change, shown):
     where = ["--entity-type", *(topic if word == "TOPIC" else word for word in entity)]
@@ -179,6 +178,19 @@ def test_the_config_tool_sets_and_shows(java, topic, entity, change, shown):
     name = change.partition("=")[0]
     java.tool(CONFIG_COMMAND, "--alter", *where, "--delete-config", name)
     assert shown not in java.tool(CONFIG_COMMAND, "--describe", *where)
+
+
+@pytest.mark.parametrize(
+    ("entity", "change", "reason"),
+    [
+        (["client-metrics", "--entity-name", "all"], "interval.ms=60000", "metrics of clients are not collected"),
+        (["brokers", "--entity-default"], "group.share.assignment.interval.ms=7", "share groups are not served yet"),
+    ],
+    ids=["client-metrics", "brokers"],
+)
+def test_the_config_tool_shows_why_a_change_has_no_effect(java, entity, change, reason):
+    answer = java.tool(CONFIG_COMMAND, "--alter", "--entity-type", *entity, "--add-config", change, fails=True)
+    assert reason in answer
 
 
 def test_the_cluster_is_told(java):

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from ottla.errors import InvalidConfig, InvalidRequest
-from ottla.settings import LIST, Settings, setting
+from ottla.settings import LIST, NoEffect, Settings, setting
+
+_NOT_COLLECTED: Final = NoEffect("feature", "metrics of clients are not collected")
 
 INTERVAL_MS_AT_LEAST: Final = 100
 INTERVAL_MS_AT_MOST: Final = 3_600_000
@@ -23,16 +25,28 @@ class ClientMetricsSettings(Settings):
     """The settings of one subscription to the metrics of clients."""
 
     metrics = setting(
-        "metrics", LIST, default=(), dynamic="cluster-wide", doc="Beginnings of the names of metrics; * is all."
+        "metrics",
+        LIST,
+        default=(),
+        dynamic="cluster-wide",
+        no_effect=_NOT_COLLECTED,
+        doc="Beginnings of the names of metrics; * is all.",
     )
     interval_ms = setting(
-        "interval.ms", int, default=300_000, unit="ms", dynamic="cluster-wide", doc="How often clients send metrics."
+        "interval.ms",
+        int,
+        default=300_000,
+        unit="ms",
+        dynamic="cluster-wide",
+        no_effect=_NOT_COLLECTED,
+        doc="How often clients send metrics.",
     )
     match = setting(
         "match",
         LIST,
         default=(),
         dynamic="cluster-wide",
+        no_effect=_NOT_COLLECTED,
         doc="Which clients: pairs of a property and a regular expression, as client_id=app-.*; none is all clients.",
     )
 

@@ -5,7 +5,9 @@
    against the whole of its settings (INVALID_REQUEST, as Kafka does): unknown names, types, bounds, rules between
    settings, and whether it may change while running, for one broker or for all.
 3. A broker takes only changes for itself or for all brokers.
-4. Kafka keeps a broker setting that nobody declared, for plug-ins; here it is refused with the nearest name, because a
+4. What has no effect here (`Setting.no_effect`) is refused with the reason, unless it is set to its default or only
+   tunes threads and buffers, which tools of Kafka set without asking.
+5. Kafka keeps a broker setting that nobody declared, for plug-ins; here it is refused with the nearest name, because a
    setting that nobody reads is a mistake.
 """
 
@@ -205,6 +207,7 @@ def _changes(
     _check_values(image, resource, values)
     after = {**own, **values}
     _CHECKS[resource.type](image, resource, {name: text for name, text in after.items() if text is not None}, rules)
+    _refuse_without_effect(resource, values, rules)
     if rules.policy is not None:
         rules.policy(resource, named)
     # A broker's change is made even when nothing differs: files behind it (keys, certificates) may have changed.
@@ -223,6 +226,20 @@ def _check_values(image: ClusterImage, resource: ConfigResource, values: Values)
         raise InvalidConfig(f"broker-level {MIN_INSYNC} cannot be altered while {ELIGIBLE_LEADERS} is on")
     if values[MIN_INSYNC] is None:
         raise InvalidConfig(f"cluster-level {MIN_INSYNC} cannot be removed while {ELIGIBLE_LEADERS} is on")
+
+
+def _refuse_without_effect(resource: ConfigResource, values: Values, rules: ConfigRules) -> None:
+    declared = _declared(resource, rules)
+    for name, text in values.items():
+        setting = declared.get(name) or (
+            rules.broker.setting_of(name) if resource.type is ResourceType.BROKER else None
+        )
+        mark = None if setting is None else setting.no_effect
+        if setting is None or mark is None or mark.kind == "tuning" or text is None or setting.is_default(text):
+            continue
+        # As all that is wrong with a broker's settings, see 2.
+        refused = InvalidRequest if resource.type is ResourceType.BROKER else InvalidConfig
+        raise refused(f"{name} has no effect: {mark.sentence}")
 
 
 def check_topic_values(image: ClusterImage, values: Mapping[str, str], rules: ConfigRules) -> None:

@@ -235,7 +235,7 @@ def _result(
         if request.include_synonyms
         else [],
         config_type=TYPES.get(setting.kind.name, 0) if setting else 0,
-        documentation=setting.doc if setting and request.include_documentation else None,
+        documentation=setting.documentation if setting and request.include_documentation else None,
     )
 
 

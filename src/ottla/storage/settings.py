@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Self
 
 from ottla.errors import InvalidSetting, UnknownSetting
-from ottla.settings import LIST, LONG, Alias, Settings, Source, setting
+from ottla.settings import LIST, LONG, Alias, NoEffect, Settings, Source, setting
 
 LARGEST: Final = 2**63 - 1
 DAY_MS: Final = 24 * 3600 * 1000
@@ -29,6 +29,9 @@ COMPACT: Final = "compact"
 DELETE: Final = "delete"
 CREATE_TIME: Final = "CreateTime"
 LOG_APPEND_TIME: Final = "LogAppendTime"
+
+
+_NOT_TIERED: Final = NoEffect("feature", "records are not moved to remote storage")
 
 
 def _in_ms(factor: int) -> Callable[[object], int]:
@@ -119,6 +122,7 @@ class TopicSettings(Settings):
         default=False,
         dynamic="cluster-wide",
         check=_tiered_problem,
+        no_effect=_NOT_TIERED,
         doc="Whether old segments are moved to remote storage; only false is possible.",
     )
     remote_log_copy_disable = setting(
@@ -127,6 +131,7 @@ class TopicSettings(Settings):
         default=False,
         dynamic="cluster-wide",
         check=_tiered_problem,
+        no_effect=_NOT_TIERED,
         doc="Whether nothing more is moved to remote storage; only false is possible.",
     )
     remote_log_delete_on_disable = setting(
@@ -135,6 +140,7 @@ class TopicSettings(Settings):
         default=False,
         dynamic="cluster-wide",
         check=_tiered_problem,
+        no_effect=_NOT_TIERED,
         doc="Whether records in remote storage are deleted when it is disabled; only false is possible.",
     )
     local_retention_ms = setting(
@@ -145,6 +151,7 @@ class TopicSettings(Settings):
         unit="ms",
         dynamic="cluster-wide",
         check=_tiered_problem,
+        no_effect=_NOT_TIERED,
         doc="How long segments stay here that were moved to remote storage; only -2, as retention.ms, is possible.",
     )
     local_retention_bytes = setting(
@@ -155,6 +162,7 @@ class TopicSettings(Settings):
         unit="bytes",
         dynamic="cluster-wide",
         check=_tiered_problem,
+        no_effect=_NOT_TIERED,
         doc="How much stays here of what was moved to remote storage; only -2, as retention.bytes, is possible.",
     )
 

@@ -7,15 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import ottla
 from ottla.broker.settings import BrokerSettings, Endpoint
 from ottla.broker.settings.endpoints import advertise, is_loopback, parse_address, parse_listeners, parse_protocol_map
-from ottla.broker.settings.group_level import LIMITS
 from ottla.broker.settings.listeners import parse_connection_overrides
-from ottla.broker.settings.without_effect import MEANINGLESS, NOT_YET, refuse_false_safety, warnings
+from ottla.broker.settings.without_effect import warnings
 from ottla.errors import InvalidSetting, UnknownSetting
 from ottla.settings import Source
-from ottla.storage.settings import BROKER_KEYS, TopicSettings
+from ottla.storage.settings import TopicSettings
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "settings" / "broker.tsv"
 KAFKA = {line.split("\t")[1]: line.split("\t") for line in GOLDEN.read_text().splitlines() if not line.startswith("#")}
@@ -308,7 +306,8 @@ def test_controller_listeners_of_a_kafka_quorum_are_not_opened():
     )
     assert [each.name for each in settings.endpoints] == ["PLAINTEXT"]
     assert warnings(settings) == [
-        "set, but without meaning in Ottla: controller.quorum.voters, process.roles",
+        "set, but without effect: controller.quorum.voters, process.roles (there is no controller quorum: the embedded "
+        "store or ZooKeeper keeps the metadata)"
     ]
 
 
@@ -368,55 +367,6 @@ def test_limits_of_single_addresses_are_read_or_refused():
     for text in ("10.0.0.1", "a:b", ":5", "a:-1"):
         with pytest.raises(InvalidSetting, match="is not name:count"):
             BrokerSettings({"max.connections.per.ip.overrides": text})
-
-
-# --- what has no effect --------------------------------------------------------------------------------------------
-
-
-def test_what_has_no_effect_exists_and_is_in_one_list():
-    assert OURS.keys() >= NOT_YET
-    assert OURS.keys() >= MEANINGLESS
-    assert not NOT_YET & MEANINGLESS
-
-
-def test_only_what_was_set_is_warned_of():
-    assert warnings(BrokerSettings()) == []
-    assert warnings(BrokerSettings({"num.partitions": "2"})) == []
-    assert warnings(BrokerSettings({"metrics.num.samples": "3", "listener.name.plaintext.ssl.provider": "Sun"})) == [
-        "set, but not acted on yet: metrics.num.samples",
-        "set, but without meaning in Ottla: listener.name.plaintext.ssl.provider",
-    ]
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"super.users": "User:admin"},
-    ],
-)
-def test_what_would_only_seem_to_protect_is_refused(values):
-    with pytest.raises(InvalidSetting):
-        refuse_false_safety(BrokerSettings(values))
-    refuse_false_safety(BrokerSettings())
-
-
-# --- nothing is ignored in silence ---------------------------------------------------------------------------------
-
-SOURCE = Path(ottla.__file__).parent
-
-
-def _names_read_somewhere():
-    """The settings that some file outside the declarations reads as an attribute."""
-    files = [path for path in SOURCE.rglob("*.py") if not path.is_relative_to(SOURCE / "broker" / "settings")]
-    files += [SOURCE / "broker" / "settings" / name for name in ("__init__.py", "group_level.py")]
-    attributes = {word for path in files for word in re.findall(r"\.(\w+)", path.read_text())}
-    return {name for name, each in OURS.items() if each.attribute in attributes}
-
-
-def test_a_setting_is_read_or_said_to_have_no_effect():
-    limits = {name for each in LIMITS.values() for name in each}
-    unread = OURS.keys() - _names_read_somewhere() - NOT_YET - MEANINGLESS - BROKER_KEYS - limits
-    assert unread == set()
 
 
 def test_the_memory_for_requests_is_bounded_by_default_and_may_be_less_than_the_largest_request():

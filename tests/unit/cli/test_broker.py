@@ -327,9 +327,18 @@ def test_settings_without_effect_are_named_once(capsys):
     assert start(serve, "--set", "num.io.threads=4", "--set", "telemetry.max.bytes=5") == OK
     messages = [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()]
     assert messages == [
-        "set, but not acted on yet: telemetry.max.bytes",
-        "set, but without meaning in Ottla: num.io.threads",
+        "set, but without effect: num.io.threads (one loop serves everything, there are no such threads); "
+        "telemetry.max.bytes (metrics of clients are not collected)"
     ]
+
+
+def test_a_setting_that_would_protect_nobody_ends_the_start_with_the_reason():
+    async def serve(settings, *, ready, stop):
+        pytest.fail("it started")
+
+    reason = "zookeeper.ssl.ocsp.enable would protect nobody: revoked certificates of ZooKeeper are not recognized"
+    with pytest.raises(Failure, match=reason):
+        start(serve, "--set", "zookeeper.ssl.ocsp.enable=true")
 
 
 @pytest.mark.parametrize(
@@ -427,6 +436,17 @@ def test_settings_as_json(capsys):
     assert main(["broker", "settings", "auto.create", "--format", "json"]) == OK
     (found,) = json.loads(capsys.readouterr().out)
     assert (found["name"], found["default"]) == ("auto.create.topics.enable", "true")
+
+
+def test_a_setting_without_effect_is_marked_in_every_form(capsys):
+    reason = "one loop serves everything, there are no such threads"
+    assert main(["broker", "settings", "num.io.threads"]) == OK
+    assert f"No effect here: {reason}." in " ".join(capsys.readouterr().out.split())
+    assert main(["broker", "settings", "num.io.threads", "--wide"]) == OK
+    assert f"none: {reason}" in capsys.readouterr().out
+    assert main(["broker", "settings", "num.", "--format", "json"]) == OK
+    effects = {each["name"]: each["effect"] for each in json.loads(capsys.readouterr().out)}
+    assert (effects["num.io.threads"], effects["num.partitions"]) == (f"none: {reason}", "yes")
 
 
 def test_no_setting_of_that_word_is_a_failure():

@@ -15,7 +15,7 @@ from ottla.cluster.model import ALL_BROKERS, Broker, ConfigResource, Partition, 
 from ottla.errors import ERRORS, InvalidConfig, PolicyViolation, UnsupportedVersion
 from ottla.protocol.messages import alter_configs, incremental_alter_configs
 from ottla.protocol.messages import describe_configs as describing
-from ottla.settings import LIST, LONG, Alias, Password, Settings, setting
+from ottla.settings import LIST, LONG, Alias, NoEffect, Password, Settings, setting
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
@@ -44,7 +44,13 @@ class GroupSettings(Settings):
     consumer_session_timeout_ms = setting(
         "consumer.session.timeout.ms", int, default=45_000, at_least=1, doc="How long."
     )
-    share_auto_offset_reset = setting("share.auto.offset.reset", str, default="latest", doc="Where.")
+    share_auto_offset_reset = setting(
+        "share.auto.offset.reset",
+        str,
+        default="latest",
+        no_effect=NoEffect("feature", "share groups are not served yet"),
+        doc="Where.",
+    )
 
 
 def rules(**more: Any) -> ConfigRules:
@@ -147,14 +153,36 @@ def test_what_cannot_be_set_is_refused(
         (BROKER, "1", ("ssl.key.password", SET, "7")),
         (BROKER, "", ("max.connections", SET, "7")),
         (GROUP, "g", ("consumer.session.timeout.ms", SET, "7")),
-        (METRICS, "m", ("match", SET, "client_id=app-.*")),
-        (METRICS, "m", ("interval.ms", SET, "100")),
+        (METRICS, "m", ("interval.ms", SET, "300000")),
     ],
 )
 def test_every_kind_of_resource_keeps_what_is_set(
     image: ClusterImage, kind: int, name: str, op: tuple[str, int, str]
 ) -> None:
     assert after(image, kind, name, op) == {op[0]: op[2]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "op"),
+    [
+        (TOPIC, "t", ("local.retention.bytes", SET, "7")),
+        (GROUP, "g", ("share.auto.offset.reset", SET, "earliest")),
+        (METRICS, "m", ("match", SET, "client_id=app-.*")),
+        (METRICS, "m", ("interval.ms", SET, "100")),
+    ],
+)
+def test_what_has_no_effect_is_refused_with_the_reason(
+    image: ClusterImage, kind: int, name: str, op: tuple[str, int, str]
+) -> None:
+    plan, outcome = alter(image, kind, name, op)
+    assert outcome == "INVALID_CONFIG"
+    assert plan.changes == ()
+    assert any(words in plan.answers[0].error_message for words in ("are not collected", "not served", "not moved"))
+
+
+def test_what_was_set_without_effect_can_still_be_deleted(image: ClusterImage) -> None:
+    image = setting_of(image, METRICS, "m", interval_ms="100")
+    assert after(image, METRICS, "m", ("interval.ms", DELETE, None)) == {}
 
 
 def test_a_resource_is_changed_as_a_whole_or_not_at_all(image: ClusterImage) -> None:

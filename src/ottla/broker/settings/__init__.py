@@ -13,8 +13,8 @@ The groups lie side by side in this package, one file per theme; the groups of t
    the sizes of socket buffers (left to the system, docs/decisions/0009), and on a broker without ZooKeeper one replica
    for the internal topics (Kafka's 3 would hang there).
 3. A listener that others can reach must ask for a login and be encrypted, unless ottla.allow.insecure.listeners=true.
-4. What is set and has no effect is named in a warning, see without_effect.py; what would only seem to protect is
-   refused.
+4. What has no effect says so in its declaration (no_effect.py). What would only seem to protect is refused, the rest is
+   named in a warning (without_effect.py).
 5. listener.name.<name>.<setting> is checked by its setting, and the listener must exist.
 """
 
@@ -138,6 +138,10 @@ class BrokerSettings(
         """What was set by file, option or while running, as it was written."""
         return tuple(each.key for each in self._written.values() if each.source is not Source.DEFAULT)
 
+    def written_value(self, key: str) -> object:
+        """A value as it was written under this key, with a listener's prefix or without."""
+        return next(each.value for each in self._written.values() if each.key == key)
+
     def listener_values(self) -> dict[str, object]:
         """The values for single listeners, by full name and as they were written."""
         return {key.text: self._written[key.text].value for key in self._listener_keys()}
@@ -218,6 +222,7 @@ class BrokerSettings(
         self._inter_broker_listener()
         self.broker_networks  # noqa: B018 - raises for what is none
         self._check_listener_keys()
+        self._refuse_false_protection()
         self._refuse_open_doors()
 
     def _check_ids(self) -> None:
@@ -284,6 +289,15 @@ class BrokerSettings(
             if key.listener not in names:
                 raise InvalidSetting(f"{written.key}: there is no listener {key.listener}; there is {', '.join(names)}")
             self._declared[key.setting].accept(written.value, written.key)
+
+    def _refuse_false_protection(self) -> None:
+        """What would seem to protect somebody and has no effect must not be set."""
+        plain = [(each.name, each, getattr(self, each.attribute)) for each in self._declared.values()]
+        keys = [(key.text, self._declared[key.setting], self._written[key.text].value) for key in self._listener_keys()]
+        for name, declared, value in (*plain, *keys):
+            mark = declared.no_effect
+            if mark is not None and mark.kind == "protection" and not declared.is_default(value):
+                raise InvalidSetting(f"{name} would protect nobody: {mark.sentence}")
 
     def _refuse_open_doors(self) -> None:
         if self.ottla_allow_insecure_listeners:

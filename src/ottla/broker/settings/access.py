@@ -7,6 +7,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from ottla.broker.settings.no_effect import (
+    BROKER_TOKENS,
+    CONFIG_PROVIDERS,
+    KERBEROS,
+    LOGIN_CLASSES,
+    PASSWORD_ENCODER,
+    PRINCIPALS,
+    PROVIDERS,
+    TOKEN_REFRESH,
+)
 from ottla.settings import CALLABLE, LIST, LONG, SHORT, Password, Settings, setting
 
 AUTHORIZERS: Final = (
@@ -77,6 +87,7 @@ class AccessSettings(Settings):
         default=None,
         dynamic="per-broker",
         names={},
+        no_effect=PRINCIPALS,
         doc="What makes a name of what a client showed of itself.",
     )
     config_providers = setting(
@@ -85,6 +96,7 @@ class AccessSettings(Settings):
         default=(),
         importance="low",
         dynamic="cluster-wide",
+        no_effect=CONFIG_PROVIDERS,
         doc="Where Kafka looks up values written as ${provider:path:key}; not done here, values are taken as they are.",
     )
     security_providers = setting(
@@ -92,6 +104,7 @@ class AccessSettings(Settings):
         str,
         default=None,
         importance="low",
+        no_effect=PROVIDERS,
         doc="Java classes for cryptography; they mean nothing here.",
     )
 
@@ -168,6 +181,7 @@ class AccessSettings(Settings):
         CALLABLE,
         default=None,
         names={},
+        no_effect=LOGIN_CLASSES,
         doc="What the broker answers when it logs in elsewhere.",
     )
     sasl_login_callback_handler_class = setting(
@@ -175,9 +189,12 @@ class AccessSettings(Settings):
         CALLABLE,
         default=None,
         names={},
+        no_effect=LOGIN_CLASSES,
         doc="What gets the broker's own credentials.",
     )
-    sasl_login_class = setting("sasl.login.class", CALLABLE, default=None, names={}, doc="What logs the broker in.")
+    sasl_login_class = setting(
+        "sasl.login.class", CALLABLE, default=None, names={}, no_effect=LOGIN_CLASSES, doc="What logs the broker in."
+    )
     sasl_server_max_receive_size = setting(
         "sasl.server.max.receive.size",
         int,
@@ -191,6 +208,7 @@ class AccessSettings(Settings):
         default=None,
         unit="ms",
         importance="low",
+        no_effect=TOKEN_REFRESH,
         doc="How long a connection to the place that gives tokens may take.",
     )
     sasl_login_read_timeout_ms = setting(
@@ -222,6 +240,7 @@ class AccessSettings(Settings):
         float,
         default=0.8,
         dynamic="per-broker",
+        no_effect=TOKEN_REFRESH,
         doc="After which part of a token's life it is renewed.",
     )
     sasl_login_refresh_window_jitter = setting(
@@ -229,6 +248,7 @@ class AccessSettings(Settings):
         float,
         default=0.05,
         dynamic="per-broker",
+        no_effect=TOKEN_REFRESH,
         doc="How much that part varies by chance.",
     )
     sasl_login_refresh_min_period_seconds = setting(
@@ -237,6 +257,7 @@ class AccessSettings(Settings):
         default=60,
         unit="seconds",
         dynamic="per-broker",
+        no_effect=TOKEN_REFRESH,
         doc="How long at least between two renewals.",
     )
     sasl_login_refresh_buffer_seconds = setting(
@@ -245,19 +266,26 @@ class AccessSettings(Settings):
         default=300,
         unit="seconds",
         dynamic="per-broker",
+        no_effect=TOKEN_REFRESH,
         doc="How long before its end a token is renewed at the latest.",
     )
 
     # --- Kerberos ---
 
     sasl_kerberos_service_name = setting(
-        "sasl.kerberos.service.name", str, default=None, dynamic="per-broker", doc="The name of the broker in Kerberos."
+        "sasl.kerberos.service.name",
+        str,
+        default=None,
+        dynamic="per-broker",
+        no_effect=KERBEROS,
+        doc="The name of the broker in Kerberos.",
     )
     sasl_kerberos_kinit_cmd = setting(
         "sasl.kerberos.kinit.cmd",
         str,
         default="/usr/bin/kinit",
         dynamic="per-broker",
+        no_effect=KERBEROS,
         doc="The command that gets a ticket.",
     )
     sasl_kerberos_ticket_renew_window_factor = setting(
@@ -265,6 +293,7 @@ class AccessSettings(Settings):
         float,
         default=0.8,
         dynamic="per-broker",
+        no_effect=KERBEROS,
         doc="After which part of a ticket's life it is renewed.",
     )
     sasl_kerberos_ticket_renew_jitter = setting(
@@ -272,6 +301,7 @@ class AccessSettings(Settings):
         float,
         default=0.05,
         dynamic="per-broker",
+        no_effect=KERBEROS,
         doc="How much that part varies by chance.",
     )
     sasl_kerberos_min_time_before_relogin = setting(
@@ -280,6 +310,7 @@ class AccessSettings(Settings):
         default=60_000,
         unit="ms",
         dynamic="per-broker",
+        no_effect=KERBEROS,
         doc="How long at least between two logins.",
     )
     sasl_kerberos_principal_to_local_rules = setting(
@@ -287,6 +318,7 @@ class AccessSettings(Settings):
         LIST,
         default=("DEFAULT",),
         dynamic="per-broker",
+        no_effect=KERBEROS,
         doc="Rules that make short names of Kerberos names; the first that fits counts.",
     )
 
@@ -305,10 +337,16 @@ class AccessSettings(Settings):
         "sasl.oauthbearer.token.endpoint.url", str, default=None, doc="Where tokens are got."
     )
     sasl_oauthbearer_scope = setting(
-        "sasl.oauthbearer.scope", str, default=None, doc="What the broker's own token should allow."
+        "sasl.oauthbearer.scope",
+        str,
+        default=None,
+        doc="What the broker's own token should allow.",
     )
     sasl_oauthbearer_client_credentials_client_id = setting(
-        "sasl.oauthbearer.client.credentials.client.id", str, default=None, doc="The broker's id where tokens are got."
+        "sasl.oauthbearer.client.credentials.client.id",
+        str,
+        default=None,
+        doc="The broker's id where tokens are got.",
     )
     sasl_oauthbearer_client_credentials_client_secret = setting(
         "sasl.oauthbearer.client.credentials.client.secret",
@@ -347,10 +385,20 @@ class AccessSettings(Settings):
         doc="How long to wait before getting them is tried again, at most.",
     )
     sasl_oauthbearer_jwt_retriever_class = setting(
-        "sasl.oauthbearer.jwt.retriever.class", CALLABLE, default=None, names={}, doc="What gets tokens."
+        "sasl.oauthbearer.jwt.retriever.class",
+        CALLABLE,
+        default=None,
+        names={},
+        no_effect=BROKER_TOKENS,
+        doc="What gets tokens.",
     )
     sasl_oauthbearer_jwt_validator_class = setting(
-        "sasl.oauthbearer.jwt.validator.class", CALLABLE, default=None, names={}, doc="What checks tokens."
+        "sasl.oauthbearer.jwt.validator.class",
+        CALLABLE,
+        default=None,
+        names={},
+        no_effect=BROKER_TOKENS,
+        doc="What checks tokens.",
     )
     sasl_oauthbearer_expected_audience = setting(
         "sasl.oauthbearer.expected.audience", LIST, default=(), importance="high", doc="Whom a token must be meant for."
@@ -385,19 +433,29 @@ class AccessSettings(Settings):
         str,
         default="RS256",
         check=_algorithm_problem,
+        no_effect=BROKER_TOKENS,
         doc="How the broker signs when it asks for a token.",
     )
     sasl_oauthbearer_assertion_claim_aud = setting(
         "sasl.oauthbearer.assertion.claim.aud",
         str,
         default=None,
+        no_effect=BROKER_TOKENS,
         doc="Whom the broker's request for a token is meant for.",
     )
     sasl_oauthbearer_assertion_claim_iss = setting(
-        "sasl.oauthbearer.assertion.claim.iss", str, default=None, doc="Who makes the broker's request for a token."
+        "sasl.oauthbearer.assertion.claim.iss",
+        str,
+        default=None,
+        no_effect=BROKER_TOKENS,
+        doc="Who makes the broker's request for a token.",
     )
     sasl_oauthbearer_assertion_claim_sub = setting(
-        "sasl.oauthbearer.assertion.claim.sub", str, default=None, doc="For whom the broker asks for a token."
+        "sasl.oauthbearer.assertion.claim.sub",
+        str,
+        default=None,
+        no_effect=BROKER_TOKENS,
+        doc="For whom the broker asks for a token.",
     )
     sasl_oauthbearer_assertion_claim_exp_seconds = setting(
         "sasl.oauthbearer.assertion.claim.exp.seconds",
@@ -407,6 +465,7 @@ class AccessSettings(Settings):
         at_most=86_400,
         unit="seconds",
         importance="low",
+        no_effect=BROKER_TOKENS,
         doc="How long the broker's request for a token is good.",
     )
     sasl_oauthbearer_assertion_claim_nbf_seconds = setting(
@@ -417,43 +476,67 @@ class AccessSettings(Settings):
         at_most=3600,
         unit="seconds",
         importance="low",
+        no_effect=BROKER_TOKENS,
         doc="How long before it was made the broker's request for a token is already good.",
     )
     sasl_oauthbearer_assertion_claim_jti_include = setting(
         "sasl.oauthbearer.assertion.claim.jti.include",
         bool,
         default=False,
+        no_effect=BROKER_TOKENS,
         doc="Whether the broker's request for a token has a number of its own.",
     )
     sasl_oauthbearer_assertion_file = setting(
-        "sasl.oauthbearer.assertion.file", str, default=None, doc="A file with a signed request for a token."
+        "sasl.oauthbearer.assertion.file",
+        str,
+        default=None,
+        no_effect=BROKER_TOKENS,
+        doc="A file with a signed request for a token.",
     )
     sasl_oauthbearer_assertion_template_file = setting(
-        "sasl.oauthbearer.assertion.template.file", str, default=None, doc="A file with what every request says."
+        "sasl.oauthbearer.assertion.template.file",
+        str,
+        default=None,
+        no_effect=BROKER_TOKENS,
+        doc="A file with what every request says.",
     )
     sasl_oauthbearer_assertion_private_key_file = setting(
         "sasl.oauthbearer.assertion.private.key.file",
         str,
         default=None,
+        no_effect=BROKER_TOKENS,
         doc="The file with the key that signs requests.",
     )
     sasl_oauthbearer_assertion_private_key_passphrase = setting(
-        "sasl.oauthbearer.assertion.private.key.passphrase", Password, default=None, doc="What opens that file."
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        Password,
+        default=None,
+        no_effect=BROKER_TOKENS,
+        doc="What opens that file.",
     )
 
     # --- secrets kept in ZooKeeper ---
 
     password_encoder_secret = setting(
-        "password.encoder.secret", Password, default=None, doc="What secrets in ZooKeeper are encrypted with."
+        "password.encoder.secret",
+        Password,
+        default=None,
+        no_effect=PASSWORD_ENCODER,
+        doc="What secrets in ZooKeeper are encrypted with.",
     )
     password_encoder_old_secret = setting(
-        "password.encoder.old.secret", Password, default=None, doc="What they were encrypted with before."
+        "password.encoder.old.secret",
+        Password,
+        default=None,
+        no_effect=PASSWORD_ENCODER,
+        doc="What they were encrypted with before.",
     )
     password_encoder_cipher_algorithm = setting(
         "password.encoder.cipher.algorithm",
         str,
         default="AES/CBC/PKCS5Padding",
         importance="low",
+        no_effect=PASSWORD_ENCODER,
         doc="How they are encrypted.",
     )
     password_encoder_keyfactory_algorithm = setting(
@@ -461,6 +544,7 @@ class AccessSettings(Settings):
         str,
         default=None,
         importance="low",
+        no_effect=PASSWORD_ENCODER,
         doc="How the key is made of the secret.",
     )
     password_encoder_key_length = setting(
@@ -469,6 +553,7 @@ class AccessSettings(Settings):
         default=128,
         at_least=8,
         importance="low",
+        no_effect=PASSWORD_ENCODER,
         doc="How long that key is, in bits.",
     )
     password_encoder_iterations = setting(
@@ -477,5 +562,6 @@ class AccessSettings(Settings):
         default=4096,
         at_least=1024,
         importance="low",
+        no_effect=PASSWORD_ENCODER,
         doc="How often the secret is hashed for it.",
     )

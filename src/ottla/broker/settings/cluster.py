@@ -6,6 +6,7 @@ The names of ZooKeeper's time are those of Apache Kafka 3.9, the last release th
 
 from __future__ import annotations
 
+from ottla.broker.settings.no_effect import GENERATED_IDS, POLICIES, REVOCATION
 from ottla.settings import CALLABLE, LIST, LONG, Password, Settings, setting
 
 
@@ -31,6 +32,7 @@ class ClusterSettings(Settings):
         "broker.id.generation.enable",
         bool,
         default=True,
+        no_effect=GENERATED_IDS,
         doc="Whether a broker without an id may get one from ZooKeeper.",
     )
     reserved_broker_max_id = setting(
@@ -186,6 +188,7 @@ class ClusterSettings(Settings):
         bool,
         default=False,
         importance="low",
+        no_effect=REVOCATION,
         doc="Whether lists of withdrawn certificates are asked for ZooKeeper's.",
     )
     zookeeper_ssl_ocsp_enable = setting(
@@ -193,6 +196,7 @@ class ClusterSettings(Settings):
         bool,
         default=False,
         importance="low",
+        no_effect=REVOCATION,
         doc="Whether certificates of ZooKeeper are checked online.",
     )
 
@@ -269,6 +273,7 @@ class ClusterSettings(Settings):
         default=None,
         importance="low",
         names={},
+        no_effect=POLICIES,
         doc="What decides whether a topic may be created as asked.",
     )
     alter_config_policy_class_name = setting(
@@ -277,5 +282,6 @@ class ClusterSettings(Settings):
         default=None,
         importance="low",
         names={},
+        no_effect=POLICIES,
         doc="What decides whether settings may be changed as asked.",
     )

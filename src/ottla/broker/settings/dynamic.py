@@ -13,7 +13,8 @@
    certificates change only with a listener's prefix.
 4. Who must act on a change registers with `subscribe`. When one of them fails, those already notified get the
    old values again and nothing has changed.
-5. At the start, values from the store that no longer fit are dropped one by one and logged, because a broker that does
+5. What has no effect here and only tunes Kafka (threads, buffers) is accepted, because tools set it; it is logged.
+6. At the start, values from the store that no longer fit are dropped one by one and logged, because a broker that does
    not start cannot be repaired through its settings.
 """
 
@@ -24,6 +25,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
 from ottla.broker.settings import BrokerSettings
+from ottla.broker.settings.without_effect import names_without_effect
 from ottla.errors import InvalidConfig, InvalidSetting
 from ottla.settings import Dynamic, Source
 
@@ -70,6 +72,8 @@ class DynamicSettings:
         old = self.current
         names = changed(old, new)
         self._notify(old, new, names)
+        for why, useless in names_without_effect((name, values.get(name)) for name in names if name in values).items():
+            log.warning("changed while running, but without effect: %s (%s)", ", ".join(useless), why)
         self.current = new
         self._values[scope] = dict(values)
         return names

@@ -5,7 +5,8 @@
 1. What a group does not set it has from the broker, under the same name with "group." before it.
 2. A value outside the broker's limits is refused when it is set. When the limits move later, the group keeps what it
    set and gets the nearest value that is allowed.
-3. Settings of share and streams groups are checked and kept; those groups are not served yet.
+3. Settings of share and streams groups have no effect, because those groups are not served yet: they are refused
+   when somebody sets them to something else than their defaults.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from ottla.broker.settings.groups import GroupCoordinatorSettings
+from ottla.broker.settings.no_effect import SHARE_GROUPS, STREAMS_GROUPS
 from ottla.errors import InvalidSetting
 from ottla.settings import Settings, setting
 
@@ -65,6 +67,7 @@ class GroupLevelSettings(Settings):
         default=45_000,
         at_least=1,
         unit="ms",
+        no_effect=SHARE_GROUPS,
         doc="How long a member of this share group may be silent before it is put out.",
     )
     share_heartbeat_interval_ms = setting(
@@ -73,6 +76,7 @@ class GroupLevelSettings(Settings):
         default=5000,
         at_least=1,
         unit="ms",
+        no_effect=SHARE_GROUPS,
         doc="How often members of this share group show that they live.",
     )
     share_record_lock_duration_ms = setting(
@@ -81,6 +85,7 @@ class GroupLevelSettings(Settings):
         default=30_000,
         at_least=1000,
         unit="ms",
+        no_effect=SHARE_GROUPS,
         doc="How long a record is locked for the reader of this share group that got it.",
     )
     share_delivery_count_limit = setting(
@@ -88,6 +93,7 @@ class GroupLevelSettings(Settings):
         int,
         default=5,
         at_least=2,
+        no_effect=SHARE_GROUPS,
         doc="How often this share group hands out a record before it counts as bad.",
     )
     share_partition_max_record_locks = setting(
@@ -95,6 +101,7 @@ class GroupLevelSettings(Settings):
         int,
         default=2000,
         at_least=100,
+        no_effect=SHARE_GROUPS,
         doc="How many records of a partition this share group may have locked at a time.",
     )
     share_auto_offset_reset = setting(
@@ -102,6 +109,7 @@ class GroupLevelSettings(Settings):
         str,
         default="latest",
         check=_reset_problem,
+        no_effect=SHARE_GROUPS,
         doc="Where this share group begins to read: earliest, latest or by_duration:<duration>.",
     )
     share_isolation_level = setting(
@@ -109,12 +117,14 @@ class GroupLevelSettings(Settings):
         str,
         default="read_uncommitted",
         one_of=("read_committed", "read_uncommitted"),
+        no_effect=SHARE_GROUPS,
         doc="Whether this share group sees records of transactions that are not committed.",
     )
     share_renew_acknowledge_enable = setting(
         "share.renew.acknowledge.enable",
         bool,
         default=True,
+        no_effect=SHARE_GROUPS,
         doc="Whether a reader of this share group may lengthen its lock on a record.",
     )
     share_assignment_interval_ms = setting(
@@ -123,6 +133,7 @@ class GroupLevelSettings(Settings):
         default=1000,
         at_least=0,
         unit="ms",
+        no_effect=SHARE_GROUPS,
         doc="How long after an assignment of this share group the next one is made at the earliest.",
     )
 
@@ -134,6 +145,7 @@ class GroupLevelSettings(Settings):
         default=45_000,
         at_least=1,
         unit="ms",
+        no_effect=STREAMS_GROUPS,
         doc="How long a member of this streams group may be silent before it is put out.",
     )
     streams_heartbeat_interval_ms = setting(
@@ -142,6 +154,7 @@ class GroupLevelSettings(Settings):
         default=5000,
         at_least=1,
         unit="ms",
+        no_effect=STREAMS_GROUPS,
         doc="How often members of this streams group show that they live.",
     )
     streams_num_standby_replicas = setting(
@@ -149,6 +162,7 @@ class GroupLevelSettings(Settings):
         int,
         default=0,
         at_least=0,
+        no_effect=STREAMS_GROUPS,
         doc="How many stand-by copies each task of this streams group has.",
     )
     streams_initial_rebalance_delay_ms = setting(
@@ -157,6 +171,7 @@ class GroupLevelSettings(Settings):
         default=3000,
         at_least=0,
         unit="ms",
+        no_effect=STREAMS_GROUPS,
         doc="How long this streams group waits for more members when it was empty.",
     )
     streams_assignment_interval_ms = setting(
@@ -165,6 +180,7 @@ class GroupLevelSettings(Settings):
         default=1000,
         at_least=0,
         unit="ms",
+        no_effect=STREAMS_GROUPS,
         doc="How long after an assignment of this streams group the next one is made at the earliest.",
     )
 

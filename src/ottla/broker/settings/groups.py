@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ottla.broker.settings.no_effect import INTERNAL_BATCHES, INTERNAL_CODEC, INTERNAL_LOADING, REQUIRED_ACKS, THREADS
 from ottla.settings import LIST, SHORT, Settings, setting
 
 INT_MAX: Final = 2**31 - 1
@@ -33,6 +34,7 @@ class GroupCoordinatorSettings(Settings):
         default=4,
         at_least=1,
         importance="high",
+        no_effect=THREADS,
         doc="How many threads coordinate groups in Kafka; here the loop does.",
     )
     group_coordinator_background_threads = setting(
@@ -41,6 +43,7 @@ class GroupCoordinatorSettings(Settings):
         default=2,
         at_least=1,
         importance="high",
+        no_effect=THREADS,
         doc="How many threads do slow work for groups in Kafka; here it is done in slices.",
     )
     group_coordinator_append_linger_ms = setting(
@@ -49,6 +52,7 @@ class GroupCoordinatorSettings(Settings):
         default=-1,
         at_least=-1,
         unit="ms",
+        no_effect=INTERNAL_BATCHES,
         doc="How long changes of groups are gathered before they are written; -1 lets the coordinator choose.",
     )
     group_coordinator_cached_buffer_max_bytes = setting(
@@ -58,6 +62,7 @@ class GroupCoordinatorSettings(Settings):
         at_least=524_288,
         unit="bytes",
         dynamic="cluster-wide",
+        no_effect=INTERNAL_BATCHES,
         doc="How large a buffer for writing group changes is kept for the next one.",
     )
 
@@ -196,6 +201,7 @@ class GroupCoordinatorSettings(Settings):
         default=0,
         one_of=(0, 1, 2, 3, 4),
         importance="high",
+        no_effect=INTERNAL_CODEC,
         doc="How the topic of committed offsets is compressed: 0 not, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
     )
     offsets_commit_timeout_ms = setting(
@@ -213,6 +219,7 @@ class GroupCoordinatorSettings(Settings):
         default=-1,
         one_of=(-1,),
         importance="high",
+        no_effect=REQUIRED_ACKS,
         doc="How many replicas must have a commit; Kafka allows only -1, all of them.",
     )
     offsets_load_buffer_size = setting(
@@ -222,5 +229,6 @@ class GroupCoordinatorSettings(Settings):
         at_least=1,
         unit="bytes",
         importance="high",
+        no_effect=INTERNAL_LOADING,
         doc="How many bytes are read at a time when groups are loaded.",
     )

@@ -7,6 +7,7 @@ controller.listener.names: those listeners are not opened.
 
 from __future__ import annotations
 
+from ottla.broker.settings.no_effect import QUORUM
 from ottla.settings import LIST, LONG, Settings, setting
 
 
@@ -17,6 +18,7 @@ class KRaftSettings(Settings):
         default=(),
         one_of=("broker", "controller"),
         importance="high",
+        no_effect=QUORUM,
         doc="What this process is in a quorum: broker, controller or both.",
     )
     controller_listener_names = setting(
@@ -31,16 +33,23 @@ class KRaftSettings(Settings):
         LIST,
         default=(),
         importance="high",
+        no_effect=QUORUM,
         doc="The voters of the quorum, as id@host:port.",
     )
     controller_quorum_bootstrap_servers = setting(
-        "controller.quorum.bootstrap.servers", LIST, default=(), importance="high", doc="Where the quorum can be found."
+        "controller.quorum.bootstrap.servers",
+        LIST,
+        default=(),
+        importance="high",
+        no_effect=QUORUM,
+        doc="Where the quorum can be found.",
     )
     controller_quorum_auto_join_enable = setting(
         "controller.quorum.auto.join.enable",
         bool,
         default=False,
         importance="low",
+        no_effect=QUORUM,
         doc="Whether a controller joins the voters by itself.",
     )
     controller_quorum_election_timeout_ms = setting(
@@ -50,6 +59,7 @@ class KRaftSettings(Settings):
         at_least=0,
         unit="ms",
         importance="high",
+        no_effect=QUORUM,
         doc="How long voters wait for a leader before they elect one.",
     )
     controller_quorum_election_backoff_max_ms = setting(
@@ -59,6 +69,7 @@ class KRaftSettings(Settings):
         at_least=0,
         unit="ms",
         importance="high",
+        no_effect=QUORUM,
         doc="The longest pause between two elections.",
     )
     controller_quorum_fetch_timeout_ms = setting(
@@ -68,6 +79,7 @@ class KRaftSettings(Settings):
         at_least=0,
         unit="ms",
         importance="high",
+        no_effect=QUORUM,
         doc="How long a voter goes without the leader before it stands for election.",
     )
     controller_quorum_fetch_max_bytes = setting(
@@ -77,6 +89,7 @@ class KRaftSettings(Settings):
         at_least=1,
         unit="bytes",
         importance="low",
+        no_effect=QUORUM,
         doc="How many bytes one fetch inside the quorum may give.",
     )
     controller_quorum_fetch_snapshot_max_bytes = setting(
@@ -86,6 +99,7 @@ class KRaftSettings(Settings):
         at_least=1,
         unit="bytes",
         importance="low",
+        no_effect=QUORUM,
         doc="How many bytes one fetch of a snapshot may give.",
     )
     controller_quorum_append_linger_ms = setting(
@@ -94,6 +108,7 @@ class KRaftSettings(Settings):
         default=25,
         at_least=0,
         unit="ms",
+        no_effect=QUORUM,
         doc="How long the leader gathers changes before it writes them.",
     )
     controller_quorum_request_timeout_ms = setting(
@@ -102,6 +117,7 @@ class KRaftSettings(Settings):
         default=2000,
         at_least=0,
         unit="ms",
+        no_effect=QUORUM,
         doc="How long an answer inside the quorum may take.",
     )
     controller_quorum_retry_backoff_ms = setting(
@@ -111,6 +127,7 @@ class KRaftSettings(Settings):
         at_least=0,
         unit="ms",
         importance="low",
+        no_effect=QUORUM,
         doc="How long to wait before a request inside the quorum is repeated.",
     )
     broker_heartbeat_interval_ms = setting(
@@ -118,6 +135,7 @@ class KRaftSettings(Settings):
         int,
         default=2000,
         unit="ms",
+        no_effect=QUORUM,
         doc="How often a broker shows the quorum that it lives.",
     )
     broker_session_timeout_ms = setting(
@@ -125,6 +143,7 @@ class KRaftSettings(Settings):
         int,
         default=9000,
         unit="ms",
+        no_effect=QUORUM,
         doc="How long the quorum waits for a sign of life of a broker.",
     )
     initial_broker_registration_timeout_ms = setting(
@@ -132,10 +151,16 @@ class KRaftSettings(Settings):
         int,
         default=60_000,
         unit="ms",
+        no_effect=QUORUM,
         doc="How long a broker waits to be taken up by the quorum.",
     )
     metadata_log_dir = setting(
-        "metadata.log.dir", str, default=None, importance="high", doc="Where the quorum keeps its log."
+        "metadata.log.dir",
+        str,
+        default=None,
+        importance="high",
+        no_effect=QUORUM,
+        doc="Where the quorum keeps its log.",
     )
     metadata_log_segment_bytes = setting(
         "metadata.log.segment.bytes",
@@ -144,6 +169,7 @@ class KRaftSettings(Settings):
         at_least=8_388_608,
         unit="bytes",
         importance="high",
+        no_effect=QUORUM,
         doc="How large a segment of the quorum's log may grow.",
     )
     metadata_log_segment_ms = setting(
@@ -152,6 +178,7 @@ class KRaftSettings(Settings):
         default=604_800_000,
         unit="ms",
         importance="high",
+        no_effect=QUORUM,
         doc="After how long a segment of the quorum's log ends.",
     )
     metadata_log_max_record_bytes_between_snapshots = setting(
@@ -160,6 +187,7 @@ class KRaftSettings(Settings):
         default=20_971_520,
         at_least=1,
         importance="high",
+        no_effect=QUORUM,
         doc="After how many bytes the quorum makes a snapshot.",
     )
     metadata_log_max_snapshot_interval_ms = setting(
@@ -169,6 +197,7 @@ class KRaftSettings(Settings):
         at_least=0,
         unit="ms",
         importance="high",
+        no_effect=QUORUM,
         doc="After how long the quorum makes a snapshot.",
     )
     metadata_max_idle_interval_ms = setting(
@@ -178,6 +207,7 @@ class KRaftSettings(Settings):
         at_least=0,
         unit="ms",
         importance="low",
+        no_effect=QUORUM,
         doc="How often an idle leader of the quorum writes a sign of life.",
     )
     metadata_max_retention_bytes = setting(
@@ -186,6 +216,7 @@ class KRaftSettings(Settings):
         default=104_857_600,
         unit="bytes",
         importance="high",
+        no_effect=QUORUM,
         doc="How large the quorum's log and snapshots may grow.",
     )
     metadata_max_retention_ms = setting(
@@ -194,6 +225,7 @@ class KRaftSettings(Settings):
         default=604_800_000,
         unit="ms",
         importance="high",
+        no_effect=QUORUM,
         doc="How old the quorum's log and snapshots may grow.",
     )
     sasl_mechanism_controller_protocol = setting(
@@ -201,5 +233,6 @@ class KRaftSettings(Settings):
         str,
         default="GSSAPI",
         importance="high",
+        no_effect=QUORUM,
         doc="How brokers log in to the quorum.",
     )

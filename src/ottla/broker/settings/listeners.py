@@ -8,6 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from ottla.broker.settings.no_effect import (
+    CONTROL_PLANE,
+    EARLY_LISTENERS,
+    FIXED_TIMES,
+    NO_QUEUE,
+    THREADS,
+    UNSTABLE_VERSIONS,
+)
 from ottla.settings import LIST, LONG, Settings, setting
 
 INT_MAX: Final = 2**31 - 1
@@ -75,6 +83,7 @@ class ListenerSettings(Settings):
         str,
         default=None,
         importance="high",
+        no_effect=CONTROL_PLANE,
         doc="Which listener carries only the controller's requests, so that clients cannot hold them up.",
     )
     early_start_listeners = setting(
@@ -82,6 +91,7 @@ class ListenerSettings(Settings):
         LIST,
         default=None,
         importance="high",
+        no_effect=EARLY_LISTENERS,
         doc="Which listeners open before access rights are loaded.",
     )
     ottla_allow_insecure_listeners = setting(
@@ -148,6 +158,7 @@ class ListenerSettings(Settings):
         LONG,
         default=10_000,
         unit="ms",
+        no_effect=FIXED_TIMES,
         doc="How long a connection to another broker may take to come up, at the first try.",
     )
     socket_connection_setup_timeout_max_ms = setting(
@@ -155,6 +166,7 @@ class ListenerSettings(Settings):
         LONG,
         default=30_000,
         unit="ms",
+        no_effect=FIXED_TIMES,
         doc="How long a connection to another broker may take to come up, after many tries.",
     )
 
@@ -205,6 +217,7 @@ class ListenerSettings(Settings):
         default=500,
         at_least=1,
         importance="high",
+        no_effect=NO_QUEUE,
         doc="How many requests may wait for a thread that handles them; here each is begun when it is read.",
     )
     queued_max_request_bytes = setting(
@@ -237,6 +250,7 @@ class ListenerSettings(Settings):
         at_least=1,
         importance="high",
         dynamic="cluster-wide",
+        no_effect=THREADS,
         doc="How many threads serve sockets in Kafka; here one loop does.",
     )
     num_io_threads = setting(
@@ -246,6 +260,7 @@ class ListenerSettings(Settings):
         at_least=1,
         importance="high",
         dynamic="cluster-wide",
+        no_effect=THREADS,
         doc="How many threads work on requests in Kafka; here one loop does.",
     )
     background_threads = setting(
@@ -255,6 +270,7 @@ class ListenerSettings(Settings):
         at_least=1,
         importance="high",
         dynamic="cluster-wide",
+        no_effect=THREADS,
         doc="How many threads do chores; here they are short slices of the loop.",
     )
     connection_failed_authentication_delay_ms = setting(
@@ -278,5 +294,6 @@ class ListenerSettings(Settings):
         bool,
         default=False,
         importance="high",
+        no_effect=UNSTABLE_VERSIONS,
         doc="Whether versions of APIs that may still change are served.",
     )

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, TypeVar
 
+from ottla.broker.settings.no_effect import CORDONS, FIXED_TIMES, THREADS
 from ottla.settings import LIST, LONG, Importance, Setting, Settings, setting
 from ottla.storage.settings import BROKER_KEYS, TopicSettings
 
@@ -64,6 +65,7 @@ class LogSettings(Settings):
         LIST,
         default=(),
         dynamic="per-broker",
+        no_effect=CORDONS,
         doc="Directories that get no new partitions; * is all.",
     )
     num_recovery_threads_per_data_dir = setting(
@@ -73,6 +75,7 @@ class LogSettings(Settings):
         at_least=1,
         importance="high",
         dynamic="cluster-wide",
+        no_effect=THREADS,
         doc="How many logs of a directory are opened or closed at a time.",
     )
     log_flush_offset_checkpoint_interval_ms = setting(
@@ -108,6 +111,7 @@ class LogSettings(Settings):
         at_least=0,
         unit="ms",
         importance="low",
+        no_effect=FIXED_TIMES,
         doc="How long after the start the chores of logs begin.",
     )
     log_dir_failure_timeout_ms = setting(
@@ -117,6 +121,7 @@ class LogSettings(Settings):
         at_least=1,
         unit="ms",
         importance="low",
+        no_effect=FIXED_TIMES,
         doc="How long a broker whose directory failed may go without telling the controller before it stops.",
     )
 
@@ -131,6 +136,7 @@ class LogSettings(Settings):
         default=1,
         at_least=0,
         dynamic="cluster-wide",
+        no_effect=THREADS,
         doc="How many logs are compacted at a time.",
     )
     log_cleaner_backoff_ms = setting(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.broker.settings.no_effect import LOG_DIR_MOVES, METRIC_SAMPLES, QUOTA_CALLBACK, REPORTERS, TELEMETRY
 from ottla.settings import CALLABLE, LIST, LONG, Settings, setting
 
 
@@ -26,10 +27,17 @@ class ObservingSettings(Settings):
         default=(),
         importance="low",
         dynamic="cluster-wide",
+        no_effect=REPORTERS,
         doc="Classes that Kafka reports metrics to; here they are read at the admin listener.",
     )
     metrics_num_samples = setting(
-        "metrics.num.samples", int, default=2, at_least=1, importance="low", doc="How many samples a rate is made of."
+        "metrics.num.samples",
+        int,
+        default=2,
+        at_least=1,
+        importance="low",
+        no_effect=METRIC_SAMPLES,
+        doc="How many samples a rate is made of.",
     )
     metrics_sample_window_ms = setting(
         "metrics.sample.window.ms",
@@ -38,6 +46,7 @@ class ObservingSettings(Settings):
         at_least=1,
         unit="ms",
         importance="low",
+        no_effect=METRIC_SAMPLES,
         doc="How long one sample of a rate lasts.",
     )
     metrics_recording_level = setting(
@@ -46,6 +55,7 @@ class ObservingSettings(Settings):
         default="INFO",
         one_of=("INFO", "DEBUG", "TRACE"),
         importance="low",
+        no_effect=METRIC_SAMPLES,
         doc="How much is measured: INFO, DEBUG or TRACE.",
     )
     kafka_metrics_reporters = setting(
@@ -53,6 +63,7 @@ class ObservingSettings(Settings):
         LIST,
         default=(),
         importance="low",
+        no_effect=REPORTERS,
         doc="Classes of Kafka's older kind that metrics are reported to.",
     )
     kafka_metrics_polling_interval_secs = setting(
@@ -62,6 +73,7 @@ class ObservingSettings(Settings):
         at_least=1,
         unit="seconds",
         importance="low",
+        no_effect=REPORTERS,
         doc="How often those older classes are called.",
     )
     telemetry_max_bytes = setting(
@@ -71,6 +83,7 @@ class ObservingSettings(Settings):
         at_least=1,
         unit="bytes",
         importance="low",
+        no_effect=TELEMETRY,
         doc="How large the metrics may be that a client pushes to the broker.",
     )
 
@@ -116,6 +129,7 @@ class ObservingSettings(Settings):
         default=11,
         at_least=1,
         importance="low",
+        no_effect=LOG_DIR_MOVES,
         doc="How many samples are kept to judge moves between directories.",
     )
     alter_log_dirs_replication_quota_window_size_seconds = setting(
@@ -125,6 +139,7 @@ class ObservingSettings(Settings):
         at_least=1,
         unit="seconds",
         importance="low",
+        no_effect=LOG_DIR_MOVES,
         doc="How long one sample of those lasts that are kept to judge moves between directories.",
     )
     controller_quota_window_num = setting(
@@ -150,5 +165,6 @@ class ObservingSettings(Settings):
         default=None,
         importance="low",
         names={},
+        no_effect=QUOTA_CALLBACK,
         doc="What decides which quota a client has.",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ottla.broker.settings.no_effect import LOG_DIR_MOVES, PURGATORY, SHARE_GROUPS, SOCKET_BUFFERS
 from ottla.settings import LONG, Settings, setting
 
 LARGEST: Final = 2**63 - 1
@@ -72,6 +73,7 @@ class ReplicationSettings(Settings):
         default=65_536,
         unit="bytes",
         importance="high",
+        no_effect=SOCKET_BUFFERS,
         doc="How much the system may hold of what a follower has received.",
     )
     replica_high_watermark_checkpoint_interval_ms = setting(
@@ -99,6 +101,7 @@ class ReplicationSettings(Settings):
         int,
         default=None,
         importance="high",
+        no_effect=LOG_DIR_MOVES,
         doc="How many partitions move between directories at a time.",
     )
     leader_replication_throttled_rate = setting(
@@ -126,6 +129,7 @@ class ReplicationSettings(Settings):
         at_least=0,
         unit="bytes",
         dynamic="cluster-wide",
+        no_effect=LOG_DIR_MOVES,
         doc="How many bytes a second may move between directories.",
     )
 
@@ -153,23 +157,27 @@ class ReplicationSettings(Settings):
         "fetch.purgatory.purge.interval.requests",
         int,
         default=1000,
+        no_effect=PURGATORY,
         doc="After how many done fetches Kafka sweeps its waiting list; ours needs no sweep.",
     )
     producer_purgatory_purge_interval_requests = setting(
         "producer.purgatory.purge.interval.requests",
         int,
         default=1000,
+        no_effect=PURGATORY,
         doc="After how many done produce requests Kafka sweeps its waiting list; ours needs no sweep.",
     )
     delete_records_purgatory_purge_interval_requests = setting(
         "delete.records.purgatory.purge.interval.requests",
         int,
         default=1,
+        no_effect=PURGATORY,
         doc="After how many done deletions Kafka sweeps its waiting list; ours needs no sweep.",
     )
     share_fetch_purgatory_purge_interval_requests = setting(
         "share.fetch.purgatory.purge.interval.requests",
         int,
         default=1000,
+        no_effect=SHARE_GROUPS,
         doc="After how many done share fetches Kafka sweeps its waiting list; ours needs no sweep.",
     )

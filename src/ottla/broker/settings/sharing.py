@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ottla.broker.settings.no_effect import SHARE_GROUPS, STREAMS_GROUPS
 from ottla.settings import LIST, SHORT, Settings, setting
 
 INT_MAX: Final = 2**31 - 1
@@ -11,10 +12,20 @@ INT_MAX: Final = 2**31 - 1
 
 class SharingSettings(Settings):
     group_share_assignors = setting(
-        "group.share.assignors", LIST, default=("simple",), doc="How partitions are shared out in share groups."
+        "group.share.assignors",
+        LIST,
+        default=("simple",),
+        no_effect=SHARE_GROUPS,
+        doc="How partitions are shared out in share groups.",
     )
     group_share_max_size = setting(
-        "group.share.max.size", int, default=200, at_least=1, at_most=1000, doc="How many members a share group takes."
+        "group.share.max.size",
+        int,
+        default=200,
+        at_least=1,
+        at_most=1000,
+        no_effect=SHARE_GROUPS,
+        doc="How many members a share group takes.",
     )
     group_share_session_timeout_ms = setting(
         "group.share.session.timeout.ms",
@@ -22,6 +33,7 @@ class SharingSettings(Settings):
         default=45_000,
         at_least=1,
         unit="ms",
+        no_effect=SHARE_GROUPS,
         doc="How long a member of a share group may be silent.",
     )
     group_share_min_session_timeout_ms = setting(
@@ -30,6 +42,7 @@ class SharingSettings(Settings):
         default=45_000,
         at_least=1,
         unit="ms",
+        no_effect=SHARE_GROUPS,
         doc="The shortest session a share group may set.",
     )
     group_share_max_session_timeout_ms = setting(
@@ -38,6 +51,7 @@ class SharingSettings(Settings):
         default=60_000,
         at_least=1,
         unit="ms",
+        no_effect=SHARE_GROUPS,
         doc="The longest session a share group may set.",
     )
     group_share_heartbeat_interval_ms = setting(
@@ -46,6 +60,7 @@ class SharingSettings(Settings):
         default=5000,
         at_least=1,
         unit="ms",
+        no_effect=SHARE_GROUPS,
         doc="How often members of a share group show that they live.",
     )
     group_share_min_heartbeat_interval_ms = setting(
@@ -54,6 +69,7 @@ class SharingSettings(Settings):
         default=5000,
         at_least=1,
         unit="ms",
+        no_effect=SHARE_GROUPS,
         doc="The shortest heartbeat interval a share group may set.",
     )
     group_share_max_heartbeat_interval_ms = setting(
@@ -62,6 +78,7 @@ class SharingSettings(Settings):
         default=15_000,
         at_least=1,
         unit="ms",
+        no_effect=SHARE_GROUPS,
         doc="The longest heartbeat interval a share group may set.",
     )
     group_share_assignment_interval_ms = setting(
@@ -71,6 +88,7 @@ class SharingSettings(Settings):
         at_least=0,
         unit="ms",
         dynamic="cluster-wide",
+        no_effect=SHARE_GROUPS,
         doc="How long after an assignment of a share group the next one is made at the earliest.",
     )
     group_share_min_assignment_interval_ms = setting(
@@ -79,6 +97,7 @@ class SharingSettings(Settings):
         default=0,
         at_least=0,
         unit="ms",
+        no_effect=SHARE_GROUPS,
         doc="The shortest assignment interval a share group may set.",
     )
     group_share_max_assignment_interval_ms = setting(
@@ -87,6 +106,7 @@ class SharingSettings(Settings):
         default=15_000,
         at_least=0,
         unit="ms",
+        no_effect=SHARE_GROUPS,
         doc="The longest assignment interval a share group may set.",
     )
     group_share_record_lock_duration_ms = setting(
@@ -96,6 +116,7 @@ class SharingSettings(Settings):
         at_least=1000,
         at_most=3_600_000,
         unit="ms",
+        no_effect=SHARE_GROUPS,
         doc="How long a record is locked for the reader that got it.",
     )
     group_share_min_record_lock_duration_ms = setting(
@@ -105,6 +126,7 @@ class SharingSettings(Settings):
         at_least=1000,
         at_most=30_000,
         unit="ms",
+        no_effect=SHARE_GROUPS,
         doc="The shortest lock a share group may set.",
     )
     group_share_max_record_lock_duration_ms = setting(
@@ -114,6 +136,7 @@ class SharingSettings(Settings):
         at_least=30_000,
         at_most=3_600_000,
         unit="ms",
+        no_effect=SHARE_GROUPS,
         doc="The longest lock a share group may set.",
     )
     group_share_delivery_count_limit = setting(
@@ -122,6 +145,7 @@ class SharingSettings(Settings):
         default=5,
         at_least=2,
         at_most=10,
+        no_effect=SHARE_GROUPS,
         doc="How often a record is handed out before it counts as bad.",
     )
     group_share_min_delivery_count_limit = setting(
@@ -130,6 +154,7 @@ class SharingSettings(Settings):
         default=2,
         at_least=2,
         at_most=5,
+        no_effect=SHARE_GROUPS,
         doc="The smallest limit of deliveries of a record that a share group may set.",
     )
     group_share_max_delivery_count_limit = setting(
@@ -138,6 +163,7 @@ class SharingSettings(Settings):
         default=10,
         at_least=5,
         at_most=25,
+        no_effect=SHARE_GROUPS,
         doc="The largest limit of deliveries of a record that a share group may set.",
     )
     group_share_partition_max_record_locks = setting(
@@ -146,6 +172,7 @@ class SharingSettings(Settings):
         default=2000,
         at_least=100,
         at_most=10_000,
+        no_effect=SHARE_GROUPS,
         doc="How many records of a partition may be locked at a time.",
     )
     group_share_min_partition_max_record_locks = setting(
@@ -154,6 +181,7 @@ class SharingSettings(Settings):
         default=100,
         at_least=100,
         at_most=2000,
+        no_effect=SHARE_GROUPS,
         doc="The smallest limit of locked records of a partition that a share group may set.",
     )
     group_share_max_partition_max_record_locks = setting(
@@ -162,6 +190,7 @@ class SharingSettings(Settings):
         default=4000,
         at_least=2000,
         at_most=10_000,
+        no_effect=SHARE_GROUPS,
         doc="The largest limit of locked records of a partition that a share group may set.",
     )
     group_share_max_share_sessions = setting(
@@ -169,6 +198,7 @@ class SharingSettings(Settings):
         int,
         default=2000,
         at_least=1,
+        no_effect=SHARE_GROUPS,
         doc="How many sessions of share fetches are remembered.",
     )
     share_coordinator_threads = setting(
@@ -176,6 +206,7 @@ class SharingSettings(Settings):
         int,
         default=1,
         at_least=1,
+        no_effect=SHARE_GROUPS,
         doc="How many threads keep the state of share groups in Kafka.",
     )
     share_coordinator_append_linger_ms = setting(
@@ -184,6 +215,7 @@ class SharingSettings(Settings):
         default=-1,
         at_least=-1,
         unit="ms",
+        no_effect=SHARE_GROUPS,
         doc="How long changes of share groups are gathered before they are written; -1 lets the coordinator choose.",
     )
     share_coordinator_cached_buffer_max_bytes = setting(
@@ -193,6 +225,7 @@ class SharingSettings(Settings):
         at_least=524_288,
         unit="bytes",
         dynamic="cluster-wide",
+        no_effect=SHARE_GROUPS,
         doc="How large a buffer for writing changes of share groups is kept for the next one.",
     )
     share_coordinator_write_timeout_ms = setting(
@@ -202,6 +235,7 @@ class SharingSettings(Settings):
         at_least=1,
         unit="ms",
         importance="high",
+        no_effect=SHARE_GROUPS,
         doc="How long a write of changes of share groups waits for the replicas.",
     )
     share_coordinator_load_buffer_size = setting(
@@ -211,6 +245,7 @@ class SharingSettings(Settings):
         at_least=1,
         unit="bytes",
         importance="high",
+        no_effect=SHARE_GROUPS,
         doc="How many bytes are read at a time when share groups are loaded.",
     )
     share_coordinator_snapshot_update_records_per_snapshot = setting(
@@ -219,6 +254,7 @@ class SharingSettings(Settings):
         default=500,
         at_least=0,
         at_most=500,
+        no_effect=SHARE_GROUPS,
         doc="After how many changes the whole state of a share partition is written.",
     )
     share_coordinator_state_topic_num_partitions = setting(
@@ -227,6 +263,7 @@ class SharingSettings(Settings):
         default=50,
         at_least=1,
         importance="high",
+        no_effect=SHARE_GROUPS,
         doc="How many partitions the topic of share state gets.",
     )
     share_coordinator_state_topic_replication_factor = setting(
@@ -235,6 +272,7 @@ class SharingSettings(Settings):
         default=3,
         at_least=1,
         importance="high",
+        no_effect=SHARE_GROUPS,
         doc="How many replicas the topic of share state gets; 1 on a broker of its own.",
     )
     share_coordinator_state_topic_min_isr = setting(
@@ -243,6 +281,7 @@ class SharingSettings(Settings):
         default=2,
         at_least=1,
         importance="high",
+        no_effect=SHARE_GROUPS,
         doc="How many replicas of the topic of share state must be in sync; 1 on a broker of its own.",
     )
     share_coordinator_state_topic_segment_bytes = setting(
@@ -252,6 +291,7 @@ class SharingSettings(Settings):
         at_least=1,
         unit="bytes",
         importance="high",
+        no_effect=SHARE_GROUPS,
         doc="How large a segment of the topic of share state may grow.",
     )
     share_coordinator_state_topic_compression_codec = setting(
@@ -260,13 +300,19 @@ class SharingSettings(Settings):
         default=0,
         one_of=(0, 1, 2, 3, 4),
         importance="high",
+        no_effect=SHARE_GROUPS,
         doc="How the topic of share state is compressed: 0 not, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
     )
 
     # --- streams groups ---
 
     group_streams_max_size = setting(
-        "group.streams.max.size", int, default=INT_MAX, at_least=1, doc="How many members a streams group takes."
+        "group.streams.max.size",
+        int,
+        default=INT_MAX,
+        at_least=1,
+        no_effect=STREAMS_GROUPS,
+        doc="How many members a streams group takes.",
     )
     group_streams_session_timeout_ms = setting(
         "group.streams.session.timeout.ms",
@@ -274,6 +320,7 @@ class SharingSettings(Settings):
         default=45_000,
         at_least=1,
         unit="ms",
+        no_effect=STREAMS_GROUPS,
         doc="How long a member of a streams group may be silent.",
     )
     group_streams_min_session_timeout_ms = setting(
@@ -282,6 +329,7 @@ class SharingSettings(Settings):
         default=45_000,
         at_least=1,
         unit="ms",
+        no_effect=STREAMS_GROUPS,
         doc="The shortest session a streams group may set.",
     )
     group_streams_max_session_timeout_ms = setting(
@@ -290,6 +338,7 @@ class SharingSettings(Settings):
         default=60_000,
         at_least=1,
         unit="ms",
+        no_effect=STREAMS_GROUPS,
         doc="The longest session a streams group may set.",
     )
     group_streams_heartbeat_interval_ms = setting(
@@ -298,6 +347,7 @@ class SharingSettings(Settings):
         default=5000,
         at_least=1,
         unit="ms",
+        no_effect=STREAMS_GROUPS,
         doc="How often members of a streams group show that they live.",
     )
     group_streams_min_heartbeat_interval_ms = setting(
@@ -306,6 +356,7 @@ class SharingSettings(Settings):
         default=5000,
         at_least=1,
         unit="ms",
+        no_effect=STREAMS_GROUPS,
         doc="The shortest heartbeat interval a streams group may set.",
     )
     group_streams_max_heartbeat_interval_ms = setting(
@@ -314,6 +365,7 @@ class SharingSettings(Settings):
         default=15_000,
         at_least=1,
         unit="ms",
+        no_effect=STREAMS_GROUPS,
         doc="The longest heartbeat interval a streams group may set.",
     )
     group_streams_assignment_interval_ms = setting(
@@ -323,6 +375,7 @@ class SharingSettings(Settings):
         at_least=0,
         unit="ms",
         dynamic="cluster-wide",
+        no_effect=STREAMS_GROUPS,
         doc="How long after an assignment of a streams group the next one is made at the earliest.",
     )
     group_streams_min_assignment_interval_ms = setting(
@@ -331,6 +384,7 @@ class SharingSettings(Settings):
         default=0,
         at_least=0,
         unit="ms",
+        no_effect=STREAMS_GROUPS,
         doc="The shortest assignment interval a streams group may set.",
     )
     group_streams_max_assignment_interval_ms = setting(
@@ -339,6 +393,7 @@ class SharingSettings(Settings):
         default=15_000,
         at_least=0,
         unit="ms",
+        no_effect=STREAMS_GROUPS,
         doc="The longest assignment interval a streams group may set.",
     )
     group_streams_initial_rebalance_delay_ms = setting(
@@ -347,6 +402,7 @@ class SharingSettings(Settings):
         default=3000,
         at_least=0,
         unit="ms",
+        no_effect=STREAMS_GROUPS,
         doc="How long an empty streams group waits for more members.",
     )
     group_streams_num_standby_replicas = setting(
@@ -354,6 +410,7 @@ class SharingSettings(Settings):
         int,
         default=0,
         at_least=0,
+        no_effect=STREAMS_GROUPS,
         doc="How many stand-by copies each task of a streams group has.",
     )
     group_streams_max_standby_replicas = setting(
@@ -361,5 +418,6 @@ class SharingSettings(Settings):
         int,
         default=2,
         at_least=0,
+        no_effect=STREAMS_GROUPS,
         doc="The largest number of stand-by copies a streams group may set.",
     )

@@ -5,6 +5,7 @@ Every name may be given for one listener: listener.name.<name>.ssl.keystore.loca
 
 from __future__ import annotations
 
+from ottla.broker.settings.no_effect import PROVIDERS
 from ottla.settings import CALLABLE, LIST, Password, Settings, setting
 
 
@@ -98,6 +99,7 @@ class TlsSettings(Settings):
         str,
         default=None,
         dynamic="per-broker",
+        no_effect=PROVIDERS,
         doc="The Java library that does TLS; it means nothing here.",
     )
     ssl_keymanager_algorithm = setting(
@@ -105,6 +107,7 @@ class TlsSettings(Settings):
         str,
         default="SunX509",
         dynamic="per-broker",
+        no_effect=PROVIDERS,
         doc="How Java finds its key; it means nothing here.",
     )
     ssl_trustmanager_algorithm = setting(
@@ -112,6 +115,7 @@ class TlsSettings(Settings):
         str,
         default="PKIX",
         dynamic="per-broker",
+        no_effect=PROVIDERS,
         doc="How Java checks certificates; it means nothing here.",
     )
     ssl_secure_random_implementation = setting(
@@ -120,6 +124,7 @@ class TlsSettings(Settings):
         default=None,
         importance="low",
         dynamic="per-broker",
+        no_effect=PROVIDERS,
         doc="Where Java gets random numbers; it means nothing here.",
     )
     ssl_engine_factory_class = setting(

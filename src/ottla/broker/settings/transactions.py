@@ -5,6 +5,7 @@ How long a transaction may take is declared with its coordinator.
 
 from __future__ import annotations
 
+from ottla.broker.settings.no_effect import INTERNAL_LOADING
 from ottla.settings import SHORT, Settings, setting
 
 
@@ -49,6 +50,7 @@ class TransactionLogSettings(Settings):
         at_least=1,
         unit="bytes",
         importance="high",
+        no_effect=INTERNAL_LOADING,
         doc="How many bytes are read at a time when transactions are loaded.",
     )
     transaction_partition_verification_enable = setting(

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ottla.broker.settings import BrokerSettings
     from ottla.cli.secure_start import Secured
     from ottla.errors import InvalidConfig
+    from ottla.settings import Setting
 
 log = logging.getLogger(__name__)
 
@@ -432,20 +433,33 @@ def _from_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], l
 
 def run_settings(options: argparse.Namespace) -> int:
     from ottla.broker.settings import BrokerSettings
-    from ottla.settings import REQUIRED
 
-    rows = [
-        (each.name, "required" if each.default is REQUIRED else each.text(each.default), each.dynamic or "no", each.doc)
+    found = [
+        each
         for each in sorted(BrokerSettings.declared(), key=lambda each: each.name)
         if options.word in each.name or options.word.lower() in each.doc.lower()
     ]
-    if not rows:
+    if not found:
         raise Failure(f"no setting has {options.word!r} in its name or description")
     output = Output(sys.stdout, form=options.format)
     if options.wide or options.format == "json":
-        output.table(["NAME", "DEFAULT", "WHILE RUNNING", "WHAT IT DOES"], rows)
+        output.table(
+            ["NAME", "DEFAULT", "WHILE RUNNING", "EFFECT", "WHAT IT DOES"], [_setting_row(each) for each in found]
+        )
         return OK
-    for name, default, running, doc in rows:
+    for each in found:
+        name, default, running, _, _ = _setting_row(each)
         output.paragraph(f"{name}={default}", indent="")
-        output.paragraph(doc if running == "no" else f"{doc} Can change while running.", indent="    ")
+        output.paragraph(
+            each.documentation if running == "no" else f"{each.documentation} Can change while running.", indent="    "
+        )
     return OK
+
+
+def _setting_row(each: Setting[Any]) -> tuple[str, str, str, str, str]:
+    """Name, default, whether it changes while running, whether it has an effect and if not why, what it does."""
+    from ottla.settings import REQUIRED
+
+    default = "required" if each.default is REQUIRED else each.text(each.default)
+    effect = "yes" if each.no_effect is None else f"none: {each.no_effect.sentence}"
+    return each.name, default, each.dynamic or "no", effect, each.doc

@@ -209,7 +209,7 @@ def listed(broker, *types, version=1):
 
 def test_resources_with_settings_are_listed(broker):
     broker.create_topic("orders")
-    assert set_config(broker, METRICS, "watch", "interval.ms", "1000") == 0
+    assert set_config(broker, METRICS, "watch", "interval.ms", "300000") == 0
     assert listed(broker, TOPIC) == (0, [(TOPIC, "orders")])
     assert listed(broker)[1] == [(TOPIC, "orders"), (BROKER, "1"), (LOGGER, "1"), (METRICS, "watch")]
     assert listed(broker, version=0) == (0, [(METRICS, "watch")])
