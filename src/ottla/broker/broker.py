@@ -140,6 +140,7 @@ class Broker:
             check_group=lambda own: check_group_level(own, self.settings),
             check_broker=self._check_settings,
             loggers=LogLevels(),
+            refuses_secrets=not settings.is_alone,
         )
 
     def _check_settings(self, settings: Settings) -> None:

@@ -69,6 +69,7 @@ class ConfigRules:
     declares what a group may set; `check_group` raises InvalidConfig for rules between those and the broker's limits,
     `check_broker` for settings of this broker that it could not apply (a certificate that cannot be read).
     `policy` sees what is about to be set and raises PolicyViolation. `loggers` are the names and levels of the logs.
+    `refuses_secrets`: others can read what the store keeps (ZooKeeper), so no secret may be set while running.
     """
 
     broker_id: int
@@ -80,6 +81,7 @@ class ConfigRules:
     check_broker: Callable[[Settings], None] | None = None
     policy: Policy | None = None
     loggers: Mapping[str, str] = field(default_factory=dict)
+    refuses_secrets: bool = False
 
     @cached_property
     def static_texts(self) -> Mapping[str, str]:

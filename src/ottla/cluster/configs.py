@@ -7,7 +7,9 @@
 3. A broker takes only changes for itself or for all brokers.
 4. What has no effect here (`Setting.no_effect`) is refused with the reason, unless it is set to its default or only
    tunes threads and buffers, which tools of Kafka set without asking.
-5. Kafka keeps a broker setting that nobody declared, for plug-ins; here it is refused with the nearest name, because a
+5. Where ZooKeeper keeps the settings, no secret may be set while running. Kafka encrypts it there with a key of the
+   broker's file (password.encoder.secret), and refuses it without one.
+6. Kafka keeps a broker setting that nobody declared, for plug-ins; here it is refused with the nearest name, because a
    setting that nobody reads is a mistake.
 """
 
@@ -208,6 +210,7 @@ def _changes(
     after = {**own, **values}
     _CHECKS[resource.type](image, resource, {name: text for name, text in after.items() if text is not None}, rules)
     _refuse_without_effect(resource, values, rules)
+    _refuse_secrets(resource, values, rules)
     if rules.policy is not None:
         rules.policy(resource, named)
     # A broker's change is made even when nothing differs: files behind it (keys, certificates) may have changed.
@@ -229,17 +232,29 @@ def _check_values(image: ClusterImage, resource: ConfigResource, values: Values)
 
 
 def _refuse_without_effect(resource: ConfigResource, values: Values, rules: ConfigRules) -> None:
-    declared = _declared(resource, rules)
     for name, text in values.items():
-        setting = declared.get(name) or (
-            rules.broker.setting_of(name) if resource.type is ResourceType.BROKER else None
-        )
+        setting = _setting(resource, name, rules)
         mark = None if setting is None else setting.no_effect
         if setting is None or mark is None or mark.kind == "tuning" or text is None or setting.is_default(text):
             continue
         # As all that is wrong with a broker's settings, see 2.
         refused = InvalidRequest if resource.type is ResourceType.BROKER else InvalidConfig
         raise refused(f"{name} has no effect: {mark.sentence}")
+
+
+def _refuse_secrets(resource: ConfigResource, values: Values, rules: ConfigRules) -> None:
+    for name, text in values.items():
+        setting = _setting(resource, name, rules)
+        if rules.refuses_secrets and setting is not None and setting.sensitive and text is not None:
+            raise InvalidRequest(
+                f"{name} is a secret, and ZooKeeper would keep it for all to read; write it into the broker's file"
+            )
+
+
+def _setting(resource: ConfigResource, name: str, rules: ConfigRules) -> Setting[Any] | None:
+    if resource.type is ResourceType.BROKER:
+        return rules.broker.setting_of(name)
+    return _declared(resource, rules).get(name)
 
 
 def check_topic_values(image: ClusterImage, values: Mapping[str, str], rules: ConfigRules) -> None:

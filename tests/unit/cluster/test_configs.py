@@ -180,6 +180,14 @@ def test_what_has_no_effect_is_refused_with_the_reason(
     assert any(words in plan.answers[0].error_message for words in ("are not collected", "not served", "not moved"))
 
 
+def test_a_secret_is_refused_where_others_can_read_the_store(image: ClusterImage) -> None:
+    plan, outcome = alter(image, BROKER, "1", ("ssl.key.password", SET, "swordfish2"), refuses_secrets=True)
+    assert (outcome, plan.changes) == ("INVALID_REQUEST", ())
+    assert "swordfish2" not in plan.answers[0].error_message
+    assert alter(image, BROKER, "1", ("ssl.key.password", DELETE, None), refuses_secrets=True)[1] == "NONE"
+    assert alter(image, BROKER, "1", ("max.connections", SET, "7"), refuses_secrets=True)[1] == "NONE"
+
+
 def test_what_was_set_without_effect_can_still_be_deleted(image: ClusterImage) -> None:
     image = setting_of(image, METRICS, "m", interval_ms="100")
     assert after(image, METRICS, "m", ("interval.ms", DELETE, None)) == {}

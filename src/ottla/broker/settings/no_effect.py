@@ -80,5 +80,7 @@ BROKER_TOKENS: Final = _make(
     "set sasl.oauthbearer.client.credentials.client.id and .secret instead",
 )
 PASSWORD_ENCODER: Final = _make(
-    "protection", "secrets that are set while running are not encrypted", "remove it, and keep secrets in the file"
+    "protection",
+    "no secret can be set while running where ZooKeeper keeps the settings, so none is encrypted there",
+    "remove it, and keep secrets in the file",
 )

@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 import ottla
+from ottla.broker.quotas import limits
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.dynamic import DynamicSettings
 from ottla.broker.settings.group_level import LIMITS, GroupLevelSettings
 from ottla.broker.settings.without_effect import refuse_false_safety, warnings, without_effect_table
+from ottla.cluster import quotas
 from ottla.cluster.client_metrics import ClientMetricsSettings
 from ottla.cluster.config_layers import ConfigRules
 from ottla.cluster.configs import incremental_alter_configs_plan
@@ -208,3 +210,16 @@ def altered(name: str, value: str) -> tuple[int, str | None]:
     rules = ConfigRules(1, BrokerSettings(), GroupLevelSettings)
     (answer,) = incremental_alter_configs_plan(ClusterImage("c"), request, rules).answers
     return answer.error_code, answer.error_message
+
+
+# --- quotas ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_quota_that_can_be_set_has_somebody_who_measures_it() -> None:
+    """The names in broker/quotas/limits.py are those that AlterClientQuotas accepts, and each is used."""
+    accepted = {*quotas._CLIENT_KEYS, *quotas._IP_KEYS}
+    constants = {name: value for name, value in vars(limits).items() if isinstance(value, str) and value in accepted}
+    assert set(constants.values()) == accepted
+    nodes = [node for path in (SOURCE / "broker").rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))]
+    used = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    assert constants.keys() - used == set()
