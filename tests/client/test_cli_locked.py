@@ -116,6 +116,20 @@ def test_rules_are_added_listed_by_what_applies_and_removed(ottla, alice, unique
     assert (code, "there is no such rule" in err) == (FAILED, True)
 
 
+def test_who_may_only_describe_sees_what_there_is_without_settings_and_sizes(ottla, alice, unique_topic):
+    assert ottla(f"topic create {unique_topic} -p 2")[0] == OK
+    ottla(f"acl add --allow {alice} --operation describe --topic {unique_topic}")
+    code, out, err = ottla(f"topic describe {unique_topic}", user=alice)
+    assert code == OK, err
+    assert "settings are not shown" in out
+    (described,) = as_json(ottla(f"topic describe {unique_topic} --json", user=alice))
+    assert (described["configs"], len(described["partitions"])) == (None, 2)
+    code, _, err = ottla(f"topic describe {unique_topic} another", user=alice)
+    assert (code, "another" in err) == (FAILED, True)
+    found = as_json(ottla("cluster describe --json", user=alice))
+    assert (found["topics"], found["brokers"][0]["bytes"]) == (1, None)
+
+
 def test_rules_need_the_right_to_change_them(ottla, alice, unique_topic):
     code, _, err = ottla(f"acl add --allow {alice} --topic {unique_topic}", user=alice)
     assert code == FAILED

@@ -1,5 +1,7 @@
 """The values and calls for access rules and SCRAM users of confluent-kafka and kafka-python, beside the originals."""
 
+import contextlib
+
 import confluent_kafka.admin as confluent
 import kafka.admin as kafka_python
 import pytest
@@ -8,15 +10,27 @@ from ottla.compat.confluent_kafka import KafkaException
 from ottla.compat.confluent_kafka import admin as like_confluent
 from ottla.compat.kafka import admin as like_kafka
 from ottla.compat.kafka.errors import IllegalArgumentError, NoError
+from ottla.testing import KafkaBroker
 
 BOTH = [confluent, like_confluent]
 RULE = ("topic", "clicks", "literal", "User:alice", "*", "read", "allow")
 
 
-@pytest.fixture(params=["theirs", "ours"])
-def admin_and_module(request, kafka_broker_fresh):
-    module = confluent if request.param == "theirs" else like_confluent
-    return module.AdminClient({"bootstrap.servers": kafka_broker_fresh.bootstrap_servers}), module
+@contextlib.contextmanager
+def confluent_admin(module, broker):
+    """Theirs is gone when nobody holds it; ours is closed."""
+    admin = module.AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    yield admin
+    if module is like_confluent:
+        admin.__exit__()
+
+
+@pytest.fixture(scope="module")
+def with_rules():
+    """A broker with access rules, where those who do not log in may change them."""
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    with KafkaBroker({"authorizer.class.name": authorizer, "super.users": "User:ANONYMOUS"}) as broker:
+        yield broker
 
 
 # --- confluent-kafka -------------------------------------------------------------------------------------------------
@@ -50,8 +64,33 @@ def test_the_printed_form_is_theirs():
     assert repr(like_confluent.AclBinding(*RULE)) == repr(confluent.AclBinding(*RULE))
 
 
-def test_passwords_of_confluent_kafka_are_set_told_and_taken_away(admin_and_module):
-    admin, module = admin_and_module
+@pytest.mark.parametrize("module", BOTH, ids=["theirs", "ours"])
+def test_rules_of_confluent_kafka_are_created_found_and_deleted(module, with_rules):
+    with confluent_admin(module, with_rules) as admin:
+        check_rules(admin, module)
+
+
+def check_rules(admin, module):
+    rule = module.AclBinding(*RULE)
+    cluster = module.AclBinding("broker", "kafka-cluster", "literal", "User:alice", "*", "alter", "allow")
+    assert [each.result() for each in admin.create_acls([rule, cluster]).values()] == [None, None]
+    every = module.AclBindingFilter("any", None, "any", "User:alice", None, "any", "any")
+    assert sorted(admin.describe_acls(every).result()) == sorted([rule, cluster])
+    nobody = module.AclBindingFilter("any", None, "any", "User:nobody", None, "any", "any")
+    deleted = admin.delete_acls([every, nobody])
+    assert sorted(deleted[every].result()) == sorted([rule, cluster])
+    assert deleted[nobody].result() == []
+    with pytest.raises(TypeError):
+        admin.create_acls(["rule"])
+
+
+@pytest.mark.parametrize("module", BOTH, ids=["theirs", "ours"])
+def test_passwords_of_confluent_kafka_are_set_told_and_taken_away(module, kafka_broker_fresh):
+    with confluent_admin(module, kafka_broker_fresh) as admin:
+        check_passwords(admin, module)
+
+
+def check_passwords(admin, module):
     info = module.ScramCredentialInfo(module.ScramMechanism.SCRAM_SHA_256, 8192)
     changes = [module.UserScramCredentialUpsertion("alice", info, b"secret")]
     assert admin.alter_user_scram_credentials(changes)["alice"].result() is None
@@ -93,6 +132,20 @@ def test_rules_of_kafka_python_look_and_compare_as_there():
         rule_of(like_kafka, operation=like_kafka.ACLOperation.ANY)
     with pytest.raises(IllegalArgumentError, match="pattern_type cannot be MATCH"):
         like_kafka.ResourcePattern(like_kafka.ResourceType.TOPIC, "x", like_kafka.ACLResourcePatternType.MATCH)
+
+
+@pytest.mark.parametrize("module", [kafka_python, like_kafka], ids=["theirs", "ours"])
+def test_rules_of_kafka_python_are_created_found_and_deleted(module, with_rules):
+    admin = module.KafkaAdminClient(bootstrap_servers=with_rules.bootstrap_servers)
+    rule = rule_of(module)
+    assert admin.create_acls([rule]) == {"succeeded": [rule], "failed": []}
+    pattern = module.ResourcePatternFilter(module.ResourceType.TOPIC, "clicks", module.ACLResourcePatternType.ANY)
+    wanted = module.ACLFilter(None, None, module.ACLOperation.ANY, module.ACLPermissionType.ANY, pattern)
+    found, error = admin.describe_acls(wanted)
+    assert (found, error.__name__, error.errno) == ([rule], "NoError", 0)
+    ((asked, deleted, error),) = admin.delete_acls([wanted])
+    assert (asked, deleted, error.__name__) == (wanted, [rule], "NoError")
+    admin.close()
 
 
 @pytest.mark.parametrize("module", [kafka_python, like_kafka], ids=["theirs", "ours"])

@@ -69,14 +69,17 @@ def librdkafka(broker, user, password):
 
 
 def test_the_password_is_printed_once_and_kept_over_a_restart(tmp_path):
-    with SecureBroker(tmp_path) as broker:
+    with SecureBroker(tmp_path, {"ottla.log.level": "DEBUG"}) as broker:
         assert run(broker, "topic create clicks")[0] == 0
         password = broker.password
         broker.stop()
         broker.start()
         assert broker.password == password
         assert run(broker, "topic list") == (0, "clicks\n")
-        assert broker.log.read_text().count(password) == 1
+        logged = broker.log.read_text()
+    assert logged.count(password) == 1
+    for secret in ("token.key", "ca-key.pem"):
+        assert (broker.data / secret).read_text().strip().splitlines()[-1] not in logged
 
 
 def test_a_user_with_few_rights_works_and_is_refused(broker, tmp_path):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.cli.connecting import Verbs, add_format, add_verb, admin_of, output_of
 from ottla.cli.output import OK
 from ottla.cli.show import shown_size
+
+if TYPE_CHECKING:
+    from ottla.client.admin.admin import Admin
+    from ottla.client.admin.cluster import LogDirDescription
 
 EXAMPLES: Final = """\
 examples:
@@ -21,18 +25,34 @@ def add_verbs(verbs: Verbs) -> None:
     add_format(describe)
 
 
+def _readable_directories(admin: Admin) -> dict[int, dict[str, LogDirDescription]]:
+    """What is on the disks; nothing for who may not ask."""
+    from ottla.client.admin.plans import PartlyFailed
+    from ottla.errors import ClusterAuthorizationFailed
+
+    try:
+        return admin.describe_log_dirs()
+    except ClusterAuthorizationFailed:
+        return {}
+    except PartlyFailed as error:
+        if not all(isinstance(each, ClusterAuthorizationFailed) for each in error.failed.values()):
+            raise
+        return error.succeeded
+
+
 def run_describe(options: argparse.Namespace) -> int:
     with admin_of(options) as admin:
         cluster = admin.describe_cluster()
         features = admin.describe_features()
-        directories = admin.describe_log_dirs()
+        directories = _readable_directories(admin)
         names = list(admin.list_topics(include_internal=True))
         topics = admin.describe_topics(names) if names else {}
     partitions = [each for topic in topics.values() for each in topic.partitions]
     leads = {node.id: sum(each.leader == node.id for each in partitions) for node in cluster.nodes}
     brokers = []
     for node in cluster.nodes:
-        copies = [copy for each in directories[node.id].values() for copy in each.replicas.values()]
+        own = directories.get(node.id, {})
+        copies = [copy for each in own.values() for copy in each.replicas.values()]
         brokers.append(
             {
                 "id": node.id,
@@ -40,9 +60,9 @@ def run_describe(options: argparse.Namespace) -> int:
                 "rack": node.rack,
                 "controller": node.id == cluster.controller,
                 "leads": leads[node.id],
-                "replicas": len(copies),
-                "bytes": sum(copy.size_bytes for copy in copies),
-                "failed_directories": sum(each.error is not None for each in directories[node.id].values()),
+                "replicas": len(copies) if directories else sum(node.id in each.replicas for each in partitions),
+                "bytes": sum(copy.size_bytes for copy in copies) if directories else None,
+                "failed_directories": sum(each.error is not None for each in own.values()) if directories else None,
             }
         )
     shown = {
@@ -66,7 +86,7 @@ def run_describe(options: argparse.Namespace) -> int:
     rows = [
         (
             each["id"], each["address"], each["rack"], each["controller"], each["leads"], each["replicas"],
-            shown_size(each["bytes"]), each["failed_directories"],  # type: ignore[arg-type]
+            None if each["bytes"] is None else shown_size(each["bytes"]), each["failed_directories"],  # type: ignore[arg-type]
         )
         for each in brokers
     ]  # fmt: skip

@@ -11,7 +11,10 @@ from ottla.cli.output import OK, Failure
 from ottla.cli.show import shown_size
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from ottla.client.admin.admin import Admin
+    from ottla.client.admin.configs import ConfigEntry, ConfigResource
     from ottla.client.admin.topics import TopicDescription
     from ottla.values import TopicPartition
 
@@ -138,16 +141,19 @@ def run_describe(options: argparse.Namespace) -> int:
     with admin_of(options) as admin:
         described = admin.describe_topics(options.names)
         resources = {name: ConfigResource(ConfigResourceType.TOPIC, name) for name in options.names}
-        configs = admin.describe_configs(resources.values())
+        configs = _readable_configs(admin, resources.values())
         places = _places(admin, described)
         sizes = _sizes(admin)
     shown = []
     for name, topic in described.items():
-        settings = {
-            entry.name: entry.value
-            for entry in configs[resources[name]].values()
-            if options.configs or entry.source.name == "DYNAMIC_TOPIC_CONFIG"
-        }
+        entries = configs.get(resources[name])
+        settings = None
+        if entries is not None:
+            settings = {
+                entry.name: entry.value
+                for entry in entries.values()
+                if options.configs or entry.source.name == "DYNAMIC_TOPIC_CONFIG"
+            }
         shown.append(_shown(topic, settings, places, sizes))
     if options.format == "json":
         out.value(shown)
@@ -157,6 +163,23 @@ def run_describe(options: argparse.Namespace) -> int:
             print()
         _print_topic(out, each)
     return OK
+
+
+def _readable_configs(
+    admin: Admin, resources: Iterable[ConfigResource]
+) -> Mapping[ConfigResource, Mapping[str, ConfigEntry]]:
+    """The settings of topics; those that may be described and not read are left out."""
+    from ottla.client.admin.plans import PartlyFailed
+    from ottla.errors import TopicAuthorizationFailed
+
+    try:
+        return admin.describe_configs(resources)
+    except TopicAuthorizationFailed:
+        return {}
+    except PartlyFailed as error:
+        if not all(isinstance(each, TopicAuthorizationFailed) for each in error.failed.values()):
+            raise
+        return error.succeeded
 
 
 def _places(admin: Admin, described: dict[str, TopicDescription]) -> dict[TopicPartition, tuple[int, int]]:
@@ -193,7 +216,9 @@ def _sizes(admin: Admin) -> dict[TopicPartition, int]:
     return sizes
 
 
-def _shown(topic: TopicDescription, settings: dict[str, Any], places: dict[Any, Any], sizes: dict[Any, int]) -> Any:
+def _shown(
+    topic: TopicDescription, settings: dict[str, Any] | None, places: dict[Any, Any], sizes: dict[Any, int]
+) -> Any:
     from ottla.values import TopicPartition, uuid_to_text
 
     partitions = []
@@ -225,7 +250,9 @@ def _print_topic(out: Any, topic: Any) -> None:
     size = sum(each["bytes"] or 0 for each in partitions)
     amount = f"{len(partitions)} partitions, about {records:,} records, {shown_size(size)}"
     out.line(f"{topic['topic']}: {amount}, id {topic['id']}")
-    for name, value in sorted(topic["configs"].items()):
+    if topic["configs"] is None:
+        out.line("  settings are not shown: that takes a rule for DescribeConfigs on the topic")
+    for name, value in sorted((topic["configs"] or {}).items()):
         out.line(f"  {name} = {value}")
     rows = [
         (
