@@ -26,8 +26,8 @@ _NAMES: Final = {
     "0.9.2342.19200300.100.1.25": "DC",
     "0.9.2342.19200300.100.1.1": "UID",
 }
-# UTF8String, PrintableString, T61String, IA5String, GeneralString, UniversalString, BMPString
-_TEXTS: Final = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1C, 0x1E})
+# UTF8String, PrintableString, T61String, IA5String, GeneralString, BMPString; a UniversalString is none to Java
+_TEXTS: Final = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E})
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
 _BLANK: Final = " \r"
 _VERSION_TAG: Final = 0xA0
