@@ -19,12 +19,13 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from bench.walk import access, behaviour, processes, quotas, throughput
+from bench.walk import access, behaviour, encrypted, processes, quotas, throughput
 from bench.walk.figures import Figure, markdown, table
 
 PARTS = {
     "produce": throughput.produce,
     "fetch": throughput.fetch,
+    "tls": encrypted.encrypted,
     "latency": behaviour.latency,
     "start": behaviour.start,
     "memory": behaviour.memory,

@@ -2,6 +2,9 @@
 
     python -m bench.walk.bare sink DIRECTORY RECORDS_AT ANSWER_HEX    frames, checks CRC32C, writes, answers (uvloop)
     python -m bench.walk.bare sendfile FILE SIZE_BYTES                answers every request with that much of the file
+    python -m bench.walk.bare source FILE SIZE_BYTES PEM              the same with TLS: reads and writes (uvloop)
+
+A sink with one more argument, a PEM file with key and certificate, speaks TLS.
 
 The port stands on the first line of stdout. Both end with their parent, when stdin ends.
 """
@@ -11,9 +14,11 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import ssl
 import struct
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -70,9 +75,29 @@ class Sink(asyncio.BufferedProtocol):
             self._transport.write(self._answer * answers)
 
 
-async def sink(directory: Path, records_at: int, answer: bytes) -> None:
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Sink(directory, records_at, answer), "127.0.0.1", 0)
+class Source(asyncio.Protocol):
+    """Answers every request with the same part of a file."""
+
+    def __init__(self, path: Path, size_bytes: int) -> None:
+        self._file = os.open(path, os.O_RDONLY)
+        self._size_bytes = size_bytes
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        os.close(self._file)
+
+    def data_received(self, data: bytes) -> None:
+        self._transport.writelines([SIZE.pack(self._size_bytes), os.pread(self._file, self._size_bytes, 0)])
+
+
+async def serve(make: Callable[[], asyncio.BaseProtocol], pem: str | None) -> None:
+    tls = None
+    if pem is not None:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(pem)
+    server = await asyncio.get_running_loop().create_server(make, "127.0.0.1", 0, ssl=tls)
     print(server.sockets[0].getsockname()[1], flush=True)
     await asyncio.Event().wait()
 
@@ -103,7 +128,12 @@ def main() -> None:
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     kind, *rest = sys.argv[1:]
     if kind == "sink":
-        uvloop.run(sink(Path(rest[0]), int(rest[1]), bytes.fromhex(rest[2])))
+        directory, records_at, answer, *pem = rest
+        uvloop.run(
+            serve(lambda: Sink(Path(directory), int(records_at), bytes.fromhex(answer)), pem[0] if pem else None)
+        )
+    elif kind == "source":
+        uvloop.run(serve(lambda: Source(Path(rest[0]), int(rest[1])), rest[2]))
     else:
         sendfile(Path(rest[0]), int(rest[1]))
 

@@ -6,7 +6,7 @@ pace      one request every `1 / rate` seconds; times of the answers. A request 
           was late counts from the moment it was due.
 idle      opens connections, makes one request on each, and holds them until stdin ends
 
-`warm_s` comes before `seconds` and is not counted.
+With `ca`, a file, connections speak TLS. `warm_s` comes before `seconds` and is not counted.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 import struct
 import sys
 import time
@@ -75,7 +76,7 @@ async def produce(task: dict[str, Any]) -> dict[str, Any]:
     for number in range(task["connections"]):
         request = requests.produce(task["batch_bytes"], number % task["partitions"], task["acks"])
         _, producer = await loop.create_connection(
-            lambda request=request: Producer(request, task["in_flight"]), "127.0.0.1", task["port"]
+            lambda request=request: Producer(request, task["in_flight"]), "127.0.0.1", task["port"], ssl=tls_of(task)
         )
         producers.append(producer)
     for producer in producers:
@@ -88,8 +89,15 @@ async def produce(task: dict[str, Any]) -> dict[str, Any]:
     return {"answers": answers, "seconds": took, "bytes": sum(answers) * task["batch_bytes"]}
 
 
+def tls_of(task: dict[str, Any]) -> ssl.SSLContext | None:
+    """For a server whose certificate comes from the authority in task["ca"]; None without one."""
+    return ssl.create_default_context(cafile=task["ca"]) if "ca" in task else None
+
+
 def fetch(task: dict[str, Any]) -> dict[str, Any]:
     connection = socket.create_connection(("127.0.0.1", task["port"]))
+    if (tls := tls_of(task)) is not None:
+        connection = tls.wrap_socket(connection, server_hostname="127.0.0.1")
     request = requests.fetch(task["fetch_bytes"], task["partition"])
     room = memoryview(bytearray(task["fetch_bytes"] * 2))
     counted = 0
@@ -97,7 +105,9 @@ def fetch(task: dict[str, Any]) -> dict[str, Any]:
     started = end = None
     while end is None or time.perf_counter() < end:
         connection.sendall(request)
-        connection.recv_into(room, 4, socket.MSG_WAITALL)
+        got = 0
+        while got < 4:
+            got += connection.recv_into(room[got:], 4 - got)
         size = struct.unpack_from(">i", room)[0]
         got = 0
         while got < size:
