@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.security.key_sets import KeySet, KeySets, KeySource, MakeKeySet
 
-_OF_LISTENERS: Final = ("sasl.enabled.mechanisms", "sasl.jaas.config", "connections.max.reauth.ms")
+_OF_LISTENERS: Final = (
+    *("sasl.enabled.mechanisms", "sasl.jaas.config", "connections.max.reauth.ms"),
+    "sasl.kerberos.principal.to.local.rules",
+)
 
 
 def make_logins(broker: Broker, listener: str, registry: Registry, key_set: MakeKeySet) -> ListenerLogins:

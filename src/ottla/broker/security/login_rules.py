@@ -26,7 +26,7 @@ from ottla.net.sasl.scram_server import ScramServer
 from ottla.net.sasl.server import ServerMechanism
 
 USER_PREFIX: Final = "user_"
-MECHANISMS: Final = ("PLAIN", *HASHES, "OAUTHBEARER")
+MECHANISMS: Final = ("PLAIN", *HASHES, "OAUTHBEARER", "GSSAPI")
 
 if TYPE_CHECKING:
     from ottla.broker.security.key_sets import MakeKeySet
@@ -74,6 +74,8 @@ class ListenerRules:
         if mechanism == "OAUTHBEARER":
             return self._oauth_maker(settings)
         entry = self._jaas_entry(mechanism, settings)
+        if mechanism == "GSSAPI":
+            return self._gssapi_maker(settings, entry.options)
         users = PlainUsers(self._passwords(entry.options), key=os.urandom(KEY_BYTES))
         return partial(PlainServer, users)
 
@@ -90,6 +92,21 @@ class ListenerRules:
         entry = None if given is None else parse_jaas(given.value)
         options = entry.options if entry is not None and entry.kind == MODULES["OAUTHBEARER"] else {}
         return partial(OAuthBearerServer, token_check(settings, options, self._key_set, self._clock.now_ms))
+
+    def _gssapi_maker(self, settings: BrokerSettings, options: Mapping[str, str]) -> MakeServer:
+        from ottla.net.sasl.gssapi_server import GssapiServer, KerberosContext, kerberos_credentials
+        from ottla.net.sasl.kerberos_names import ShortNames
+
+        principal, keytab = options.get("principal", ""), options.get("keyTab")
+        _, _, realm = principal.partition("@")
+        if not realm:
+            raise InvalidSetting(
+                f'the listener {self._listener} offers GSSAPI, so its sasl.jaas.config must have principal="kafka/host@'
+                'REALM" and keyTab="/path"'
+            )
+        credentials = kerberos_credentials(principal, keytab)
+        names = ShortNames(settings.sasl_kerberos_principal_to_local_rules, realm)
+        return lambda: GssapiServer(KerberosContext(credentials), names)
 
     def _jaas_entry(self, mechanism: str, settings: BrokerSettings) -> JaasEntry:
         key = f"listener.name.{self._listener.lower()}.{mechanism.lower()}.sasl.jaas.config"

@@ -318,7 +318,6 @@ class AccessSettings(Settings):
         LIST,
         default=("DEFAULT",),
         dynamic="per-broker",
-        no_effect=KERBEROS,
         doc="Rules that make short names of Kerberos names; the first that fits counts.",
     )
 
