@@ -80,7 +80,7 @@ def check_rules(admin, module):
     deleted = admin.delete_acls([every, nobody])
     assert sorted(deleted[every].result()) == sorted([rule, cluster])
     assert deleted[nobody].result() == []
-    with pytest.raises(TypeError):
+    with pytest.raises(ValueError, match="Expected list of"):
         admin.create_acls(["rule"])
 
 

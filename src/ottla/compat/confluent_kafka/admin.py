@@ -469,7 +469,7 @@ def _key(key: Any) -> Any:
 
 def _all_of(kind: type[A], values: Sequence[A]) -> list[A]:
     if not isinstance(values, list | tuple) or not all(isinstance(each, kind) for each in values):
-        raise TypeError(f"a list of {kind.__name__} is wanted")
+        raise ValueError(f"Expected list of {kind!r}")
     return list(values)
 
 
