@@ -26,7 +26,7 @@ def make_logins(broker: Broker, listener: str, registry: Registry, key_set: Make
     """InvalidSetting says what is missing. `key_set` gives the keys that tokens are signed with."""
     users = ScramUsers(lambda: broker.image, token_logins(broker).credential_of)
 
-    def rules(settings: BrokerSettings) -> ListenerRules:
+    def rules(settings: BrokerSettings, key_set: MakeKeySet = key_set) -> ListenerRules:
         return ListenerRules(settings, listener, users=users, key_set=key_set, clock=broker.clock)
 
     made = ListenerLogins(
@@ -40,7 +40,16 @@ def make_logins(broker: Broker, listener: str, registry: Registry, key_set: Make
     def changed(_: BrokerSettings, new: BrokerSettings) -> None:
         made.rules = rules(new)
 
+    def check(settings: BrokerSettings) -> None:
+        rules(settings, unread_keys)
+
+    def unread_keys(source: KeySource) -> KeySet:
+        from ottla.broker.security.key_sets import KeySet
+
+        return KeySet(source, clock=broker.clock, background=broker.background)
+
     broker.dynamic.subscribe(set(_names(listener)), changed)
+    broker.settings_checks.append(check)  # a change that would be refused must not be kept
     return made
 
 
