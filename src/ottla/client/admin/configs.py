@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from ottla.client.admin.plans import Plan, Question, Route, Target, error_of, raise_error_of
@@ -101,10 +101,11 @@ class AlterOperation(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class AlterConfig:
-    """One change of one setting; deleting needs no value. APPEND and SUBTRACT are for lists."""
+    """One change of one setting; deleting needs no value. APPEND and SUBTRACT are for lists.
+    A value may be a secret, so it is not printed."""
 
     name: str
-    value: str | None = None
+    value: str | None = field(default=None, repr=False)
     operation: AlterOperation = AlterOperation.SET
 
 
@@ -214,7 +215,7 @@ class AlterConfigs(Plan[ConfigResource, None]):
 
     route = Route.BROKER
 
-    configs: Mapping[ConfigResource, Mapping[str, str]]
+    configs: Mapping[ConfigResource, Mapping[str, str]] = field(repr=False)
     validate_only: bool = False
 
     def target(self, key: ConfigResource) -> Target:

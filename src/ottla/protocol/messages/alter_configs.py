@@ -6,12 +6,12 @@ What each version changed:
     2: flexible.
 """
 
-from ottla.protocol.schema import Bool, Int8, Int16, Int32, Message, String, Struct
+from ottla.protocol.schema import Bool, Int8, Int16, Int32, Message, String, Struct, secret
 
 
 class AlterableConfig(Struct):
     name: String
-    value: String | None
+    value: String | None = secret()
 
 
 class AlterConfigsResource(Struct):

@@ -5,13 +5,13 @@ What each version changed:
     1: flexible.
 """
 
-from ottla.protocol.schema import Bool, Int8, Int16, Int32, Message, String, Struct
+from ottla.protocol.schema import Bool, Int8, Int16, Int32, Message, String, Struct, secret
 
 
 class AlterableConfig(Struct):
     name: String
     config_operation: Int8
-    value: String | None
+    value: String | None = secret()
 
 
 class AlterConfigsResource(Struct):
