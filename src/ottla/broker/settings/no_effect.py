@@ -33,6 +33,9 @@ TOKEN_REFRESH: Final = _make("tuning", "a broker renews its own token at a fixed
 # --- what is not here ------------------------------------------------------------------------------------------------
 
 QUORUM: Final = _make("feature", "there is no controller quorum: the embedded store or ZooKeeper keeps the metadata")
+KERBEROS: Final = _make(
+    "feature", "clients log in here with Kerberos, but a broker does not log in elsewhere with it: it needs no ticket"
+)
 SHARE_GROUPS: Final = _make("feature", "share groups are not served yet")
 STREAMS_GROUPS: Final = _make("feature", "streams groups are not served yet")
 TELEMETRY: Final = _make("feature", "metrics of clients are not collected")
@@ -70,9 +73,6 @@ CONFIG_PROVIDERS: Final = _make(
     "protection",
     "values such as ${file:path:key} are not looked up",
     "write the value itself, or pass it in an environment variable (KAFKA_...)",
-)
-KERBEROS: Final = _make(
-    "protection", "logins with Kerberos (GSSAPI) are not served", "use SCRAM-SHA-512 or OAUTHBEARER instead"
 )
 BROKER_TOKENS: Final = _make(
     "protection",
