@@ -3,8 +3,8 @@
     seen = measure_producer(servers, Confluent(), "topic-and-client-id", seconds=30, request_bytes=SMALL)
     seen.bytes_per_second, seen.throttle_avg_ms, seen.others_worst_ms
 
-Small requests (100 KB) keep the rate best. With large ones (500 KB) the time that a client is told to wait is ten times
-what a busy broker takes to answer, so that the waits of two brokers can be compared.
+How long clients wait depends on how fast a broker answers, too. `Timed` sends its requests at times that depend on
+nothing: so the waits that two brokers ask for can be compared.
 
 The brokers keep 6 windows of a second. With Kafka's default of 11 the same algorithm lets a
 greedy client alternate between bursts and long waits, and half a minute is too short to see its mean: 1.10 and 0.90 of
@@ -14,6 +14,7 @@ the limit in turn, on both brokers (decision 0044).
 from __future__ import annotations
 
 import json
+import socket
 import statistics
 import threading
 import time
@@ -25,13 +26,25 @@ from ottla.client.admin.admin import Admin
 from ottla.client.admin.topics import NewTopic
 from ottla.client.consumer.consumer import Consumer
 from ottla.client.producer.producer import Producer
+from ottla.net.framing import frame_prefix
+from ottla.protocol.api import api_of
+from ottla.protocol.compiled import decode
+from ottla.protocol.header import encode_request, response_header_version
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.schema import Message
+from ottla.records import BatchBuilder
 
 LIMIT = 1_000_000
 VALUE = bytes(10_000)
-SMALL, LARGE = 100_500, 502_500
-"""Bytes of a request: ten values, and fifty."""
+SMALL = 100_500
+"""Bytes of a request with ten values."""
+LARGE = {"measure_producer": 502_500, "measure_consumer": 4_800_000}
+"""Bytes of a request that has to wait for seconds, beside which it does not matter when a broker judges. A fetch
+is nearly all that may be fetched at once, because one that has to wait is not counted."""
 WINDOWS = 6
 PATIENCE_S = 120
+EVERY_S = 0.25
 
 
 class Seen(NamedTuple):
@@ -147,6 +160,66 @@ class Ours:
         return done[0] / took, metrics["fetch-throttle-time-avg"], metrics["fetch-throttle-time-max"]
 
 
+class Timed:
+    """A plain request every EVERY_S, whatever it is told to wait, and each by a connection of its own: as the quota is
+    that of the client id, what was asked for by another connection counts, and no connection is waited for."""
+
+    def produce(self, servers: str, topic: str, seconds: float, request_bytes: int) -> tuple[float, float, float]:
+        builder = BatchBuilder(size_limit_bytes=2 * request_bytes)
+        builder.append(time.time_ns() // 1_000_000, None, bytes(request_bytes - 200))
+        data = PartitionProduceData(index=0, records=builder.close())
+        topics = [TopicProduceData(name=topic, partition_data=[data])]
+        request = ProduceRequest(acks=1, timeout_ms=30_000, topic_data=topics)
+
+        def size_of(answer: Any) -> int:
+            assert answer.responses[0].partition_responses[0].error_code == 0, answer
+            return request_bytes
+
+        return self._repeat(servers, topic, request, 9, seconds, size_of)
+
+    def consume(self, servers: str, topic: str, seconds: float, request_bytes: int) -> tuple[float, float, float]:
+        """The same records again and again."""
+        wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=request_bytes)
+        request = FetchRequest(
+            max_wait_ms=500,
+            min_bytes=1,
+            max_bytes=request_bytes,
+            topics=[FetchTopic(topic=topic, partitions=[wanted])],
+        )
+
+        def size_of(answer: Any) -> int:
+            return sum(len(each.partitions[0].records or b"") for each in answer.responses)
+
+        return self._repeat(servers, topic, request, 12, seconds, size_of)
+
+    def _repeat(
+        self,
+        servers: str,
+        client_id: str,
+        request: Message,
+        version: int,
+        seconds: float,
+        size_of: Callable[[Any], int],
+    ) -> tuple[float, float, float]:
+        parts = encode_request(request, version=version, correlation_id=1, client_id=client_id)
+        frame = b"".join((frame_prefix(parts), *map(bytes, parts)))
+        header_bytes = 4 + response_header_version(api_of(request).key, version)
+        host, _, port = servers.partition(":")
+        waits_ms, done, began = [], 0, time.monotonic()
+        for number in range(int(seconds / EVERY_S)):
+            time.sleep(max(0.0, began + number * EVERY_S - time.monotonic()))
+            with (
+                socket.create_connection((host, int(port)), PATIENCE_S) as connection,
+                connection.makefile("rb") as file,
+            ):
+                connection.sendall(frame)
+                size = int.from_bytes(file.read(4))
+                answer = decode(api_of(request).response, version, file.read(size)[header_bytes:])
+            done += size_of(answer)
+            waits_ms.append(answer.throttle_time_ms)
+        return done / seconds, statistics.mean(waits_ms), max(waits_ms)
+
+
 class Confluent:
     """librdkafka; its numbers come from its statistics, of the broker that was throttled most."""
 
@@ -216,7 +289,7 @@ class Confluent:
                 "fetch.max.bytes": request_bytes,
                 "message.max.bytes": request_bytes,
                 "max.partition.fetch.bytes": request_bytes,
-                "queued.max.messages.kbytes": 3 * request_bytes // 1000,
+                "fetch.queue.backoff.ms": 0,
             }
         )
         consumer.assign([TopicPartition(topic, 0, 0)])

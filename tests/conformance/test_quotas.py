@@ -20,6 +20,7 @@ from tests.conformance.quota_program import (
     WINDOWS,
     Confluent,
     Ours,
+    Timed,
     measure_consumer,
     measure_producer,
 )
@@ -155,11 +156,10 @@ def test_a_client_under_one_megabyte_a_second_gets_it_and_others_are_not_slowed_
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("measure", "kind"), CASES, ids=lambda each: each.__name__)
-def test_the_same_program_waits_as_long_as_at_apache_kafka(ours, apache, measure, kind, capsys):
-    topic = f"waits-{measure.__name__}-{kind.__name__}"
-    here, there = (measure(servers, kind(), topic, SECONDS, LARGE) for servers in (ours, apache))
+@pytest.mark.parametrize("measure", [measure_producer, measure_consumer], ids=lambda each: each.__name__)
+def test_the_same_program_waits_as_long_as_at_apache_kafka(ours, apache, measure, capsys):
+    topic = f"waits-{measure.__name__}"
+    here, there = (measure(servers, Timed(), topic, SECONDS, LARGE[measure.__name__]) for servers in (ours, apache))
     with capsys.disabled():
         print(f"\n{topic}\n  ours   {here}\n  apache {there}")
     assert here.throttle_avg_ms == pytest.approx(there.throttle_avg_ms, rel=0.1)
-    assert here.bytes_per_second == pytest.approx(there.bytes_per_second, rel=0.1)

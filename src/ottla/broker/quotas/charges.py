@@ -45,9 +45,11 @@ class Charges:
 
     def arrived(self, size_bytes: int, now_ms: float) -> int:
         """A request of that size came; returns for how many milliseconds its client must wait."""
-        if self._produce is None:
+        meter = self._produce
+        if meter is None:
             return 0
-        return _noted(self._produce, self._produce.charge(size_bytes, now_ms), now_ms)
+        wait_ms = meter.charge(size_bytes, now_ms)
+        return _noted(meter, wait_ms, now_ms) if wait_ms else 0
 
     def has_room(self, size_bytes: int, now_ms: float) -> bool:
         """Whether requests of that size together are far from being too much."""
@@ -56,21 +58,23 @@ class Charges:
 
     def handled(self, spent_ms: float, now_ms: float, *, is_answered: bool = True) -> int:
         """The broker was busy for so long with a request; returns for how many milliseconds its client must wait."""
-        if self._request is None or self.is_exempt or not is_answered:
+        meter = self._request
+        if meter is None or self.is_exempt or not is_answered:
             return 0
-        return _noted(self._request, self._request.charge(spent_ms / 10, now_ms), now_ms)  # percent of a second
+        wait_ms = meter.charge(spent_ms / 10, now_ms)  # percent of a second
+        return _noted(meter, wait_ms, now_ms) if wait_ms else 0
 
     def fetch(self, size_bytes: int, now_ms: float) -> int:
         """Records of that size are about to be answered; above 0 they must not be."""
         if self._fetch is None or self.is_exempt:
             return 0
         wait_ms = self._fetch.charge(size_bytes, now_ms)
-        if wait_ms:
-            self._fetch.take_back(size_bytes, now_ms)
+        if not wait_ms:
+            return 0
+        self._fetch.take_back(size_bytes, now_ms)
         return _noted(self._fetch, wait_ms, now_ms)
 
 
-def _noted(meter: Meter | None, wait_ms: int, now_ms: float) -> int:
-    if wait_ms and meter is not None:
-        meter.throttled.record(wait_ms, now_ms)
+def _noted(meter: Meter, wait_ms: int, now_ms: float) -> int:
+    meter.throttled.record(wait_ms, now_ms)
     return wait_ms

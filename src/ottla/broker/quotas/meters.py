@@ -66,13 +66,22 @@ class RateMeter(Meter):
     def charge(self, value: float, now_ms: float) -> int:
         """Count what was used; returns for how many milliseconds the client must wait now."""
         self.last_used_ms = now_ms
-        self.rate.record(value, now_ms)
-        wait_ms = self.rate.wait_ms(self.limit, now_ms)
+        rate = self.rate
+        if now_ms < rate.steady_until_ms:  # as rate.record does; every request comes this way
+            sample = rate.sample
+            sample.value += value
+            sample.last_ms = now_ms
+            rate.total += value
+        else:
+            rate.record(value, now_ms)
+        if rate.total <= self.limit * self.max_at_once:
+            return 0
+        wait_ms = rate.wait_ms(self.limit, now_ms)
         return min(math.floor(wait_ms + 0.5), self._longest_ms) if wait_ms else 0
 
     def has_room(self, share: float, value: float, now_ms: float) -> bool:
         """Whether a value more stays within that share of what may be used at once."""
-        self.rate.elapsed_ms(now_ms)  # forgets what is over
+        self.rate.forget_old(now_ms)
         return self.rate.total + value <= self.limit * self.max_at_once * share
 
     def take_back(self, value: float, now_ms: float) -> None:

@@ -35,32 +35,46 @@ class _Sample:
 class SampledRate:
     """The rate of one thing. Samples are reused in a ring, one more than asked for: the one that overlaps."""
 
-    __slots__ = ("_current", "_least_ms", "_oldest_ms", "_ring", "_samples", "_steady_until_ms", "_window_ms", "total")
+    __slots__ = (
+        "_current",
+        "_oldest_ms",
+        "_ring",
+        "_samples",
+        "_window_ms",
+        "least_ms",
+        "sample",
+        "steady_until_ms",
+        "total",
+    )
 
     def __init__(self, *, samples: int, window_ms: float) -> None:
         self._samples = samples
         self._window_ms = window_ms
-        self._least_ms = (samples - 1) * window_ms
+        self.least_ms = (samples - 1) * window_ms
         self._ring: list[_Sample] = []
         self._current = 0
+        self.sample = _Sample(0.0)  # the current one
         self._oldest_ms = 0.0
-        self._steady_until_ms = -math.inf  # no sample ends or leaves before
+        self.steady_until_ms = -math.inf
+        """No sample ends or leaves before."""
         self.total = 0.0
 
     def record(self, value: float, now_ms: float) -> None:
         """Add a value; a negative one takes back what was recorded before."""
-        if now_ms >= self._steady_until_ms:
-            self._advance(now_ms)
-        sample = self._ring[self._current]
-        sample.value += value
-        sample.last_ms = now_ms
-        self.total += value
-        if now_ms >= self._steady_until_ms:
-            self._purge(now_ms)
+        if now_ms < self.steady_until_ms:
+            sample = self.sample
+            sample.value += value
+            sample.last_ms = now_ms
+            self.total += value
+            return
+        self._advance(now_ms)
+        self.sample.value += value
+        self.sample.last_ms = now_ms
+        self._purge(now_ms)
 
     def wait_ms(self, limit_per_second: float, now_ms: float) -> float:
         """How long nothing may be recorded until the rate is at the limit; 0 when it is not above it."""
-        if self.total * 1000 <= limit_per_second * self._least_ms:
+        if self.total * 1000 <= limit_per_second * self.least_ms:
             return 0.0  # as it is divided by at least that time
         elapsed_ms = self.elapsed_ms(now_ms)
         observed = self.total * 1000 / elapsed_ms
@@ -72,18 +86,26 @@ class SampledRate:
 
     def elapsed_ms(self, now_ms: float) -> float:
         """The time that the samples stand for."""
-        if now_ms >= self._steady_until_ms:
-            self._purge(now_ms)
+        self.forget_old(now_ms)
         elapsed_ms = now_ms - self._oldest_ms
         missing = self._samples - 1 - elapsed_ms // self._window_ms
         if missing > 0:
             elapsed_ms += missing * self._window_ms
         return max(elapsed_ms, 1.0)
 
+    def forget_old(self, now_ms: float) -> None:
+        """Let `total` be that of now."""
+        if now_ms >= self.steady_until_ms:
+            self._purge(now_ms)
+
+    def _begin(self, now_ms: float) -> None:
+        if not self._ring:
+            self.sample = _Sample(now_ms)
+            self._ring.append(self.sample)
+
     def _advance(self, now_ms: float) -> None:
         """Begin the next sample when the current one is full."""
-        if not self._ring:
-            self._ring.append(_Sample(now_ms))
+        self._begin(now_ms)
         if now_ms - self._ring[self._current].start_ms < self._window_ms:
             return
         self._current = (self._current + 1) % (self._samples + 1)
@@ -91,11 +113,11 @@ class SampledRate:
             self._ring.append(_Sample(now_ms))
         else:
             self._ring[self._current].reset(now_ms)
+        self.sample = self._ring[self._current]
 
     def _purge(self, now_ms: float) -> None:
         """Forget samples without a recent value, and find out until when nothing of that kind happens again."""
-        if not self._ring:
-            self._ring.append(_Sample(now_ms))
+        self._begin(now_ms)
         age_ms = self._samples * self._window_ms
         for sample in self._ring:
             if now_ms - sample.last_ms >= age_ms:
@@ -103,4 +125,4 @@ class SampledRate:
         self.total = math.fsum(sample.value for sample in self._ring)
         self._oldest_ms = min(sample.start_ms for sample in self._ring)
         next_leaves_ms = min(sample.last_ms for sample in self._ring) + age_ms
-        self._steady_until_ms = min(next_leaves_ms, self._ring[self._current].start_ms + self._window_ms)
+        self.steady_until_ms = min(next_leaves_ms, self.sample.start_ms + self._window_ms)

@@ -91,6 +91,7 @@ class Lane:
         "large_bytes",
         "requests",
         "runs",
+        "tells_wait",
         "throttled",
         "times",
         "version",
@@ -111,11 +112,13 @@ class Lane:
         self.charges = None if _is_between_brokers(api) else partial(broker.quotas.charges_of, declared.quota.value)
         self.exempts = declared.exempts
         self.throttled = declared.throttled(version) if declared.throttled is not None else self._throttled
+        has_field = any(field.name == "throttle_time_ms" for field in api.response.fields)
+        self.tells_wait = has_field and declared.throttled is None
         self.requests, self.times = broker.request_metrics.of(api, version)
 
     def _throttled(self, response: Any, wait_ms: int) -> list[Any]:
         """The answer, which says how long its client is not heard where it has a field for that."""
-        if hasattr(response, "throttle_time_ms"):
+        if self.tells_wait:
             response.throttle_time_ms = wait_ms
         return self.encode(response)
 
@@ -244,9 +247,9 @@ class Dispatch:
     ) -> Answering:
         if is_coroutine(handled):
             return self._answer_later(lane, handled, context, correlation_id, started_ms, wait_ms)
-        self._count(lane, handled, started_ms)
+        now_ms = self._count(lane, handled, started_ms)
         if context.charges is not None:
-            wait_ms = self._charge(handled, context, self._monotonic_ms() - started_ms, wait_ms)
+            wait_ms = self._charge(lane, handled, context, now_ms - started_ms, now_ms, wait_ms)
         return None if handled is None else _encoded(lane, handled, correlation_id, wait_ms)
 
     async def _answer_later(
@@ -265,9 +268,9 @@ class Dispatch:
             response = await (handling if watch is None else timed(handling, watch))
         except Exception as error:
             response = self._refusal(lane, error, context)
-        self._count(lane, response, started_ms)
+        now_ms = self._count(lane, response, started_ms)
         if watch is not None:
-            wait_ms = self._charge(response, context, watch.spent_ms, wait_ms)
+            wait_ms = self._charge(lane, response, context, watch.spent_ms, now_ms, wait_ms)
         if response is None:
             return None
         if context.connection is None or not context.connection.is_held:
@@ -276,12 +279,14 @@ class Dispatch:
             await pace.pause()
             return await self._broker.pacing.apart(_encoded, lane, response, correlation_id, wait_ms)
 
-    def _count(self, lane: Lane, response: Any, started_ms: float) -> None:
+    def _count(self, lane: Lane, response: Any, started_ms: float) -> float:
+        """A request has been handled; returns the time."""
         now_ms = self._monotonic_ms()
         lane.requests.value += 1
         lane.times.record(now_ms - started_ms, now_ms)
         if lane.has_error_code and response is not None and response.error_code:
             self._broker.request_metrics.failed(lane.api, response.error_code)
+        return now_ms
 
     def _count_run(self, lane: Lane, context: RequestContext, count: int, started_ms: float) -> None:
         now_ms = self._monotonic_ms()
@@ -292,11 +297,16 @@ class Dispatch:
 
     # -- quotas ------------------------------------------------------------------------------------------------------
 
-    def _charge(self, response: Any, context: RequestContext, spent_ms: float, wait_ms: int) -> int:
+    def _charge(
+        self, lane: Lane, response: Any, context: RequestContext, spent_ms: float, now_ms: float, wait_ms: int
+    ) -> int:
         """A request is about to be answered, and has to wait `wait_ms` already; returns how long its client must."""
         assert context.charges is not None, "who has no quotas is not charged"
-        handled_ms = context.charges.handled(spent_ms, self._monotonic_ms(), is_answered=response is not None)
-        wait_ms = max(wait_ms, handled_ms, getattr(response, "throttle_time_ms", 0))
+        handled_ms = context.charges.handled(spent_ms, now_ms, is_answered=response is not None)
+        if handled_ms > wait_ms:
+            wait_ms = handled_ms
+        if lane.tells_wait and response is not None and response.throttle_time_ms > wait_ms:
+            wait_ms = response.throttle_time_ms
         if wait_ms and context.connection is not None:
             context.connection.throttle(wait_ms)
         return wait_ms
