@@ -36,6 +36,7 @@ from ottla.broker.requests.running import Background
 from ottla.broker.security.authorizer import make_access
 from ottla.broker.security.delegation_tokens import DelegationTokens
 from ottla.broker.security.peers import Peers
+from ottla.broker.security.stored_secrets import refuse_stored_secrets
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.dynamic import DynamicSettings
 from ottla.broker.settings.group_level import GroupLevelSettings, check_group_level
@@ -104,6 +105,8 @@ class Broker:
         self.load_dynamic_settings()
         # Each raises InvalidSetting when it could not apply settings that somebody wants to set while running.
         self.settings_checks: list[Callable[[BrokerSettings], None]] = []
+        if not settings.is_alone:
+            self.settings_checks.append(refuse_stored_secrets)
         self.config_rules = self._make_config_rules(settings)
         self.topics_in_effect = TopicsInEffect(self.config_rules)
         self.request_metrics = RequestMetrics(registry)
