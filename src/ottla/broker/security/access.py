@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
 from ottla.broker.requests.context import RequestContext
@@ -46,6 +46,10 @@ class Access(Protocol):
         is_filter: bool = False,
     ) -> bool:
         """May whoever sent this request do this with that resource?"""
+
+    def remembered(self, context: RequestContext, operation: AclOperation, resource: AclResource) -> Mapping[str, bool]:
+        """What is decided already, by names, for who has no time to ask; for all others `allows` must be asked. It is
+        true until something is awaited, and empty while what is allowed is audited."""
 
     def allowed(
         self,
@@ -83,6 +87,9 @@ class OpenAccess:
         is_filter: bool = False,
     ) -> bool:
         return True
+
+    def remembered(self, context: RequestContext, operation: AclOperation, resource: AclResource) -> Mapping[str, bool]:
+        return {}
 
     def allowed(
         self,

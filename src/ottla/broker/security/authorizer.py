@@ -4,13 +4,15 @@
    DECISION_LIMIT decisions are remembered; when there are more, all are forgotten.
 2. The rules follow the image: Broker.take_image tells every new one. What was decided on other rules is forgotten
    before anybody can ask again, because all of it happens on one loop.
-3. Every decision is audited (audit.py), remembered or not; where the log does not want it, that costs one question.
-4. `authorizer.class.name` takes the names of Kafka's two authorizers, and means this one. Text never names code.
+3. What every record comes by looks into what is remembered itself (`remembered`), and asks only for what is not there.
+4. Every decision is audited (audit.py), remembered or not; where the log does not want it, that costs one question.
+5. `authorizer.class.name` takes the names of Kafka's two authorizers, and means this one. Text never names code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from ottla.broker.requests.context import RequestContext
@@ -24,6 +26,7 @@ from ottla.cluster.image import ClusterImage
 from ottla.protocol.access import AclOperation, AclResource
 
 DECISION_LIMIT: Final = 50_000
+_NOTHING: Final[Mapping[str, bool]] = MappingProxyType({})
 
 Question: TypeAlias = tuple[str, str, AclOperation, AclResource]
 """Principal, host, operation, kind of resource."""
@@ -118,19 +121,19 @@ class Authorizer:
         *,
         is_filter: bool = False,
     ) -> bool:
-        known = context.memo.decisions
-        if (
-            known is None
-            or known.operation is not operation
-            or known.resource is not resource
-            or not known.holds
-            or known.owner is not self._remembered
-        ):
-            known = self._decisions_for(context, operation, resource)
+        known = self._decisions_for(context, operation, resource)
         is_allowed = known[name]
         if self._is_wanted(TRACE if is_filter else DEBUG if is_allowed else INFO):
             audit.write(context, operation, resource, name, known.verdict(name), is_filter=is_filter)
         return is_allowed
+
+    def remembered(self, context: RequestContext, operation: AclOperation, resource: AclResource) -> Mapping[str, bool]:
+        if self._is_wanted(DEBUG):
+            return _NOTHING
+        known = context.memo.decisions
+        if known is not None and known.operation is operation and known.resource is resource and known.holds:
+            return known
+        return self._decisions_for(context, operation, resource)
 
     def allowed(
         self,
@@ -159,6 +162,10 @@ class Authorizer:
         return bits(*may)
 
     def _decisions_for(self, context: RequestContext, operation: AclOperation, resource: AclResource) -> Decisions:
+        known = context.memo.decisions
+        if known is not None and known.operation is operation and known.resource is resource and known.holds:
+            return known
         known = self._remembered[context.principal, context.client_host, operation, resource]
-        context.memo.decisions = known
+        if context.connection is not None:  # of this broker, and so of no other authorizer
+            context.memo.decisions = known
         return known

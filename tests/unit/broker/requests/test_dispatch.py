@@ -9,9 +9,12 @@ import pytest
 from ottla.broker.network.processor import CloseConnection, Connection
 from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.gate import Gate
-from ottla.broker.requests.running import Running
+from ottla.broker.requests.running import Running, awaited
 from ottla.broker.requests.served import SERVED_APIS, SMALL_FRAME_BYTES
+from ottla.cluster.changes import CreateAcl, RemoveAcl, apply_all
+from ottla.cluster.model import AclBinding, AclEntry, AclPattern
 from ottla.errors import MalformedMessage
+from ottla.protocol.access import AclOperation, AclPermission, AclResource, PatternType
 from ottla.protocol.header import encode_request
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
@@ -38,9 +41,10 @@ class CountingGate(Gate):
             raise CloseConnection("not you")
 
 
-def produce_frame(records, number):
-    topics = [TopicProduceData(name="orders", partition_data=[PartitionProduceData(index=0, records=records)])]
-    return frame_of(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topics), VERSION, number)
+def produce_frame(records, number, topic="orders", version=VERSION):
+    named = {"name": topic} if isinstance(topic, str) else {"topic_id": topic}
+    topics = [TopicProduceData(**named, partition_data=[PartitionProduceData(index=0, records=records)])]
+    return frame_of(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topics), version, number)
 
 
 def frame_of(request, version, number):
@@ -48,10 +52,20 @@ def frame_of(request, version, number):
     return memoryview(bytearray(b"".join(map(bytes, parts))))
 
 
-def dispatch_together(broker, dispatch, frames):
+def answer_one(broker, dispatch, frame, connection):
+    """Dispatch a frame, and let its answer be awaited where it must be."""
+
+    async def answered():
+        return await awaited(dispatch.dispatch(frame, connection))
+
+    return broker.loop.run_until_complete(answered())
+
+
+def dispatch_together(broker, dispatch, frames, principal="User:ANONYMOUS"):
     """What the dispatcher does with frames that came together, when it knows their kind already."""
     connection = Connection(1, "PLAINTEXT", dispatch, lambda _: None)
-    broker.do(lambda: dispatch.dispatch(frames[0], connection))
+    connection.authenticated(principal)
+    answer_one(broker, dispatch, frames[0], connection)
     return broker.do(lambda: dispatch.dispatch_run(frames[1], deque(frames[2:]), connection))
 
 
@@ -67,6 +81,56 @@ def test_requests_that_are_neither_checked_nor_counted_may_be_handled_together(o
     dispatch = Dispatch(orders.broker, SERVED_APIS, Gate(orders.broker))
     assert isinstance(dispatch_together(orders, dispatch, frames), bytes)
     assert orders.fetch("orders").high_watermark == 4
+
+
+def secured_orders(make_broker, principal):
+    """A broker with a topic that this principal may write to."""
+    broker = make_broker(
+        **{
+            "ottla.durability": "replicated",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+        }
+    )
+    broker.create_topic("orders")
+    pattern = AclPattern(AclResource.TOPIC, PatternType.LITERAL, "orders")
+    entry = AclEntry(principal, "*", AclOperation.WRITE, AclPermission.ALLOW)
+    image = apply_all(broker.image, [CreateAcl(AclBinding(pattern, entry))])
+    broker.do(lambda: broker.broker.take_image(image))
+    return broker
+
+
+@pytest.mark.parametrize("topic_ids", [False, True])
+def test_requests_of_who_may_write_are_handled_together_with_an_authorizer_too(make_broker, batch, topic_ids):
+    orders = secured_orders(make_broker, "User:alice")
+    version, name = (13, orders.image.topic_id("orders")) if topic_ids else (VERSION, "orders")
+    frames = [produce_frame(batch("a"), number, name, version) for number in range(4)]
+    dispatch = Dispatch(orders.broker, SERVED_APIS, Gate(orders.broker))
+    assert isinstance(dispatch_together(orders, dispatch, frames, "User:alice"), bytes)
+    assert orders.fetch("orders").high_watermark == 4
+
+
+def test_a_rule_that_goes_ends_what_was_remembered_of_a_connection(make_broker, batch):
+    orders = secured_orders(make_broker, "User:alice")
+    dispatch = Dispatch(orders.broker, SERVED_APIS, Gate(orders.broker))
+    connection = Connection(1, "PLAINTEXT", dispatch, lambda _: None)
+    connection.authenticated("User:alice")
+    frames = [produce_frame(batch("a"), number) for number in range(6)]
+    answer_one(orders, dispatch, frames[0], connection)
+    assert orders.fetch("orders").high_watermark == 1
+    without = apply_all(orders.image, [RemoveAcl(each) for each in orders.image.acl_bindings()])
+    orders.do(lambda: orders.broker.take_image(without))
+    assert orders.do(lambda: dispatch.dispatch_run(frames[1], deque(frames[2:5]), connection)) is None
+    answer_one(orders, dispatch, frames[5], connection)
+    assert orders.fetch("orders").high_watermark == 1
+
+
+def test_requests_of_who_may_not_write_are_not_handled_together(make_broker, batch):
+    orders = secured_orders(make_broker, "User:bob")
+    frames = [produce_frame(batch("a"), number) for number in range(4)]
+    dispatch = Dispatch(orders.broker, SERVED_APIS, Gate(orders.broker))
+    assert dispatch_together(orders, dispatch, frames, "User:alice") is None
+    assert orders.fetch("orders").high_watermark == 0
 
 
 def test_requests_that_are_checked_are_handled_one_by_one(orders, batch):

@@ -40,6 +40,7 @@ WIDE_PARTITIONS: Final = 256
 FOLLOWER_PARTITIONS: Final = 16
 
 READ_TOPIC = Need(AclOperation.READ, AclResource.TOPIC, Refused.ENTRY, when="of consumers")
+_READ, _TOPIC = READ_TOPIC.operation, READ_TOPIC.resource
 CLUSTER_ACTION = Need(
     AclOperation.CLUSTER_ACTION, AclResource.CLUSTER, Refused.ENTRY, when="of followers", told_as=AclResource.TOPIC
 )
@@ -103,9 +104,14 @@ def _readable(
         return None
     if _is_follower(request, context):
         return None if CLUSTER_ACTION.is_met(broker, context) else ()
+    known = broker.access.remembered(context, _READ, _TOPIC)
+    for key, _ in plan.wanted:
+        if not known.get(key.topic) and key.topic:
+            break
+    else:
+        return None
     named = {key.topic for key, _ in plan.wanted if key.topic}
-    readable = READ_TOPIC.met_by(broker, context, named)
-    return None if len(readable) == len(named) else {"", *readable}  # an id that nobody has hides nothing
+    return {"", *READ_TOPIC.met_by(broker, context, named)}  # an id that nobody has hides nothing
 
 
 def _is_follower(request: FetchRequest, context: RequestContext) -> bool:

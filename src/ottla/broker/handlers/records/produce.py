@@ -12,7 +12,7 @@ Requests and answers are flat values here, not messages (produce_frames.py): eve
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -107,11 +107,12 @@ def handle_run(broker: Broker, requests: list[Produce], context: RequestContext)
     if acks not in (ACKS_ALL, 1):
         return []
     appending = Appending(broker, acks, context.api_version)
+    known = broker.access.remembered(context, _WRITE, _TOPIC) if broker.access.is_on else None
     added = []
     for request in requests:
         if request.acks != acks or request.transactional_id is not None or takes_long(request):
             break
-        if is_transactional(request) or (broker.access.is_on and _unwritable(broker, request, context)):
+        if is_transactional(request) or (known is not None and not _is_known_to_be_writable(broker, request, known)):
             break
         added.append((*appending.add(request), request.timeout_ms))
     appending.append()
@@ -129,19 +130,27 @@ def _may_use_id(broker: Broker, request: Produce, context: RequestContext) -> bo
     return request.transactional_id is not None and WRITE_ID.is_met(broker, context, request.transactional_id)
 
 
-def _unwritable(broker: Broker, request: Produce, context: RequestContext) -> set[Topic]:
+def _unwritable(broker: Broker, request: Produce, context: RequestContext) -> Collection[Topic]:
     """The topics that who asks may not write to; an id that nobody has is told as that."""
-    refused: set[Topic] = set()
-    allows = broker.access.allows  # every record comes this way: what the need is, is looked up once for all
+    if _is_known_to_be_writable(broker, request, broker.access.remembered(context, _WRITE, _TOPIC)):
+        return ()
+    return {
+        topic
+        for topic, _ in request.topics
+        if (name := topic_name(broker, topic)) is not None and not WRITE_TOPIC.is_met(broker, context, name)
+    }
+
+
+def _is_known_to_be_writable(broker: Broker, request: Produce, known: Mapping[str, bool]) -> bool:
+    """Every record comes this way, so what is decided already is looked up here; see Access.remembered."""
     for topic, _ in request.topics:
-        name = topic if type(topic) is str else topic_name(broker, topic)
-        if name is not None and not allows(context, _WRITE, _TOPIC, name):
-            refused.add(topic)
-    return refused
+        if not known.get(topic if type(topic) is str else topic_name(broker, topic) or ""):
+            return False
+    return True
 
 
 async def _handle_writable(
-    broker: Broker, request: Produce, context: RequestContext, refused: set[Topic]
+    broker: Broker, request: Produce, context: RequestContext, refused: Collection[Topic]
 ) -> ProduceResults | None:
     """Append to the other topics, and answer for all of them."""
     writable = [each for each in request.topics if each[0] not in refused]
