@@ -6,8 +6,11 @@ Real Spark and a broker of ours with logins. The password is a canary: whatever 
 from __future__ import annotations
 
 import base64
+import json
 import os
 import secrets
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.patience import HANG_S
+from tests.spark.conftest import why_not
 
 from ottla import Admin, Producer
 from ottla.spark import hand_out_tokens
@@ -25,6 +29,7 @@ from ottla.testing import KafkaBroker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+PROGRAMS = Path(__file__).with_name("programs")
 CANARY = secrets.token_urlsafe(24)
 MODULE = "org.apache.kafka.common.security"
 
@@ -184,6 +189,26 @@ def copying(spark: SparkSession, broker: KafkaBroker, checkpoint: Path) -> Any:
     rows = spark.readStream.format("ottla").options(**servers, subscribe="long", startingOffsets="earliest").load()
     writer = rows.selectExpr("value").writeStream.format("ottla").options(**servers, topic="copied")
     return writer.option("checkpointLocation", str(checkpoint)).start()
+
+
+@pytest.mark.long
+def test_spark_shows_no_password_of_a_job(tmp_path: Path) -> None:
+    """Event log, UI, checkpoint, local files, plans and everything printed, of a job in a process of its own."""
+    if (reason := why_not()) is not None:
+        pytest.skip(reason)
+    for name in ("events", "local"):
+        (tmp_path / name).mkdir()
+    with KafkaBroker(settings(86_400_000, 604_800_000)) as broker:
+        given = json.dumps({"password": CANARY, "servers": broker.bootstrap_servers})
+        command = [sys.executable, str(PROGRAMS / "with_tokens.py"), str(tmp_path)]
+        done = subprocess.run(command, input=given.encode(), capture_output=True, timeout=4 * HANG_S)
+    assert b"done" in done.stdout, done.stderr[-3000:]
+    shown = {str(path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    shown["printed"] = done.stdout + done.stderr
+    assert any(b"SparkListenerApplicationEnd" in data for data in shown.values()), "the event log is among them"
+    assert any("/ui/" in name for name in shown)
+    for form in forms(CANARY):
+        assert [name for name, data in shown.items() if form in data] == []
 
 
 def handed() -> str:
