@@ -28,13 +28,14 @@ class Tls:
         self.context = context
         self.admitted = 0
         self.is_open = True
+        self.wait_ms = 0.0
         self.endings: list[str | None] = []
         self.changed = asyncio.Event()
 
-    def admits(self, address: str) -> bool:
+    def admits(self, address: str) -> float | None:
         assert address == "127.0.0.1"
         self.admitted += self.is_open
-        return self.is_open
+        return self.wait_ms if self.is_open else None
 
     def ended(self, address: str, failure: str | None) -> None:
         self.endings.append(failure)
@@ -168,6 +169,36 @@ def test_who_is_not_admitted_costs_no_handshake(run: Callable[..., None]) -> Non
             pass
         writer.close()
         assert world.tls.endings == []
+
+    run(test)
+
+
+def test_who_comes_too_fast_waits_for_its_turn_and_then_goes_on(run: Callable[..., None]) -> None:
+    async def test(world: World) -> None:
+        world.tls.wait_ms = 100
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        client, link = await world.connect()
+        link.write(framed(b"hello"))
+        await world.tls.until_ended(1)
+        assert loop.time() - began_s >= 0.09
+        server = world.servers[0]
+        await server.until(lambda: server.frames == [b"hello"])
+        link.close()
+        await client.until(lambda: client.endings)
+
+    run(test)
+
+
+def test_who_leaves_before_its_turn_is_counted_out(run: Callable[..., None]) -> None:
+    async def test(world: World) -> None:
+        world.tls.wait_ms = 3_600_000
+        reader, writer = await world.raw()
+        writer.write(b"\x16" * 10)
+        writer.close()
+        world.listener.abort_handshakes()
+        await world.tls.until_ended(1)
+        assert reader is not None
 
     run(test)
 

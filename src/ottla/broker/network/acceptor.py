@@ -18,6 +18,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final, Protocol
 
 from ottla.broker.network.handshakes import Handshakes, ListenerTls
@@ -105,14 +106,12 @@ class _Guarded(Connection):
         self._tls = tls
         self._full_limit_bytes = self._full_chunk_bytes = 0
         self.counted_address: str | None = None
-        self._handshake_address: str | None = None
         self._refusal_timer: Timer | None = None
 
     def opened(self, link: Link) -> None:
         address = link.remote_address[0] if link.remote_address else "unknown"
-        if self._tls is not None:
-            self._handshake_address = address  # counted since its handshake began
-        arrival = self._acceptor.arrived(self.listener, address)
+        # With TLS it was asked and counted before its handshake began (handshakes.py).
+        arrival = Arrival() if self._tls is not None else self._acceptor.arrived(self.listener, address)
         if arrival.is_refused:
             self._refuse_later(link, address, arrival.wait_ms)
             return
@@ -178,8 +177,8 @@ class _Guarded(Connection):
         super().writable_changed(writable)
 
     def closed(self, error: OttlaError | None) -> None:
-        if (address := self.counted_address or self._handshake_address) is not None:
-            self._acceptor.limits.left(address)
+        if self.counted_address is not None:
+            self._acceptor.limits.left(self.counted_address)
         if self._refusal_timer is not None:
             self._refusal_timer.cancel()
             self._acceptor.refused_count -= 1
@@ -258,7 +257,7 @@ class Acceptor:
             host,
             port,
             self._maker(name, protocol, login, tls),
-            tls=None if tls is None else Handshakes(tls, self.limits.refusal, self.limits.left),
+            tls=None if tls is None else self._handshakes(name, tls),
             settings=settings,
             backlog=backlog,
         )
@@ -286,6 +285,9 @@ class Acceptor:
             connection.close()
         while self._connections and self.clock.monotonic_ms() < end_ms:
             await self.clock.sleep(DRAIN_STEP_MS)
+
+    def _handshakes(self, listener: str, tls: ListenerTls) -> Handshakes:
+        return Handshakes(tls, partial(self.arrived, listener), self.limits.refusal, self.limits.left)
 
     def arrived(self, listener: str, address: str) -> Arrival:
         """What becomes of a connection that has just come."""

@@ -1,7 +1,7 @@
 """TLS handshakes of a listener, within the limits of connections.
 
-A handshake costs before anything can be asked. So it is a connection from its first byte: counted, and turned away at
-the same limits, whether it ever ends or not.
+A handshake costs before anything can be asked. So it is a connection from its first byte: counted, made to wait and
+turned away at the same limits and rates, whether it ever ends or not.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ottla.broker.observe.log_limit import LineLimit
+from ottla.broker.quotas.connections import Arrival
 
 log = logging.getLogger(__name__)
 log.addFilter(LineLimit())
@@ -34,9 +35,17 @@ class ListenerTls(Protocol):
 class Handshakes:
     """ServerTls (net/tls/stream.py) of one listener."""
 
-    def __init__(self, tls: ListenerTls, refusal: Callable[[str], str | None], left: Callable[[str], None]) -> None:
-        """`refusal` says why an address may not connect now, or counts it in; `left` counts it out."""
+    def __init__(
+        self,
+        tls: ListenerTls,
+        arrived: Callable[[str], Arrival],
+        refusal: Callable[[str], str | None],
+        left: Callable[[str], None],
+    ) -> None:
+        """`arrived` says whether an address comes too fast, `refusal` why it may not connect now, or counts it in;
+        `left` counts it out."""
         self._tls = tls
+        self._arrived = arrived
         self._refusal = refusal
         self._left = left
 
@@ -44,11 +53,16 @@ class Handshakes:
     def context(self) -> ssl.SSLContext:
         return self._tls.context
 
-    def admits(self, address: str) -> bool:
+    def admits(self, address: str) -> float | None:
+        arrival = self._arrived(address)
+        if arrival.is_refused:
+            log.info("a connection from %s is turned away: its address makes too many of them", address)
+            return None
         refusal = self._refusal(address)
         if refusal is not None:
             log.warning("a connection from %s is turned away: %s", address, refusal)
-        return refusal is None
+            return None
+        return arrival.wait_ms
 
     def ended(self, address: str, failure: str | None) -> None:
         if failure is not None:

@@ -8,8 +8,8 @@ megabyte of buffers per connection. So here:
 
 1. Every connection asks its listener for the context when it begins: new certificates count from then on, and whoever
    is connected stays.
-2. Whether somebody may begin is asked with his address, before any work is done for him. A handshake ends within
-   `handshake_limit_ms`; how it ended is said to the listener once, in words. The other side gets TLS's own alert.
+2. Whether and when somebody may begin is asked with his address, before any work is done for him. A handshake ends
+   within `handshake_limit_ms`; how it ended is said to the listener once, in words. The other side gets TLS's alert.
 3. The link is made when the handshake is complete; it sees a transport like any other.
 4. All connections of a thread share one buffer for what is encrypted: it is empty again before the loop goes on.
    Decrypted bytes go straight into the frame they belong to.
@@ -40,8 +40,9 @@ class ServerTls(Protocol):
     def context(self) -> ssl.SSLContext:
         """For handshakes that begin now."""
 
-    def admits(self, address: str) -> bool:
-        """Whether a handshake with this address may begin; `ended` follows when it may."""
+    def admits(self, address: str) -> float | None:
+        """After how many milliseconds a handshake with this address may begin; None when it may not, and only then no
+        `ended` follows."""
 
     def ended(self, address: str, failure: str | None) -> None:
         """The handshake is over; None is a success."""
@@ -53,8 +54,8 @@ class FixedTls:
     def __init__(self, context: ssl.SSLContext) -> None:
         self.context = context
 
-    def admits(self, address: str) -> bool:
-        return True
+    def admits(self, address: str) -> float | None:
+        return 0
 
     def ended(self, address: str, failure: str | None) -> None:
         """Nobody keeps count."""
@@ -105,6 +106,7 @@ class TlsStream(asyncio.BufferedProtocol):
         self._address = "unknown"
         self._timer: asyncio.TimerHandle | None = None
         self._is_shaking_hands = False
+        self._is_waiting = False  # for its turn to shake hands
         self._is_paused = False
         self._is_closing = False
         self._failure: Exception | None = None
@@ -115,13 +117,28 @@ class TlsStream(asyncio.BufferedProtocol):
         self._below = transport
         name = transport.get_extra_info("peername")
         self._address = str(name[0]) if isinstance(name, tuple) else "unknown"
-        if not self._tls.admits(self._address):
+        wait_ms = self._tls.admits(self._address)
+        if wait_ms is None:
             self._is_closing = True
             self._below.abort()
             return
         self._is_shaking_hands = True
         self._handshakes.add(self)
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        if wait_ms > 0:
+            self._is_waiting = True
+            self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._stop_waiting)
+        else:
+            self._begin()
+
+    def _stop_waiting(self) -> None:
+        self._is_waiting = False
+        self._begin()
+        self._below.resume_reading()
+        if self._incoming.pending:
+            self._shake_hands()
+
+    def _begin(self) -> None:
         self._context = self._tls.context
         self._object = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._timer = asyncio.get_running_loop().call_later(self._limit_s, self._handshake_is_late)
@@ -172,7 +189,9 @@ class TlsStream(asyncio.BufferedProtocol):
         if self._is_closing:
             return
         self._incoming.write(self._encrypted[:nbytes])
-        if self._link is None:
+        if self._is_waiting:
+            self._below.pause_reading()  # what came is enough until its turn
+        elif self._link is None:
             self._shake_hands()
         else:
             self._decrypt()

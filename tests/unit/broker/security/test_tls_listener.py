@@ -9,6 +9,7 @@ import logging
 import re
 import socket
 import ssl
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -381,3 +382,44 @@ def test_files_are_looked_at_by_the_clock(files: TlsFiles) -> None:
         listeners.stop()
 
     asyncio.run(scenario())
+
+
+# --- limits ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_handshake_that_never_ends_counts_as_a_connection(files: TlsFiles) -> None:
+    with KafkaBroker(files.broker_settings(max_connections="2")) as broker, connected(broker, trusting(files)):
+        with socket.create_connection(("127.0.0.1", port_of(broker)), timeout=HANG_S) as half_open:
+            half_open.sendall(b"\x16\x03\x01")
+            wait_for_count(broker, 2)
+            with socket.create_connection(("127.0.0.1", port_of(broker)), timeout=HANG_S) as third:
+                assert is_closed(third)
+        wait_for_count(broker, 1)
+        with connected(broker, trusting(files)):
+            pass
+
+
+def test_a_rate_of_connections_holds_before_any_handshake(files: TlsFiles) -> None:
+    """Who would wait too long is turned away though he has not said a word of TLS."""
+    settings = files.broker_settings(max_connection_creation_rate="1", quota_window_num="2")
+    with KafkaBroker(settings) as broker:
+        sockets = [socket.create_connection(("127.0.0.1", port_of(broker)), timeout=HANG_S) for _ in range(50)]
+        assert any(is_closed(each) for each in reversed(sockets))
+        for each in sockets:
+            each.close()
+
+
+def is_closed(sock: socket.socket) -> bool:
+    try:
+        return sock.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def wait_for_count(broker: KafkaBroker, count: int) -> None:
+    deadline = threading.Event()
+    for _ in range(int(HANG_S * 100)):
+        if broker.call(lambda server: server._acceptor.limits.count) == count:
+            return
+        deadline.wait(0.01)
+    raise AssertionError(f"there are not {count} connections")
