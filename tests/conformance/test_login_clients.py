@@ -38,14 +38,15 @@ MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
 def token(sub: str = "alice", life_s: int = 300) -> str:
     now_s = SystemClock().now_ms() // 1000
-    return jwt.encode({"sub": sub, "iat": now_s, "exp": now_s + life_s, "aud": "ottla"}, KEY, "ES256")
+    claims = {"sub": sub, "iat": now_s, "exp": now_s + life_s, "aud": "ottla", "scope": "kafka"}
+    return jwt.encode(claims, KEY, "ES256")
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    keys: Path = tmp_path_factory.mktemp("keys") / "jwks.json"
+def login_settings(directory: Path) -> dict[str, object]:
+    """A listener with every mechanism; the keys of tokens are kept in the directory."""
+    keys = directory / "jwks.json"
     keys.write_text(json.dumps({"keys": [ECAlgorithm.to_jwk(KEY.public_key(), as_dict=True)]}))
-    settings = {
+    return {
         "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": PLAIN_JAAS,
@@ -54,12 +55,20 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
         "sasl.oauthbearer.expected.audience": "ottla",
         "connection.failed.authentication.delay.ms": 1,
     }
-    with KafkaBroker(settings) as made:
-        admin = ours(made, "PLAIN", user="admin", password="admin")
-        with ottla.Admin(**admin) as client:
-            for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
-                client.alter_user_scram_credentials([ScramUpsertion("alice", PASSWORD, mechanism=mechanism)])
-            client.create_topics([ottla.NewTopic("clicks", 1, 1)])
+
+
+def make_users(broker: KafkaBroker) -> None:
+    """alice, for SCRAM, and a topic."""
+    with ottla.Admin(**ours(broker, "PLAIN", user="admin", password="admin")) as client:
+        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+            client.alter_user_scram_credentials([ScramUpsertion("alice", PASSWORD, mechanism=mechanism)])
+        client.create_topics([ottla.NewTopic("clicks", 1, 1)])
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    with KafkaBroker(login_settings(tmp_path_factory.mktemp("keys"))) as made:
+        make_users(made)
         yield made
 
 
