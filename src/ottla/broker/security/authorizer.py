@@ -25,7 +25,7 @@ from ottla.broker.settings.access import AccessSettings, principals
 from ottla.cluster.image import ClusterImage
 from ottla.protocol.access import AclOperation, AclResource
 
-DECISION_LIMIT: Final = 50_000
+DECISION_LIMIT: Final = 100_000
 _NOTHING: Final[Mapping[str, bool]] = MappingProxyType({})
 
 Question: TypeAlias = tuple[str, str, AclOperation, AclResource]
@@ -47,19 +47,26 @@ def make_access(settings: AccessSettings) -> Access:
 class Decisions(dict[str, bool]):
     """What was decided of one question, by the names of resources; what was not is decided when it is looked up."""
 
-    __slots__ = ("_any", "_asker", "_made", "_principal", "_rules", "holds", "operation", "owner", "resource")
+    __slots__ = ("_any", "_asker", "_others", "_principal", "_rules", "holds", "operation", "owner", "resource")
 
     def __init__(self, rules: Rules, question: Question, owner: _Remembered) -> None:
         self._rules = rules
         self._principal, host, self.operation, self.resource = question
         self._asker = Asker.of(self._principal, host)
         self._any: bool | None = None
+        self._others: bool | None = None  # of all resources that no rule speaks of by name
         self.owner = owner
         self.holds = True  # until the owner forgets it
 
     def __missing__(self, name: str) -> bool:
         self.owner.make_room()
-        is_allowed = self[name] = self.verdict(name).is_allowed
+        if self._rules.speak_of(self.resource, name):
+            is_allowed = self.verdict(name).is_allowed
+        else:
+            if self._others is None:
+                self._others = self.verdict(name).is_allowed
+            is_allowed = self._others
+        self[name] = is_allowed
         return is_allowed
 
     def verdict(self, name: str) -> Verdict:

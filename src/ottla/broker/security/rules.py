@@ -91,6 +91,7 @@ class Rules:
         self._super_users = frozenset(super_users)
         self._no_rule = Verdict(allow_everyone, DEFAULT_ALLOW if allow_everyone else DEFAULT_DENY)
         self._acls: Acls = SharedMap()
+        self._names: dict[AclResource, set[str]] = {of: set() for of in AclResource}
         self._prefix_lengths: dict[AclResource, Counter[int]] = {of: Counter() for of in AclResource}
         self._patterns: dict[tuple[AclResource, str], set[AclPattern]] = {}
 
@@ -104,7 +105,11 @@ class Rules:
         return changed
 
     def _note(self, pattern: AclPattern, before: tuple[AclEntry, ...], after: tuple[AclEntry, ...]) -> None:
-        """Keep what is looked up: the lengths of prefixes, and the patterns that speak of a principal."""
+        """Keep what is looked up: names, the lengths of prefixes, and the patterns that speak of a principal."""
+        if pattern.pattern_type == _LITERAL:
+            (self._names[pattern.resource_type].add if after else self._names[pattern.resource_type].discard)(
+                pattern.name
+            )
         if pattern.pattern_type == _PREFIXED:
             lengths = self._prefix_lengths[pattern.resource_type]
             lengths[len(pattern.name)] += bool(after) - bool(before)
@@ -119,6 +124,15 @@ class Rules:
             self._patterns.setdefault((pattern.resource_type, principal), set()).add(pattern)
 
     # --- one resource ---
+
+    def speak_of(self, resource_type: AclResource, name: str) -> bool:
+        """Whether there are rules about this name and not only about all of its kind."""
+        if name in self._names[resource_type]:
+            return True
+        for length in self._prefix_lengths[resource_type]:
+            if length <= len(name) and (resource_type, _PREFIXED, name[:length]) in self._acls:
+                return True
+        return False
 
     def decide(
         self, principal: str, asker: Asker, operation: AclOperation, resource_type: AclResource, name: str

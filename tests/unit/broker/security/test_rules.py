@@ -6,6 +6,8 @@ from random import Random
 
 import pytest
 
+from ottla.broker.requests.context import RequestContext
+from ottla.broker.security.authorizer import Authorizer
 from ottla.broker.security.rules import DEFAULT_DENY, SUPER_USER, Asker, Rules
 from ottla.cluster.changes import CreateAcl, RemoveAcl, apply, apply_all
 from ottla.cluster.image import ClusterImage
@@ -116,6 +118,7 @@ def compare_with_model(seed: int, rounds: int) -> None:
     everyone = random.random() < 0.3
     rules, bindings = Rules(super_users=[ROOT], allow_everyone=everyone), set[AclBinding]()
     image = ClusterImage("c")
+    access = Authorizer(Rules(super_users=[ROOT], allow_everyone=everyone), decision_limit=40)
     for _ in range(rounds):
         if random.random() < 0.1:
             image, bindings = ClusterImage("c"), set()
@@ -129,6 +132,12 @@ def compare_with_model(seed: int, rounds: int) -> None:
         verdict = rules.decide(principal, asker, operation, resource, name)
         question = principal, host, operation, resource
         assert verdict.is_allowed == model_allows(bindings, everyone, *question, name), (bindings, question, name)
+        context = RequestContext(0, "", host, principal=principal)
+        access.update(image)
+        for each in NAMES:
+            assert access.allows(context, operation, resource, each) == model_allows(
+                bindings, everyone, *question, each
+            )
         any_allowed = rules.allows_any(principal, asker, operation, resource)
         assert any_allowed == model_allows_any(bindings, everyone, *question), (bindings, question)
 
@@ -198,4 +207,5 @@ def test_what_is_looked_up_is_forgotten_with_the_rules() -> None:
     assert rules.replace(ClusterImage("c").acls)
     assert not rules.replace(ClusterImage("c").acls)
     assert not rules._patterns
+    assert not any(rules._names.values())
     assert not any(rules._prefix_lengths.values())
