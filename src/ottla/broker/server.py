@@ -74,11 +74,7 @@ QUIET_STEP_MS: Final = 2
 LAST_TURNS: Final = 3
 LISTEN_BACKLOG: Final = 1_024
 WORKERS: Final = 4
-CONNECTION_LIMITS: Final = (
-    "max.connections",
-    "max.connections.per.ip",
-    "max.connections.per.ip.overrides",
-)
+LIMITS_BY_ADDRESS: Final = ("max.connections.per.ip", "max.connections.per.ip.overrides")
 
 
 @dataclass(frozen=True)
@@ -326,10 +322,12 @@ class Server:
     def _make_acceptor(self, gate: ClientGate | None) -> Acceptor:
         settings = self.settings
         limits = ConnectionLimits(**_limits(self.broker.settings))
-        self.broker.dynamic.subscribe(CONNECTION_LIMITS, lambda _, new: limits.change(**_limits(new)))
+        limit_names = [*LIMITS_BY_ADDRESS, *_of_each_listener(settings, "max.connections")]
+        self.broker.dynamic.subscribe(limit_names, lambda _, new: limits.change(**_limits(new)))
         rates = self.broker.connection_rates
         rates.change(self.broker.settings)
-        self.broker.dynamic.subscribe(_rate_names(settings), lambda _, new: rates.change(new))
+        rate_names = _of_each_listener(settings, "max.connection.creation.rate")
+        self.broker.dynamic.subscribe(rate_names, lambda _, new: rates.change(new))
         link_settings = LinkSettings(
             frame_limit_bytes=settings.socket_request_max_bytes,
             kind_limit_bytes=frame_limit_bytes,
@@ -486,12 +484,12 @@ class _Limits(TypedDict):
     total: int
     per_address: int
     overrides: dict[str, int]
+    listeners: dict[str, int]
 
 
-def _rate_names(settings: BrokerSettings) -> list[str]:
-    """The settings of connection rates: of the broker, and of each listener."""
-    prefixes = ["", *(f"listener.name.{each.name.lower()}." for each in settings.endpoints)]
-    return [f"{prefix}max.connection.creation.rate" for prefix in prefixes]
+def _of_each_listener(settings: BrokerSettings, name: str) -> list[str]:
+    """The keys of a setting: of the broker, and of each listener."""
+    return [name, *(f"listener.name.{each.name.lower()}.{name}" for each in settings.endpoints)]
 
 
 def _limits(settings: BrokerSettings) -> _Limits:
@@ -499,6 +497,7 @@ def _limits(settings: BrokerSettings) -> _Limits:
         "total": settings.max_connections,
         "per_address": settings.max_connections_per_ip,
         "overrides": parse_connection_overrides(settings.max_connections_per_ip_overrides),
+        "listeners": {each.name: settings.for_listener(each.name).max_connections for each in settings.endpoints},
     }
 
 

@@ -249,6 +249,15 @@ def test_a_place_is_free_again_when_its_connection_left() -> None:
     assert guard.count == 1
 
 
+def test_a_listener_has_a_limit_of_its_own_that_others_do_not_use_up() -> None:
+    guard = ConnectionLimits(total=10, per_address=10, overrides={}, listeners={"OUT": 1, "IN": 10})
+    assert guard.refusal("a", "OUT") is None
+    assert guard.refusal("b", "OUT") == "max.connections=1 of the listener OUT are open"
+    assert guard.refusal("b", "IN") is None
+    guard.left("a", "OUT")
+    assert guard.refusal("b", "OUT") is None
+
+
 # --- bytes that wait, in all connections ---
 
 

@@ -1,8 +1,9 @@
 """Listens on the endpoints of a broker and keeps count of who is connected.
 
-1. Connections are limited: in total and per address. Who is over a limit is turned away at once; nobody else notices.
-   How fast they come is limited too (quotas/connections.py): who is above a rate is heard later. Who is above the quota
-   of its address is closed after a while; of those at most REFUSED_LIMIT are kept, the others are closed at once.
+1. Connections are limited: in total, per listener and per address. Who is over a limit is turned away at once; nobody
+   else notices. How fast they come is limited too (quotas/connections.py): who is above a rate is heard later. Who is
+   above the quota of its address is closed after a while; of those at most REFUSED_LIMIT are kept, the others are
+   closed at once.
 2. A connection without a request for connections.max.idle.ms is closed; bytes that make no request do not count. So is
    one whose client has read nothing for that long of what it asked for.
 3. Until `release` is called connections are let in and their requests wait: a port must be known before the cluster
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol
@@ -42,38 +43,49 @@ ABOVE_RATE: Final = "more connections a second than the quota of its address all
 
 
 class ConnectionLimits:
-    """How many connections, from whom. Plain counting."""
+    """How many connections, from whom and where. Plain counting.
 
-    def __init__(self, *, total: int, per_address: int, overrides: dict[str, int]) -> None:
-        self._total = total
-        self._per_address = per_address
-        self._overrides = overrides
+    `listeners` are the limits of single listeners (listener.name.<name>.max.connections), by name."""
+
+    def __init__(
+        self, *, total: int, per_address: int, overrides: dict[str, int], listeners: Mapping[str, int] | None = None
+    ) -> None:
         self._by_address: Counter[str] = Counter()
+        self._by_listener: Counter[str] = Counter()
+        self.change(total=total, per_address=per_address, overrides=overrides, listeners=listeners)
 
     @property
     def count(self) -> int:
         return self._by_address.total()
 
-    def change(self, *, total: int, per_address: int, overrides: dict[str, int]) -> None:
+    def change(
+        self, *, total: int, per_address: int, overrides: dict[str, int], listeners: Mapping[str, int] | None = None
+    ) -> None:
         """New limits for those who come; who is connected stays."""
         self._total = total
         self._per_address = per_address
         self._overrides = overrides
+        self._listeners = listeners or {}
 
-    def refusal(self, address: str) -> str | None:
+    def refusal(self, address: str, listener: str = "") -> str | None:
         """Why this address may not connect now; None counts it in."""
         if self.count >= self._total:
             return f"max.connections={self._total} are open"
+        of_listener = self._listeners.get(listener, self._total)
+        if self._by_listener[listener] >= of_listener:
+            return f"max.connections={of_listener} of the listener {listener} are open"
         limit = self._overrides.get(address, self._per_address)
         if self._by_address[address] >= limit:
             return f"{address} has {limit} connections, as many as max.connections.per.ip allows"
         self._by_address[address] += 1
+        self._by_listener[listener] += 1
         return None
 
-    def left(self, address: str) -> None:
-        self._by_address[address] -= 1
-        if self._by_address[address] <= 0:
-            del self._by_address[address]
+    def left(self, address: str, listener: str = "") -> None:
+        for counter, name in ((self._by_address, address), (self._by_listener, listener)):
+            counter[name] -= 1
+            if counter[name] <= 0:
+                del counter[name]
 
 
 class Login(Dispatcher, Protocol):
@@ -115,7 +127,7 @@ class _Guarded(Connection):
         if arrival.is_refused:
             self._refuse_later(link, address, arrival.wait_ms)
             return
-        refusal = self._acceptor.limits.refusal(address) if self._tls is None else None
+        refusal = self._acceptor.limits.refusal(address, self.listener) if self._tls is None else None
         if refusal is not None:
             log.warning("a connection from %s is turned away: %s", address, refusal)
             link.abort(ConnectionClosed(refusal))
@@ -178,7 +190,7 @@ class _Guarded(Connection):
 
     def closed(self, error: OttlaError | None) -> None:
         if self.counted_address is not None:
-            self._acceptor.limits.left(self.counted_address)
+            self._acceptor.limits.left(self.counted_address, self.listener)
         if self._refusal_timer is not None:
             self._refusal_timer.cancel()
             self._acceptor.refused_count -= 1
@@ -287,7 +299,9 @@ class Acceptor:
             await self.clock.sleep(DRAIN_STEP_MS)
 
     def _handshakes(self, listener: str, tls: ListenerTls) -> Handshakes:
-        return Handshakes(tls, partial(self.arrived, listener), self.limits.refusal, self.limits.left)
+        refusal = partial(self.limits.refusal, listener=listener)
+        left = partial(self.limits.left, listener=listener)
+        return Handshakes(tls, partial(self.arrived, listener), refusal, left)
 
     def arrived(self, listener: str, address: str) -> Arrival:
         """What becomes of a connection that has just come."""

@@ -43,9 +43,6 @@ PROTECTIONS = sorted(each.name for group, each in MARKED if each.no_effect.kind 
 OTHER_THAN_DEFAULT = {
     "zookeeper.ssl.crl.enable": "true",
     "zookeeper.ssl.ocsp.enable": "true",
-    "sasl.kerberos.ticket.renew.window.factor": "0.5",
-    "sasl.kerberos.ticket.renew.jitter": "0.1",
-    "sasl.kerberos.min.time.before.relogin": "1",
     "sasl.oauthbearer.assertion.claim.exp.seconds": "1",
     "sasl.oauthbearer.assertion.claim.nbf.seconds": "1",
     "sasl.oauthbearer.assertion.claim.jti.include": "true",
