@@ -28,28 +28,20 @@ ANONYMOUS = "User:ANONYMOUS"
 
 
 class HandshakeMetrics:
-    """How many handshakes failed and succeeded, by listener; Kafka's names."""
+    """How many clients of a listener were authenticated, and how many were not: the families that logins count in
+    (logins.py), because in Kafka a failed handshake is a failed authentication."""
 
     def __init__(self, registry: Registry) -> None:
-        group, exposed = "kafka.server:socket-server-metrics", "kafka_server_socketservermetrics_"
-        self._failed = registry.counter(
-            group,
-            "failed-authentication-total",
-            "TLS handshakes that failed.",
-            ["listener"],
-            exposed=f"{exposed}failed_authentication_total",
-        )
-        self._succeeded = registry.counter(
-            group,
-            "successful-authentication-total",
-            "TLS handshakes that succeeded.",
-            ["listener"],
-            exposed=f"{exposed}successful_authentication_total",
-        )
+        self._registry = registry
 
     def of(self, listener: str) -> tuple[Counter, Counter]:
         """The counters of failures and successes."""
-        return self._failed.of(listener), self._succeeded.of(listener)
+        return self._counter("failed", "failed", listener), self._counter("successful", "succeeded", listener)
+
+    def _counter(self, kind: str, verb: str, listener: str) -> Counter:
+        exposed = f"kafka_server_socket_server_metrics_{kind}_authentication_total"
+        group, name = "kafka.server:socket-server-metrics", f"{kind}-authentication"
+        return self._registry.counter(group, name, f"Logins that {verb}.", ["listener"], exposed=exposed).of(listener)
 
 
 class TlsListener:
@@ -81,9 +73,9 @@ class TlsListener:
         return self._material.client
 
     def handshake_ended(self, address: str, failure: str | None) -> None:
-        """Count it; None is a success."""
+        """Count it; None is a success, which on SASL_SSL is the login's to count."""
         if failure is None:
-            self._succeeded.value += 1
+            self._succeeded.value += self._protocol == "SSL"
         else:
             self._failed.value += 1
             log.info("listener %s: the TLS handshake with %s failed: %s", self.name, address, failure)

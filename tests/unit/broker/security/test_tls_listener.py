@@ -26,7 +26,7 @@ from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.dynamic import DynamicSettings
 from ottla.client.admin.admin import Admin
 from ottla.client.admin.configs import AlterConfig, ConfigResource, ConfigResourceType
-from ottla.errors import InvalidRequest, InvalidSetting, TlsHandshakeFailed
+from ottla.errors import InvalidRequest, InvalidSetting, SaslAuthenticationFailed, TlsHandshakeFailed
 from ottla.metrics import Registry
 from ottla.testing.broker import KafkaBroker
 from ottla.testing.clock import ManualClock
@@ -423,3 +423,28 @@ def wait_for_count(broker: KafkaBroker, count: int) -> None:
             return
         deadline.wait(0.01)
     raise AssertionError(f"there are not {count} connections")
+
+
+def test_a_login_goes_through_tls(files: TlsFiles) -> None:
+    """SASL_SSL: the certificate is the broker's, the name is the login's."""
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    settings = {
+        **files.broker_settings("SASL_SSL", ssl_client_auth="required"),  # without the listener's name it is SSL's
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "sasl.jaas.config": f'{module} required username="x" password="y" user_alice="pencil" user_x="y";',
+        "connection.failed.authentication.delay.ms": "1",
+    }
+    settings["listener.name.sasl_ssl.plain.sasl.jaas.config"] = settings.pop("sasl.jaas.config")
+    with KafkaBroker(settings) as broker:
+        login = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "alice"}
+        common = {"bootstrap_servers": broker.bootstrap_servers, **files.client_settings(), **login}
+        with Admin(sasl_password="pencil", **common) as admin:
+            admin.list_topics()
+            assert {(each.principal, each.security_protocol) for each in connections(broker)} == {
+                ("User:alice", "SASL_SSL")
+            }
+        with pytest.raises(SaslAuthenticationFailed), Admin(sasl_password="wrong", **common) as admin:
+            admin.list_topics()
+        text = broker.call(lambda server: server.registry.text(0))
+    assert 'failed_authentication_total{listener="SASL_SSL"} 1' in text
