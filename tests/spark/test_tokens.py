@@ -181,7 +181,8 @@ def test_a_query_outlives_its_token(spark: SparkSession, tmp_path: Path, expiry_
             query.stop()
         finally:
             stop_handing_out()
-        assert admin.describe_delegation_tokens(timeout=HANG_S) == []
+        left = {each.token_id for each in admin.describe_delegation_tokens(timeout=HANG_S)}
+        assert left <= {first.token_id}, "the last one was ended; the first may be listed until it is swept up"
 
 
 def copying(spark: SparkSession, broker: KafkaBroker, checkpoint: Path) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ottla.errors import OttlaError
+from ottla.spark.tokens.handout import without_own_login
 
 
 class TopicsMissing(OttlaError):
@@ -61,5 +62,5 @@ class ReadPlan:
 
 
 def client_options(settings: Mapping[str, object]) -> dict[str, str]:
-    """Client settings as options of format("ottla")."""
-    return {f"kafka.{name}": str(value) for name, value in settings.items()}
+    """Client settings as options of format("ottla"); where tasks have a token, the login stays on the driver."""
+    return {f"kafka.{name}": str(value) for name, value in without_own_login(settings).items()}

@@ -24,7 +24,7 @@ from ottla.spark.pipelines.operations import Read
 from ottla.spark.pipelines.plan import TOPICS, Plan
 from ottla.spark.sink.options import SinkOptions
 from ottla.spark.source.options import SourceOptions
-from ottla.spark.tokens.handout import with_login
+from ottla.spark.tokens.clusters import parse_clusters
 
 ASK_LIMIT_S: Final = 10.0
 SERVERS: Final = "bootstrap.servers"
@@ -48,16 +48,26 @@ def wanted_topics(plan: Plan, graph: Graph) -> list[ClusterTopics]:
     clusters: dict[str, ClusterTopics] = {}
     for _, read in _reads(plan):
         if "subscribe" in read.options:
-            settings = with_login(SourceOptions.parse(read.options, streaming=read.stream)).client_settings("admin")
+            parsed = SourceOptions.parse(read.options, streaming=read.stream)
+            settings = _asking(plan, parsed.client_settings("admin"))
             cluster = clusters.setdefault(str(settings[SERVERS]), ClusterTopics(settings))
             cluster.read.update(read.options["subscribe"].split(","))
     partitions = dict(_partitions(graph))
     for flow in plan.flows:
         if flow.target.format == TOPICS:
-            settings = with_login(SinkOptions.parse(flow.target.options, streaming=True)).client_settings("admin")
+            options = SinkOptions.parse(flow.target.options, streaming=True)
+            settings = _asking(plan, options.client_settings("admin"))
             cluster = clusters.setdefault(str(settings[SERVERS]), ClusterTopics(settings))
             cluster.written[flow.target.options["topic"]] = partitions.get(flow.target.options["topic"])
     return list(clusters.values())
+
+
+def _asking(plan: Plan, settings: dict[str, object]) -> dict[str, object]:
+    """How we ask a cluster. Spark is not started yet, so where its tasks will have a token we log in as who asks for
+    it does."""
+    servers = str(settings[SERVERS])
+    found = [each for each in parse_clusters(plan.settings) if each.is_for(servers)]
+    return dict(found[0].asking) if found else settings
 
 
 def option_faults(plan: Plan) -> Iterator[Fault]:

@@ -44,7 +44,7 @@ class BatchReader(DataSourceReader):
         finally:
             positions.close()
         tasks = plan(ranges_between(start, end), end.packing)
-        return list(with_logins(tasks, options.login)) or [ReadTask(())]
+        return list(with_logins(tasks or [ReadTask(())], options.login))
 
     def _snapshot(self, positions: TopicPositions) -> tuple[StreamOffset, StreamOffset]:
         options = self._options

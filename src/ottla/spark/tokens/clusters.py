@@ -55,6 +55,15 @@ class TokenCluster:
     token_mechanism: str
     asking: Mapping[str, str] = field(repr=False)
 
+    def is_for(self, bootstrap_servers: str) -> bool:
+        return is_for_one_of(bootstrap_servers, self.pattern)
+
+
+def is_for_one_of(bootstrap_servers: str, pattern: str) -> bool:
+    """Whether a pattern matches the whole of one of the addresses."""
+    addresses = (each.strip() for each in bootstrap_servers.split(","))
+    return any(re.fullmatch(pattern, each) for each in addresses)
+
 
 def parse_clusters(settings: Mapping[str, str]) -> tuple[TokenCluster, ...]:
     """All clusters that the settings of a session name."""

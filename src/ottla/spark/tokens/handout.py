@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from ottla.client.security_settings import SecuritySettings
 from ottla.spark.option_table import InvalidOption
+from ottla.spark.tokens.clusters import is_for_one_of
 
 if TYPE_CHECKING:
     from ottla.spark.sink.options import SinkOptions
@@ -45,8 +45,7 @@ class HandedToken:
     jaas_config: str = field(repr=False)
 
     def is_for(self, bootstrap_servers: str) -> bool:
-        addresses = (each.strip() for each in bootstrap_servers.split(","))
-        return any(re.fullmatch(self.pattern, each) for each in addresses)
+        return is_for_one_of(bootstrap_servers, self.pattern)
 
 
 # --- the file --------------------------------------------------------------------------------------------------------
@@ -61,6 +60,12 @@ def write_tokens(directory: Path, tokens: Iterable[HandedToken]) -> None:
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "w") as file:
         file.write(text)
     new.replace(directory / FILE_NAME)
+
+
+def remove_tokens(directory: Path) -> None:
+    """Nobody hands them out any more."""
+    with contextlib.suppress(FileNotFoundError):
+        (directory / FILE_NAME).unlink()
 
 
 def read_tokens(directory: Path) -> tuple[HandedToken, ...]:
@@ -108,6 +113,16 @@ def login_for(kafka: Mapping[str, str], tokens: Iterable[HandedToken]) -> dict[s
         return {}
     _refuse_own_login(kafka, token.cluster)
     return {"security.protocol": protocol, "sasl.mechanism": token.mechanism, "sasl.jaas.config": token.jaas_config}
+
+
+def without_own_login(settings: Mapping[str, object]) -> dict[str, object]:
+    """Client settings of a job as its tasks get them: without the login of the driver where tasks have a token."""
+    plain = {name.replace("_", "."): name for name in settings}
+    servers = str(settings[plain["bootstrap.servers"]]) if "bootstrap.servers" in plain else ""
+    if not any(each.is_for(servers) for each in _tokens_here()):
+        return dict(settings)
+    own = {name for each, name in plain.items() if each in _LOGIN_NAMES or each.startswith("sasl.mechanism")}
+    return {name: value for name, value in settings.items() if name not in own}
 
 
 def _refuse_own_login(kafka: Mapping[str, str], cluster: str) -> None:

@@ -23,7 +23,7 @@ from ottla.client.admin.credentials import ScramMechanism
 from ottla.clock import Clock, SystemClock
 from ottla.errors import OttlaError
 from ottla.spark.tokens.clusters import TokenCluster
-from ottla.spark.tokens.handout import HandedToken, write_tokens
+from ottla.spark.tokens.handout import HandedToken, remove_tokens, write_tokens
 from ottla.spark.tokens.keeping import Held, Step, next_step
 
 log = logging.getLogger(__name__)
@@ -67,6 +67,7 @@ class TokenKeeper:
             self._stopped.set()
             if self._thread.is_alive():
                 self._thread.join(END_LIMIT_S)
+            remove_tokens(self.directory)
             self._end_tokens()
 
     # --- keeping them good ---

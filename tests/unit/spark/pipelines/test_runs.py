@@ -1,5 +1,6 @@
 """What is known about a run without Spark: events, figures, where progress is kept, which topics are wanted."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,20 @@ def test_topics_are_wanted_by_cluster():
     assert [(str(each.settings["bootstrap.servers"]), each.read, each.written) for each in clusters] == [
         ("host:9092", {"clicks"}, {"counts": 4}),
         ("other:9092", set(), {"dead": None}),
+    ]
+
+
+def test_topics_are_asked_for_with_the_login_that_asks_for_tokens():
+    cluster = {
+        "auth.bootstrap.servers": "host:9093",
+        "target.bootstrap.servers.regex": "host:.*",
+        "security.protocol": "SSL",
+    }
+    settings = {f"spark.kafka.clusters.main.{name}": value for name, value in cluster.items()}
+    plan = replace(loaded().plan("host:9092"), settings=settings)
+    assert [dict(each.settings)["bootstrap.servers"] for each in wanted_topics(plan, loaded().graph)] == [
+        "host:9093",
+        "other:9092",
     ]
 
 

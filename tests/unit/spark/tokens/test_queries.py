@@ -124,6 +124,25 @@ def test_a_batch_is_planned_with_the_token_of_now(place: Place) -> None:
         assert values(reader, tasks) == [b"a", b"b"]
 
 
+def test_a_batch_without_records_logs_in_too(place: Place) -> None:
+    token_id = place.next_token()
+    place.admin.create_topics(["clicks"], timeout=HANG_S)
+    found = source(place)
+    reader = found.reader(found.schema())
+    (task,) = reader.partitions()
+    assert token_id in task.login["sasl.jaas.config"]
+    assert values(reader, [task]) == []
+
+
+def test_a_ready_made_job_leaves_its_login_on_the_driver(place: Place) -> None:
+    from ottla.spark.jobs.reading import client_options
+
+    with_password = {f"kafka.{name}": value for name, value in place.login.items()}
+    assert client_options(place.login) == with_password
+    place.next_token()
+    assert client_options(place.login) == {**place.servers, "kafka.security.protocol": "SASL_PLAINTEXT"}
+
+
 def test_batches_are_written_with_one_token_and_committed_with_the_next(place: Place) -> None:
     from pyspark.sql.types import BinaryType, StructField, StructType
 
