@@ -63,7 +63,7 @@ class Bench:
 
     def forward(self, client_id: str = "a client") -> Running[Any]:
         topic = CreatableTopic(name="clicks", num_partitions=1, replication_factor=1, assignments=[], configs=[])
-        context: Any = SimpleNamespace(client_id=client_id, api_version=VERSION)
+        context: Any = SimpleNamespace(client_id=client_id, api_version=VERSION, charges=None)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=1_000)
         return Running(self.forwarder.answer(request, context))
 

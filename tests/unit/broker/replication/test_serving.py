@@ -72,6 +72,14 @@ def test_a_follower_reads_to_the_end_and_a_consumer_only_what_is_committed(world
     assert not fetch(world, 0).records
 
 
+def test_the_brokers_limit_of_a_fetch_is_for_clients_and_not_for_followers(make_world, fetch):
+    world = make_world(fetch_max_bytes=1024)
+    for _ in range(3):
+        world.produce(0, "a" * 900)
+    world.settle()
+    assert len(fetch(world, 0).records) < 2_000 < 2_700 < len(fetch(world, 0, replica_id=1).records)
+
+
 def test_a_consumer_may_read_from_a_follower_what_that_knows_to_be_committed(world, fetch):
     world.produce(0, "a")
     assert not fetch(world, 1).records
