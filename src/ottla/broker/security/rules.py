@@ -107,9 +107,8 @@ class Rules:
     def _note(self, pattern: AclPattern, before: tuple[AclEntry, ...], after: tuple[AclEntry, ...]) -> None:
         """Keep what is looked up: names, the lengths of prefixes, and the patterns that speak of a principal."""
         if pattern.pattern_type == _LITERAL:
-            (self._names[pattern.resource_type].add if after else self._names[pattern.resource_type].discard)(
-                pattern.name
-            )
+            names = self._names[pattern.resource_type]
+            (names.add if after else names.discard)(pattern.name)
         if pattern.pattern_type == _PREFIXED:
             lengths = self._prefix_lengths[pattern.resource_type]
             lengths[len(pattern.name)] += bool(after) - bool(before)
