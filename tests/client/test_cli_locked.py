@@ -85,6 +85,10 @@ def test_a_user_may_do_what_rules_allow_and_no_more(ottla, alice, unique_topic):
     code, _, err = ottla(f"produce {unique_topic} --timeout 30", stdin="hello\n", user=alice)
     assert code == FAILED
     assert unique_topic in err
+    ottla(f"acl add --allow {alice} --operation read --topic {unique_topic}")
+    code, _, err = ottla(f"produce {unique_topic} --timeout 30", stdin="hello\n", user=alice)
+    assert (code, "a rule for WRITE on the topic is enough" in err) == (FAILED, True)
+    ottla(f"acl remove --allow {alice} --topic {unique_topic} --yes")
     assert ottla(f"acl add --allow {alice} --producer --topic {unique_topic}")[0] == OK
     assert ottla(f"produce {unique_topic}", stdin="hello\n", user=alice)[0] == OK
     code, _, err = ottla(f"consume {unique_topic} -e --timeout 30", user=alice)
@@ -128,6 +132,20 @@ def test_who_may_only_describe_sees_what_there_is_without_settings_and_sizes(ott
     assert (code, "another" in err) == (FAILED, True)
     found = as_json(ottla("cluster describe --json", user=alice))
     assert (found["topics"], found["brokers"][0]["bytes"]) == (1, None)
+
+
+def test_the_doctor_finds_nothing_wrong_with_few_rights(ottla, alice):
+    code, out, _ = ottla("doctor", user=alice)
+    assert code == OK, out
+    assert "this user may not see it" in out
+
+
+def test_rules_that_a_deleted_user_leaves_are_told(ottla, unique_topic):
+    ottla(f"user create {unique_topic}", stdin="word\n")
+    ottla(f"acl add --allow {unique_topic} --topic clicks")
+    code, out, _ = ottla(f"user delete {unique_topic} --yes")
+    assert (code, "are left (1): ottla acl remove" in out) == (OK, True)
+    assert ottla(f"acl remove --allow {unique_topic} --deny {unique_topic} --yes")[0] == OK
 
 
 def test_rules_need_the_right_to_change_them(ottla, alice, unique_topic):

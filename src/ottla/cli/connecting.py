@@ -171,4 +171,8 @@ def confirmed(question: str, *, yes: bool) -> bool:
         return True
     if not sys.stdin.isatty():
         raise Failure(f"{question} Nobody can be asked here; add --yes if you mean it")
-    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:  # Ctrl-D is no answer, and no answer is no
+        print()
+        return False

@@ -62,8 +62,12 @@ def generated_password() -> str:
 def _asked() -> str:
     from getpass import getpass
 
-    first = getpass("Password: ")
-    if getpass("Once more: ") != first:
+    try:
+        first = getpass("Password: ")
+        again = getpass("Once more: ")
+    except EOFError:
+        raise Failure("there is no password; nothing was changed") from None
+    if again != first:
         raise Failure("the two passwords are not the same; nothing was changed")
     return _checked(first, "the terminal")
 

@@ -49,6 +49,7 @@ from ottla.errors import (
     OttlaError,
     RequestTimedOut,
     TlsHandshakeFailed,
+    TopicAuthorizationFailed,
     UnknownTopicOrPartition,
 )
 from ottla.net.transport import Link, TcpTransport
@@ -257,6 +258,9 @@ async def _look_at_settings(admin: AsyncAdmin, cluster: ClusterDescription) -> A
             described = (await admin.describe_topics([name]))[name]
         except UnknownTopicOrPartition:
             described = None
+        except TopicAuthorizationFailed:  # nothing is wrong: it is the brokers' own
+            yield Finding(f"topic {name}", "skipped", "this user may not see it")
+            continue
         except (OttlaError, TimeoutError) as error:
             yield _failed(f"topic {name}", error)
             continue

@@ -10,6 +10,7 @@ import pytest
 
 from ottla.cli import passwords
 from ottla.cli.client_files import client_settings, properties_text, scram_login, write_secret
+from ottla.cli.connecting import confirmed
 from ottla.cli.output import Failure
 from ottla.net.sasl.jaas import parse_jaas
 from ottla.settings import parse_properties
@@ -35,6 +36,18 @@ def test_on_a_terminal_it_is_asked_for_twice(monkeypatch):
     assert passwords.password_of(options()) == "one"
     with pytest.raises(Failure, match="not the same"):
         passwords.password_of(options())
+
+
+def test_ctrl_d_is_no_password_and_no_confirmation(monkeypatch, capsys):
+    def end(prompt):
+        raise EOFError
+
+    monkeypatch.setattr("getpass.getpass", end)
+    monkeypatch.setattr("builtins.input", end)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    with pytest.raises(Failure, match="nothing was changed"):
+        passwords.password_of(options())
+    assert confirmed("Delete it?", yes=False) is False
 
 
 def test_generated_passwords_differ_and_need_no_quotes():

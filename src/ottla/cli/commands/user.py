@@ -174,7 +174,22 @@ def run_delete(options: argparse.Namespace) -> int:
                 for each in meant[name]:
                     admin.alter_user_scram_credentials([ScramDeletion(name, each)])
             print(f"deleted {', '.join(wanted)}")
+            _warn_of_rules(admin, wanted)
     return OK
+
+
+def _warn_of_rules(admin: Admin, names: list[str]) -> None:
+    """A user of the same name would have them; who may not see rules is told nothing."""
+    from ottla.client.admin.access import AclFilter
+    from ottla.errors import OttlaError
+
+    for name in names:
+        try:
+            left = len(admin.describe_acls(AclFilter(principal=f"User:{name}")))
+        except OttlaError:
+            return
+        if left:
+            print(f"access rules of {name} are left ({left}): ottla acl remove --allow {name} --deny {name}")
 
 
 def _meant(infos: tuple[ScramCredentialInfo, ...], options: argparse.Namespace) -> list[ScramMechanism]:

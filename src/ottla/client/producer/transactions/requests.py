@@ -133,6 +133,10 @@ EFFECTS: Final[Mapping[Kind, Mapping[type[BrokerError], Effect]]] = {
 _UNFORESEEN: Final = {Kind.ADD_PARTITIONS: Effect.ABORTABLE}
 _NOT_A_MEMBER: Final = (UnknownMemberId, IllegalGeneration, GroupIdNotFound, StaleMemberEpoch)
 
+_NO_PRODUCER_ID: Final = (
+    "it may write to no topic at all, so it gets no producer id; a rule for WRITE on the topic is enough"
+)
+
 
 def verdict_on_error(kind: Kind, error: BrokerError, *, aborting: bool = False) -> Verdict:
     """What `error` in the answer to a `kind` of request means."""
@@ -147,6 +151,8 @@ def verdict_on_error(kind: Kind, error: BrokerError, *, aborting: bool = False) 
         lookup = error.refresh_coordinator or (kind is Kind.COMMIT_OFFSETS and isinstance(error, RequestTimedOut))
         soon = kind is Kind.ADD_PARTITIONS and isinstance(error, ConcurrentTransactions)
         return Verdict(Effect.RETRY, error, find_coordinator=lookup, soon=soon)
+    if isinstance(error, ClusterAuthorizationFailed) and not error.detail:
+        error = ClusterAuthorizationFailed(_NO_PRODUCER_ID)
     effect = EFFECTS[kind].get(type(error))
     if effect is None:
         effect = _UNFORESEEN.get(kind, Effect.FATAL)
