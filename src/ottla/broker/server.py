@@ -360,6 +360,8 @@ class Server:
                 tls=None if self._tls is None else self._tls.get(each.name),
             )
             bound.append(each._replace(port=port))
+        if self._key_sets is not None:
+            await self._key_sets.first_read()
         advertised = advertise(self.settings.advertised_endpoints, bound, socket.gethostname())
         return tuple(model.Endpoint(each.name, each.host, each.port, each.protocol) for each in advertised)
 

@@ -4,8 +4,8 @@
    default: no setting alone makes a broker connect somewhere or read a file (CVE-2025-27817).
 2. It is read anew every sasl.oauthbearer.jwks.endpoint.refresh.ms. A token with a key that is not there brings that
    forward, once in SOONER_MS at most: keys change, and anybody can invent a key's name.
-3. When reading fails the keys that were read before stay; it is tried again with growing waits. Until keys were read
-   for the first time no token is taken.
+3. When reading fails the keys that were read before stay; it is tried again with growing waits. A broker that starts
+   waits for the first try and no longer; until keys were read no token is taken.
 4. The reading is done in a thread; a login never waits for it.
 """
 
@@ -76,6 +76,8 @@ class KeySet:
         self._is_reading = False
         self._is_closed = False
         self._timer: Timer | None = None
+        self.was_tried = asyncio.Event()
+        """It was read for the first time, or could not be."""
 
     @property
     def source(self) -> KeySource:
@@ -114,6 +116,7 @@ class KeySet:
             log.warning("the keys of tokens could not be read, it is tried again: %s", error)
         finally:
             self._is_reading = False
+            self.was_tried.set()
         if not self._is_closed:
             self._timer = self._clock.call_later(self._wait_ms(), self.start)
 
@@ -139,6 +142,12 @@ class KeySets:
         self._sets.append(made)
         made.start()
         return made
+
+    async def first_read(self) -> None:
+        """Wait until every set was read once, or could not be: who comes with a good token should not be refused only
+        because the broker has just started."""
+        for each in self._sets:
+            await each.was_tried.wait()
 
     def close(self) -> None:
         for each in self._sets:

@@ -67,6 +67,10 @@ class LazyKeySets:
             self._sets = KeySets(self._broker.clock, self._broker.background)
         return self._sets.of(source)
 
+    async def first_read(self) -> None:
+        if self._sets is not None:
+            await self._sets.first_read()
+
     def close(self) -> None:
         if self._sets is not None:
             self._sets.close()

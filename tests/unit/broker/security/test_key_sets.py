@@ -8,14 +8,18 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
+from ottla import Admin
 from ottla.broker.requests.running import Background
 from ottla.broker.security import key_sets
 from ottla.broker.security.key_sets import SOONER_MS, KeySet, KeySets, KeySource, check_allowed
+from ottla.clock import SystemClock
 from ottla.errors import InvalidSetting
+from ottla.testing import KafkaBroker
 from ottla.testing.clock import ManualClock
 
 PUBLIC = ECAlgorithm.to_jwk(ec.generate_private_key(ec.SECP256R1()).public_key(), as_dict=True)
@@ -37,6 +41,7 @@ def run(path: Path, story: Callable[[KeySet, ManualClock, Background], Coroutine
         source = KeySource(path.as_uri(), 60_000, 100, 10_000, 1_000)
         made = sets.of(source)
         assert sets.of(source) is made
+        await sets.first_read()
         await quiet(background)
         await story(made, clock, background)
         sets.close()
@@ -153,3 +158,28 @@ def test_a_provider_that_sends_us_elsewhere_is_not_followed() -> None:
         thread.join()
         server.server_close()
     assert asked == ["/keys"]
+
+
+def test_a_broker_that_has_just_started_takes_good_tokens(tmp_path: Path) -> None:
+    """It opens when the keys were read: a client does not try again after a refusal."""
+    path = tmp_path / "keys"
+    private = ec.generate_private_key(ec.SECP256R1())
+    path.write_text(json.dumps({"keys": [ECAlgorithm.to_jwk(private.public_key(), as_dict=True)]}))
+    settings = {
+        "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": path.as_uri(),
+        "ottla.oauthbearer.allowed.urls": path.as_uri(),
+    }
+    now_s = SystemClock().now_ms() // 1000
+    token = jwt.encode({"sub": "alice", "iat": now_s, "exp": now_s + 600}, private, "ES256")
+    with (
+        KafkaBroker(settings) as broker,
+        Admin(
+            bootstrap_servers=broker.bootstrap_servers,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="OAUTHBEARER",
+            sasl_oauthbearer_token_provider=lambda: token,
+        ) as admin,
+    ):
+        assert admin.list_topics() == {}
