@@ -192,7 +192,7 @@ class Server:
         acceptor = self._acceptor = self._make_acceptor(gate)
         self._stack.push_async_callback(acceptor.drain, DRAIN_LIMIT_MS)
         self._stack.callback(acceptor.close)
-        self._tls = self._make_tls()
+        self._tls = self._make_tls(is_member=shared is not None)
         endpoints = await self._listen(acceptor)
         me = model.Broker(
             broker_id,
@@ -365,13 +365,14 @@ class Server:
         advertised = advertise(self.settings.advertised_endpoints, bound, socket.gethostname())
         return tuple(model.Endpoint(each.name, each.host, each.port, each.protocol) for each in advertised)
 
-    def _make_tls(self) -> TlsListeners | None:
+    def _make_tls(self, *, is_member: bool) -> TlsListeners | None:
         """The listeners with TLS, which read their stores now; None when there are none, and nothing is loaded."""
         if not any(each.protocol.endswith("SSL") for each in self.settings.endpoints):
             return None
         from ottla.broker.security.tls_listeners import TlsListeners
 
-        made = TlsListeners(self.broker.settings, self.registry, self._world.clock)
+        settings, clock = self.broker.settings, self._world.clock
+        made = TlsListeners(settings, self.registry, clock, is_member=is_member)
         made.start(self.broker.dynamic)
         self.broker.settings_checks.append(made.check)
         self._stack.callback(made.stop)

@@ -23,10 +23,11 @@ _NAMES: Final = tuple(each.name for each in TlsSettings.declared() if each.dynam
 
 
 class TlsListeners:
-    def __init__(self, settings: BrokerSettings, registry: Registry, clock: Clock) -> None:
-        """InvalidSetting when a listener cannot do TLS as it should."""
+    def __init__(self, settings: BrokerSettings, registry: Registry, clock: Clock, *, is_member: bool) -> None:
+        """`is_member` of a cluster: then one listener is used by other brokers. InvalidSetting when a listener cannot
+        do TLS as it should."""
         metrics = HandshakeMetrics(registry)
-        brokers = settings.inter_broker_listener.name
+        brokers = settings.inter_broker_listener.name if is_member else None
         self._clock = clock
         self._timer: Timer | None = None
         self._by_name = {

@@ -286,7 +286,17 @@ def test_a_listener_that_cannot_work_is_refused_at_the_start(
 
 def test_a_certificate_that_other_brokers_would_refuse_is_refused_at_the_start(files: TlsFiles) -> None:
     files.issue("server", hosts=HOSTS, usages=(SERVER,))
-    with pytest.raises(InvalidSetting, match="other brokers would refuse"), KafkaBroker(files.broker_settings()):
+    settings = files.broker_settings()
+    with pytest.raises(InvalidSetting, match="other brokers would refuse"):
+        TlsListeners(BrokerSettings(settings), Registry(), ManualClock(), is_member=True)
+    with KafkaBroker(settings) as alone, connected(alone, trusting(files)):
+        pass  # nobody else is there
+
+
+def test_a_broker_of_its_own_needs_no_trust_store(files: TlsFiles) -> None:
+    settings = files.broker_settings()
+    del settings["ssl.truststore.location"], settings["ssl.truststore.type"]
+    with KafkaBroker(settings) as broker, connected(broker, trusting(files)):
         pass
 
 
@@ -369,7 +379,7 @@ def test_files_are_looked_at_by_the_clock(files: TlsFiles) -> None:
     async def scenario() -> None:
         clock = ManualClock()
         settings = BrokerSettings(files.broker_settings())
-        listeners = TlsListeners(settings, Registry(), clock)
+        listeners = TlsListeners(settings, Registry(), clock, is_member=False)
         listeners.start(DynamicSettings(settings))
         listener = listeners.get("SSL")
         assert listener is not None
