@@ -51,10 +51,22 @@ class Charges:
         wait_ms = meter.charge(size_bytes, now_ms)
         return _noted(meter, wait_ms, now_ms) if wait_ms else 0
 
-    def has_room(self, size_bytes: int, now_ms: float) -> bool:
-        """Whether requests of that size together are far from being too much."""
-        is_quick = self._request is None or self._request.has_room(0.5, 0, now_ms)
-        return is_quick and (self._produce is None or self._produce.has_room(1.0, size_bytes, now_ms))
+    def admit(self, size_bytes: int, now_ms: float) -> bool:
+        """Count requests of that size together, if they are far from being too much; else they are not counted."""
+        request, produce = self._request, self._produce
+        if request is not None and request.rate.total * 2 > request.limit * request.max_at_once:
+            return False
+        if produce is None:
+            return True
+        if produce.rate.total + size_bytes > produce.limit * produce.max_at_once:
+            return False
+        produce.charge(size_bytes, now_ms)
+        return True
+
+    def take_back(self, size_bytes: int, now_ms: float) -> None:
+        """Requests of that size were counted, but not begun."""
+        if self._produce is not None:
+            self._produce.take_back(size_bytes, now_ms)
 
     def handled(self, spent_ms: float, now_ms: float, *, is_answered: bool = True) -> int:
         """The broker was busy for so long with a request; returns for how many milliseconds its client must wait."""

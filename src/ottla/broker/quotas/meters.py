@@ -79,11 +79,6 @@ class RateMeter(Meter):
         wait_ms = rate.wait_ms(self.limit, now_ms)
         return min(math.floor(wait_ms + 0.5), self._longest_ms) if wait_ms else 0
 
-    def has_room(self, share: float, value: float, now_ms: float) -> bool:
-        """Whether a value more stays within that share of what may be used at once."""
-        self.rate.forget_old(now_ms)
-        return self.rate.total + value <= self.limit * self.max_at_once * share
-
     def take_back(self, value: float, now_ms: float) -> None:
         """It was charged, but not used after all."""
         self.rate.record(-value, now_ms)

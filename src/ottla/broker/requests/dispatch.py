@@ -175,17 +175,17 @@ class Dispatch:
         started_ms = self._monotonic_ms()
         context, position = _context(lane, frame, connection)
         frames = [frame, *islice(following, RUN_LIMIT - 1)]
-        if context.charges is not None and not context.charges.has_room(sum(map(len, frames)), started_ms):
+        if context.charges is not None and not context.charges.admit(sum(map(len, frames)), started_ms):
             return None  # one by one, as each may be the one that has to wait
         requests = lane.runs.decode(frames, position)
         handled = lane.runs.handle(self._broker, requests, context) if len(requests) > 1 else ()
+        if context.charges is not None and len(handled) < len(frames):
+            context.charges.take_back(sum(map(len, frames[len(handled) :])), started_ms)
         if not handled:
             return None
         del frames[len(handled) :]
         for _ in frames[1:]:
             following.popleft()
-        if context.charges is not None:
-            context.charges.arrived(sum(map(len, frames)), started_ms)
         if not any(map(is_coroutine, handled)):
             self._count_run(lane, context, len(handled), started_ms)
             return lane.runs.encode(frames, handled)

@@ -110,11 +110,17 @@ def test_time_is_counted_in_percent_and_waits_at_most_a_window(quotas):
 def test_requests_are_handled_together_only_far_from_the_quota(quotas):
     quotas.load(({"client-id": "shop"}, {PRODUCE: MB}), ({"user": "anna", "client-id": None}, {REQUEST: 20}))
     charges = quotas.charges(PRODUCE)
-    assert charges.has_room(10 * MB, 0)
-    assert not charges.has_room(10 * MB + 1, 0)
+    assert not charges.admit(10 * MB + 1, 0)
+    assert charges.admit(10 * MB, 0)
+    assert not charges.admit(1, 0)
+    charges.take_back(MB, 0)
+    assert charges.admit(MB, 0)
+    charges.take_back(10 * MB, 0)
     charges.handled(1001, 0)
-    assert not charges.has_room(0, 0)
-    assert charges.has_room(0, 12_000)
+    assert not charges.admit(0, 0)
+    charges.arrived(1, 12_000)
+    charges.handled(1, 12_000)  # what is old is forgotten when something is counted
+    assert charges.admit(0, 12_000)
 
 
 def test_a_change_acts_at_once_and_keeps_what_was_counted(quotas):
