@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.broker.fetch.sessions import FetchPosition, LastSent
 from ottla.broker.replication.partition import Partition
-from ottla.errors import NotLeaderOrFollower
 from ottla.protocol.messages.fetch import FetchRequest
 
 if TYPE_CHECKING:
@@ -45,8 +44,6 @@ class Reader:
             return
         partition.check_leader(current_leader_epoch)
         if self.is_follower:
-            if not self._followers.serves_followers:
-                raise NotLeaderOrFollower(f"{partition.name} has no replica on broker {self.replica_id}")
             knows_epoch = current_leader_epoch >= 0
             self._followers.check_follower(partition, self.replica_id, knows_epoch=knows_epoch)
 

@@ -9,14 +9,14 @@
 2. What goes wrong with one partition is said in its outcome and concerns no other.
 3. `uncommitted` is what must be waited for before the request is answered: with acks=all everything, with acks=1 what
    one durable replica has not synced yet, because a producer that was answered can read it.
-4. Where it may take long (`takes_long`), `append_with_pauses` does the same and leaves others their turn: a few
+4. Where it may take long (`Traits.takes_long`), `append_with_pauses` does the same and leaves others their turn: a few
    kilobytes of compressed records may be a hundred megabytes to check, and a request may have thousands of these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from ottla.broker.produce.committed import Uncommitted
 from ottla.broker.produce.frames import Produce, ProduceResult, ProduceResults, Topic
@@ -49,24 +49,29 @@ def topic_name(broker: Broker, topic: Topic) -> str | None:
     return topic if isinstance(topic, str) else broker.image.topic_name(topic)
 
 
-def takes_long(request: Produce) -> bool:
-    """Whether nobody can say, before he has done it, how long the append will take."""
-    count = 0
+class Traits(NamedTuple):
+    """What must be known of a request before anything is done for it."""
+
+    takes_long: bool
+    """Nobody can say, before he has done it, how long the append will take."""
+    is_transactional: bool
+    """A batch is part of a transaction, as the first of its partition says."""
+
+
+PLAIN: Final = Traits(takes_long=False, is_transactional=False)
+
+
+def traits_of(request: Produce) -> Traits:
+    count = attributes = 0
     for _, partitions in request.topics:
         count += len(partitions)
         for _, records in partitions:
-            if records is not None and len(records) >= HEADER_BYTES and records[CODEC_AT] & COMPRESSION_MASK:
-                return True
-    return count > MANY_PARTITIONS
-
-
-def is_transactional(request: Produce) -> bool:
-    """Whether a batch is part of a transaction, as the first of its partition says."""
-    for _, partitions in request.topics:
-        for _, records in partitions:
-            if records is not None and len(records) >= HEADER_BYTES and records[CODEC_AT] & TRANSACTIONAL_BIT:
-                return True
-    return False
+            if records is not None and len(records) >= HEADER_BYTES:
+                attributes |= records[CODEC_AT]
+    if not attributes and count <= MANY_PARTITIONS:
+        return PLAIN
+    is_compressed = bool(attributes & COMPRESSION_MASK)
+    return Traits(is_compressed or count > MANY_PARTITIONS, bool(attributes & TRANSACTIONAL_BIT))
 
 
 def is_slow(records: memoryview) -> bool:

@@ -6,13 +6,11 @@ from typing import Protocol
 
 from ottla.broker.replication.moves import Moves
 from ottla.broker.replication.partition import Partition
+from ottla.errors import NotLeaderOrFollower
 
 
 class Followers(Protocol):
     """Replication, as the rest of the broker uses it."""
-
-    serves_followers: bool
-    """Whether a fetch that names a replica is one of a follower."""
 
     def apply(self, moves: Moves) -> None:
         """Partitions came, went, or have another leader."""
@@ -38,8 +36,6 @@ class Followers(Protocol):
 class NoFollowers:
     """Followers of a broker that is alone."""
 
-    serves_followers = False
-
     def apply(self, moves: Moves) -> None:
         """Nobody has to be followed."""
 
@@ -49,7 +45,7 @@ class NoFollowers:
         """Nobody follows."""
 
     def check_follower(self, partition: Partition, replica_id: int, *, knows_epoch: bool) -> None:
-        """Every fetch is served as a consumer's."""
+        raise NotLeaderOrFollower(f"{partition.name} has no replica on broker {replica_id}")
 
     def preferred_replica(self, partition: Partition, rack: str, offset: int) -> int | None:
         return None

@@ -63,8 +63,6 @@ class BrokerConnections(Protocol):
 class Replication:
     """Followers (followers.py) of a broker in a cluster, and the fetch loops by which it follows others."""
 
-    serves_followers = True
-
     def __init__(
         self,
         broker: Broker,

@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.security.access import CLUSTER
@@ -64,7 +65,8 @@ class Refused(enum.Enum):
 _LEFT_OUT: Final = Refused.LEFT_OUT  # looking up a member of an enum costs more than the question
 
 
-class Need(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Need:
     """An operation on resources that a request names."""
 
     operation: AclOperation
@@ -77,20 +79,27 @@ class Need(NamedTuple):
     """Of which kind of resource the client is told that it is refused, where that is another one."""
     is_forwarded: bool = False
     """Whether it is asked by the broker that a client sent its request to, and not again by the controller."""
+    _is_filter: bool = field(init=False, repr=False)
+    _may_be_met_at_all: bool = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """What every record would have to be asked for otherwise."""
+        # Of what is left out nobody asked by name, so that a denial is no attempt (security/access.py).
+        object.__setattr__(self, "_is_filter", self.refused is Refused.LEFT_OUT)
+        object.__setattr__(self, "_may_be_met_at_all", self.is_forwarded or self.unless is not None)
 
     def is_met(self, broker: Broker, context: RequestContext, name: str = CLUSTER) -> bool:
         access = broker.access
-        if not access.is_on:
+        if not access.is_on or (self._may_be_met_at_all and self._is_met_at_all(broker, context)):
             return True
-        if (self.is_forwarded or self.unless is not None) and self._is_met_at_all(broker, context):
-            return True
-        return access.allows(context, self.operation, self.resource, name, is_filter=self.refused is _LEFT_OUT)
+        return access.allows(context, self.operation, self.resource, name, is_filter=self._is_filter)
 
     def met_by(self, broker: Broker, context: RequestContext, names: Collection[str]) -> Collection[str]:
         """Those of the names that he may; without an authorizer all of them, as they come."""
-        if not broker.access.is_on or self._is_met_at_all(broker, context):
+        access = broker.access
+        if not access.is_on or (self._may_be_met_at_all and self._is_met_at_all(broker, context)):
             return names
-        return broker.access.allowed(context, self.operation, self.resource, names, is_filter=self._is_filter)
+        return access.allowed(context, self.operation, self.resource, names, is_filter=self._is_filter)
 
     def _is_met_at_all(self, broker: Broker, context: RequestContext) -> bool:
         """Whatever the name is."""
@@ -98,11 +107,6 @@ class Need(NamedTuple):
             return True
         other = self.unless
         return other is not None and broker.access.allows(context, other.operation, other.resource, is_filter=True)
-
-    @property
-    def _is_filter(self) -> bool:
-        """Whether nobody asked for these resources by name, so that a denial is no attempt (security/access.py)."""
-        return self.refused is _LEFT_OUT
 
     def split(
         self, broker: Broker, context: RequestContext, entries: list[T], name_of: Callable[[T], str | None]

@@ -12,6 +12,7 @@ from ottla.errors import (
     InvalidTopicException,
     KafkaStorageError,
     NotEnoughReplicas,
+    NotLeaderOrFollower,
     OffsetOutOfRange,
     OutOfOrderSequenceNumber,
     PolicyViolation,
@@ -210,6 +211,18 @@ def test_the_broker_has_a_limit_for_fetches_of_clients(make_broker, batch, value
     for _ in range(3):
         broker.produce("orders", batch("a" * 900))
     assert len(values_of(broker.ask(fetch_request(), 12).responses[0].partitions[0])) == 1
+
+
+@pytest.mark.parametrize("version", [4, 12, 17])
+def test_a_broker_that_is_alone_has_no_followers(orders, batch, version):
+    """Who poses as one would read what is not committed."""
+    orders.produce("orders", batch("a"))
+    request = fetch_request(orders.image.topic("orders").id if version > 12 else "orders")
+    if version < 15:
+        request.replica_id = 2
+    else:
+        request.replica_state.replica_id = 2
+    assert orders.ask(request, version).responses[0].partitions[0].error_code == NotLeaderOrFollower.code
 
 
 def test_nobody_waits_for_more_than_may_be_sent(make_broker, batch, values_of):

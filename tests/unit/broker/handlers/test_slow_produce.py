@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from ottla.broker.produce.append import SLOW_BYTES, Appending, is_slow, takes_long
+from ottla.broker.produce.append import SLOW_BYTES, Appending, is_slow, traits_of
 from ottla.broker.produce.frames import Produce
 from ottla.broker.requests.pacing import Pace, Pacing
 from ottla.broker.requests.running import Running
@@ -40,7 +40,7 @@ def test_which_requests_take_long():
     assert [is_slow(batch) for batch in (gzip, lz4, plain, memoryview(slow_batch(3)))] == [True, False, False, False]
     for batches, expected in [([plain], False), ([plain, lz4], True), ([None], False), ([None] * 300, True)]:
         request = Produce(None, 1, 1000, [("orders", list(enumerate(batches)))])
-        assert takes_long(request) is expected
+        assert traits_of(request).takes_long is expected
 
 
 @pytest.mark.parametrize("compression", ["producer", "zstd"])

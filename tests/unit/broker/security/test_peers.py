@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -140,4 +141,4 @@ def test_only_brokers_are_believed_to_have_checked_what_they_pass_on(principal, 
     context = RequestContext(1, client_id, ELSEWHERE, principal=principal, listener=listener)
     assert was_checked(broker, context) is is_met
     assert ALTER_TOPIC.is_met(broker, context, "orders") is is_met
-    assert not ALTER_TOPIC._replace(is_forwarded=False).is_met(broker, context, "orders")
+    assert not replace(ALTER_TOPIC, is_forwarded=False).is_met(broker, context, "orders")

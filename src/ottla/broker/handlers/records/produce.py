@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.broker.network.processor import CloseConnection
 from ottla.broker.produce.append import (
+    PLAIN,
     Appending,
     Guards,
     RefusedPartitions,
-    is_transactional,
-    takes_long,
+    Traits,
     topic_name,
+    traits_of,
 )
 from ottla.broker.produce.choice import scan, scan_run, write, write_run
 from ottla.broker.produce.committed import Uncommitted, wait_until_committed
@@ -86,19 +87,20 @@ SERVES = Served(
 
 
 def handle(broker: Broker, request: Produce, context: RequestContext) -> Produced:
-    if is_transactional(request) and not _may_use_id(broker, request, context):
+    traits = traits_of(request)
+    if traits.is_transactional and not _may_use_id(broker, request, context):
         return _refuse_all(request, WRITE_ID.refusal(context))
     if broker.access.is_on and (refused := _unwritable(broker, request, context)):
-        return _handle_writable(broker, request, context, refused)
-    return _handle(broker, request, context)
+        return _handle_writable(broker, request, context, traits, refused)
+    return _handle(broker, request, context, traits)
 
 
-def _handle(broker: Broker, request: Produce, context: RequestContext) -> Produced:
+def _handle(broker: Broker, request: Produce, context: RequestContext, traits: Traits) -> Produced:
     if request.acks not in (-1, 0, 1):
         return _refuse_all(request, InvalidRequiredAcks(f"acks is {request.acks}"))
     if request.transactional_id is not None:
-        return _append_in_transaction(broker, request, context)
-    return _append(broker, request, context, {}, {})
+        return _append_in_transaction(broker, request, context, traits)
+    return _append(broker, request, context, traits, {}, {})
 
 
 def handle_run(broker: Broker, requests: list[Produce], context: RequestContext) -> list[Produced]:
@@ -110,9 +112,9 @@ def handle_run(broker: Broker, requests: list[Produce], context: RequestContext)
     known = broker.access.remembered(context, _WRITE, _TOPIC) if broker.access.is_on else None
     added = []
     for request in requests:
-        if request.acks != acks or request.transactional_id is not None or takes_long(request):
+        if request.acks != acks or request.transactional_id is not None or traits_of(request) is not PLAIN:
             break
-        if is_transactional(request) or (known is not None and not _is_known_to_be_writable(broker, request, known)):
+        if known is not None and not _is_known_to_be_writable(broker, request, known):
             break
         added.append((*appending.add(request), request.timeout_ms))
     appending.append()
@@ -150,12 +152,12 @@ def _is_known_to_be_writable(broker: Broker, request: Produce, known: Mapping[st
 
 
 async def _handle_writable(
-    broker: Broker, request: Produce, context: RequestContext, refused: Collection[Topic]
+    broker: Broker, request: Produce, context: RequestContext, traits: Traits, refused: Collection[Topic]
 ) -> ProduceResults | None:
     """Append to the other topics, and answer for all of them."""
     writable = [each for each in request.topics if each[0] not in refused]
     unwritable = [each for each in request.topics if each[0] in refused]
-    answers = await awaited(_handle(broker, request._replace(topics=writable), context)) if writable else []
+    answers = await awaited(_handle(broker, request._replace(topics=writable), context, traits)) if writable else []
     denied = _refuse_all(request._replace(topics=unwritable), WRITE_TOPIC.refusal(context))
     return None if answers is None or denied is None else answers + denied
 
@@ -164,9 +166,14 @@ async def _handle_writable(
 
 
 def _append(
-    broker: Broker, request: Produce, context: RequestContext, refused: RefusedPartitions, guards: Guards
+    broker: Broker,
+    request: Produce,
+    context: RequestContext,
+    traits: Traits,
+    refused: RefusedPartitions,
+    guards: Guards,
 ) -> Produced:
-    if takes_long(request):
+    if traits.takes_long:
         return _append_with_pauses(broker, request, context, refused, guards)
     appending = Appending(broker, request.acks, context.api_version, refused, guards)
     answers, uncommitted = appending.add(request)
@@ -196,12 +203,12 @@ def _acknowledge(broker: Broker, request: Produce, answers: ProduceResults, unco
 # -- transactions ----------------------------------------------------------------------------------------------------
 
 
-def _append_in_transaction(broker: Broker, request: Produce, context: RequestContext) -> Produced:
+def _append_in_transaction(broker: Broker, request: Produce, context: RequestContext, traits: Traits) -> Produced:
     """Append when the coordinator knows of every partition, and never before what the same producer sent before."""
     if not broker.transactions.turns.is_held(request.transactional_id):
         guards, fenced, producer = _unverified(broker, request, context)
         if not guards or producer is None:
-            return _append(broker, request, context, fenced, guards)
+            return _append(broker, request, context, traits, fenced, guards)
     return _verify_then_append(broker, request, context)
 
 
