@@ -7,6 +7,7 @@ import pytest
 from ottla.broker.quotas.connections import WAIT_LIMIT_MS, Arrival, ConnectionRates, plain_address
 from ottla.broker.settings import BrokerSettings
 from ottla.metrics import Registry
+from ottla.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 
 RATE = "max.connection.creation.rate"
 TWO = {
@@ -109,3 +110,40 @@ def test_what_is_refused_does_not_count_for_others():
 )
 def test_an_address_has_one_spelling(text, plain):
     assert plain_address(text) == plain
+
+
+def set_quota(broker, address, rate):
+    entity = [EntityData(entity_type="ip", entity_name=address)]
+    op = OpData(key="connection_creation_rate", value=rate, remove=False)
+    answer = broker.ask(AlterClientQuotasRequest(entries=[EntryData(entity=entity, ops=[op])], validate_only=False))
+    assert answer.entries[0].error_code == 0, answer
+
+
+def refusals(broker, address, count=30):
+    return sum(broker.broker.connection_rates.arrived("PLAINTEXT", address, 0).is_refused for _ in range(count))
+
+
+def test_a_quota_of_an_address_acts_when_it_is_set(broker):
+    set_quota(broker, "10.0.0.1", 1)
+    assert refusals(broker, "10.0.0.1") == 20  # ten windows of one connection a second
+    assert refusals(broker, "10.0.0.2") == 0
+    set_quota(broker, None, 2)
+    assert refusals(broker, "10.0.0.2") == 10
+
+
+def test_a_quota_of_a_host_name_is_one_of_its_addresses(broker, monkeypatch):
+    async def find(names, clock):
+        return {name: frozenset({"10.0.0.7", "10.0.0.8"}) for name in names}
+
+    async def look_up(names, clock):
+        return frozenset(names)
+
+    monkeypatch.setattr("ottla.broker.broker.find_addresses", find)
+    monkeypatch.setattr(broker.broker, "look_up_hosts", look_up, raising=False)
+    set_quota(broker, "build.example.com", 1)
+    assert refusals(broker, "10.0.0.8") == 20
+    set_quota(broker, "10.0.0.8", 3)
+    assert refusals(broker, "10.0.0.7") == 20
+    assert (
+        refusals(broker, "10.0.0.8") == 10
+    )  # an address that has one of its own keeps it; ten of thirty counted before
