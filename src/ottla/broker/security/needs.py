@@ -20,7 +20,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -93,6 +93,10 @@ class Need:
         if not access.is_on or (self._may_be_met_at_all and self._is_met_at_all(broker, context)):
             return True
         return access.allows(context, self.operation, self.resource, name, is_filter=self._is_filter)
+
+    def remembered(self, broker: Broker, context: RequestContext) -> Mapping[str, bool]:
+        """What is decided already, by names; see Access.remembered. Only where there is an authorizer."""
+        return broker.access.remembered(context, self.operation, self.resource)
 
     def met_by(self, broker: Broker, context: RequestContext, names: Collection[str]) -> Collection[str]:
         """Those of the names that he may; without an authorizer all of them, as they come."""

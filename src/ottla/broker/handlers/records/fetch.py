@@ -40,7 +40,6 @@ WIDE_PARTITIONS: Final = 256
 FOLLOWER_PARTITIONS: Final = 16
 
 READ_TOPIC = Need(AclOperation.READ, AclResource.TOPIC, Refused.ENTRY, when="of consumers")
-_READ, _TOPIC = READ_TOPIC.operation, READ_TOPIC.resource
 CLUSTER_ACTION = Need(
     AclOperation.CLUSTER_ACTION, AclResource.CLUSTER, Refused.ENTRY, when="of followers", told_as=AclResource.TOPIC
 )
@@ -104,7 +103,7 @@ def _readable(
         return None
     if _is_follower(request, context):
         return None if CLUSTER_ACTION.is_met(broker, context) else ()
-    known = broker.access.remembered(context, _READ, _TOPIC)
+    known = READ_TOPIC.remembered(broker, context)
     for key, _ in plan.wanted:
         if not known.get(key.topic) and key.topic:
             break

@@ -74,7 +74,6 @@ def runs(version: int) -> Runs:
 
 WRITE_TOPIC = Need(AclOperation.WRITE, AclResource.TOPIC, Refused.ENTRY)
 WRITE_ID = Need(AclOperation.WRITE, AclResource.TRANSACTIONAL_ID, when="records of a transaction")
-_WRITE, _TOPIC = WRITE_TOPIC.operation, WRITE_TOPIC.resource
 SERVES = Served(
     ProduceRequest,
     frame_bytes=ANY_FRAME_BYTES,
@@ -109,7 +108,7 @@ def handle_run(broker: Broker, requests: list[Produce], context: RequestContext)
     if acks not in (ACKS_ALL, 1):
         return []
     appending = Appending(broker, acks, context.api_version)
-    known = broker.access.remembered(context, _WRITE, _TOPIC) if broker.access.is_on else None
+    known = WRITE_TOPIC.remembered(broker, context) if broker.access.is_on else None
     added = []
     for request in requests:
         if request.acks != acks or request.transactional_id is not None or traits_of(request) is not PLAIN:
@@ -134,7 +133,7 @@ def _may_use_id(broker: Broker, request: Produce, context: RequestContext) -> bo
 
 def _unwritable(broker: Broker, request: Produce, context: RequestContext) -> Collection[Topic]:
     """The topics that who asks may not write to; an id that nobody has is told as that."""
-    if _is_known_to_be_writable(broker, request, broker.access.remembered(context, _WRITE, _TOPIC)):
+    if _is_known_to_be_writable(broker, request, WRITE_TOPIC.remembered(broker, context)):
         return ()
     return {
         topic
