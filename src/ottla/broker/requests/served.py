@@ -31,7 +31,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from ottla.broker import handlers
-from ottla.broker.security.needs import Need as Need
+from ottla.broker.security.needs import Need
 from ottla.protocol.api import APIS, Api
 from ottla.protocol.schema import BYTES, ArrayOf, Message
 
