@@ -5,8 +5,9 @@
 
 1. Brokers ask on the listener of brokers (inter.broker.listener.name); on any other nobody is one.
 2. With an authorizer a broker is who may CLUSTER_ACTION on the cluster, as in Kafka.
-3. Without one, where brokers log in, a broker is who logs in as we do ourselves, or as one of super.users. A token is
-   no login of a broker.
+3. Without one, where brokers log in, a broker is who logs in as we do ourselves, or as one of super.users. A delegation
+   token is no login of a broker. Whom we log in as is not known when our token comes from a provider: then super.users
+   must say it, or addresses count (4).
 4. Where brokers do not log in (PLAINTEXT, TLS), and with an authorizer whom nobody has authenticated, must ask from an
    address of a broker: one that a registered broker advertises, or one of ottla.broker.networks, for brokers behind an
    address translation (cluster/broker_addresses.py). It is a fence and no lock: what strangers can reach needs logins.
@@ -71,8 +72,11 @@ class Peers:
         settings = self._broker.settings
         if settings is self._settings:
             return
-        own = own_principal(settings)
-        self._logins = frozenset() if own is None else frozenset((own, *principals(settings.super_users)))
+        self._logins = frozenset()
+        if settings.inter_broker_listener.protocol.startswith("SASL"):
+            own = own_principal(settings)
+            known = () if own is None else (own,)
+            self._logins = frozenset((*known, *principals(settings.super_users)))
         self._listener = settings.inter_broker_listener.name
         self._settings = settings
 

@@ -142,3 +142,20 @@ def test_only_brokers_are_believed_to_have_checked_what_they_pass_on(principal, 
     assert was_checked(broker, context) is is_met
     assert ALTER_TOPIC.is_met(broker, context, "orders") is is_met
     assert not replace(ALTER_TOPIC, is_forwarded=False).is_met(broker, context, "orders")
+
+
+def test_brokers_with_tokens_of_a_provider_are_those_that_super_users_names():
+    """Nobody but the provider says whom such a token is for."""
+    tokens = {
+        "listener.security.protocol.map": "INNER:SASL_PLAINTEXT,OUTER:PLAINTEXT",
+        "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "listener.name.inner.oauthbearer.sasl.jaas.config": (
+            "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
+        ),
+        "super.users": "User:broker",
+    }
+    peers = make(tokens).peers
+    asks = RequestContext(0, "client", BROKER_ADDRESS, listener="INNER", security_protocol="SASL_PLAINTEXT")
+    assert peers.refusal(replace(asks, principal="User:broker")) is None
+    assert isinstance(peers.refusal(replace(asks, principal="User:client")), ClusterAuthorizationFailed)
