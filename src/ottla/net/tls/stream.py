@@ -3,8 +3,8 @@
     bytes of the socket → buffer_updated → incoming → SSL object → the link's own buffer
     link.write → SSL object → outgoing → the transport below
 
-The loops' own TLS cannot change its context while it listens, does not say who failed and why, and keeps half a
-megabyte of buffers per connection. So here:
+The loops' own TLS cannot change its context while it listens, does not say who failed and why, and has a
+buffer of 256 KB for every connection. So here:
 
 1. Every connection asks its listener for the context when it begins: new certificates count from then on, and whoever
    is connected stays.
