@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 import pytest
 
-import ottla
 from ottla.testing.promises import GroupReading, NumberedLoad, read_numbers
 from ottla.testing.zookeeper import missing
 
@@ -42,8 +41,7 @@ def mixed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     mixed = MixedCluster(directory, [request.param] * 3, jars=jars_or_skip("3.9"), settings=SETTINGS)
     try:
         mixed.start()
-        with ottla.Admin(bootstrap_servers=mixed.bootstrap_servers) as admin:
-            admin.create_topics([ottla.NewTopic("clicks", PARTITIONS, 3)], timeout=HANG_S)
+        mixed.create_topic("clicks", PARTITIONS)
         yield mixed
         faults = mixed.faults()
     finally:
