@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
@@ -9,8 +10,10 @@ from ottla.broker.cluster.live_view import LiveView
 from ottla.broker.coordinators.coordinator import Coordinator
 from ottla.broker.coordinators.groups.shard import GroupShard
 from ottla.broker.coordinators.runtime import InternalPartition, Runtime
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.settings.group_level import ConsumerTimes, consumer_times
 from ottla.cluster.model import ConfigResource, ResourceType
+from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.schema import Message
 from ottla.protocol.stored import classic_groups, consumer_groups, offsets, share_groups, streams_groups
 from ottla.values import random_uuid, uuid_to_text
@@ -48,8 +51,19 @@ def make_group_coordinator(broker: Broker) -> GroupCoordinator:
     def new_uuid_text() -> str:
         return uuid_to_text(random_uuid(broker.random.randbytes))
 
+    def may_describe(asked_by: RequestContext | None, names: Collection[str]) -> Collection[str]:
+        if asked_by is None or not broker.access.is_on:
+            return names
+        return broker.access.allowed(asked_by, AclOperation.DESCRIBE, AclResource.TOPIC, names, is_filter=True)
+
     def make_shard(index: int, partition: InternalPartition) -> GroupShard:
-        return GroupShard(broker.settings, LiveView(lambda: broker.image), new_uuid_text, times_of=times_of)
+        return GroupShard(
+            broker.settings,
+            LiveView(lambda: broker.image),
+            new_uuid_text,
+            times_of=times_of,
+            may_describe=may_describe,
+        )
 
     runtime = Runtime(
         TOPIC,

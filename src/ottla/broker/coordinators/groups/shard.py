@@ -31,7 +31,7 @@ from ottla.broker.coordinators.effects import (
 from ottla.broker.coordinators.groups.classic import ClassicGroupProtocol
 from ottla.broker.coordinators.groups.classic_group import ClassicGroup
 from ottla.broker.coordinators.groups.committing import Committing, txn_commit_error
-from ottla.broker.coordinators.groups.consumer.protocol import ConsumerGroupProtocol
+from ottla.broker.coordinators.groups.consumer.protocol import ConsumerGroupProtocol, MayDescribe
 from ottla.broker.coordinators.groups.consumer.records import KINDS as CONSUMER_KINDS
 from ottla.broker.coordinators.groups.describing import describe
 from ottla.broker.coordinators.groups.expiry import Expiry
@@ -93,8 +93,10 @@ class GroupShard:
         cluster: ClusterView,
         new_uuid: Callable[[], str],
         times_of: Callable[[str], ConsumerTimes] | None = None,
+        may_describe: MayDescribe = lambda asked_by, names: names,
     ) -> None:
-        """`new_uuid` makes the random text of a new member id, `times_of` returns the settings of a group."""
+        """`new_uuid` makes the random text of a new member id, `times_of` returns the settings of a group,
+        `may_describe` those of some topics that whoever sent a request may see."""
         self.settings = settings
         self.cluster = cluster
         self.groups: dict[str, Group] = {}
@@ -111,7 +113,9 @@ class GroupShard:
             OffsetCommitKey: self._replay_offset,
             LegacyOffsetCommitKey: self._replay_legacy_offset,
         }
-        self._consumers = ConsumerGroupProtocol(self.groups, self._founding, settings, cluster, new_uuid, times_of)
+        self._consumers = ConsumerGroupProtocol(
+            self.groups, self._founding, settings, cluster, new_uuid, times_of, may_describe
+        )
         self.add_kind(GroupKind.CONSUMER, self._consumers, self._consumers.replays)
 
     def add_kind(self, kind: GroupKind, protocol: GroupProtocol[Any], replays: Mapping[type[Message], Replay]) -> None:

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 
 READ_GROUP = Need(AclOperation.READ, AclResource.GROUP)
-DESCRIBE_TOPIC = Need(AclOperation.DESCRIBE, AclResource.TOPIC, when="every topic that it subscribes to by name")
+DESCRIBE_TOPIC = Need(
+    AclOperation.DESCRIBE,
+    AclResource.TOPIC,
+    when="every topic that it names; of those that its expression matches the others are left out",
+)
 SERVES = Served(ConsumerGroupHeartbeatRequest, needs=(READ_GROUP, DESCRIBE_TOPIC))
 
 

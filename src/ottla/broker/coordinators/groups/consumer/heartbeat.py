@@ -145,7 +145,7 @@ class Heartbeat:
             *_written(self.draft, token, answer),
             session_timer(self.draft.group, reconciled, self.environment),
             *revocation_timer(self.draft.group, before, reconciled, self.environment),
-            *refresh_if_due(self.draft.group, self.environment.settings, self.environment.now_ms),
+            *refresh_if_due(self.draft.group, self.environment.settings, self.environment.now_ms, self.context),
         ]
 
     def _find_member(self) -> ConsumerMember:

@@ -11,7 +11,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Hashable, Mapping, MutableMapping
+from functools import partial
 from typing import Any, TypeAlias
 
 from ottla.broker.coordinators.effects import (
@@ -70,6 +71,8 @@ from ottla.protocol.stored.consumer_groups import ConsumerGroupMetadataKey
 log = logging.getLogger(__name__)
 
 Failure: TypeAlias = Callable[[BrokerError], tuple[Reply, ...]]
+MayDescribe: TypeAlias = Callable[[RequestContext | None, Collection[str]], Collection[str]]
+"""Those of the topics that whoever sent a request may describe; nobody in particular may describe all."""
 MemberTimer: TypeAlias = SessionTimer | RevocationTimer | ClassicJoinTimer | ClassicSyncTimer
 
 
@@ -82,11 +85,13 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerGroup]):
         cluster: ClusterView,
         new_uuid: Callable[[], str],
         times_of: Callable[[str], ConsumerTimes] | None,
+        may_describe: MayDescribe,
     ) -> None:
         """`groups` and `founding` are the shard's own: groups of all kinds, and classic ones that are being made."""
         self._groups = groups
         self._cluster = cluster
         self._new_uuid = new_uuid
+        self._may_describe = may_describe
         self._classic_settings = settings
         # A shard that was made with the settings of classic groups alone has the defaults for these.
         self._defaults = None if isinstance(settings, GroupCoordinatorSettings) else GroupCoordinatorSettings()
@@ -180,7 +185,7 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerGroup]):
     def timer_fired(self, group: ConsumerGroup, key: Hashable, now_ms: int) -> list[Effect]:
         match key:
             case RegexTimer():
-                return regex.resolve(group, self._cluster, now_ms)
+                return regex.resolve(group, self._cluster, now_ms, partial(self._may_describe, key.asked_by))
             case JoinTimer() | SyncTimer() | CallTimer():
                 return []  # of the classic group that this one was, or was to become
             case SessionTimer() | RevocationTimer() | ClassicJoinTimer() | ClassicSyncTimer():

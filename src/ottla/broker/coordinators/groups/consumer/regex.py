@@ -6,13 +6,17 @@ expression gets its topics with its next heartbeat.
 
 Matched again: when an expression is new, when topics were made, and every group.consumer.regex.refresh.interval.ms; but
 at most every BATCH_INTERVAL_MS per group, because it costs the number of all topics.
+
+Only topics that the member may describe whose heartbeat asked for it are matched, as in Kafka: a group must not learn
+the names of others.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Collection
 from enum import Enum
-from typing import Final
+from typing import Final, TypeAlias
 
 from ottla.broker.coordinators.effects import ClusterView, Effect, Reply, SetTimer, Write
 from ottla.broker.coordinators.groups.consumer.draft import Draft
@@ -22,12 +26,16 @@ from ottla.broker.coordinators.groups.consumer.records import epoch_record, rege
 from ottla.broker.coordinators.groups.consumer.subscriptions import metadata_hash
 from ottla.broker.coordinators.groups.consumer.timers import RegexTimer
 from ottla.broker.patterns.patterns import compile_pattern
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.settings.groups import GroupCoordinatorSettings
 from ottla.errors import BrokerError, InvalidRegularExpression
 
 log = logging.getLogger(__name__)
 
 BATCH_INTERVAL_MS: Final = 10_000
+
+Visible: TypeAlias = Callable[[frozenset[str]], Collection[str]]
+"""Those of the topics that the asking member may describe."""
 
 
 class RegexChange(Enum):
@@ -60,7 +68,9 @@ def update_regex(draft: Draft, before: ConsumerMember, after: ConsumerMember) ->
     return RegexChange.RESOLVED if after.regex in group.regexes else RegexChange.NOT_RESOLVED
 
 
-def refresh_if_due(group: ConsumerGroup, settings: GroupCoordinatorSettings, now_ms: int) -> list[Effect]:
+def refresh_if_due(
+    group: ConsumerGroup, settings: GroupCoordinatorSettings, now_ms: int, asked_by: RequestContext | None = None
+) -> list[Effect]:
     """Have the expressions matched, if one of them is new or what they mean may have changed."""
     if not group.regex_members:
         return []
@@ -69,18 +79,21 @@ def refresh_if_due(group: ConsumerGroup, settings: GroupCoordinatorSettings, now
         return []
     is_old = last_ms is None or now_ms > last_ms + settings.group_consumer_regex_refresh_interval_ms
     if is_old or group.has_new_topics or group.regexes.keys() != group.regex_members.keys():
-        return [SetTimer(RegexTimer(group.group_id), now_ms)]
+        return [SetTimer(RegexTimer(group.group_id, asked_by), now_ms)]
     return []
 
 
-def resolve(group: ConsumerGroup, cluster: ClusterView, now_ms: int) -> list[Effect]:
-    """Match every expression with every topic; the group epoch is bumped when that changes what the group reads."""
+def resolve(
+    group: ConsumerGroup, cluster: ClusterView, now_ms: int, visible: Visible = lambda names: names
+) -> list[Effect]:
+    """Match every expression with every visible topic; the group epoch is bumped when that changes what the group
+    reads."""
     if not group.regex_members:
         return []
     draft = Draft(group)
     is_changed = False
     for regex in sorted(group.regex_members):
-        topics = _matching(regex, cluster)
+        topics = frozenset(visible(_matching(regex, cluster)))
         known = group.regexes.get(regex)
         is_changed = is_changed or topics != (frozenset() if known is None else known.topics)
         draft.write(regex_record(group.group_id, regex, topics, version=0, now_ms=now_ms))

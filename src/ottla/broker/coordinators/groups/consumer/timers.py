@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ottla.broker.coordinators.groups.timers import ConsumerTimer
+from ottla.broker.requests.context import RequestContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +32,5 @@ class ClassicSyncTimer(ConsumerTimer):
 @dataclass(frozen=True, slots=True)
 class RegexTimer(ConsumerTimer):
     """Match the group's regular expressions with the topics, right after the heartbeat that asked for it."""
+
+    asked_by: RequestContext | None = field(default=None, compare=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.broker.coordinators.groups.consumer.group import ConsumerGroup
 from ottla.errors import InvalidRegularExpression
 
 
@@ -114,3 +115,19 @@ def test_giving_up_an_expression_gives_up_its_topics(consumers):
     assert {topic for topic, _ in a.owned} == {"u"}
     assert not consumers.consumer_group().regexes
     assert not consumers.consumer_group().regex_members
+
+
+def test_an_expression_matches_only_what_the_asking_member_may_describe(consumers):
+    asked = []
+
+    def may_describe(asked_by, names):
+        asked.append((asked_by.client_host, set(names)))
+        return {name for name in names if name != "u"}
+
+    consumers.shard.protocol_of(ConsumerGroup("g"))._may_describe = may_describe
+    a = consumers.client("a", topics=None, regex="t|u")
+    a.beat()
+    consumers.advance(0)
+    a.beat()
+    assert {topic for topic, _ in a.owned} == {"t"}
+    assert [names for _, names in asked] == [{"t", "u"}]
