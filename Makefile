@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 NATIVE := $(VENV)/.native
 SOURCES := src tests bench
+# Whole files, in their order: those that start clusters and Spark come first, the many small ones fill up the end.
+SHARED := --dist loadfile --no-loadscope-reorder
 
 .PHONY: help demo test test-long check fix bench bench-walk bench-turns bench-client bench-compare bench-spark bench-cluster clean
 
@@ -25,10 +27,10 @@ demo: $(NATIVE)    ## the main job in one run
 	$(BIN)/python -m ottla.demo
 
 test: $(NATIVE)    ## all tests but the long campaigns
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 $(SHARED)
 
 test-long: $(NATIVE)  ## the long campaigns too: millions of fuzz inputs
-	OTTLA_HYPOTHESIS=long $(BIN)/python -m pytest -n 2 -m "long or not long"
+	OTTLA_HYPOTHESIS=long $(BIN)/python -m pytest -n 2 $(SHARED) -m "long or not long"
 
 check: $(NATIVE)   ## lint, format and strict types
 	$(BIN)/ruff check $(SOURCES) setup.py

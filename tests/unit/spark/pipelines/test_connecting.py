@@ -5,6 +5,8 @@ import pytest
 pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ottla[spark]'")
 pytest.importorskip("grpc", reason="needs PySpark: pip install 'ottla[spark]'")
 
+from pyspark import SparkContext
+
 from ottla.spark.pipelines import connecting
 from ottla.spark.pipelines.connecting import SparkUnreachable, local_shuffle, open_session
 
@@ -34,6 +36,7 @@ def test_a_setting_of_the_user_wins(monkeypatch, settings, parts):
         raise RuntimeError("far enough")
 
     monkeypatch.setattr(connecting, "session", session)
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)  # of tests that ran before in this process
     with pytest.raises(RuntimeError, match="far enough"), open_session("x", master="local[2]", settings=settings):
         pass
     assert seen[PARTS] == parts
