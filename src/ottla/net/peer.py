@@ -155,8 +155,10 @@ class Peer:
 
     @property
     def load(self) -> int:
-        """Requests for this node that have no answer yet, sent or not: what "least loaded" compares."""
-        return self._connection.in_flight_count + len(self._waiting)
+        """Requests for this node that have no answer yet, sent or not: what "least loaded" compares. Our own, of a
+        set-up or of another login, do not count: nobody but us hears of their answers."""
+        own = 1 if self._state in (State.NEGOTIATING, State.AUTHENTICATING) else 0
+        return max(0, self._connection.in_flight_count - own) + len(self._waiting)
 
     @property
     def can_send_now(self) -> bool:

@@ -624,6 +624,20 @@ def test_a_session_is_renewed_before_it_ends_while_answers_are_still_being_creat
     assert kinds(last)[:2] == ["Ready", "Send"]
 
 
+def test_another_login_is_no_request_that_somebody_will_be_answered() -> None:
+    # A sender that took it for one of its own waited for an answer that it never heard of.
+    scripts = [Scripted(Authenticated(session_ms=1000), tokens=0), Scripted(Authenticated(), tokens=0)]
+    peer, wire = new_peer(authenticator=lambda: scripts.pop(0)), Wire()
+    peer.connect(0)
+    wire.take(peer.connected(0))
+    assert peer.load == 0
+    wire.take(peer.received(wire.answer(TABLE), 0))
+    assert peer.load == 0
+    exchange(peer, wire, HANDSHAKE, now_ms=0)
+    wire.take(peer.tick(900))
+    assert (peer.state, peer.load, peer.can_send_now) == (State.AUTHENTICATING, 0, False)
+
+
 # --- anything at all ---
 
 
