@@ -13,7 +13,8 @@ A link is one open connection. It calls four methods of its LinkEvents, always o
    `send_file` gives the buffers and then bytes of a file to the kernel at once, past all that: it says how many of the
    file's bytes the socket took. 0 is a full socket, and `when_sendable` calls once when it has room again. None is a
    link that cannot (TLS, memory, something waits to be written); then nothing was sent, the buffers neither.
-4. `close` writes what waits, at most for `close_limit_ms`, and then closes; `abort` closes now.
+4. `close` writes what waits, at most for `close_limit_ms`, and then closes; `abort` closes now. A loop that ends first
+   cancels that wait, and the socket is closed all the same.
 5. Nothing leaks into the loop: an exception in one of the four methods is logged and ends this link, no other.
 6. Somebody may keep a budget for the big frames of all links (`LinkSettings.frame_memory`): he is told what they hold,
    and `wait_for_memory` stops reading in the middle of one, whatever the owner of the link asks for.
@@ -420,6 +421,8 @@ class FramedLink(abc.ABC):
 class StreamLink(FramedLink, asyncio.BufferedProtocol):
     """A link over a socket."""
 
+    _awaits_goodbye = False  # whether the loop keeps the socket until the other side has closed TLS too
+
     def __init__(self, events: LinkEvents, settings: LinkSettings) -> None:
         super().__init__(events, settings)
         self._transport: asyncio.Transport | None = None
@@ -480,7 +483,7 @@ class StreamLink(FramedLink, asyncio.BufferedProtocol):
         self._write_held()
         self._ending = True
         self._stream.close()
-        if self._waiting_bytes():
+        if self._waiting_bytes() or self._awaits_goodbye:
             loop = asyncio.get_running_loop()
             self._close_timer = loop.call_later(self._settings.close_limit_ms / 1000, self.abort)
 
@@ -524,6 +527,36 @@ class StreamLink(FramedLink, asyncio.BufferedProtocol):
         self._stream.abort()
 
 
+class TlsClientLink(StreamLink):
+    """A link whose TLS is the loop's own: that closes the socket only when the other side has said goodbye too.
+
+    The wait is a task, so that it has an end: whoever ends the loop (asyncio.run, BackgroundLoop) cancels its tasks,
+    and a loop must not be closed while it has an open socket.
+    """
+
+    _awaits_goodbye = True
+
+    def __init__(self, events: LinkEvents, settings: LinkSettings) -> None:
+        super().__init__(events, settings)
+        self._gone = asyncio.Event()
+        self._goodbye: asyncio.Task[None] | None = None
+
+    def close(self) -> None:
+        if not self._ending:
+            super().close()
+            self._goodbye = asyncio.get_running_loop().create_task(self._wait_for_goodbye())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._gone.set()
+
+    async def _wait_for_goodbye(self) -> None:
+        try:
+            await self._gone.wait()  # `_close_timer` bounds it
+        finally:
+            self.abort()  # does nothing where the connection is gone
+
+
 class TcpListener:
     """An open door on one or more addresses."""
 
@@ -561,9 +594,10 @@ class TcpTransport:
         """Open a link; NotConnected or TlsHandshakeFailed says what went wrong. Cancelling closes everything."""
         chosen = settings or LinkSettings()
         loop = asyncio.get_running_loop()
+        make = StreamLink if tls is None else TlsClientLink
         try:
             _, link = await loop.create_connection(
-                lambda: StreamLink(events, chosen), host, port, ssl=tls, ssl_handshake_timeout=_patience(tls, chosen)
+                lambda: make(events, chosen), host, port, ssl=tls, ssl_handshake_timeout=_patience(tls, chosen)
             )
         except (OSError, UnicodeError) as error:
             raise explained(error, host, port, tls=tls is not None) from error

@@ -6,6 +6,7 @@ import asyncio
 import re
 import socket
 import ssl
+import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tests.patience import HANG_S
 from tests.unit.net.test_transport import Recorder, framed
 from tests.unit.net.tls_files import TlsFiles
 
+from ottla.client.loop import BackgroundLoop
 from ottla.net.tls import TlsOptions, client_context, server_context
 from ottla.net.tls.stream import SHARED_BYTES
 from ottla.net.transport import LinkSettings, Listener, TcpTransport
@@ -289,3 +291,27 @@ def test_a_listener_that_closes_lets_handshakes_go_on(files: TlsFiles, tmp_path:
         wrapped.close()
 
     asyncio.run(scenario())
+
+
+def shake_hands_and_keep_still(context: ssl.SSLContext, listening: socket.socket, done: threading.Event) -> None:
+    """A server that never says goodbye: OpenSSL would answer the client's only while it reads."""
+    connection, _ = listening.accept()
+    with context.wrap_socket(connection, server_side=True):
+        done.wait(HANG_S)
+
+
+def test_a_loop_may_end_while_the_other_side_has_not_said_goodbye(files: TlsFiles) -> None:
+    context = server_context(TlsOptions(store_location=str(files.server)))
+    trusting = client_context(TlsOptions(ca_location=str(files.ca)))
+    done, loop = threading.Event(), BackgroundLoop("client")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = threading.Thread(target=shake_hands_and_keep_still, args=(context, listening, done))
+        server.start()
+        events = Recorder()
+        connecting = TcpTransport().connect("127.0.0.1", listening.getsockname()[1], events, tls=trusting)
+        link = loop.run(connecting, HANG_S)
+        loop.call_soon(link.close)
+        loop.close(HANG_S)  # what the thread raises, and a socket left open, fails the test
+        done.set()
+        server.join(HANG_S)
+    assert events.endings == [None]
