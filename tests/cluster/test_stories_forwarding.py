@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.cluster.forwarding import forwarding_client_id
 from ottla.broker.cluster.inter_broker import InterBroker
+from ottla.broker.quotas.forwarded import forwarding_client_id
 from ottla.clock import SystemClock
 from ottla.cluster.model import Endpoint
 from ottla.errors import NotController

@@ -11,7 +11,7 @@ from tests.cluster.test_stories_strangers import orders
 from tests.conformance.access.building import built
 from tests.conformance.access.kafka import MODULE, PASSWORD, Users
 
-from ottla.broker.security.needs import FORWARDER
+from ottla.broker.quotas.forwarded import FORWARDER
 from ottla.errors import NONE, ClusterAuthorizationFailed, TopicAuthorizationFailed
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.api import api_of

@@ -161,7 +161,14 @@ class ClientConnection:
         return min((request.deadline_ms for request in self._in_flight), default=None)
 
     def send(
-        self, ticket: object, request: Message, *, version: int, deadline_ms: float, expects_response: bool = True
+        self,
+        ticket: object,
+        request: Message,
+        *,
+        version: int,
+        deadline_ms: float,
+        expects_response: bool = True,
+        client_id: str | None = None,
     ) -> list[Buffer]:
         """The buffers to write. Nothing has happened when this raises, not even a correlation id is used."""
         if self._closed:
@@ -169,7 +176,8 @@ class ClientConnection:
         if not self.has_room:
             raise ValueError(f"{self._in_flight_limit} requests are in flight already; ask has_room before sending")
         correlation_id = self._next_correlation_id
-        parts = encode_request(request, version=version, correlation_id=correlation_id, client_id=self._client_id)
+        client_id = self._client_id if client_id is None else client_id
+        parts = encode_request(request, version=version, correlation_id=correlation_id, client_id=client_id)
         self._next_correlation_id = 0 if correlation_id == CORRELATION_ID_MAX else correlation_id + 1
         if expects_response:
             self._in_flight.append(InFlight(ticket, api_of(request), version, correlation_id, deadline_ms))

@@ -109,6 +109,7 @@ class NodeConnection:
         at_most: int | None = None,
         timeout_ms: float = 30_000,
         expects_response: bool = True,
+        client_id: str | None = None,
     ) -> Any:
         """The answer, a message of the request's API; None when none is expected. Connects if need be."""
         self._refuse_when_closed()
@@ -124,6 +125,7 @@ class NodeConnection:
                 version=version,
                 at_most=at_most,
                 expects_response=expects_response,
+                client_id=client_id,
             )
             return await answer
         finally:

@@ -190,14 +190,16 @@ class Peer:
         version: int | None = None,
         at_most: int | None = None,
         expects_response: bool = True,
+        client_id: str | None = None,
     ) -> list[Decision]:
-        """Send when possible, connecting if need be. `version` fixes the version, `at_most` limits the choice."""
+        """Send when possible, connecting if need be. `version` fixes the version, `at_most` limits the choice;
+        `client_id` is that of this request alone."""
         if self._refused is not None:
             return [Failed(ticket, _again(self._refused))]
         if self._waiting.is_full:
             return [Failed(ticket, NotConnected(f"{len(self._waiting)} requests wait for {self._name} already"))]
         deadline_ms = now_ms + timeout_ms
-        self._waiting.add(WaitingRequest(ticket, request, version, at_most, deadline_ms, expects_response))
+        self._waiting.add(WaitingRequest(ticket, request, version, at_most, deadline_ms, expects_response, client_id))
         out: list[Decision] = []
         if self._state is State.DISCONNECTED:
             self._dial(out, now_ms)
@@ -424,6 +426,7 @@ class Peer:
                 version=self._version_for(waiting),
                 deadline_ms=waiting.deadline_ms,
                 expects_response=waiting.expects_response,
+                client_id=waiting.client_id,
             )
         except Exception as error:
             # Whatever makes a request impossible to write must fail its own sender. Raised from here it would

@@ -15,7 +15,8 @@ from ottla.protocol.schema import Message
 
 
 class WaitingRequest(NamedTuple):
-    """A request nobody has written yet. `version` fixes its version, `at_most` limits the choice."""
+    """A request nobody has written yet. `version` fixes its version, `at_most` limits the choice; `client_id` stands
+    in its header instead of that of the connection."""
 
     ticket: object
     request: Message
@@ -23,6 +24,7 @@ class WaitingRequest(NamedTuple):
     at_most: int | None
     deadline_ms: float
     expects_response: bool
+    client_id: str | None = None
 
 
 class WaitingRequests:

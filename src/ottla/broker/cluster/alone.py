@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 from ottla.broker.cluster.apply import apply_image, apply_moves, notify_groups
 from ottla.broker.cluster.changes import ChangeQueue, P
 from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock
+from ottla.broker.quotas.forwarded import Client
+from ottla.broker.quotas.mutations import quota_of_creation
 from ottla.broker.replication.followers import Followers, NoFollowers
 from ottla.broker.requests.context import RequestContext
 from ottla.cluster import model
@@ -80,12 +82,15 @@ class AloneLink:
     async def forward(self, request: Message, context: RequestContext) -> Message | None:
         return None
 
-    async def create_topic(self, topic: CreatableTopic) -> None:
+    async def create_topic(self, topic: CreatableTopic, client: Client | None = None) -> None:
+        meter = None if client is None else self._broker.quotas.mutations_of(client)
+        quota = quota_of_creation(meter, self._broker.clock.monotonic_ms)
+
         def plan(image: ClusterImage) -> Plan[CreatableTopicResult]:
             if image.topic(topic.name) is not None:
                 return Plan((), [])
             request = CreateTopicsRequest(topics=[topic], timeout_ms=0)
-            return create_topics(image, request, self._broker.topic_rules, self._broker.random)
+            return create_topics(image, request, quota.rules(self._broker.topic_rules), self._broker.random)
 
         for answer in (await self.change(plan)).answers:
             if answer.error_code:

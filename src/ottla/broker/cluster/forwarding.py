@@ -6,7 +6,8 @@
 2. A controller that changed, or cannot be reached, is looked for until `limit_ms` has passed (request.timeout.ms). Then
    the broker answers by itself, which is NOT_CONTROLLER.
 3. A request that was passed on to us is not passed on again: two brokers that each believe the other to be controller
-   would send it to and fro. It comes with a client id that only forwarders have.
+   would send it to and fro. It comes with a client id that only forwarders have, and that says whose request it is when
+   it counts against a quota (quotas/forwarded.py).
 4. When the controller has answered, the answer waits until our own view shows what was changed (visible.py).
 5. No right is gained by it: the broker that passes a request on has asked what its client may do, and passes on only
    what is allowed (security/needs.py). An answer that the client may not see in full is cut by that broker, too.
@@ -20,10 +21,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ottla.broker.cluster.visible import shows_answer, wait_until
+from ottla.broker.quotas.forwarded import FORWARDER, Client, client_of, forwarding_client_id
 from ottla.broker.quotas.mutations import mutation_quota
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.running import Work, awaited
-from ottla.broker.security.needs import FORWARDER
 from ottla.errors import NotController, OttlaError
 from ottla.protocol.schema import Message
 
@@ -48,10 +49,6 @@ async def decided(
     return await awaited(decide(broker, request, context)) if answer is None else answer
 
 
-def forwarding_client_id(broker_id: int) -> str:
-    return f"{FORWARDER}{broker_id}"
-
-
 class Forwarder:
     """Asks the controller what clients ask us; see the module. Belongs to the broker's loop."""
 
@@ -67,26 +64,29 @@ class Forwarder:
         """The controller's answer; None when this broker must answer by itself."""
         if self._is_controller or context.client_id.startswith(FORWARDER):
             return None
-        quota = None
+        quota, client = None, None
         if context.charges is not None and context.charges.mutation is not None:
             quota = mutation_quota(context.charges, request, context.api_version, self._broker.clock.monotonic_ms)
             if quota.is_exhausted:
                 return None  # our own plan says so, topic by topic
+            client = client_of(context.principal, context.client_id)
         before = self._broker.image
         try:
-            answer = await self.forward(request, context.api_version)
+            answer = await self.forward(request, context.api_version, client)
         except OttlaError:
             return None  # a controller that does not know the request, or not in a version that has room for it
         if answer is None or quota is None:
             return answer
         return quota.forwarded(answer, before, self._broker.image)
 
-    async def forward(self, request: Message, version: int) -> Message | None:
+    async def forward(
+        self, request: Message, version: int | None = None, client: Client | None = None
+    ) -> Message | None:
         """The controller's answer; None when this broker became controller, or nobody was found in time."""
-        clock = self._broker.clock
+        clock, client_id = self._broker.clock, forwarding_client_id(self._broker.id, client)
         end_ms = clock.monotonic_ms() + self._limit_ms
         while (left_ms := end_ms - clock.monotonic_ms()) > 0:
-            response = await self._ask(request, version, left_ms)
+            response = await self._ask(request, version, left_ms, client_id)
             if response is not None and not is_from_no_controller(response):
                 await self._wait_until_visible(request, response)
                 return response
@@ -103,13 +103,13 @@ class Forwarder:
         role = self._broker.link.role
         return role is None or role.is_active
 
-    async def _ask(self, request: Message, version: int, timeout_ms: float) -> Message | None:
+    async def _ask(self, request: Message, version: int | None, timeout_ms: float, client_id: str) -> Message | None:
         controller_id = self._broker.image.controller_id
         if controller_id in (self._broker.id, -1):
             return None
         try:
             answer: Message = await self._controllers.send(
-                controller_id, request, timeout_ms=timeout_ms, at_most=version
+                controller_id, request, timeout_ms=timeout_ms, at_most=version, client_id=client_id
             )
             return answer
         except OttlaError as error:

@@ -58,13 +58,23 @@ class InterBroker:
         self._connections: dict[int, tuple[Endpoint, NodeConnection]] = {}
         self._closing: list[NodeConnection] = []
 
-    async def send(self, broker_id: int, request: Message, *, timeout_ms: float, at_most: int | None = None) -> Message:
-        """The answer of a broker."""
+    async def send(
+        self,
+        broker_id: int,
+        request: Message,
+        *,
+        timeout_ms: float,
+        at_most: int | None = None,
+        client_id: str | None = None,
+    ) -> Message:
+        """The answer of a broker; `client_id` is that of this request alone."""
         if self._login is not None and self._login.prepare is not None:
             await self._login.prepare()
         connection = self._connection(broker_id)
         try:
-            answer: Message = await connection.send(request, timeout_ms=timeout_ms, at_most=at_most)
+            answer: Message = await connection.send(
+                request, timeout_ms=timeout_ms, at_most=at_most, client_id=client_id
+            )
         except AuthenticationFailed:
             if self._connections.get(broker_id, (None, None))[1] is connection:
                 self.forget(broker_id)

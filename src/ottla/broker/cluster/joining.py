@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from ottla.broker.broker import Broker
 from ottla.broker.cluster.controller_role import ControllerRole
 from ottla.broker.cluster.earlier_session import wait_for_earlier_session
-from ottla.broker.cluster.forwarding import Forwarder, forwarding_client_id
+from ottla.broker.cluster.forwarding import Forwarder
 from ottla.broker.cluster.inter_broker import InterBroker
 from ottla.broker.cluster.membership import ClusterMember
+from ottla.broker.quotas.forwarded import forwarding_client_id
 from ottla.broker.security.own_login import own_login
 from ottla.broker.settings import BrokerSettings
 from ottla.clock import Clock

@@ -32,6 +32,7 @@ from ottla.broker.cluster.leaving import while_reachable
 from ottla.broker.cluster.metadata_view import changes_of
 from ottla.broker.cluster.visible import shows_changes, wait_until
 from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock
+from ottla.broker.quotas.forwarded import Client, forwarding_client_id
 from ottla.broker.replication.replication import BrokerConnections, Replication
 from ottla.broker.requests.context import RequestContext
 from ottla.cluster.changes import (
@@ -414,11 +415,11 @@ class ClusterMember:
 
     # --- what it asks the controller for ---
 
-    async def ask_controller(self, request: Message) -> Message:
+    async def ask_controller(self, request: Message, client_id: str | None = None) -> Message:
         """The controller's answer; this broker may be the controller, and then asks itself through the network too."""
         controller_id = await self._controller_id()
         timeout_ms = self._settings.controller_socket_timeout_ms
-        return await self.inter_broker.send(controller_id, request, timeout_ms=timeout_ms)
+        return await self.inter_broker.send(controller_id, request, timeout_ms=timeout_ms, client_id=client_id)
 
     async def _controller_id(self) -> int:
         """Who is controller; a broker that has just come waits a little until somebody is."""
@@ -447,9 +448,13 @@ class ClusterMember:
         timeout_ms = self._settings.request_timeout_ms
         return await self.inter_broker.send(state.leader, request, timeout_ms=timeout_ms)
 
-    async def create_topic(self, topic: CreatableTopic) -> None:
+    async def create_topic(self, topic: CreatableTopic, client: Client | None = None) -> None:
         request = CreateTopicsRequest(topics=[topic], timeout_ms=self._settings.request_timeout_ms)
-        response = await self.ask_controller(request)
+        if client is not None and self._broker.quotas.mutations_of(client) is None:
+            client = None  # nothing counts it, so nobody has to know whose it is
+        response = await self._forwarder.forward(request, client=client)
+        if response is None:
+            response = await self.ask_controller(request, forwarding_client_id(self._broker.id, client))
         assert isinstance(response, CreateTopicsResponse)
         (answer,) = response.topics
         if answer.error_code:

@@ -3,6 +3,7 @@
 1. Clients ask again every few milliseconds until the topic is there. Only the first begins an attempt; the next may
    when that one has ended.
 2. A refusal is logged once, and again when the reason is another one. That somebody else created the topic is none.
+3. A topic counts against the quota of the client that asked for it first; those of coordinators are nobody's.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from ottla.broker.cluster.internal_topics import internal_topic_request
+from ottla.broker.quotas.forwarded import Client
 from ottla.broker.requests.running import Background
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster.image import ClusterImage
@@ -29,7 +31,7 @@ class Creates(Protocol):
 
     is_alone: bool
 
-    async def create_topic(self, topic: CreatableTopic) -> None: ...
+    async def create_topic(self, topic: CreatableTopic, client: Client | None = None) -> None: ...
 
 
 class TopicsOnDemand:
@@ -50,7 +52,12 @@ class TopicsOnDemand:
         self._being_created: set[str] = set()
         self._refused: dict[str, str] = {}
 
-    def create_missing(self, names: Sequence[str]) -> dict[str, BrokerError]:
+    @property
+    def is_busy(self) -> bool:
+        """Whether some are on their way."""
+        return bool(self._being_created)
+
+    def create_missing(self, names: Sequence[str], client: Client | None = None) -> dict[str, BrokerError]:
         """Begin to create topics that a client asked for; says of each that is not there yet why it must ask again."""
         if not self._settings().auto_create_topics_enable:
             return {}
@@ -59,21 +66,21 @@ class TopicsOnDemand:
             if name in INTERNAL_TOPICS:
                 self.create_internal(name)
             else:
-                self._begin(_with_defaults(name))
+                self._begin(_with_defaults(name), client)
         return {name: LeaderNotAvailable() for name in wanted if self._image().topic(name) is None}
 
     def create_internal(self, name: str) -> None:
         """Begin to create the topic of a coordinator."""
         self._begin(internal_topic_request(name, self._settings(), is_alone=self._link.is_alone))
 
-    def _begin(self, topic: CreatableTopic) -> None:
+    def _begin(self, topic: CreatableTopic, client: Client | None = None) -> None:
         if topic.name not in self._being_created:
             self._being_created.add(topic.name)
-            self._background.start(self._create(topic))
+            self._background.start(self._create(topic, client))
 
-    async def _create(self, topic: CreatableTopic) -> None:
+    async def _create(self, topic: CreatableTopic, client: Client | None) -> None:
         try:
-            await self._link.create_topic(topic)
+            await self._link.create_topic(topic, client)
         except TopicAlreadyExists:
             self._refused.pop(topic.name, None)
         except OttlaError as error:

@@ -10,6 +10,8 @@
 2. A fetch that exceeds its quota is answered without records, and what it would have had is not counted. So that its
    client makes progress, a fetch reads at most what a client that used nothing before may have: `fetch_max_bytes`.
 3. What brokers ask of each other is exempt, and so is the time of a request that is not answered (acks 0), as in Kafka.
+4. A request that another broker passes on (`is_forwarded`) counts against the quota of its client for changes of
+   topics, and only the answer says how long that client must wait: the broker's connection has requests of others, too.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from ottla.broker.quotas.meters import BucketMeter, Meter, RateMeter
 class Charges:
     """`is_exempt` is set for each request before it is handled."""
 
-    __slots__ = ("_fetch", "_produce", "_request", "is_exempt", "mutation")
+    __slots__ = ("_fetch", "_produce", "_request", "is_exempt", "is_forwarded", "mutation")
 
     def __init__(
         self,
@@ -29,11 +31,13 @@ class Charges:
         fetch: RateMeter | None = None,
         request: RateMeter | None = None,
         mutation: BucketMeter | None = None,
+        is_forwarded: bool = False,
     ) -> None:
         self._produce = produce
         self._fetch = fetch
         self._request = request
         self.mutation = mutation
+        self.is_forwarded = is_forwarded
         self.is_exempt = False
 
     @property

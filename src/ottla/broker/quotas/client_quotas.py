@@ -16,6 +16,7 @@ from functools import partial
 from typing import Final
 
 from ottla.broker.quotas.charges import Charges
+from ottla.broker.quotas.forwarded import Client, forwarded_client
 from ottla.broker.quotas.limits import FETCH, MUTATION, PRODUCE, REQUEST, ClientLimits, address_limits_of, limits_of
 from ottla.broker.quotas.meters import BucketMeter, M, Meters, RateMeter
 from ottla.broker.quotas.quota_metrics import byte_metrics, mutation_metrics, request_metrics
@@ -78,6 +79,16 @@ class ClientQuotas:
         if request is None and produce is None and fetch is None and mutation is None:
             return None
         return Charges(produce=produce, fetch=fetch, request=request, mutation=mutation)
+
+    def mutations_of(self, client: Client) -> BucketMeter | None:
+        """What the topics count against that this client changes, or has made because it asked for them."""
+        return self._meter(self._mutation, MUTATION, client.user, client.client_id)
+
+    def forwarded_charges(self, client_id: str) -> Charges | None:
+        """What a request counts against that a broker passed on under this client id."""
+        client = forwarded_client(client_id)
+        meter = None if client is None else self.mutations_of(client)
+        return None if meter is None else Charges(mutation=meter, is_forwarded=True)
 
     def sweep(self) -> None:
         """Forget clients that were idle for an hour."""

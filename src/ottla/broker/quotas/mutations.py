@@ -9,8 +9,10 @@
 2. Permissive, for older clients: nothing is refused, and who has spent too much is not heard for a while.
 3. The answer says how long to wait from now on. A plan may be made again when somebody else was faster; it then spends
    what it would have spent at first, not twice.
-4. A request that this broker passes on to the controller is counted here as well, when its answer says what came of it:
-   the controller does not know whose request it was (`is_exhausted`, `forwarded`).
+4. A request that this broker passes on to the controller is counted here as well, when its answer says what came of it
+   (`is_exhausted`, `forwarded`): a controller of Apache Kafka does not know whose request it was.
+5. A topic that is made because a client asked for it counts as if the client had created it, strictly
+   (`quota_of_creation`): without tokens it is not made, and the client is told what it is told anyway, to ask again.
 """
 
 from __future__ import annotations
@@ -104,6 +106,11 @@ def mutation_quota(
     """The quota of whoever sent this request."""
     meter = None if charges is None else charges.mutation
     return MutationQuota(meter, is_strict=version >= STRICT_SINCE[type(request)], monotonic_ms=monotonic_ms)
+
+
+def quota_of_creation(meter: BucketMeter | None, monotonic_ms: Callable[[], float]) -> MutationQuota:
+    """The quota of a client that has topics made by asking for them."""
+    return MutationQuota(meter, is_strict=True, monotonic_ms=monotonic_ms)
 
 
 def changed_partitions(response: Message, before: ClusterImage, after: ClusterImage) -> int:

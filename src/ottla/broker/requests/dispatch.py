@@ -26,11 +26,13 @@ import logging
 import struct
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ottla.broker.network.processor import Answer, Answering, CloseConnection, Connection
+from ottla.broker.quotas.forwarded import FORWARDER
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.gate import WRITE_TXN_MARKERS, Gate
 from ottla.broker.requests.running import Work, awaited, is_coroutine
@@ -45,6 +47,7 @@ from ottla.broker.requests.served import (
     served,
 )
 from ottla.broker.requests.timing import Stopwatch, timed
+from ottla.broker.security.needs import was_checked
 from ottla.errors import BrokerError, MalformedMessage, UnknownServerError, UnsupportedVersion
 from ottla.protocol.api import APIS, Api
 from ottla.protocol.compile_decode import FAILURES as DECODE_FAILURES
@@ -85,6 +88,7 @@ class Lane:
         "decode",
         "encode",
         "exempts",
+        "forwarded_charges",
         "frame_bytes",
         "handler",
         "has_error_code",
@@ -110,6 +114,7 @@ class Lane:
         self.large_bytes = LARGE_FRAME_BYTES if declared.is_paced else self.frame_bytes
         self.check = gate.check_of(api)
         self.charges = None if _is_between_brokers(api) else partial(broker.quotas.charges_of, declared.quota.value)
+        self.forwarded_charges = partial(_forwarded_charges, broker)
         self.exempts = declared.exempts
         self.throttled = declared.throttled(version) if declared.throttled is not None else self._throttled
         has_field = any(field.name == "throttle_time_ms" for field in api.response.fields)
@@ -307,7 +312,7 @@ class Dispatch:
             wait_ms = handled_ms
         if lane.tells_wait and response is not None and response.throttle_time_ms > wait_ms:
             wait_ms = response.throttle_time_ms
-        if wait_ms and context.connection is not None:
+        if wait_ms and context.connection is not None and not context.charges.is_forwarded:
             context.connection.throttle(wait_ms)
         return wait_ms
 
@@ -374,9 +379,18 @@ def _context(lane: Lane, frame: memoryview, connection: Connection) -> tuple[Req
         connection=connection,
         charges=None if lane.charges is None else lane.charges(connection.principal.partition(":")[2], client_id),
     )
+    if client_id.startswith(FORWARDER):
+        context = lane.forwarded_charges(context)
     if position <= _KEPT_HEADER_BYTES:
         connection.contexts[lane] = context, bytes(frame[_FIXED.size : position])
     return context, position
+
+
+def _forwarded_charges(broker: Broker, context: RequestContext) -> RequestContext:
+    """Who asks, with the quota of whoever asked the broker that passes the request on."""
+    if not was_checked(broker, context):
+        return context
+    return replace(context, charges=broker.quotas.forwarded_charges(context.client_id))
 
 
 def error_response(api: Api, error: BrokerError, version: int) -> Message:

@@ -24,6 +24,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from ottla.broker.quotas.forwarded import FORWARDER
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.security.access import CLUSTER
 from ottla.errors import (
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 T = TypeVar("T")
-
-FORWARDER: Final = "ottla-forwarder-"
-"""How the client ids of brokers begin that pass on what clients asked them."""
 
 REFUSALS: Final[dict[AclResource, type[BrokerError]]] = {
     AclResource.TOPIC: TopicAuthorizationFailed,

@@ -33,9 +33,11 @@ class Controllers:
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
         self.asked: list[int] = []
+        self.client_ids: list[str] = []
 
-    async def send(self, broker_id: int, request: Any, *, timeout_ms: float, at_most: int) -> Any:
+    async def send(self, broker_id: int, request: Any, *, timeout_ms: float, at_most: int, client_id: str) -> Any:
         self.asked.append(broker_id)
+        self.client_ids.append(client_id)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer

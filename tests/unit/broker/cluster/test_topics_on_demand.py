@@ -8,6 +8,7 @@ import pytest
 
 from ottla.broker.cluster.internal_topics import internal_topic_request
 from ottla.broker.cluster.topics_on_demand import TopicsOnDemand
+from ottla.broker.quotas.forwarded import Client
 from ottla.broker.requests.running import Background
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster.store.memory import MemoryStore
@@ -23,7 +24,7 @@ class Creating:
     def __init__(self) -> None:
         self.attempts: list[tuple[str, asyncio.Future[None]]] = []
 
-    async def create_topic(self, topic: CreatableTopic) -> None:
+    async def create_topic(self, topic: CreatableTopic, client: Client | None = None) -> None:
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.attempts.append((topic.name, ended))
         await ended

@@ -11,6 +11,7 @@ from ottla.errors import ThrottlingQuotaExceeded
 from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 RATE = "controller_mutation_rate"
 EXCEEDED = ThrottlingQuotaExceeded.code
@@ -123,3 +124,17 @@ def test_a_request_that_was_passed_on_is_counted_by_what_came_of_it(limited):
     gone = limited.ask(DeleteTopicsRequest(topics=[DeleteTopicState(topic_id=deleted.topic("a").id)], timeout_ms=1), 6)
     assert changed_partitions(gone, deleted, limited.image) == 12
     assert isinstance(deleted.topic("a"), Topic)
+
+
+def test_a_topic_that_is_made_because_a_client_asks_for_it_counts(limited):
+    def asked(name, principal="User:anna"):
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+        limited.ask(request, 9, principal=principal)
+        return limited.image.topic(name) is not None
+
+    ask(limited, create(("many", 12)), 7)  # more than she has
+    assert not asked("a")
+    assert asked("b", "User:bert")
+    limited.later(1_000)
+    assert asked("a")
+    assert not asked("c")

@@ -9,8 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from ottla.broker.network.processor import ANONYMOUS, CloseConnection
+from ottla.broker.quotas.forwarded import FORWARDER
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.security.needs import FORWARDER, Need, was_checked
+from ottla.broker.security.needs import Need, was_checked
 from ottla.broker.security.peers import Peers
 from ottla.broker.settings import BrokerSettings
 from ottla.errors import ClusterAuthorizationFailed
