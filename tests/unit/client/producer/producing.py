@@ -103,6 +103,20 @@ class Log:
         self.values += [record.value for record in batch]
         return 0, offset
 
+    def restart(self) -> None:
+        """A leader that comes from a snapshot knows of each producer only the newest batch."""
+        newest: dict[tuple[int, int], int] = {}
+        for producer_id, epoch, first in self.batches:
+            newest[producer_id, epoch] = max(first, newest.get((producer_id, epoch), 0))
+        self.batches = {key: offset for key, offset in self.batches.items() if newest[key[:2]] == key[2]}
+
+    def truncate(self, offset: int) -> None:
+        """An unclean election: what is from `offset` on is lost, and forgotten; nothing before it is."""
+        for key in [key for key, first_offset in self.batches.items() if first_offset >= offset]:
+            del self.batches[key]
+            self.next_sequence[key[:2]] = min(self.next_sequence[key[:2]], key[2])
+        del self.values[offset:]
+
 
 class World:
     """Accumulator, sender and outcomes over a fake cluster; time moves when told."""

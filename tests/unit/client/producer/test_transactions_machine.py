@@ -84,6 +84,11 @@ class Log:
         known.last_sequence = sequence + len(values) - 1
         return 0, offset
 
+    def restart(self):
+        """A leader that comes from a snapshot knows of each producer only the last batch."""
+        for known in self.producers.values():
+            known.recent = deque(list(known.recent)[-1:], maxlen=5)
+
     def mark(self, producer_id, epoch, how):
         self.entries.append((producer_id, how))
         known = self.producers.get(producer_id)
@@ -279,8 +284,12 @@ class Machine(RuleBasedStateMachine):
 
     def drain(self, name):
         queue = self.queues[name]
-        while queue and len(self.wires[name]) < IN_FLIGHT_LIMIT and self.manager.may_drain(name, queue[0].stamp):
-            batch = queue.popleft()
+        while queue and len(self.wires[name]) < IN_FLIGHT_LIMIT:
+            probe = self.manager.probe(name)
+            batch = next((each for each in queue if probe is not None and each.stamp is probe), queue[0])
+            if not self.manager.may_drain(name, batch.stamp):
+                return
+            queue.remove(batch)
             if batch.stamp is None:
                 batch.stamp = self.manager.stamp(name, len(batch.values))
             batch.sent += 1
@@ -350,7 +359,10 @@ class Machine(RuleBasedStateMachine):
             batch.finish("ok")
             return
         error = broker_error(code)
-        if self.manager.can_retry(batch.name, batch.stamp, error, 0):
+        if self.manager.is_written(batch.name, batch.stamp, error):
+            self.manager.batch_acknowledged(batch.name, batch.stamp, -1)
+            batch.finish("ok")
+        elif self.manager.can_retry(batch.name, batch.stamp, error, 0):
             self.requeue(batch)
         else:
             self.give_up(batch, error, adjust=True)
@@ -365,6 +377,10 @@ class Machine(RuleBasedStateMachine):
             if wire.batch.result is None:
                 assert self.manager.can_retry(name, wire.batch.stamp, ConnectionClosed())
                 self.requeue(wire.batch)
+
+    @rule(name=st.sampled_from(PARTITIONS))
+    def leader_restarts(self, name):
+        self.logs[name].restart()
 
     @rule(name=st.sampled_from(PARTITIONS))
     def oldest_batch_expires(self, name):
@@ -577,6 +593,7 @@ class Seeded:
         yield 1, "broker_takes_a_late_produce", (name,)
         yield 0.6 * self.trouble, "connection_breaks", (name, self.random.random() < 0.5)
         yield 0.3 * self.trouble, "oldest_batch_expires", (name,)
+        yield 0.5 * self.trouble, "leader_restarts", (name,)
         yield 0.5 * self.trouble, "control_answer_is_lost", ()
         yield from self.calls(name) if self.is_transactional else [(4, "send", (name, self.random.randint(1, 3)))]
 

@@ -105,6 +105,18 @@ class NumberedBatches(TransactionLife):
         """The broker has the batch (also when it says DUPLICATE_SEQUENCE_NUMBER, then without an offset)."""
         self._sequences.of(partition).acknowledged(stamp, base_offset)
 
+    def is_written(self, partition: TopicPartition, stamp: Stamp, error: OttlaError) -> bool:
+        """Whether a batch that was refused with `error` is in the log all the same; nobody knows at which offset."""
+        return isinstance(error, OutOfOrderSequenceNumber) and self._sequences.of(partition).is_written(stamp)
+
+    def probe(self, partition: TopicPartition) -> Stamp | None:
+        """The batch that goes before all others of its partition, to learn how far the log reaches."""
+        return self._sequences.of(partition).probe
+
+    def end_probing(self, partition: TopicPartition) -> None:
+        """Another leader is asked about the oldest batch first."""
+        self._sequences.of(partition).end_probing()
+
     def can_retry(
         self, partition: TopicPartition, stamp: Stamp, error: OttlaError, log_start_offset: int = NO_OFFSET
     ) -> bool:
@@ -115,6 +127,8 @@ class NumberedBatches(TransactionLife):
             retry = self._sequences.after_unknown_producer(partition, stamp, log_start_offset, transactional)
         elif isinstance(error, OutOfOrderSequenceNumber):
             retry = self._sequences.after_out_of_order(partition, stamp, transactional=self.is_transactional)
+        else:
+            self.end_probing(partition)  # perhaps the leader is another one by now
         if error.retriable and not isinstance(error, NOT_WRITTEN):
             stamp.may_be_written = True
         stamp.at_rest = True

@@ -7,7 +7,8 @@ queues, sequence numbers, metadata and futures.
 2. A batch whose delivery is already told (it expired, it was aborted) is only cleared away: the first word counts.
 3. Tried again: errors that may pass, while there is time (delivery.timeout.ms) and tries (retries) are left.
 4. MESSAGE_TOO_LARGE of several records: they go on in smaller batches under the same numbers. Of one: it fails.
-5. DUPLICATE_SEQUENCE_NUMBER is a success without an offset: the broker has it from an earlier try.
+5. DUPLICATE_SEQUENCE_NUMBER is a success without an offset: the broker has it from an earlier try. So is
+   OUT_OF_ORDER_SEQUENCE_NUMBER of a batch that may be written when a later one is (see sequences.py, 7).
 6. Errors that say "not here" ask for fresh metadata, or take the new leader from the answer (KIP-951).
 """
 
@@ -146,12 +147,19 @@ class Outcomes:
         error = answer.error
         if error is None or isinstance(error, DuplicateSequenceNumber):
             return BatchOutcome.DELIVERED
+        if self._is_written(batch, error):
+            return BatchOutcome.DELIVERED
         if isinstance(error, TOO_LARGE) and batch.record_count > 1:
             return BatchOutcome.SPLIT
         in_time = now_ms - batch.created_ms < self._delivery_limit_ms
         if in_time and batch.attempts < self._retries and self._may_retry(batch, answer, error):
             return BatchOutcome.AGAIN
         return BatchOutcome.FAILED
+
+    def _is_written(self, batch: ProducerBatch, error: OttlaError) -> bool:
+        if self._transactions is None or batch.stamp is None:
+            return False
+        return self._transactions.is_written(batch.queue.name, batch.stamp, error)
 
     def _may_retry(self, batch: ProducerBatch, answer: Answer, error: OttlaError) -> bool:
         if self._transactions is None or batch.stamp is None:

@@ -24,6 +24,7 @@ from ottla.client.metadata import Metadata
 from ottla.client.producer.batches.accumulator import PartitionQueue, RecordAccumulator
 from ottla.client.producer.batches.append_choice import ProducerBatch
 from ottla.client.producer.partitioner import Shares
+from ottla.client.producer.sending.sequences import Stamp
 from ottla.client.producer.transactions.manager import TransactionManager
 from ottla.client.producer.transactions.states import PlannedRequest
 from ottla.client.producer.values import DeliveryTimedOut
@@ -303,6 +304,8 @@ class Sender:
             # A broker that knows nothing of a producer takes any first number. If our first batch is refused for a
             # while and the second is not, the order is broken for good: so the first one goes alone.
             return False
+        if stamp is not None and (probe := self.transactions.probe(queue.name)) is not None:
+            stamp = _bring_forward(queue, probe, self.transactions)
         return self.transactions.may_drain(queue.name, stamp)
 
     def _take(self, queue: PartitionQueue) -> ProducerBatch:
@@ -351,3 +354,16 @@ class Sender:
     def backoff_ms(self, attempts: int) -> float:
         """How long a batch waits before its next try."""
         return self._backoff.delay_ms(max(0, attempts - 1))
+
+
+def _bring_forward(queue: PartitionQueue, probe: Stamp, transactions: TransactionManager) -> Stamp | None:
+    """Let a probe go first at the leader that refused the first batch; another leader is asked about that one."""
+    first = queue.batches[0]
+    batch = next((each for each in queue.batches if each.stamp is probe), first)
+    if first.leader_epoch != queue.leader_epoch:
+        transactions.end_probing(queue.name)
+    elif batch is not first:
+        queue.batches.remove(batch)
+        queue.batches.appendleft(batch)
+    found: Stamp | None = queue.batches[0].stamp
+    return found

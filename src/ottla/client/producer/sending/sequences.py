@@ -14,6 +14,9 @@
    new stamps are given until later acknowledgements prove that it arrived, or the epoch is bumped.
 6. A broker remembers the last REMEMBERED_BATCHES batches. No batch is stamped that would push one out whose answer is
    not there: while a silent old leader is waited for, a new one could take many, and the retry would be a stranger.
+7. A leader that started again from a snapshot knows only the newest batch, and refuses an older one that is in its log
+   just as it refuses one after a gap. So a batch that may be written is not behind a gap before every later one that
+   may be written was refused, too: the newest goes as a probe. A leader takes it only when all before it are there.
 """
 
 from __future__ import annotations
@@ -95,6 +98,8 @@ class PartitionSequences:
         "last_acked",
         "last_acked_offset",
         "next_sequence",
+        "probe",
+        "refused_probes",
         "stamped_count",
         "unresolved_until",
     )
@@ -108,6 +113,8 @@ class PartitionSequences:
         self.stamped_count = 0
         self.unresolved_until: int | None = None
         self.gap_at: int | None = None
+        self.probe: Stamp | None = None  # goes before all others, to learn how far the log reaches
+        self.refused_probes: list[Stamp] = []
 
     def stamp(self, identity: ProducerIdentity, record_count: int) -> Stamp:
         """The next batch; a partition with nothing on its way moves to `identity` first."""
@@ -129,6 +136,7 @@ class PartitionSequences:
         self.next_sequence = sequence
         self.last_acked = NO_SEQUENCE
         self.unresolved_until = self.gap_at = None
+        self.end_probing()
 
     def acknowledged(self, stamp: Stamp, base_offset: int) -> None:
         if stamp.identity == self.identity:
@@ -142,6 +150,7 @@ class PartitionSequences:
     def forget(self, stamp: Stamp) -> None:
         """This batch is no longer on its way."""
         self.in_flight = [other for other in self.in_flight if other is not stamp]
+        self.end_probing()
 
     def close_gap(self, failed: Stamp) -> None:
         """The broker refused `failed` for good: what follows moves into its place."""
@@ -152,6 +161,7 @@ class PartitionSequences:
 
     def split(self, stamp: Stamp, record_counts: list[int]) -> list[Stamp]:
         """Stamps of the parts of a batch that was too large, in its place and with its numbers."""
+        self.end_probing()
         parts, sequence = [], stamp.base_sequence
         for count in record_counts:
             parts.append(Stamp(stamp.identity, sequence, count, stamp.number))
@@ -173,6 +183,28 @@ class PartitionSequences:
 
     def is_behind_gap(self, stamp: Stamp) -> bool:
         return self.gap_at is not None and not is_later(self.gap_at, stamp.base_sequence)
+
+    def is_written(self, stamp: Stamp) -> bool:
+        """Whether a batch that the broker refused as out of order is in the log: a later one was acknowledged."""
+        if not stamp.may_be_written or stamp.identity != self.identity or self.last_acked == NO_SEQUENCE:
+            return False
+        return not is_later(stamp.last_sequence, self.last_acked)
+
+    def choose_probe(self, refused: Stamp) -> bool:
+        """Whether a later batch may still show that the `refused` one is in the log; the newest such one goes next."""
+        if not refused.may_be_written:
+            return False
+        later = [other for other in self.in_flight if is_later(other.base_sequence, refused.base_sequence)]
+        if not all(other.at_rest for other in later):
+            return True  # its answer will tell
+        unasked = [other for other in later if other.may_be_written and other not in self.refused_probes]
+        self.probe = next((other for other in reversed(unasked) if not self.is_behind_gap(other)), None)
+        return self.probe is not None
+
+    def end_probing(self) -> None:
+        """What was learned is no longer true, or no longer needed."""
+        self.probe = None
+        self.refused_probes.clear()
 
     @property
     def has_room(self) -> bool:
@@ -222,8 +254,8 @@ class Sequences:
         """Whether the first batch of the partition's queue may go; `stamp` is the one it has from an earlier try."""
         numbers = self.of(partition)
         if stamp is not None:
-            # Retries go in order, one at a time: the broker takes nothing after a gap.
-            may_go = not numbers.in_flight or numbers.in_flight[0] is stamp
+            # Retries go in order, one at a time: the broker takes nothing after a gap. Only a probe may overtake.
+            may_go = not numbers.in_flight or (numbers.probe or numbers.in_flight[0]) is stamp
             if may_go and stamp.at_rest and numbers.is_behind_gap(stamp):
                 return False  # it gets new numbers first
             stamp.at_rest = stamp.at_rest and not may_go
@@ -268,6 +300,12 @@ class Sequences:
     def after_out_of_order(self, partition: TopicPartition, stamp: Stamp, *, transactional: bool) -> Retry:
         """OUT_OF_ORDER_SEQUENCE_NUMBER: something before this batch is missing."""
         numbers = self.of(partition)
+        if numbers.probe is stamp:
+            numbers.probe = None
+            numbers.refused_probes.append(stamp)
+            return Retry.YES  # the oldest one is asked about again, and then perhaps another probe
+        if numbers.choose_probe(stamp):
+            return Retry.YES
         unresolved = numbers.unresolved_until
         if unresolved is None and not numbers.is_next(stamp.base_sequence):
             return Retry.YES  # what is missing is still being tried; this one fits in after it

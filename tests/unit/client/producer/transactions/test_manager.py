@@ -192,6 +192,22 @@ def test_a_batch_behind_a_gap_that_is_still_being_tried_is_retried_without_a_bum
     assert manager.identity.epoch == 0
 
 
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_transaction_goes_on_when_a_later_batch_shows_that_nothing_is_missing(version):
+    manager = in_transaction(version, A)
+    first, second, third = manager.stamp(A, 1), manager.stamp(A, 1), manager.stamp(A, 1)
+    manager.batch_acknowledged(A, first, 0)
+    assert manager.can_retry(A, second, ConnectionClosed())
+    assert manager.can_retry(A, third, ConnectionClosed())
+    assert manager.can_retry(A, second, OutOfOrderSequenceNumber())
+    assert manager.probe(A) is third
+    assert manager.may_drain(A, third)
+    assert not manager.may_drain(A, second)
+    manager.batch_acknowledged(A, third, 2)
+    assert manager.is_written(A, second, OutOfOrderSequenceNumber())
+    assert not manager.has_error
+
+
 def test_a_refused_batch_bumps_the_epoch_and_renumbers_what_follows():
     manager = idempotent()
     first, second = manager.stamp(A, 2), manager.stamp(A, 3)
