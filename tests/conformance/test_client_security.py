@@ -12,10 +12,21 @@ from collections.abc import Iterator, Mapping
 import pytest
 from tests.conformance.kafka_jars import JarsMissing, find_jars
 from tests.conformance.secure_broker import MODULE, REAUTH_MS, Doors, secure_broker
+from tests.conformance.transaction_probes import Wire
+from tests.unit.net.sasl.test_scram_server import final_of
 
 from ottla.client.network import NetworkClient
 from ottla.client.settings import ClientSettings
-from ottla.errors import AuthenticationFailed, ConnectionClosed, NotConnected, OttlaError
+from ottla.errors import (
+    AuthenticationFailed,
+    ConnectionClosed,
+    NotConnected,
+    OttlaError,
+    SaslAuthenticationFailed,
+    broker_error,
+)
+from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 pytestmark = [
     pytest.mark.long,
@@ -68,6 +79,30 @@ def test_a_wrong_password_is_told(doors: Doors, mechanism: str) -> None:
     login = {"sasl_mechanism": mechanism, "sasl_username": "alice", "sasl_password": "wrong"}
     with pytest.raises(AuthenticationFailed, match="did not accept the credentials"):
         describe(doors.settings("LOGIN", **login))
+
+
+class KafkasServer:
+    """The server's half of SCRAM at Apache Kafka, as the tests of ours want it (tests/unit/net/sasl)."""
+
+    def __init__(self, address: str) -> None:
+        self._wire = Wire(address)
+        assert self._wire.ask(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1).error_code == 0
+
+    def answered(self, message: bytes) -> bytes:
+        answer = self._wire.ask(SaslAuthenticateRequest(auth_bytes=message), 2)
+        if answer.error_code:
+            raise broker_error(answer.error_code, answer.error_message)
+        return bytes(answer.auth_bytes)
+
+
+def test_kafka_refuses_the_nonce_of_an_old_librdkafka_as_we_do(doors: Doors) -> None:
+    address = f"127.0.0.1:{doors.ports['LOGIN']}"
+    login = KafkasServer(address)
+    assert login.answered(final_of(login, user="alice").encode()).startswith(b"v=")
+    login = KafkasServer(address)
+    final = final_of(login, user="alice", repeated="abc")
+    with pytest.raises(SaslAuthenticationFailed, match="invalid credentials with SASL mechanism SCRAM-SHA-256"):
+        login.answered(final.encode())
 
 
 def test_a_session_is_renewed_while_the_client_stays(doors: Doors) -> None:

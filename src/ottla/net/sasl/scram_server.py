@@ -6,7 +6,8 @@
     server final   v=signature                                        or e=error
 
 1. Messages have exactly the form of the RFC, or the login is over: fields in their order, none twice, none unknown.
-2. The nonce of the last message is the one of this login (CVE-2024-56128), the channel field repeats the beginning of
+2. The nonce of the last message is the one of this login (CVE-2024-56128), as Kafka 4 wants it; librdkafka before
+   2.6.1 repeats its own half and is refused by both, which our log explains. The channel field repeats the beginning of
    the first message, and who logs in is who proved it: an authorization id must be the user (CVE-2017-12610).
 3. Channel binding is not offered. A client that could do it and saw that we cannot says "y", which is fine; one that
    insists on it ("p=...") is refused, as the RFC wants.
@@ -41,6 +42,10 @@ _FIRST: Final = re.compile(
 )
 _FINAL: Final = re.compile(
     rf"(?P<spoken>c=(?P<channel>{_BASE64}),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
+)
+_REPEATED_NONCE: Final = (
+    "the nonce has the client's half twice; librdkafka (confluent-kafka, kcat) does so before 2.6.1, and Kafka 4"
+    " refuses it, too: upgrade it"
 )
 _BASE36: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -138,7 +143,8 @@ class ScramServer:
     def _final(self, message: bytes, keys: ScramKeys) -> bytes:
         found = _matched(_FINAL, message)
         if not hmac.compare_digest(found["nonce"], self._nonce):
-            raise _refused("the nonce is not the one of this login", "other-error")
+            is_repeated = found["nonce"].endswith(self._nonce)
+            raise _refused(_REPEATED_NONCE if is_repeated else "the nonce is not the one of this login", "other-error")
         if found["channel"] != base64.b64encode(self._header.encode()).decode():
             raise _refused("the channel field does not repeat the first message", "channel-bindings-dont-match")
         spoken = f"{self._spoken},{found['spoken']}".encode()

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 import scramp
@@ -105,14 +105,23 @@ def test_another_library_as_the_server(mechanism: str) -> None:
 # --- what is refused -----------------------------------------------------------------------------------------------
 
 
-def final_of(login: ScramServer, *, header: str = "n,,", password: str = "pencil", user: str = "user") -> str:
-    """The right last message, made by hand; `header` is how the first message begins."""
+class Answers(Protocol):
+    """A server, ours or another."""
+
+    def answered(self, message: bytes) -> bytes: ...
+
+
+def final_of(
+    login: Answers, *, header: str = "n,,", password: str = "pencil", user: str = "user", repeated: str = ""
+) -> str:
+    """The right last message, made by hand; `header` is how the first message begins. `repeated` stands before the
+    nonce, and is part of what is proved."""
     bare = f"n={user},r=abc"
     first = login.answered(f"{header}{bare}".encode()).decode()
     nonce, salt, count = (part[2:] for part in first.split(","))
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), base64.b64decode(salt), int(count))
     client_key = hmac.digest(salted, b"Client Key", "sha256")
-    without = f"c={base64.b64encode(header.encode()).decode()},r={nonce}"
+    without = f"c={base64.b64encode(header.encode()).decode()},r={repeated}{nonce}"
     signature = hmac.digest(hashlib.sha256(client_key).digest(), f"{bare},{first},{without}".encode(), "sha256")
     proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
     return f"{without},p={base64.b64encode(proof).decode()}"
@@ -175,6 +184,16 @@ def test_a_message_of_another_login_does_not_count() -> None:
     final_of(second)
     with pytest.raises(LoginRefused, match="nonce"):
         second.answered(final.encode())
+
+
+def test_the_nonce_of_an_old_librdkafka_is_refused_and_explained() -> None:
+    """It repeats its own half, and Kafka 4 refuses that. Nothing is told to the client but that it failed."""
+    login = server()
+    final = final_of(login, repeated="abc")
+    with pytest.raises(LoginRefused, match=r"librdkafka .* before 2\.6\.1") as refused:
+        login.answered(final.encode())
+    assert refused.value.last_bytes == b"e=other-error"
+    assert login.identity is None
 
 
 def test_a_credential_with_too_few_iterations_lets_nobody_in() -> None:
