@@ -18,6 +18,7 @@ import logging
 import math
 import ssl
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 from ottla.client.closed import ClientClosed
@@ -199,8 +200,14 @@ class Connections:
 
     def _made(self, node: Node) -> WatchedConnection:
         options = self._options
-        login = options.security.authenticator
-        peer = Peer(node.host, node.port, random=options.random, settings=options.peer, authenticator=login)
+        login, prepare = options.security.authenticator, options.security.prepare
+        peer = Peer(
+            node.host,
+            node.port,
+            random=options.random,
+            settings=options.peer,
+            authenticator=None if login is None else partial(login, node.host),
+        )
         return WatchedConnection(
             node,
             peer,
@@ -208,7 +215,7 @@ class Connections:
             transport=options.transport,
             clock=options.clock,
             tls=options.security.tls,
-            prepare=options.security.prepare,
+            prepare=None if prepare is None else partial(prepare, node.host),
             link_settings=options.link,
         )
 

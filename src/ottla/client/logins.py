@@ -1,8 +1,8 @@
 """From sasl settings to a way to log in: which mechanism, as whom, and where the secret comes from.
 
 A user and a password come from sasl.username and sasl.password or from sasl.jaas.config; a token from a function of the
-user's, from an OIDC provider, or from the claims in sasl.jaas.config, in this order. What cannot work is refused before
-there is a connection, and no refusal shows a secret.
+user's, from an OIDC provider, or from the claims in sasl.jaas.config, in this order; a ticket of Kerberos from a keytab
+or the system's cache. What cannot work is refused before there is a connection, and no refusal shows a secret.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ from ottla.settings import Password
 if TYPE_CHECKING:
     from ottla.net.sasl.oidc import Endpoint
 
-MECHANISMS: Final = ("PLAIN", *HASHES, "OAUTHBEARER")
+MECHANISMS: Final = ("PLAIN", *HASHES, "OAUTHBEARER", "GSSAPI")
+KAFKA_SERVICE: Final = "kafka"
 _EXTENSION: Final = "extension_"
 
 
 @dataclass(frozen=True)
 class Login:
-    """How to log in; `prepare` is awaited before connecting, if there is something to prepare."""
+    """How to log in at a host; `prepare` is awaited before connecting, if there is something to prepare."""
 
-    authenticator: Callable[[], Authenticator]
-    prepare: Callable[[], Awaitable[None]] | None = None
+    authenticator: Callable[[str], Authenticator]
+    prepare: Callable[[str], Awaitable[None]] | None = None
     close: Callable[[], Awaitable[None]] | None = None
 
 
@@ -47,6 +48,8 @@ def login_of(settings: SecuritySettings, *, clock: Clock, random: RandomSource) 
     entry = _jaas_entry(settings, mechanism)
     if mechanism == "OAUTHBEARER":
         return _with_token(settings, entry, clock, random)
+    if mechanism == "GSSAPI":
+        return _with_ticket(settings, entry)
     return Login(_with_password(mechanism, settings, entry))
 
 
@@ -67,7 +70,9 @@ def _jaas_entry(settings: SecuritySettings, mechanism: str) -> JaasEntry | None:
     return entry
 
 
-def _with_password(mechanism: str, settings: SecuritySettings, entry: JaasEntry | None) -> Callable[[], Authenticator]:
+def _with_password(
+    mechanism: str, settings: SecuritySettings, entry: JaasEntry | None
+) -> Callable[[str], Authenticator]:
     options = {} if entry is None else entry.options
     username = options.get("username") or settings.sasl_username
     password = options.get("password") or _seen(settings.sasl_password)
@@ -76,12 +81,31 @@ def _with_password(mechanism: str, settings: SecuritySettings, entry: JaasEntry 
     if mechanism in HASHES:
         token = options.get("tokenauth", "").lower() == "true"
 
-        def scram() -> Authenticator:
+        def scram(_: str) -> Authenticator:
             return SaslAuthenticator(ScramClient(mechanism, username, password, random_bytes=os.urandom, token=token))
 
         return scram
     PlainClient(username, password)  # refused now and not at the first connection
-    return lambda: SaslAuthenticator(PlainClient(username, password))
+    return lambda _: SaslAuthenticator(PlainClient(username, password))
+
+
+def _with_ticket(settings: SecuritySettings, entry: JaasEntry | None) -> Login:
+    from ottla.net.sasl.kerberos_login import KerberosLogin
+
+    if settings.sasl_username is not None or settings.sasl_password is not None:
+        raise InvalidSetting(
+            "sasl.mechanism is GSSAPI (Kerberos), which is Java's default and has no sasl.username and sasl.password;"
+            " set sasl.mechanism for a password, sasl.kerberos.principal and sasl.kerberos.keytab for Kerberos"
+        )
+    options = {} if entry is None else entry.options
+    login = KerberosLogin(
+        settings.sasl_kerberos_service_name or options.get("serviceName") or KAFKA_SERVICE,
+        host=settings.sasl_kerberos_domain_name,
+        principal=settings.sasl_kerberos_principal or options.get("principal"),
+        keytab=settings.sasl_kerberos_keytab or options.get("keyTab"),
+        cache=options.get("ticketCache"),
+    )
+    return Login(lambda host: SaslAuthenticator(login.mechanism(host)), login.prepare)
 
 
 def _with_token(settings: SecuritySettings, entry: JaasEntry | None, clock: Clock, random: RandomSource) -> Login:
@@ -89,10 +113,10 @@ def _with_token(settings: SecuritySettings, entry: JaasEntry | None, clock: Cloc
     login = TokenLogin(_token_source(settings, entry, clock, backoff), clock=clock, backoff=backoff)
     extensions = _extensions(settings, entry)
 
-    def authenticator() -> Authenticator:
+    def authenticator(_: str) -> Authenticator:
         return SaslAuthenticator(OAuthBearerClient(login.token(), extensions))
 
-    return Login(authenticator, login.prepare, login.close)
+    return Login(authenticator, lambda _: login.prepare(), login.close)
 
 
 def _token_source(

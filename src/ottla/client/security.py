@@ -26,11 +26,12 @@ from ottla.settings import Password
 
 @dataclass(frozen=True)
 class Security:
-    """What a connection needs; None where nothing is wanted. `prepare` is awaited before connecting."""
+    """What a connection needs; None where nothing is wanted. A login is for one host; `prepare` is awaited before
+    connecting there."""
 
     tls: ssl.SSLContext | None = None
-    authenticator: Callable[[], Authenticator] | None = None
-    prepare: Callable[[], Awaitable[None]] | None = None
+    authenticator: Callable[[str], Authenticator] | None = None
+    prepare: Callable[[str], Awaitable[None]] | None = None
     close: Callable[[], Awaitable[None]] | None = None
 
 

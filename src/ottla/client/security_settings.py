@@ -68,7 +68,7 @@ class SecuritySettings(Settings):
         UPPER,
         default="GSSAPI",
         aliases=["sasl.mechanisms"],
-        doc="How the client logs in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.",
+        doc="How the client logs in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI (Kerberos).",
     )
     sasl_username = setting(
         "sasl.username", str, default=None, aliases=["sasl.plain.username"], doc="The user for PLAIN and SCRAM."
@@ -165,6 +165,32 @@ class SecuritySettings(Settings):
         unit="ms",
         importance="low",
         doc="The longest of these waits.",
+    )
+
+    sasl_kerberos_service_name = setting(
+        "sasl.kerberos.service.name",
+        str,
+        default=None,
+        doc="The first part of the brokers' principals in Kerberos; else serviceName of sasl.jaas.config, else kafka.",
+    )
+    sasl_kerberos_domain_name = setting(
+        "sasl.kerberos.domain.name",
+        str,
+        default=None,
+        importance="low",
+        doc="The host in the brokers' principals, where it is not the one that the client connects to.",
+    )
+    sasl_kerberos_principal = setting(
+        "sasl.kerberos.principal",
+        str,
+        default=None,
+        doc="Whom the client logs in as with Kerberos; without it, whoever has a ticket in the system's cache.",
+    )
+    sasl_kerberos_keytab = setting(
+        "sasl.kerberos.keytab",
+        str,
+        default=None,
+        doc="A file with the principal's key; without it the ticket must be in the system's cache (kinit).",
     )
 
     # --- TLS: whom we trust ---

@@ -26,9 +26,7 @@ NO_EFFECT: Final[Mapping[str, str]] = {
     "receive_message_max_bytes": "answers are bounded by fetch.max.bytes",
     "max_in_flight_requests_per_connection": "a consumer asks each broker once at a time",
     "default_offset_commit_callback": "failures of auto commit are logged",
-    "sasl_kerberos_name": "GSSAPI is not supported",
-    "sasl_kerberos_service_name": "GSSAPI is not supported",
-    "sasl_kerberos_domain_name": "GSSAPI is not supported",
+    "sasl_kerberos_name": "give sasl_kerberos_service_name and sasl_kerberos_domain_name",
     "legacy_iterator": "there is one iterator",
     "wakeup_timeout_ms": "nobody waits for a wake-up",
 }

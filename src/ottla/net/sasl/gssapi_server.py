@@ -78,7 +78,7 @@ class KerberosContext:
     """A Context of the gssapi package."""
 
     def __init__(self, credentials: Any) -> None:
-        library = _library()
+        library = kerberos_library()
         self._errors: type[Exception] = library.exceptions.GSSError
         self._context = library.SecurityContext(creds=credentials, usage="accept")
 
@@ -107,7 +107,7 @@ class KerberosContext:
 
 def kerberos_credentials(principal: str, keytab: str | None) -> Any:
     """What the server shows of itself, from a keytab (or the system's); InvalidSetting when it cannot be read."""
-    library = _library()
+    library = kerberos_library()
     try:
         name = library.Name(principal, library.NameType.kerberos_principal)
         store = None if keytab is None else {"keytab": keytab}
@@ -116,7 +116,8 @@ def kerberos_credentials(principal: str, keytab: str | None) -> Any:
         raise InvalidSetting(f"the keytab has no usable key for {principal}: {error}") from None
 
 
-def _library() -> Any:
+def kerberos_library() -> Any:
+    """The gssapi package; InvalidSetting when it is not there."""
     try:
         import gssapi
     except ImportError:
