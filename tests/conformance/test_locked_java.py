@@ -108,7 +108,9 @@ def test_config_command_changes_users_clients_and_addresses(broker: LockedBroker
     }
     for entity, rate in rates.items():
         tool(CONFIG_COMMAND, f"--alter {entity} --add-config {rate}")
-        assert rate in tool(CONFIG_COMMAND, f"--describe {entity}")
+    described = tool(CONFIG_COMMAND, f"--describe --entity-type users --entity-name {name}")
+    assert "producer_byte_rate=1024.0" in described
+    assert "SCRAM-SHA-512=iterations=4096" in described
     with broker.admin() as admin:
         quotas = admin.describe_client_quotas()
         kinds = [each.mechanism for each in admin.describe_user_scram_credentials([name])[name]]
