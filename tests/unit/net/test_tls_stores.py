@@ -179,6 +179,10 @@ def test_the_chain_is_sent(stores: Stores) -> None:
         (TlsOptions(store_location="{p12}", store_type="BCFKS"), "there is PEM, PKCS12, JKS"),
         (TlsOptions(store_location="{p12}"), "needs ssl.keystore.password"),
         (TlsOptions(store_location="{p12}", store_password="hunter2"), "ssl.keystore.password is wrong"),
+        (
+            TlsOptions(store_location="{p12}", store_password=PASSWORD, key_password="hunter2"),
+            "ssl.key.password must be that of ssl.keystore.password",
+        ),
         (TlsOptions(store_location="{pem}", store_password="hunter2"), "a PEM file, which has none"),
         (TlsOptions(store_location="{ca}"), "there is no key"),
         (TlsOptions(store_location="{jceks}", store_password="x"), "keytool -importkeystore"),

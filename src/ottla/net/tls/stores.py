@@ -133,6 +133,11 @@ def _identity_of_jks(store: JksStore, options: TlsOptions, name: str) -> Identit
 def _identity_of_pkcs12(content: bytes, options: TlsOptions, name: str) -> Identity:
     from ottla.net.tls.pkcs12 import read_pkcs12
 
+    if options.key_password not in (None, options.store_password):
+        raise InvalidSetting(
+            f"{name} is a PKCS12 store, whose key has the password of the store: ssl.key.password must be that of "
+            "ssl.keystore.password, or left out"
+        )
     store = read_pkcs12(content, options.store_password, name, "ssl.keystore.password")
     if store.key is None or not store.chain:
         raise InvalidSetting(f"{name} holds no key with its certificate; it is a trust store")
