@@ -1,17 +1,25 @@
 """Frames before a login: whatever is sent, in whatever order, nobody gets in and nothing breaks.
 
 Sequences are made of real messages of a login with a wrong password, bent: bytes changed, cut, added, swapped with
-others. 200,000 frames here, five million in the long run; a sample of them goes over sockets to a broker.
+others. 200,000 frames here, five million in the long run, both straight into the state machine. A sample of them goes
+over sockets to a broker; in the long run half a million, to a broker process whose memory and files are watched.
 """
 
 from __future__ import annotations
 
+import contextlib
 import random
 import socket
 import struct
+import time
+import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from tests.conformance.our_broker import free_ports
+from tests.conformance.test_hostile import MIB, MeasuredBroker, Others
+from tests.patience import HANG_S
 from tests.unit.broker.security.logins import (
     NOW,
     SCRAM,
@@ -30,7 +38,16 @@ from ottla.protocol.api import APIS
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.testing import KafkaBroker
 
-FRAMES, FRAMES_LONG, OVER_SOCKETS = 200_000, 5_000_000, 2_000
+FRAMES, FRAMES_LONG = 200_000, 5_000_000
+OVER_SOCKETS, OVER_SOCKETS_LONG = 2_000, 500_000
+MEMORY_LIMIT_BYTES = 12 * MIB  # 8 are what all strangers may hold together
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";'
+NOBODY_CAME_IN = 'successful_authentication_total{listener="SASL_PLAINTEXT"} 0'
+SASL_SETTINGS = {
+    "sasl.enabled.mechanisms": f"PLAIN,{SCRAM}",
+    "listener.name.sasl_plaintext.plain.sasl.jaas.config": JAAS,
+    "connection.failed.authentication.delay.ms": "0",
+}
 
 
 class FuzzRules(Rules):
@@ -136,31 +153,49 @@ def test_no_frames_before_a_login_let_anybody_in_for_long() -> None:
     assert check(FRAMES_LONG, seed)[State.COMPLETE] == 0, f"seed {seed}"
 
 
-def test_a_broker_stands_the_same_over_sockets() -> None:
-    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";'
-    settings = {
-        "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
-        "sasl.enabled.mechanisms": f"PLAIN,{SCRAM}",
-        "listener.name.sasl_plaintext.plain.sasl.jaas.config": jaas,
-        "connection.failed.authentication.delay.ms": 0,
-    }
-    with KafkaBroker(settings) as broker:
-        host, _, port = broker.bootstrap_servers.partition(":")
-        left = OVER_SOCKETS
-        for sequence in map(list, sequences(seed=14)):
-            with socket.create_connection((host, int(port))) as client:
-                client.settimeout(60)
+def send_over_sockets(servers: str, frames: int, seed: int) -> None:
+    """Sequences, each by a connection of its own, until so many frames were sent."""
+    host, _, port = servers.partition(":")
+    for sequence in map(list, sequences(seed)):
+        with socket.create_connection((host, int(port)), timeout=HANG_S) as client:
+            with contextlib.suppress(ConnectionError):  # it may be refused while more is on its way
                 client.sendall(b"".join(struct.pack(">i", len(each)) + each for each in sequence))
                 client.shutdown(socket.SHUT_WR)
-                while _received(client):
-                    pass
-            left -= len(sequence)
-            if left <= 0:
-                break
+            while _received(client):
+                pass
+        frames -= len(sequence)
+        if frames <= 0:
+            return
+
+
+def test_a_broker_stands_the_same_over_sockets() -> None:
+    with KafkaBroker({"listeners": "SASL_PLAINTEXT://127.0.0.1:0", **SASL_SETTINGS}) as broker:
+        send_over_sockets(broker.bootstrap_servers, OVER_SOCKETS, seed=14)
         principals = broker.call(lambda server: {each.principal for each in server._acceptor.connections})
         assert principals <= {"User:ANONYMOUS"}
         text = broker.call(lambda server: server.registry.text(0))
-        assert 'successful_authentication_total{listener="SASL_PLAINTEXT"} 0' in text
+        assert NOBODY_CAME_IN in text
+
+
+@pytest.mark.long
+def test_a_broker_stands_half_a_million_over_sockets_and_others_are_served(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    strangers = f"127.0.0.1:{port}"
+    settings = {**SASL_SETTINGS, "inter.broker.listener.name": "PLAINTEXT"}
+    with MeasuredBroker(tmp_path, settings, listeners=f"SASL_PLAINTEXT://{strangers}") as broker:
+        send_over_sockets(strangers, OVER_SOCKETS, seed=15)
+        began_s = time.monotonic()
+        with broker.within(MEMORY_LIMIT_BYTES), Others(broker.bootstrap_servers) as others:
+            send_over_sockets(strangers, OVER_SOCKETS_LONG, seed=random.randrange(1 << 32))
+        spent_s, waits_s = time.monotonic() - began_s, sorted(others.waits_s)
+        print(f"{OVER_SOCKETS_LONG / spent_s:.0f} frames/s; {len(waits_s)} answers to others, p99 {_p99_ms(waits_s)}")
+        assert others.answered == len(waits_s)
+        with urllib.request.urlopen(f"http://{broker.admin_address}/metrics", timeout=HANG_S) as answer:
+            assert NOBODY_CAME_IN in answer.read().decode()
+
+
+def _p99_ms(sorted_s: list[float]) -> str:
+    return f"{sorted_s[len(sorted_s) * 99 // 100] * 1000:.1f} ms"
 
 
 def _received(client: socket.socket) -> bytes:
