@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 
 import pytest
 from tests.conformance.java_programs import JavaPrograms, jars_or_skip
@@ -24,10 +25,14 @@ from tests.conformance.quota_program import (
     measure_consumer,
     measure_producer,
 )
+from tests.conformance.transaction_probes import Wire
+from tests.patience import HANG_S
 
 from ottla.broker.quotas.rate import SampledRate
 from ottla.broker.quotas.token_bucket import TokenBucket
 from ottla.client.admin.admin import Admin
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 CONFIG_COMMAND = "kafka.admin.ConfigCommand"
 SECONDS = 30
@@ -163,3 +168,48 @@ def test_the_same_program_waits_as_long_as_at_apache_kafka(ours, apache, measure
     with capsys.disabled():
         print(f"\n{topic}\n  ours   {here}\n  apache {there}")
     assert here.throttle_avg_ms == pytest.approx(there.throttle_avg_ms, rel=0.1)
+
+
+@pytest.mark.long
+def test_topics_made_on_demand_count_as_at_apache_kafka(tmp_path, capsys):
+    """A client that has spent its quota for changes of topics has no more made by asking for them."""
+    made = {"auto.create.topics.enable": "true", "num.partitions": "3"}
+    text = "".join(f"{name}={value}\n" for name, value in made.items())
+    kafka = KafkaBroker(jars_or_skip("4.3"), tmp_path, tmp_path / "data", text)
+    kafka.format()
+    with kafka:
+        there = ask_for_topics(kafka.bootstrap)
+    with BrokerProcess(tmp_path / "ours", made) as broker:
+        here = ask_for_topics(broker.bootstrap_servers)
+    with capsys.disabled():
+        print(f"\nours {here}, apache {there}")
+    assert here == there
+
+
+def ask_for_topics(servers):
+    """Which topics are there after one client asked for two and another for a third, and what the first is told when
+    it creates one."""
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.alter_client_quotas([({"client-id": "limited"}, {"controller_mutation_rate": 0.01})])
+    time.sleep(2)  # a quota acts a moment later, and nothing at Kafka tells when
+    with Wire(servers, client_id="limited") as limited, Wire(servers, client_id="free") as free:
+        eventually(lambda: ask_for(limited, "first"))
+        ask_for(limited, "second")
+        topic = CreatableTopic(name="created", num_partitions=1, replication_factor=1, assignments=[], configs=[])
+        refused = limited.ask(CreateTopicsRequest(topics=[topic], timeout_ms=5_000), 7)
+        eventually(lambda: ask_for(free, "third"))
+        there = [name for name in ("first", "second", "third") if ask_for(free, name, may_create=False)]
+    return there, refused.topics[0].error_code, 200_000 < refused.throttle_time_ms <= 300_000
+
+
+def ask_for(wire, name, *, may_create=True):
+    """Whether it is there."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=may_create)
+    return wire.ask(request, 9).topics[0].error_code == 0
+
+
+def eventually(is_there):
+    end = time.monotonic() + HANG_S
+    while not is_there():
+        assert time.monotonic() < end
+        time.sleep(0.05)

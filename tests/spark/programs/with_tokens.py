@@ -1,6 +1,7 @@
 """A whole job with a password on its driver, and everything that Spark shows of it: event log, UI, checkpoint, files.
 
-python with_tokens.py DIRECTORY < {"password": ..., "servers": ...}       # on stdin: arguments are shown, too
+python with_tokens.py DIRECTORY < {"password": ..., "servers": ..., "more": {...}, "tokens": FILE}    # on stdin:
+arguments are shown, too. `more` are further settings of the cluster; the tokens of the job are noted in FILE.
 """
 
 from __future__ import annotations
@@ -10,9 +11,14 @@ import sys
 import urllib.request
 from pathlib import Path
 
+from ottla import Admin
 from ottla.spark import session
 
-UI = ("api/v1/applications/{id}/environment", "api/v1/applications/{id}/sql?details=true", "environment/", "SQL/")
+REST = "api/v1/applications/{id}/"
+UI = (
+    *(REST + each for each in ("environment", "sql?details=true", "executors", "executors/driver/threads", "jobs")),
+    *("environment/", "SQL/", "executors/", "executors/threadDump/?executorId=driver", "StreamingQuery/", "jobs/"),
+)
 
 
 def main(directory: Path) -> None:
@@ -24,6 +30,7 @@ def main(directory: Path) -> None:
         "kafka.sasl.mechanism": "PLAIN",
         "kafka.sasl.username": "alice",
         "kafka.sasl.password": given["password"],
+        **given["more"],
     }
     spark = session(
         "with-tokens",
@@ -45,9 +52,17 @@ def main(directory: Path) -> None:
     query = writer.option("checkpointLocation", str(directory / "checkpoint")).trigger(availableNow=True).start()
     query.awaitTermination()
     stream.explain(extended=True)
+    Path(given["tokens"]).write_text(json.dumps(tokens_of(given)))
     keep_ui(spark.sparkContext.uiWebUrl, spark.sparkContext.applicationId, directory / "ui")
     spark.stop()
     print("done")
+
+
+def tokens_of(given: dict[str, str]) -> list[str]:
+    """The HMACs of all tokens, in hex."""
+    login = {"sasl.mechanism": "PLAIN", "sasl.username": "alice", "sasl.password": given["password"]}
+    with Admin({"bootstrap.servers": given["servers"], "security.protocol": "SASL_PLAINTEXT", **login}) as admin:
+        return [each.hmac.hex() for each in admin.describe_delegation_tokens(timeout=60)]
 
 
 def keep_ui(url: str | None, application: str, directory: Path) -> None:

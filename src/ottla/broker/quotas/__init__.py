@@ -7,6 +7,7 @@
     charges.py         what the requests of one connection and API count against
     client_quotas.py   the parts put together; follows the cluster's image
     mutations.py       changes of topics: strict and permissive
+    forwarded.py       whose change of a topic a broker passes on to the controller
     connections.py     how fast connections may come: per broker, listener and address
 
 Nothing here reads a clock or waits: the time is an argument, and how long to wait is the answer.
