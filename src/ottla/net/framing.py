@@ -149,6 +149,8 @@ class FrameReader:
             return self._big_room(self._big)
         if self._must_move():
             self._take_chunk()
+        elif self._start == self._end > len(self._view) // 2:
+            self._begin_again()
         if self._big_was_last and self._start == self._end:
             return self._view[self._end : -1][:PEEK_BYTES]
         return self._view[self._end : -1]
@@ -212,6 +214,14 @@ class FrameReader:
         self._view = memoryview(self._chunk)
         self._view[: len(unfinished)] = unfinished
         self._start, self._end = 0, len(unfinished)
+
+    def _begin_again(self) -> None:
+        """All frames are handed out: use the chunk from its front, unless somebody holds one of them. So what comes
+        together is read together, into memory that the processor still has at hand."""
+        self._view.release()
+        if not is_lent(self._chunk):
+            self._start = self._end = 0
+        self._view = memoryview(self._chunk)
 
     # --- memory of its own, for big frames ---
 

@@ -317,3 +317,19 @@ def test_frames_before_one_that_is_too_large_for_its_kind_come_out() -> None:
     reader = FrameReader(chunk_bytes=256, kind_limit_bytes=by_kind)
     assert feed(reader, SIZE.pack(2) + b"ok" + SIZE.pack(5000) + b"\0\3") == [b"ok"]
     assert isinstance(reader.broken, FrameTooLarge)
+
+
+def test_a_chunk_is_used_from_its_front_once_its_frames_are_done_with() -> None:
+    reader = FrameReader(chunk_bytes=65_536)
+    feed(reader, wire(bytes(10_000)))  # cut by the end of the first chunk
+    for _ in range(5):
+        room_bytes = len(reader.get_buffer())
+        frames = feed(reader, wire(*[bytes(9_000)] * 4))
+        assert len(frames) == 4
+        del frames
+        assert len(reader.get_buffer()) >= min(room_bytes, 65_536)
+    held = feed(reader, wire(b"x" * 9_000, b"y" * 9_000, b"z" * 20_000))
+    assert len(reader.get_buffer()) < 65_536
+    feed(reader, wire(b"new" * 9_000))
+    assert [bytes(frame[:1]) for frame in held] == [b"x", b"y", b"z"]
+    assert all(len(set(frame)) == 1 for frame in held)

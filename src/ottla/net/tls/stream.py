@@ -14,7 +14,9 @@ buffer of 256 KB for every connection. So here:
 4. All connections of a thread share one buffer for what is encrypted: it is empty again before the loop goes on.
    Decrypted bytes go straight into the frame they belong to.
 5. While the link does not read, nothing is decrypted; what the socket gave stays encrypted, one buffer at most.
-6. Nothing waits for the other side's goodbye: ours is sent, and the connection closed.
+6. What is written while bytes are decrypted is encrypted at once and leaves when all that came together is delivered,
+   or when it is HOLD_LIMIT_BYTES: a system call and a packet for each answer would cost more than its encryption.
+7. Nothing waits for the other side's goodbye: ours is sent, and the connection closed.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from ottla.net.framing import Buffer
 from ottla.net.tls.words import handshake_failure
 
 SHARED_BYTES: Final = 262_144
+HOLD_LIMIT_BYTES: Final = 16_384
 LINGER_S: Final = 1.0
 
 
@@ -109,6 +112,7 @@ class TlsStream(asyncio.BufferedProtocol):
         self._is_waiting = False  # for its turn to shake hands
         self._is_paused = False
         self._is_closing = False
+        self._is_delivering = False  # the link has what was decrypted, and answers
         self._failure: Exception | None = None
 
     # --- the handshake ---
@@ -222,37 +226,46 @@ class TlsStream(asyncio.BufferedProtocol):
         link = self._link
         if link is None:
             return
+        self._is_delivering = True
         try:
-            while not self._is_paused and not self._is_closing and self._has_more():
-                filled = self._fill(link.get_buffer(-1))  # held by nobody afterwards: the link may resize it
-                if not filled:
-                    break
-                link.buffer_updated(filled)
+            self._deliver(link)
         except (ssl.SSLError, OSError) as error:
             self._flush()
             self._end(error)
-            return
-        if self._outgoing.pending:  # an answer of TLS's own, to a change of keys
-            self._flush()
+        finally:
+            self._is_delivering = False
+        if not self._is_closing:
+            self._flush()  # answers, or TLS's own to a change of keys
+
+    def _deliver(self, link: StreamEvents) -> None:
+        while not self._is_paused and not self._is_closing and self._has_more():
+            room = link.get_buffer(self._incoming.pending)
+            size = len(room)
+            filled = self._fill(room, size)
+            del room  # held by nobody now: the link may resize it
+            if filled:
+                link.buffer_updated(filled)
+            if filled < size:
+                break  # nothing is left but a part of a record
 
     def _has_more(self) -> bool:
         return bool(self._incoming.pending or self._object.pending())
 
-    def _fill(self, room: memoryview) -> int:
-        """Decrypt into a buffer until it is full or nothing is left; a read gives one record of TLS at most."""
+    def _fill(self, room: memoryview, size: int) -> int:
+        """Decrypt into a buffer until it is full or nothing is left; a read gives one record of TLS at most, and all of
+        it if there is room."""
         read: Any = self._object.read  # returns a count when it is given a buffer
-        filled, size = 0, len(room)
+        incoming, filled = self._incoming, 0
         try:
-            while filled < size:
-                count: int = read(size - filled, room[filled:])
-                if not count:
-                    self.close()  # the other side said goodbye
-                    break
+            count: int = read(size, room)
+            while count:
                 filled += count
-                if not self._has_more():
-                    break
+                if filled == size or not incoming.pending:
+                    return filled
+                count = read(size - filled, room[filled:])
         except ssl.SSLWantReadError:
-            pass
+            return filled
+        self.close()  # the other side said goodbye
         return filled
 
     def pause_reading(self) -> None:
@@ -282,7 +295,8 @@ class TlsStream(asyncio.BufferedProtocol):
         except (ssl.SSLError, OSError) as error:
             self._end(error)
             return
-        self._flush()
+        if not self._is_delivering or self._outgoing.pending >= HOLD_LIMIT_BYTES:
+            self._flush()
 
     def _encrypt(self, buffer: Buffer) -> None:
         size = buffer.nbytes if isinstance(buffer, memoryview) else len(buffer)
@@ -331,7 +345,7 @@ class TlsStream(asyncio.BufferedProtocol):
 
     def get_write_buffer_size(self) -> int:
         size: int = self._below.get_write_buffer_size()
-        return size
+        return size + self._outgoing.pending
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         if name == "ssl_object":
