@@ -89,13 +89,13 @@ class Schedule:
 
     def take_due(self, now_ms: float, limit: int = JOBS_LIMIT) -> list[Job]:
         """The jobs to start now, at most `limit`. Tell `ended` about each of them, or it will not come again."""
-        taken: list[Job] = []
-        while len(taken) < limit:
+        jobs: list[Job] = []
+        while len(jobs) < limit:
             due_ms = self.next_due_ms()
             if due_ms is None or due_ms > now_ms:
                 break
-            taken.append(heapq.heappop(self._waiting)[2])
-        return taken
+            jobs.append(heapq.heappop(self._waiting)[2])
+        return jobs
 
     def ended(self, job: Job, now_ms: float) -> None:
         """A run is over, well or not: a periodic job waits for its next one."""

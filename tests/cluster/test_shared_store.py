@@ -475,7 +475,7 @@ def test_two_members_that_set_different_things_lose_neither(ensemble: Ensemble) 
 def test_without_a_session_nothing_is_changed() -> None:
     shared = SharedMemory(CLUSTER)
     member = shared.join()
-    shared.end_session(member, told=False)
+    shared.end_session(member, is_notified=False)
     with pytest.raises(NoSession):
         member.commit([AlterConfig(ALL_BROKERS, (("a", "b"),))])
     assert member.take_events() == []

@@ -133,9 +133,9 @@ def _failure_text(error: Exception) -> str:
     reasons = list(dict.fromkeys(map(str, error.failed.values())))  # many things often fail for one reason
     if len(reasons) == 1 and not error.succeeded:
         return reasons[0]
-    told = "; ".join(reasons[:TOLD_LIMIT])
+    text = "; ".join(reasons[:TOLD_LIMIT])
     more = f"; and {len(reasons) - TOLD_LIMIT} more" if len(reasons) > TOLD_LIMIT else ""
-    return f"{len(error.failed)} of {len(error.failed) + len(error.succeeded)} failed: {told}{more}"
+    return f"{len(error.failed)} of {len(error.failed) + len(error.succeeded)} failed: {text}{more}"
 
 
 @contextmanager

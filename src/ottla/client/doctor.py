@@ -77,7 +77,7 @@ async def examine(
         return
     times = {"default.api.timeout.ms": int(timeout * 1000), "request.timeout.ms": int(timeout * 1000)}
     async with AsyncAdmin({**config, **times}) as admin:
-        async for finding in _look_around(admin, timeout, topic, group):
+        async for finding in _findings(admin, timeout, topic, group):
             yield finding
 
 
@@ -219,9 +219,7 @@ def _common(config: Mapping[str, object]) -> dict[str, object]:
 # --- the cluster behind it ---
 
 
-async def _look_around(
-    admin: AsyncAdmin, timeout: float, topic: str | None, group: str | None
-) -> AsyncIterator[Finding]:
+async def _findings(admin: AsyncAdmin, timeout: float, topic: str | None, group: str | None) -> AsyncIterator[Finding]:
     try:
         cluster = await admin.describe_cluster()
     except (OttlaError, TimeoutError) as error:
@@ -237,17 +235,17 @@ async def _look_around(
         )
         yield found if found.result == "ok" else found._replace(remedy=remedy)
     yield judge_controller(cluster)
-    async for finding in _look_at_settings(admin, cluster):
+    async for finding in _check_settings(admin, cluster):
         yield finding
     if topic is not None:
-        async for finding in _look_at_topic(admin, topic):
+        async for finding in _check_topic(admin, topic):
             yield finding
     if group is not None:
-        async for finding in _look_at_group(admin, group):
+        async for finding in _check_group(admin, group):
             yield finding
 
 
-async def _look_at_settings(admin: AsyncAdmin, cluster: ClusterDescription) -> AsyncIterator[Finding]:
+async def _check_settings(admin: AsyncAdmin, cluster: ClusterDescription) -> AsyncIterator[Finding]:
     try:
         numbers = await _broker_numbers(admin, cluster)
     except (NotConnected, RequestTimedOut, TimeoutError) as error:
@@ -283,7 +281,7 @@ async def _broker_numbers(admin: AsyncAdmin, cluster: ClusterDescription) -> dic
     return {name: int(each.value) for name, each in entries.items() if each.value is not None and each.value.isdigit()}
 
 
-async def _look_at_topic(admin: AsyncAdmin, name: str) -> AsyncIterator[Finding]:
+async def _check_topic(admin: AsyncAdmin, name: str) -> AsyncIterator[Finding]:
     try:
         described = (await admin.describe_topics([name], include_authorized_operations=True))[name]
     except UnknownTopicOrPartition:
@@ -300,11 +298,11 @@ async def _look_at_topic(admin: AsyncAdmin, name: str) -> AsyncIterator[Finding]
     for finding in judge_topic(described, int(entry.value) if entry is not None and entry.value else None):
         yield finding
     partitions = [TopicPartition(name, each.partition) for each in described.partitions if each.leader is not None]
-    for finding in await _look_at_transactions(admin, name, partitions):
+    for finding in await _check_transactions(admin, name, partitions):
         yield finding
 
 
-async def _look_at_transactions(admin: AsyncAdmin, name: str, partitions: list[TopicPartition]) -> list[Finding]:
+async def _check_transactions(admin: AsyncAdmin, name: str, partitions: list[TopicPartition]) -> list[Finding]:
     step = f"transactions in {name}"
     latest = dict.fromkeys(partitions, OffsetSpec.LATEST)
     try:
@@ -319,7 +317,7 @@ async def _look_at_transactions(admin: AsyncAdmin, name: str, partitions: list[T
     return judge_stable(ends, stables, producers or {}, ids)
 
 
-async def _look_at_group(admin: AsyncAdmin, group_id: str) -> AsyncIterator[Finding]:
+async def _check_group(admin: AsyncAdmin, group_id: str) -> AsyncIterator[Finding]:
     try:
         described = (await admin.describe_consumer_groups([group_id]))[group_id]
         committed = await admin.list_consumer_group_offsets(group_id)

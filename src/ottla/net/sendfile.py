@@ -39,9 +39,9 @@ class SendfileDoor:
         try:
             if before:
                 joined = b"".join(before)
-                taken = self._send_more_to_come(joined)
-                if taken < len(joined):
-                    return joined[taken:]
+                sent_bytes = self._send_more_to_come(joined)
+                if sent_bytes < len(joined):
+                    return joined[sent_bytes:]
         except OSError:
             return None
         try:

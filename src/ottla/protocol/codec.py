@@ -122,8 +122,8 @@ def _read_value(reader: Reader, wire_type: WireType, version: int, *, flexible: 
     if wire_type is RECORDS:
         return reader.bytes(compact=flexible)
     if wire_type is BYTES:
-        taken = reader.bytes(compact=flexible)
-        return None if taken is None else bytes(taken)
+        content = reader.bytes(compact=flexible)
+        return None if content is None else bytes(content)
     return reader.fixed(wire_type)
 
 
@@ -269,9 +269,9 @@ def _write_nested(
         writer.pack(FIXED["b"].pack(-1 if value is None else 1))
         if value is None:
             return
-    given: type = type(value)
-    if given is not struct_class:
-        raise Unwritable(f"a {struct_class.__name__} is needed, not a {given.__name__}")
+    found: type = type(value)
+    if found is not struct_class:
+        raise Unwritable(f"a {struct_class.__name__} is needed, not a {found.__name__}")
     _write_struct(writer, value, version, flexible=flexible)
 
 

@@ -137,8 +137,8 @@ class _Decoder:
         self.null_or(slot, name, nullable)
         self.source.add(f"stop = pos + {name} - 1")
         self.source.add("if stop > end: raise Mismatch")
-        taken = {STRING: "str(buf[pos:stop], 'utf-8')", BYTES: "bytes(buf[pos:stop])", RECORDS: "view[pos:stop]"}
-        self.source.add(f"{slot} = {taken[kind]}")  # type: ignore[index]
+        sources = {STRING: "str(buf[pos:stop], 'utf-8')", BYTES: "bytes(buf[pos:stop])", RECORDS: "view[pos:stop]"}
+        self.source.add(f"{slot} = {sources[kind]}")  # type: ignore[index]
         self.source.add("pos = stop")
         self.source.depth -= nullable
 

@@ -65,12 +65,12 @@ class _Encoder:
 
     def tags(self, target: str, struct_class: StructType) -> None:
         """One byte 0 nearly always; anything else is left to the reference codec."""
-        told = [f"{target}.unknown_tags"]
+        present = [f"{target}.unknown_tags"]
         for field in struct_class.fields:
             if field.tag is not None and self.version in field.present:
-                told.append(self.differs(f"{target}.{field.name}", field))
+                present.append(self.differs(f"{target}.{field.name}", field))
         waiting = list(self.waiting)
-        self.source.add(f"if {' or '.join(told)}:")
+        self.source.add(f"if {' or '.join(present)}:")
         self.source.depth += 1
         self.pack()
         self.source.add(f"add(write_tags({target}, {self.version}))")

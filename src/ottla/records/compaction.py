@@ -73,7 +73,7 @@ class KeyTable:
         at = self._find(digest)
         if at < 0:
             raise ValueError(f"the table of {self.slots} keys is full")
-        self._count += not self._is_taken(at)
+        self._count += not self._is_used(at)
         _slot.pack_into(self._memory, at, digest, offset + 1)
 
     def get(self, key: Buffer) -> int:
@@ -86,12 +86,12 @@ class KeyTable:
         slot = int.from_bytes(digest[:8], "big") % self.slots
         for _ in range(self.slots):
             at = slot * SLOT_BYTES
-            if not self._is_taken(at) or self._memory[at : at + HASH_BYTES] == digest:
+            if not self._is_used(at) or self._memory[at : at + HASH_BYTES] == digest:
                 return at
             slot = (slot + 1) % self.slots
         return -1
 
-    def _is_taken(self, at: int) -> bool:
+    def _is_used(self, at: int) -> bool:
         return any(self._memory[at + HASH_BYTES : at + SLOT_BYTES])
 
 

@@ -47,7 +47,7 @@ class RecordsWalk:
         self._bounds = bounds
         self._piece = memoryview(b"")
         self._at = 0
-        self._taken = 0  # bytes of the record that is read part by part
+        self._read_bytes = 0  # bytes of the record that is read part by part
         self._index = 0
         self._max_timestamp_ms = NO_TIMESTAMP
         self._is_consecutive = True
@@ -98,7 +98,7 @@ class RecordsWalk:
         length = yield from self._varint(32)
         if length < 1:
             raise CorruptMessage
-        self._taken = 0
+        self._read_bytes = 0
         yield from self._skip(1, length)
         timestamp_delta = yield from self._varint(64)
         offset_delta = yield from self._varint(32)
@@ -110,7 +110,7 @@ class RecordsWalk:
         for _ in range(headers):
             yield from self._sized(length, shortest=0)
             yield from self._sized(length, shortest=-1)
-        if self._taken != length:
+        if self._read_bytes != length:
             raise CorruptMessage
         return timestamp_delta, offset_delta, key_length >= 0
 
@@ -148,7 +148,7 @@ class RecordsWalk:
                 yield from self._more()
             byte = self._piece[self._at]
             self._at += 1
-            self._taken += 1
+            self._read_bytes += 1
             raw |= (byte & 0x7F) << shift
             if byte < 0x80:
                 if raw >> bits:
@@ -165,8 +165,8 @@ class RecordsWalk:
         return length
 
     def _skip(self, count: int, record_length: int) -> Part:
-        self._taken += count
-        if self._taken > record_length:
+        self._read_bytes += count
+        if self._read_bytes > record_length:
             raise CorruptMessage
         while count > len(self._piece) - self._at:
             count -= len(self._piece) - self._at

@@ -130,14 +130,14 @@ class KafkaCluster:
     def leader_of(self, topic: str, partition: int) -> int:
         """Who leads, as the controller says; -1 when nobody does."""
 
-        def look() -> int:
+        def find() -> int:
             for number in self.running:
                 state = self.server(number).broker.image.partition(topic, partition)
                 if state is not None and number == state.leader:
                     return number
             return -1
 
-        return self.call(look)
+        return self.call(find)
 
     def in_sync(self, topic: str, partition: int) -> tuple[int, ...]:
         """Who is in sync, as the leader says; nobody when there is no leader."""
@@ -150,11 +150,11 @@ class KafkaCluster:
     def committed_bytes(self, topic: str, partition: int) -> dict[int, bytes]:
         """What every replica that runs holds below its high watermark, byte by byte."""
 
-        def look() -> dict[int, bytes]:
+        def find() -> dict[int, bytes]:
             replicas = {number: self.server(number).broker.replicas.get((topic, partition)) for number in self.running}
             return {number: _committed(found) for number, found in replicas.items() if found is not None}
 
-        return self.call(look)
+        return self.call(find)
 
     def wait_until(self, condition: Callable[[], bool], limit_s: float = WAIT_LIMIT_S) -> None:
         """Wait until something is so; the condition runs in the caller's thread."""
@@ -261,7 +261,7 @@ class KafkaCluster:
 
     async def _crash(self, server: Server, member: MemoryMember) -> None:
         if not member.outlives_close:
-            self._shared.end_session(member, told=False)
+            self._shared.end_session(member, is_notified=False)
         await server.crash()
 
     # --- the thread ---

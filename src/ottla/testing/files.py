@@ -81,7 +81,7 @@ class MemoryFiles:
             handle.die()
         self._locked = set()  # another one: a lock of the life before must not release one of the next
         self._failures.clear()
-        self._root.settle(keep, self._random)
+        self._root.crash(keep, self._random)
         self._allocated_at_most_bytes = self._root.allocated()
 
     def fill(self, free_bytes: int) -> None:
@@ -198,9 +198,9 @@ class MemoryFiles:
         try:
             self.attempt(Operation("sync_directory", path), may_be_full=False)
         except Exception:
-            directory.settle_names("any", self._random)
+            directory.crash_names("any", self._random)
             raise
-        directory.settle_names("everything", self._random)
+        directory.crash_names("everything", self._random)
 
     def read_bytes(self, path: Path) -> bytes:
         self.attempt(Operation("read", path))
@@ -264,8 +264,8 @@ class MemoryFiles:
             raise _translated(errno.EBUSY, "change", path)
         return self._directory(path.parent), path.name
 
-    def settle(self, inode: _Inode, keep: Keep) -> None:
-        inode.settle(keep, self._random)
+    def crash_inode(self, inode: _Inode, keep: Keep) -> None:
+        inode.crash(keep, self._random)
 
 
 class MemoryFile:
@@ -320,7 +320,7 @@ class MemoryFile:
         try:
             self._files.attempt(Operation("sync", self.path), may_be_full=False)
         except Exception:
-            self._files.settle(inode, "any")
+            self._files.crash_inode(inode, "any")
             raise
         inode.sync()
 
@@ -422,7 +422,7 @@ class _Inode:
         for _ in range(len(self._pending)):
             self._durable.apply(self._pending.popleft())
 
-    def settle(self, keep: Keep, random: Random) -> None:
+    def crash(self, keep: Keep, random: Random) -> None:
         """Decide what of the unsynced changes the disk has."""
         while self._pending:
             change = self._pending.popleft()
@@ -475,19 +475,19 @@ class _Directory:
         if len(self._pending) > PENDING_LIMIT:
             self._pending.popleft().apply(self._durable)
 
-    def settle_names(self, keep: Keep, random: Random) -> None:
+    def crash_names(self, keep: Keep, random: Random) -> None:
         """Decide how many of the unsynced moves, in order, the disk has."""
         kept = {"everything": len(self._pending), "nothing": 0}.get(keep)
         for _ in range(random.randint(0, len(self._pending)) if kept is None else kept):
             self._pending.popleft().apply(self._durable)
         self._pending.clear()
 
-    def settle(self, keep: Keep, random: Random) -> None:
+    def crash(self, keep: Keep, random: Random) -> None:
         """After a crash only what the disk has is left, here and below."""
-        self.settle_names(keep, random)
+        self.crash_names(keep, random)
         self.entries = dict(self._durable)
         for _, node in sorted(self.entries.items()):
-            node.settle(keep, random)
+            node.crash(keep, random)
             if isinstance(node, _Inode):
                 node.forget()
 

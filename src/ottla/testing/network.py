@@ -245,7 +245,7 @@ class MemoryLink(FramedLink):
             self._on_the_way.append((self._last_due_ms, piece))
             self._on_the_way_bytes += len(piece)
         self._start_pump()
-        self._look_at_room()
+        self._check_room()
 
     def _waiting_bytes(self) -> int:
         return self._on_the_way_bytes
@@ -297,7 +297,7 @@ class MemoryLink(FramedLink):
             self.fail("the network broke")
         else:
             self._other.arrive(piece)
-        self._look_at_room()
+        self._check_room()
 
     def arrive(self, piece: bytes) -> None:
         position = 0
@@ -319,7 +319,7 @@ class MemoryLink(FramedLink):
             self._reading.set()
             self._finish(None)
 
-    def _look_at_room(self) -> None:
+    def _check_room(self) -> None:
         pause_bytes = self._settings.write_pause_bytes
         if self._on_the_way_bytes > pause_bytes:
             self._writable_is(False)

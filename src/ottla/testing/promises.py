@@ -111,7 +111,7 @@ class NumberedLoad(_Background):
     def _send(self, producer: Producer, partition: int, number: int) -> None:
         began = time.monotonic()
 
-        def told(future: SendFuture) -> None:
+        def delivered(future: SendFuture) -> None:
             self.longest_wait_s = max(self.longest_wait_s, time.monotonic() - began)
             error = future.exception()
             if error is None:
@@ -119,7 +119,7 @@ class NumberedLoad(_Background):
             else:
                 self.failures.append(error)
 
-        producer.send(self.topic, b"%d" % number, partition=partition).add_done_callback(told)
+        producer.send(self.topic, b"%d" % number, partition=partition).add_done_callback(delivered)
 
     def check(self, found: Mapping[int, list[int]]) -> None:
         """Fail unless everything acknowledged was found, once and in order."""

@@ -103,8 +103,8 @@ def _page(target: str, watch: Watch, verdict: Verdict | None) -> Reply:
     if path == "/health/ready":
         reason = watch.not_ready_because()
         ready = Reply(HTTPStatus.OK, "ready\n")
-        told = f": {reason}" if verdict in (None, Verdict.WELCOME) else ""
-        return ready if reason is None else Reply(HTTPStatus.SERVICE_UNAVAILABLE, f"not ready{told}\n")
+        detail = f": {reason}" if verdict in (None, Verdict.WELCOME) else ""
+        return ready if reason is None else Reply(HTTPStatus.SERVICE_UNAVAILABLE, f"not ready{detail}\n")
     return Reply(HTTPStatus.NOT_FOUND, f"there is {', '.join(PATHS)}\n")
 
 

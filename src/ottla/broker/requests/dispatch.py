@@ -92,10 +92,10 @@ class Lane:
         "frame_bytes",
         "handler",
         "has_error_code",
+        "has_throttle_time",
         "large_bytes",
         "requests",
         "runs",
-        "tells_wait",
         "throttled",
         "times",
         "version",
@@ -118,12 +118,12 @@ class Lane:
         self.exempts = declared.exempts
         self.throttled = declared.throttled(version) if declared.throttled is not None else self._throttled
         has_field = any(field.name == "throttle_time_ms" for field in api.response.fields)
-        self.tells_wait = has_field and declared.throttled is None
+        self.has_throttle_time = has_field and declared.throttled is None
         self.requests, self.times = broker.request_metrics.of(api, version)
 
     def _throttled(self, response: Any, wait_ms: int) -> list[Any]:
         """The answer, which says how long its client is not heard where it has a field for that."""
-        if self.tells_wait:
+        if self.has_throttle_time:
             response.throttle_time_ms = wait_ms
         return self.encode(response)
 
@@ -310,7 +310,7 @@ class Dispatch:
         handled_ms = context.charges.handled(spent_ms, now_ms, is_answered=response is not None)
         if handled_ms > wait_ms:
             wait_ms = handled_ms
-        if lane.tells_wait and response is not None and response.throttle_time_ms > wait_ms:
+        if lane.has_throttle_time and response is not None and response.throttle_time_ms > wait_ms:
             wait_ms = response.throttle_time_ms
         if wait_ms and context.connection is not None and not context.charges.is_forwarded:
             context.connection.throttle(wait_ms)

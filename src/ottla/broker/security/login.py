@@ -214,7 +214,7 @@ class Login:
         try:
             said = self._answered(bytes(request.auth_bytes))
         except LoginRefused as refused:
-            text = refused.told or self._common_text()
+            text = refused.answer_text or self._common_text()
             answer = SaslAuthenticateResponse(
                 error_code=SaslAuthenticationFailed.code, error_message=text, auth_bytes=refused.last_bytes
             )
@@ -245,7 +245,7 @@ class Login:
                 f"SASL mechanism '{self._other_mechanism}' requested by client is not supported for re-authentication"
                 f" of mechanism '{self.mechanism}'"
             )
-            raise LoginRefused("another mechanism than before", told=text)
+            raise LoginRefused("another mechanism than before", answer_text=text)
         assert self._server is not None, "a handshake comes first"
         said = self._server.answered(token)
         self._check_same_user(self._server.identity)
@@ -255,7 +255,7 @@ class Login:
         before = self.identity
         if before is not None and identity is not None and identity.name != before.name:
             text = f"Cannot change principals during re-authentication from User.{before.name}: User.{identity.name}"
-            raise LoginRefused("another user than before", told=text)
+            raise LoginRefused("another user than before", answer_text=text)
 
     def _end_of_steps(self, now: Now) -> int | None:
         """For how long the login is good, 0 for ever; None when it is not complete."""

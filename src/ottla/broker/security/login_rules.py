@@ -88,8 +88,8 @@ class ListenerRules:
         from ottla.broker.security.token_rules import token_check  # it loads an HTTP client, which few need
         from ottla.net.sasl.oauthbearer_server import OAuthBearerServer
 
-        given = settings.sasl_jaas_config
-        entry = None if given is None else parse_jaas(given.value)
+        config = settings.sasl_jaas_config
+        entry = None if config is None else parse_jaas(config.value)
         options = entry.options if entry is not None and entry.kind == MODULES["OAUTHBEARER"] else {}
         return partial(OAuthBearerServer, token_check(settings, options, self._key_set, self._clock.now_ms))
 

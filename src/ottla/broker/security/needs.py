@@ -73,7 +73,7 @@ class Need:
     when: str = ""
     """In which requests, for the table; empty is in all."""
     unless: Need | None = None
-    told_as: AclResource | None = None
+    refused_as: AclResource | None = None
     """Of which kind of resource the client is told that it is refused, where that is another one."""
     is_forwarded: bool = False
     """Whether it is asked by the broker that a client sent its request to, and not again by the controller."""
@@ -143,7 +143,7 @@ class Need:
 
     @property
     def error(self) -> type[BrokerError]:
-        return REFUSALS[self.told_as or self.resource]
+        return REFUSALS[self.refused_as or self.resource]
 
 
 CLUSTER_ACTION: Final = Need(AclOperation.CLUSTER_ACTION, AclResource.CLUSTER)

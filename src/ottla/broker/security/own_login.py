@@ -98,8 +98,8 @@ def _options(settings: BrokerSettings, mechanism: str) -> tuple[str, Mapping[str
     """The options of the JAAS entry, and the setting where they should stand."""
     listener = settings.inter_broker_listener.name
     key = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
-    given = settings.for_listener(listener, mechanism).sasl_jaas_config
-    entry = None if given is None else parse_jaas(given.value)
+    config = settings.for_listener(listener, mechanism).sasl_jaas_config
+    entry = None if config is None else parse_jaas(config.value)
     if entry is None or entry.kind != MODULES[mechanism]:
         raise InvalidSetting(f"brokers log in at {listener} with {mechanism}, so {key} must have {MODULES[mechanism]}")
     return key, entry.options

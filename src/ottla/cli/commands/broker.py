@@ -369,16 +369,16 @@ def _from_file(path: Path) -> dict[str, str]:
 
 
 def _from_options(options: argparse.Namespace) -> dict[str, str]:
-    given = {}
+    options_set = {}
     if options.data is not None:
-        given["log.dirs"] = options.data
+        options_set["log.dirs"] = options.data
     if options.listen is not None:
-        given["listeners"] = _listener(options.listen, "SASL_SSL" if options.secure else "PLAINTEXT")
+        options_set["listeners"] = _listener(options.listen, "SASL_SSL" if options.secure else "PLAINTEXT")
     if options.zookeeper is not None:
-        given["zookeeper.connect"] = options.zookeeper
+        options_set["zookeeper.connect"] = options.zookeeper
     if options.insecure:
-        given["ottla.allow.insecure.listeners"] = "true"
-    return given
+        options_set["ottla.allow.insecure.listeners"] = "true"
+    return options_set
 
 
 def _listener(text: str, protocol: str) -> str:
@@ -396,13 +396,13 @@ def _listener(text: str, protocol: str) -> str:
 
 
 def _from_pairs(pairs: list[str]) -> dict[str, str]:
-    given = {}
+    options_set = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
             raise Failure(f"--set {pair!r} has no value; write --set name=value")
-        given[name.strip()] = value.strip()
-    return given
+        options_set[name.strip()] = value.strip()
+    return options_set
 
 
 _LEVELS: Final = {"TRACE": "DEBUG", "WARN": "WARNING", "FATAL": "ERROR", "OFF": "ERROR"}

@@ -77,8 +77,8 @@ def changes_of(
     changes = [AlterConfig(name, value) for name, value in pairs(sets, "--set").items()]
     changes += [AlterConfig(name, None, AlterOperation.DELETE) for name in deletes]
     for words, operation in ((appends, AlterOperation.APPEND), (subtracts, AlterOperation.SUBTRACT)):
-        given = pairs(words or [], f"--{operation.name.lower()}")
-        changes += [AlterConfig(name, value, operation) for name, value in given.items()]
+        options_set = pairs(words or [], f"--{operation.name.lower()}")
+        changes += [AlterConfig(name, value, operation) for name, value in options_set.items()]
     ensure(changes, "nothing to change: name settings to set or to delete")
     return changes
 

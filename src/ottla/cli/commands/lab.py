@@ -101,10 +101,10 @@ def _watch(lab: Any, stop: threading.Event) -> None:
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:
-    given = {}
+    options_set = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
             raise Failure(f"--set {text!r} has no value; write --set name=value")
-        given[name.strip()] = value.strip()
-    return given
+        options_set[name.strip()] = value.strip()
+    return options_set

@@ -221,7 +221,7 @@ def run_verify(options: argparse.Namespace) -> int:
     from ottla.cli import log_files
     from ottla.cli.progress import Progress
 
-    found = [path for given in options.paths for path in _segments_under(_existing(given))]
+    found = [path for root in options.paths for path in _segments_under(_existing(root))]
     if not found:
         raise Failure("there is no segment (.log) in what you named")
     rows, bad = [], 0

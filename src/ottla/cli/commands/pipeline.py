@@ -143,7 +143,7 @@ def run_dry(options: argparse.Namespace) -> int:
         loaded, plan = _loaded(options)
         for line in loaded.graph.tree():
             out.line(line)
-        _tell_unread(loaded)
+        _warn_unread(loaded)
         columns: dict[str, str] = {}
         if not options.no_spark:
             from ottla.spark.pipelines.running import dry_run
@@ -168,7 +168,7 @@ def run_pipeline(options: argparse.Namespace) -> int:
     with sentences(), _wrong_files():
         loaded, plan = _loaded(options)
         every = None if options.every is None else f"{_period_ms(options.every)} milliseconds"
-        _tell_unread(loaded)
+        _warn_unread(loaded)
         _prepare(options, loaded, plan)
         watch = loaded.watch(plan)
         stop = threading.Event()
@@ -211,7 +211,7 @@ def _prepare(options: argparse.Namespace, loaded: Loaded, plan: Plan) -> None:
             print(f"made the topic {topic}", file=sys.stderr)
 
 
-def _tell_unread(loaded: Loaded) -> None:
+def _warn_unread(loaded: Loaded) -> None:
     from ottla.spark.pipelines.checks import unread
 
     for name in unread(loaded.graph):

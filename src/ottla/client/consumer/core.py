@@ -130,7 +130,7 @@ class ConsumerCore:
             self.buffer.clear()
 
     async def _close_fetch_sessions(self, timeout_ms: float) -> None:
-        async def tell(node_id: int, request: Any, at_most: int | None) -> None:
+        async def send_goodbye(node_id: int, request: Any, at_most: int | None) -> None:
             try:
                 # Behind a fetch that waits for records a goodbye waits too, and nobody wants to wait for that: the
                 # broker forgets the session by itself.
@@ -139,7 +139,7 @@ class ConsumerCore:
             except OttlaError as error:
                 log.debug("broker %s was not told that the fetch session ends: %s", node_id, error)
 
-        await asyncio.gather(*(tell(*each) for each in self._fetcher.goodbyes()))
+        await asyncio.gather(*(send_goodbye(*each) for each in self._fetcher.goodbyes()))
 
     # --- what goes on in the background ---
 

@@ -259,7 +259,7 @@ class _Wave:
                 raise ReadTimedOut(self._progress_text())
             now_ms = clock.monotonic_ms()
             if is_refused or now_ms >= check_at_ms:
-                if self._look_for_losses(now_ms / 1000, deadline.left_ms()):
+                if self._find_losses(now_ms / 1000, deadline.left_ms()):
                     return rows
                 check_at_ms = now_ms + QUIET_S * 1000
             self._reader._news.wait(min(deadline.left_s(), max(0.0, check_at_ms - now_ms) / 1000))
@@ -308,7 +308,7 @@ class _Wave:
 
     # --- losses ---
 
-    def _look_for_losses(self, now: float, limit_ms: float) -> bool:
+    def _find_losses(self, now: float, limit_ms: float) -> bool:
         """Ask where the logs begin and end; True when something was found out that changes what is left."""
         gone = self._unknown_topics(now)
         leader_of = self._core.network.metadata.leader_of

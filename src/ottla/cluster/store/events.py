@@ -164,7 +164,7 @@ class EventQueue(Generic[E]):
         self._wake()
 
     def take(self) -> list[E]:
-        taken: list[E] = []
+        events: list[E] = []
         while self._waiting:
-            taken.append(self._waiting.popleft())
-        return taken
+            events.append(self._waiting.popleft())
+        return events

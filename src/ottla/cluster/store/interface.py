@@ -90,10 +90,10 @@ class Subscription:
 
     def take(self) -> list[Committed]:
         """All that waits. When `missed` was true before, some are lost: take the whole image instead."""
-        taken = list(self._waiting)
+        commits = list(self._waiting)
         self._waiting.clear()
         self.missed = False
-        return taken
+        return commits
 
 
 class Membership(Protocol):

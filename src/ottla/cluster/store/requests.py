@@ -75,7 +75,7 @@ def requests_in(image: ClusterImage) -> list[StoreEvent]:
     return [event for event in events if event is not None]
 
 
-def told_to_the_controller(before: ClusterImage, after: ClusterImage, changes: Iterable[Change]) -> list[StoreEvent]:
+def events_for_controller(before: ClusterImage, after: ClusterImage, changes: Iterable[Change]) -> list[StoreEvent]:
     """What the controller hears when somebody else made these changes."""
     return [event for change in changes for event in [_event(before, after, change)] if event is not None]
 

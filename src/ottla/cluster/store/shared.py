@@ -66,7 +66,7 @@ def is_for_everybody(change: Change) -> bool:
     )
 
 
-def told_to_all(changes: Iterable[Change]) -> tuple[Change, ...]:
+def changes_for_all(changes: Iterable[Change]) -> tuple[Change, ...]:
     """What other members hear of a commit by ConfigChanged. Not the settings of topics that begin with it: a broker
     reads those when it is told to have a replica (`read_topic_settings`), as with Kafka."""
     changes = tuple(changes)

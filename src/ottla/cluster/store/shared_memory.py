@@ -4,7 +4,7 @@
 and its sessions, a test does here:
 
     end_session(member)      its registration and its being controller are gone; the others hear of it, and the member
-                             too, unless `told=False` (a broker that is cut off believes it is still there)
+                             too, unless `is_notified=False` (a broker that is cut off believes it is still there)
     begin_session(member)    there is a session again
     depose()                 the controller is not controller any more, and does not know it yet
     change(changes)          somebody writes past the controller, as tools and old leaders do
@@ -54,14 +54,14 @@ from ottla.cluster.store.interface import (
     StoreClosed,
     Subscription,
 )
-from ottla.cluster.store.requests import asked_by, is_request, requests_in, told_to_the_controller
+from ottla.cluster.store.requests import asked_by, events_for_controller, is_request, requests_in
 from ottla.cluster.store.shared import (
     NEVER_WRITTEN,
+    changes_for_all,
     check_partition_epochs,
     is_for_the_controller,
     partition_before,
     take_in,
-    told_to_all,
 )
 from ottla.values import TopicPartition
 
@@ -87,9 +87,9 @@ class SharedMemory:
 
     # --- what a test does ---
 
-    def end_session(self, member: MemoryMember, *, told: bool = True) -> None:
+    def end_session(self, member: MemoryMember, *, is_notified: bool = True) -> None:
         member.has_session = False
-        if told:
+        if is_notified:
             member.session_ended()
         for broker_id in [each for each, owner in self._owners.items() if owner is member]:
             self.unregister(broker_id, member)
@@ -100,7 +100,7 @@ class SharedMemory:
         """The session of a member that is closed ends, if it is this broker's."""
         if self._owners.get(broker_id) is member:
             member.outlives_close = False
-            self.end_session(member, told=False)
+            self.end_session(member, is_notified=False)
             self.members.remove(member)
 
     def begin_session(self, member: MemoryMember) -> None:
@@ -118,8 +118,8 @@ class SharedMemory:
         """Written by nobody that is a member, so everybody hears of it."""
         before = self.truth
         self.write(changes, None)
-        for event in told_to_the_controller(before, self.truth, changes):
-            self.tell_controller(event)
+        for event in events_for_controller(before, self.truth, changes):
+            self.notify_controller(event)
 
     # --- what members do ---
 
@@ -130,7 +130,7 @@ class SharedMemory:
         registered = replace(broker, epoch=self._last_epoch)
         self._owners[broker.id] = owner
         self.truth = apply_all(self.truth, [RegisterBroker(registered)])
-        self._tell_brokers()
+        self._notify_brokers()
         return registered
 
     def holder_of(self, broker_id: int, asking: MemoryMember) -> str | None:
@@ -141,7 +141,7 @@ class SharedMemory:
         if self._owners.get(broker_id) is owner:
             del self._owners[broker_id]
             self.truth = apply_all(self.truth, [UnregisterBroker(broker_id)])
-            self._tell_brokers()
+            self._notify_brokers()
 
     def stand(self, broker_id: int, by: MemoryMember) -> Controller:
         if self.truth.controller_id == NO_CONTROLLER:
@@ -151,29 +151,29 @@ class SharedMemory:
 
     def write(self, changes: Sequence[Change], by: MemoryMember | None) -> None:
         self.truth = take_in(self.truth, changes)
-        told = told_to_all(changes)
+        news = changes_for_all(changes)
         for member in self.members:
-            if told and member is not by and member.has_session:
-                member.queue.put(ConfigChanged(told))
+            if news and member is not by and member.has_session:
+                member.queue.put(ConfigChanged(news))
 
     def next_broker_number(self) -> int:
         self._last_broker_number += 1
         return self._last_broker_number
 
-    def tell_controller(self, event: StoreEvent) -> None:
+    def notify_controller(self, event: StoreEvent) -> None:
         for member in self.members:
             if member.watches_everything and member.has_session:
                 member.queue.put(event)
 
-    def _tell_brokers(self) -> None:
-        self.tell_controller(BrokersChanged(tuple(self.truth.brokers.values())))
+    def _notify_brokers(self) -> None:
+        self.notify_controller(BrokersChanged(tuple(self.truth.brokers.values())))
 
     def _set_controller(self, controller: Controller) -> None:
         self.truth = apply_all(self.truth, [SetController(*controller)])
-        told = None if controller.broker_id == NO_CONTROLLER else controller
+        news = None if controller.broker_id == NO_CONTROLLER else controller
         for member in self.members:
             if member.has_session:
-                member.queue.put(ControllerChanged(told))
+                member.queue.put(ControllerChanged(news))
 
 
 class MemoryMember:
@@ -317,7 +317,7 @@ class MemoryMember:
 
     def announce_failed_directory(self, broker_id: int) -> None:
         self._refuse_without_session()
-        self._shared.tell_controller(LogDirFailed((broker_id,)))
+        self._shared.notify_controller(LogDirFailed((broker_id,)))
 
     # --- events ---
 
@@ -346,7 +346,7 @@ class MemoryMember:
         if not self._closed:
             self._closed = True
             if not self.outlives_close:
-                self._shared.end_session(self, told=False)
+                self._shared.end_session(self, is_notified=False)
                 self._shared.members.remove(self)
 
     def _refuse_without_session(self) -> None:

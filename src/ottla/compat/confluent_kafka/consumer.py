@@ -161,14 +161,14 @@ class Consumer:
         return found
 
     def _take(self, limit: int) -> list[Message]:
-        taken: list[Message] = []
-        while self._ahead and len(taken) < limit:
+        messages: list[Message] = []
+        while self._ahead and len(messages) < limit:
             record = self._ahead.popleft()
             if self._auto_store:
                 partition = OurPartition(record.topic, record.partition)
                 self._stored[partition] = OffsetAndMetadata(record.offset + 1, "", record.leader_epoch)
-            taken.append(_message(record))
-        return taken
+            messages.append(_message(record))
+        return messages
 
     def _fill(self, found: list[Message], deadline: float | None) -> bool:
         """Fetch what comes next; False when it is time to give back what there is."""

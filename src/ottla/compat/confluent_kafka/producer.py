@@ -120,16 +120,16 @@ class Producer:
         self, topic: str, messages: Sequence[dict[str, Any]], partition: int = NO_PARTITION, **more: Any
     ) -> int:
         """Queue several; returns how many were taken. One that was not has its error under "_error"."""
-        taken = 0
+        count = 0
         for each in messages:
             arguments: dict[str, Any] = {name: each.get(name) for name in ("value", "key", "headers") if name in each}
             callback = each.get("callback") or more.get("on_delivery") or more.get("callback")
             try:
                 self.produce(topic, partition=each.get("partition", partition), callback=callback, **arguments)
-                taken += 1
+                count += 1
             except (KafkaException, BufferError) as error:
                 each["_error"] = error.args[0]
-        return taken
+        return count
 
     # --- serving ---
 

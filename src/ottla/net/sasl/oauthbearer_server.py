@@ -37,8 +37,8 @@ class TokenRefused(Exception):
         self.scope = scope
 
     def as_json(self) -> str:
-        told = {"status": self.status} | ({"scope": self.scope} if self.scope else {})
-        return json.dumps(told, separators=(",", ":"))
+        answer_text = {"status": self.status} | ({"scope": self.scope} if self.scope else {})
+        return json.dumps(answer_text, separators=(",", ":"))
 
 
 CheckToken: TypeAlias = Callable[[str], Identity]
@@ -82,7 +82,7 @@ class OAuthBearerServer:
 
     def answered(self, message: bytes) -> bytes:
         if self._refused is not None:
-            raise LoginRefused(f"the token is refused: {self._refused}", told=self._refused.as_json())
+            raise LoginRefused(f"the token is refused: {self._refused}", answer_text=self._refused.as_json())
         if self.identity is not None or message == _END:
             raise LoginRefused("a message of OAUTHBEARER at the wrong time")
         first = read_first(message)
@@ -92,6 +92,6 @@ class OAuthBearerServer:
             self._refused = refused
             return refused.as_json().encode()
         if first.authorization not in ("", identity.name):
-            raise LoginRefused("a client cannot log in for somebody else", told=_OTHER_USER)
+            raise LoginRefused("a client cannot log in for somebody else", answer_text=_OTHER_USER)
         self.identity = identity
         return b""

@@ -55,18 +55,20 @@ class PlainLogin(NamedTuple):
 def read_plain(message: bytes) -> PlainLogin:
     """What was said. Who acts for somebody else is refused, as Kafka does."""
     if len(message) > SIZE_LIMIT_BYTES:
-        raise LoginRefused("a PLAIN login that is too long", told="Authentication failed: the message is too long")
+        raise LoginRefused(
+            "a PLAIN login that is too long", answer_text="Authentication failed: the message is too long"
+        )
     try:
         authorization, username, password = str(message, "utf-8").split("\0")
     except ValueError:
         text = "Authentication failed: a PLAIN login has three parts with NUL between"
-        raise LoginRefused("a PLAIN login without three parts of text", told=text) from None
+        raise LoginRefused("a PLAIN login without three parts of text", answer_text=text) from None
     if not username:
-        raise LoginRefused("no user name", told="Authentication failed: username not specified")
+        raise LoginRefused("no user name", answer_text="Authentication failed: username not specified")
     if not password:
-        raise LoginRefused("no password", told="Authentication failed: password not specified")
+        raise LoginRefused("no password", answer_text="Authentication failed: password not specified")
     if authorization not in ("", username):
-        raise LoginRefused("a client cannot log in for somebody else", told=_OTHER_USER)
+        raise LoginRefused("a client cannot log in for somebody else", answer_text=_OTHER_USER)
     return PlainLogin(username, password)
 
 
@@ -100,6 +102,6 @@ class PlainServer:
     def answered(self, message: bytes) -> bytes:
         login = read_plain(message)
         if not self._users.has(login.username, login.password):
-            raise LoginRefused("the user or the password is wrong", told=_INVALID)
+            raise LoginRefused("the user or the password is wrong", answer_text=_INVALID)
         self.identity = Identity(login.username)
         return b""

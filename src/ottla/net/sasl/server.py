@@ -5,8 +5,8 @@
     mechanism.identity                                   # Identity("alice") once the login is complete
 
 1. A mechanism is plain code, made anew for every login: bytes in, bytes out. Nothing in it waits.
-2. What the log says of a refusal (`reason`) and what the client hears (`told`) are two texts: a client learns nothing
-   that helps to guess. Without `told` it hears the sentence that is the same for every failure of the mechanism.
+2. A refusal has two texts: `reason` is for the log, `answer_text` for the client, which must learn nothing that helps
+   to guess. Without `answer_text` it gets the sentence that is the same for every failure of the mechanism.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Identity:
 class LoginRefused(AuthenticationFailed):
     """A login failed. Check the user name, the password or token, and the mechanism."""
 
-    def __init__(self, reason: str, *, told: str | None = None, last_bytes: bytes = b"") -> None:
+    def __init__(self, reason: str, *, answer_text: str | None = None, last_bytes: bytes = b"") -> None:
         """`last_bytes` is what the mechanism itself says to the client at the end, if it has words for that."""
         super().__init__(reason)
         self.reason = reason
-        self.told = told
+        self.answer_text = answer_text
         self.last_bytes = last_bytes
 
 

@@ -50,9 +50,9 @@ class _Reader:
         end = self.position + count
         if count < 0 or end > len(self._content):
             raise JksError("it is cut off")
-        taken = self._content[self.position : end]
+        content = self._content[self.position : end]
         self.position = end
-        return taken
+        return content
 
     def number(self) -> int:
         found: int = struct.unpack(">i", self.take(4))[0]

@@ -75,12 +75,12 @@ class TokenKeeper:
     def _run(self) -> None:
         while not self._wait(self._pause_ms() / 1000):
             try:
-                self.look()
+                self.check()
             except FileNotFoundError:
                 log.info("the job is over, its tokens are kept no longer")
                 return
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Do what is due now; FileNotFoundError when the job is over."""
         now_ms = self._clock.now_ms()
         due = [(each, next_step(self._held.get(each.name), now_ms)) for each in self.clusters]

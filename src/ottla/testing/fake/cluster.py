@@ -27,7 +27,7 @@ class FakeGroup:
     must_rejoin: bool = False
     topics: list[str] = field(default_factory=list)  # what the member of the new protocol subscribed to
     target: list[TopicPartition] | None = None  # what a test wants it to have; None is everything
-    told: list[TopicPartition] | None = None  # what it was told to have
+    announced: list[TopicPartition] | None = None  # what it knows it has
     offsets: dict[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
 
 

@@ -199,7 +199,7 @@ def give_records(cluster: FakeCluster, asked: Asked, *, waited_ms: float) -> fet
     if code := asked.code():
         return fetch.FetchResponse(error_code=code, responses=[])
     try:
-        session_id, wanted = _session(cluster, asked, first_look=waited_ms == 0)
+        session_id, wanted = _session(cluster, asked, is_first=waited_ms == 0)
     except BrokerError as error:
         return fetch.FetchResponse(error_code=error.code, responses=[])
     left = message.max_bytes
@@ -220,7 +220,7 @@ def give_records(cluster: FakeCluster, asked: Asked, *, waited_ms: float) -> fet
     return fetch.FetchResponse(session_id=session_id, responses=topics)
 
 
-def _session(cluster: FakeCluster, asked: Asked, *, first_look: bool) -> tuple[int, dict[TopicPartition, Any]]:
+def _session(cluster: FakeCluster, asked: Asked, *, is_first: bool) -> tuple[int, dict[TopicPartition, Any]]:
     """The id to answer with and everything that is wanted; the session's memory changes at the first look only."""
     message: fetch.FetchRequest = asked.message
     named = {
@@ -232,7 +232,7 @@ def _session(cluster: FakeCluster, asked: Asked, *, first_look: bool) -> tuple[i
         cluster.sessions.pop(message.session_id, None)
         return 0, named
     if message.session_epoch == FIRST_EPOCH:
-        if first_look:
+        if is_first:
             cluster.sessions.pop(message.session_id, None)
             asked.message.session_id = cluster.number()
             cluster.sessions[message.session_id] = Session(1, dict(named))
@@ -240,7 +240,7 @@ def _session(cluster: FakeCluster, asked: Asked, *, first_look: bool) -> tuple[i
     session = cluster.sessions.get(message.session_id)
     if session is None:
         raise FetchSessionIdNotFound(f"session {message.session_id}")
-    if first_look:
+    if is_first:
         if session.epoch != message.session_epoch:
             raise InvalidFetchSessionEpoch(f"{message.session_epoch} came, {session.epoch} was expected")
         session.epoch += 1

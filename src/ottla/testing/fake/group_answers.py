@@ -128,10 +128,10 @@ def consumer_heartbeat(cluster: FakeCluster, asked: Asked) -> beats.ConsumerGrou
         )
     wanted = _target(cluster, group)
     assignment = None
-    if wanted != group.told or message.member_epoch == 0:
-        if group.told is not None and message.member_epoch != 0:
+    if wanted != group.announced or message.member_epoch == 0:
+        if group.announced is not None and message.member_epoch != 0:
             group.generation += 1
-        group.told = wanted
+        group.announced = wanted
         assignment = _as_assignment(cluster, wanted)
     return beats.ConsumerGroupHeartbeatResponse(
         error_code=0,

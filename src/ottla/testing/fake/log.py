@@ -126,14 +126,14 @@ class FakeLog:
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange(f"{offset} is not within {self.start_offset} and {self.end_offset}")
         found: list[bytes] = []
-        taken = 0
+        found_bytes = 0
         index = max(0, bisect_right(self.base_offsets, offset) - 1)
         if offset < self.end_offset:
             for base, batch in zip(self.base_offsets[index:], self.batches[index:], strict=True):
-                if base >= before or (found and taken + len(batch) > size_limit_bytes):
+                if base >= before or (found and found_bytes + len(batch) > size_limit_bytes):
                     break
                 found.append(batch)
-                taken += len(batch)
+                found_bytes += len(batch)
         return b"".join(found)
 
     def records(self) -> list[Record]:

@@ -101,7 +101,7 @@ class Cluster:
     async def crash(self, broker_id: int) -> None:
         node = self.nodes.pop(broker_id)
         node.member.wake_with(lambda: None)
-        self.memory.end_session(node.member, told=False)
+        self.memory.end_session(node.member, is_notified=False)
         await node.controller_role.close()
 
     @property

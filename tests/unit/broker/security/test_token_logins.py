@@ -86,7 +86,7 @@ def test_a_wrong_password_and_no_token_are_refused_alike(place: Place, token_id:
     place.create()
     with pytest.raises(LoginRefused) as refused:
         place.log_in("SCRAM-SHA-256", token_id, "wrong")
-    assert (refused.value.told, refused.value.last_bytes) == (None, b"e=invalid-proof")
+    assert (refused.value.answer_text, refused.value.last_bytes) == (None, b"e=invalid-proof")
 
 
 def test_a_token_that_is_too_old_or_gone_logs_nobody_in(place: Place) -> None:

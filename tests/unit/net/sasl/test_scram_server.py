@@ -236,7 +236,7 @@ def refusal(user: str, password: str) -> LoginRefused:
 
 def test_an_unknown_user_and_a_wrong_password_get_the_same_answer_after_the_same_steps() -> None:
     unknown, wrong = refusal("nobody", "pencil"), refusal("user", "wrong")
-    assert (unknown.told, unknown.last_bytes) == (wrong.told, wrong.last_bytes)
+    assert (unknown.answer_text, unknown.last_bytes) == (wrong.answer_text, wrong.last_bytes)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -228,7 +228,7 @@ def test_a_bad_token_is_told_in_two_steps() -> None:
     assert last == b"\x01"
     with pytest.raises(LoginRefused) as refused:
         login.answered(last)
-    assert (refused.value.told, login.identity) == ('{"status":"invalid_token"}', None)
+    assert (refused.value.answer_text, login.identity) == ('{"status":"invalid_token"}', None)
     assert "for the log" in refused.value.reason
 
 

@@ -113,7 +113,7 @@ class Place:
         """Let time pass and look; gives what was asked of the brokers."""
         before = len(self.brokers.calls)
         self.clock.move(duration_ms)
-        self.keeper.look()
+        self.keeper.check()
         return self.brokers.calls[before:]
 
     @property

@@ -47,8 +47,8 @@ def handle(broker: Broker, request: DescribeClusterRequest, context: RequestCont
             )
             answer.brokers.append(described)
     if request.include_cluster_authorized_operations:
-        is_told = DESCRIBE_CLUSTER.is_met(broker, context)
+        may_describe = DESCRIBE_CLUSTER.is_met(broker, context)
         answer.cluster_authorized_operations = (
-            broker.access.operations(context, AclResource.CLUSTER) if is_told else NO_OPERATIONS
+            broker.access.operations(context, AclResource.CLUSTER) if may_describe else NO_OPERATIONS
         )
     return answer

@@ -92,10 +92,10 @@ def _ask(
 
     single = OffsetFetchRequest(groups=[group], require_stable=require_stable)
     asked = broker.groups.ask_or(group.group_id, GroupShard.fetch_offsets, single, context, failed)
-    return _told(broker, context, group, refused, asked)
+    return _with_refused(broker, context, group, refused, asked)
 
 
-async def _told(
+async def _with_refused(
     broker: Broker,
     context: RequestContext,
     group: OffsetFetchRequestGroup,

@@ -41,7 +41,7 @@ FOLLOWER_PARTITIONS: Final = 16
 
 READ_TOPIC = Need(AclOperation.READ, AclResource.TOPIC, Refused.ENTRY, when="of consumers")
 CLUSTER_ACTION = Need(
-    AclOperation.CLUSTER_ACTION, AclResource.CLUSTER, Refused.ENTRY, when="of followers", told_as=AclResource.TOPIC
+    AclOperation.CLUSTER_ACTION, AclResource.CLUSTER, Refused.ENTRY, when="of followers", refused_as=AclResource.TOPIC
 )
 SERVES = Served(
     FetchRequest,

@@ -80,7 +80,7 @@ def _one(
         partition.check_leader(asked.current_leader_epoch)
         timestamp, offset = _look_up(partition, asked.timestamp, _limit(partition, request))
         if request.replica_id < 0 and (asked.timestamp == LATEST or offset == UNKNOWN):
-            _check_settled(partition, version)
+            _check_committed(partition, version)
     except BrokerError as error:
         return _refused(asked, error.code)
     # Older clients have no field for the epoch, and the codec refuses to drop it in silence.
@@ -107,7 +107,7 @@ def _limit(partition: Partition, request: ListOffsetsRequest) -> int:
     return log.last_stable_offset if request.isolation_level == READ_COMMITTED else log.high_watermark
 
 
-def _check_settled(partition: Partition, version: int) -> None:
+def _check_committed(partition: Partition, version: int) -> None:
     in_sync = partition.in_sync
     if in_sync is not None and partition.high_watermark < in_sync.epoch_start_offset:
         said = f"{partition.name}: what its new leader has is not all committed yet"

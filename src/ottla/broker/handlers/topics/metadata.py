@@ -81,9 +81,9 @@ async def handle(broker: Broker, request: MetadataRequest, context: RequestConte
             if topic.name is not None and topic.error_code != DESCRIBE_TOPIC.code:
                 topic.topic_authorized_operations = broker.access.operations(context, AclResource.TOPIC, topic.name)
     if request.include_cluster_authorized_operations:
-        is_told = DESCRIBE_CLUSTER.is_met(broker, context)
+        may_describe = DESCRIBE_CLUSTER.is_met(broker, context)
         answer.cluster_authorized_operations = (
-            broker.access.operations(context, AclResource.CLUSTER) if is_told else NO_OPERATIONS
+            broker.access.operations(context, AclResource.CLUSTER) if may_describe else NO_OPERATIONS
         )
     return answer
 

@@ -84,11 +84,11 @@ class CooperativeStickyAssignor(StickyAssignor):
 
     def assign(self, view: GroupView, members: Members) -> Assignment:
         target = super().assign(view, members)
-        given_up = {
+        released = {
             partition for name, member in members.items() for partition in member.owned.difference(target[name])
         }
         return {
-            name: [each for each in found if each in members[name].owned or each not in given_up]
+            name: [each for each in found if each in members[name].owned or each not in released]
             for name, found in target.items()
         }
 

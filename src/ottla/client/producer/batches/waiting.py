@@ -61,11 +61,11 @@ def await_done(delivery: Awaited, index: int) -> Generator[Any, None, None]:
         if not done.done():
             done.set_result(None)
 
-    def tell() -> None:
+    def notify() -> None:
         with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits there any more
             loop.call_soon_threadsafe(finish)
 
-    if delivery.add_waiter(index, tell):
+    if delivery.add_waiter(index, notify):
         yield from done
 
 

@@ -46,9 +46,9 @@ class Failures:
             count, self._older_count, self._kept_count = self._older_count, 0, 0
         found: list[FailedRecord] = []
         for delivery, records in deliveries:
-            told = delivery.told or ()
-            count += delivery.record_count - len(told)
-            found += [record for index, record in enumerate(records) if index not in told]
+            seen = delivery.told or ()
+            count += delivery.record_count - len(seen)
+            found += [record for index, record in enumerate(records) if index not in seen]
         return SendFailed(count, found) if count > 0 else None
 
 

@@ -101,7 +101,7 @@ class Outcomes:
                 silent = UnknownServerError(f"{send.node} did not mention {name} in its answer")
                 self._end(batch, Answer(silent), now_ms)
             elif word.error_code == 0:
-                self._taken(batch, word.base_offset, word.log_append_time_ms)
+                self._accepted(batch, word.base_offset, word.log_append_time_ms)
             else:
                 self._end(batch, _answer_of(word), now_ms)
                 self._mind_leader(name, word, nodes)
@@ -119,7 +119,7 @@ class Outcomes:
     def not_asked(self, send: Send) -> None:
         """acks=0: written is delivered."""
         for batch in send.batches:
-            self._taken(batch, NO_OFFSET, -1)
+            self._accepted(batch, NO_OFFSET, -1)
         self._clear_away()
 
     def give_up(self, batch: ProducerBatch, error: OttlaError, *, is_unknown: bool) -> None:
@@ -166,7 +166,7 @@ class Outcomes:
             return error.retriable
         return self._transactions.can_retry(batch.queue.name, batch.stamp, error, answer.log_start_offset)
 
-    def _taken(self, batch: ProducerBatch, base_offset: int, append_time_ms: int) -> None:
+    def _accepted(self, batch: ProducerBatch, base_offset: int, append_time_ms: int) -> None:
         """The usual end, for which there is nothing to decide."""
         if not self._sender.ended(batch):
             return

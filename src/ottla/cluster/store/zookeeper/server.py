@@ -165,7 +165,7 @@ class ZooKeeperServer:
     def start(self) -> None:
         """Start all nodes; returns when they serve."""
         for node in self.nodes:
-            _refuse_taken(node.client_port)
+            _refuse_used(node.client_port)
             self._configure(node)
             self.start_node(node)
         self.wait()
@@ -257,7 +257,7 @@ def ask(port: int, command: str, *, timeout_s: float = 1.0) -> str:
         return ""
 
 
-def _refuse_taken(port: int) -> None:
+def _refuse_used(port: int) -> None:
     try:
         socket.create_server(("127.0.0.1", port)).close()
     except OSError as error:

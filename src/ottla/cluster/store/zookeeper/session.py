@@ -249,22 +249,22 @@ class Session:
         """Make the writes; gives the new versions of the nodes that were written into. Refused says why not."""
         self._ensure([write.path for write in writes if isinstance(write, Ensure)], check)
         try:
-            return self._make_in_order(list(_batches(self._expanded(writes, look=False), check)))
+            return self._make_in_order(list(_batches(self._expanded(writes, is_read=False), check)))
         except Refused as refused:
             if not isinstance(refused.write, Delete) or not isinstance(refused.reason, NoNodeError | NotEmptyError):
                 raise
         # A tree is not as expected. Parts of a large one may be gone by now, so look at all of them.
-        return self._make_in_order(list(_batches(self._expanded(writes, look=True), check)))
+        return self._make_in_order(list(_batches(self._expanded(writes, is_read=True), check)))
 
     def _make_in_order(self, batches: list[list[Write]]) -> dict[str, int]:
         return self._make_all(batches[:1]) | self._make_all(batches[1:])
 
-    def _expanded(self, writes: Sequence[Write], *, look: bool) -> list[Write]:
+    def _expanded(self, writes: Sequence[Write], *, is_read: bool) -> list[Write]:
         """With trees as the nodes they have, and without what `_ensure` did."""
         expanded: list[Write] = []
         for write in writes:
             if isinstance(write, DeleteTree):
-                known = None if look else write.expected
+                known = None if is_read else write.expected
                 expanded += [Delete(path) for path in (self.tree(write.path) if known is None else known)]
             elif not isinstance(write, Ensure):
                 expanded.append(write)
@@ -304,10 +304,10 @@ class Session:
 
     def _was_made(self, batch: list[Write]) -> bool:
         """Whether the nodes are as this transaction left them; see 4."""
-        told = [write for write in batch if not isinstance(write, Check) and not _is_sequential(write)]
-        if not told:
+        checked = [write for write in batch if not isinstance(write, Check) and not _is_sequential(write)]
+        if not checked:
             return False
-        write = told[0]
+        write = checked[0]
         node = self.get(write.path)
         if isinstance(write, Delete):
             return node is None

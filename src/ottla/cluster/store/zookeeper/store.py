@@ -148,7 +148,7 @@ class ZooKeeperStore:
                 self._was_lost = False
                 self._facts.put(SessionBack())
                 self._watching.read_all()
-            self._watching.look_again()
+            self._watching.read_again()
 
     # --- reading ---
 
@@ -383,9 +383,9 @@ class ZooKeeperStore:
                     continue
                 if isinstance(fact, NodesRead):
                     self._accept(fact)
-                changes, told = meaning(fact, self.load(), self._nodes)
+                changes, found = meaning(fact, self.load(), self._nodes)
                 self._observe(changes)
-                events += told
+                events += found
         return events
 
     def _known_to_all(self) -> list[str]:

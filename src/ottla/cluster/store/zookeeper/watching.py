@@ -98,18 +98,18 @@ class Watching:
         self._leads = False
         self._again: list[str] = []
         self._thread = threading.Thread(target=self._run, name="ottla-zookeeper-events", daemon=True)
-        self._looks: dict[str, Callable[[], None]] = {
-            _ALL: self._look_at_all,
-            paths.CONTROLLER: self._look_at_controller,
-            paths.FEATURE: self._look_at_features,
-            paths.BROKER_IDS: self._look_at_brokers,
-            paths.TOPICS: self._look_at_topics,
-            paths.DELETIONS: self._look_at_deletions,
-            paths.ISR_CHANGES: self._look_at_isr_changes,
-            paths.LOG_DIR_EVENTS: self._look_at_log_dirs,
-            paths.REASSIGNMENT: lambda: self._look_at_request(paths.REASSIGNMENT, REASSIGNMENT_ASKED),
-            paths.ELECTION: lambda: self._look_at_request(paths.ELECTION, ELECTION_ASKED),
-            **{path: lambda path=path: self._look_at_notes(path) for path in _NOTES_FOR_ALL},  # type: ignore[misc]
+        self._reads: dict[str, Callable[[], None]] = {
+            _ALL: self._read_all,
+            paths.CONTROLLER: self._read_controller,
+            paths.FEATURE: self._read_features,
+            paths.BROKER_IDS: self._read_brokers,
+            paths.TOPICS: self._read_topics,
+            paths.DELETIONS: self._read_deletions,
+            paths.ISR_CHANGES: self._read_isr_changes,
+            paths.LOG_DIR_EVENTS: self._read_log_dirs,
+            paths.REASSIGNMENT: lambda: self._read_request(paths.REASSIGNMENT, REASSIGNMENT_ASKED),
+            paths.ELECTION: lambda: self._read_request(paths.ELECTION, ELECTION_ASKED),
+            **{path: lambda path=path: self._read_notes(path) for path in _NOTES_FOR_ALL},  # type: ignore[misc]
         }
 
     # --- life ---
@@ -118,7 +118,7 @@ class Watching:
         """From now on, changes are noticed. Notes that are there already are older than what is read next."""
         for folder in _NOTES_FOR_ALL:
             self._seen[folder] = max(map(paths.sequence_number, self._session.children(folder)), default=-1)
-        self.look_again()
+        self.read_again()
         self._thread.start()
 
     def stop(self) -> None:
@@ -131,9 +131,9 @@ class Watching:
         self._leads = leads
         self._brokers = None
         if leads:
-            self.look_again()
+            self.read_again()
 
-    def look_again(self) -> None:
+    def read_again(self) -> None:
         """Nobody knows what was missed."""
         for path in (*_FOR_ALL, *(_FOR_THE_CONTROLLER if self._leads else ())):
             self.notice(path)
@@ -155,7 +155,7 @@ class Watching:
                 if path in _FOR_THE_CONTROLLER and not self._leads:
                     continue
                 try:
-                    self._looks[path]()
+                    self._reads[path]()
                 except StoreClosed:
                     return
                 except (NoSession, ControllerMoved, DamagedNode, Refused) as problem:
@@ -179,22 +179,22 @@ class Watching:
 
     # --- for everybody ---
 
-    def _look_at_controller(self) -> None:
+    def _read_controller(self) -> None:
         self._session.get(paths.CONTROLLER, watch=True)
         controller = self._office.controller()
         if controller != self._controller:
             self._controller = controller
             self._facts.put(ControllerChanged(controller))
 
-    def _look_at_features(self) -> None:
+    def _read_features(self) -> None:
         self._facts.put(NodesRead({paths.FEATURE: self._session.get(paths.FEATURE, watch=True)}))
 
-    def _look_at_all(self) -> None:
+    def _read_all(self) -> None:
         known, found = self._known(), read_known_to_all(self._session)
         changed = {*known, *filter(is_shared_map, found)}
         self._facts.put(NodesRead({path: found.get(path) for path in changed}))
 
-    def _look_at_notes(self, folder: str) -> None:
+    def _read_notes(self, folder: str) -> None:
         names = sorted(self._session.children(folder, watch=True), key=paths.sequence_number)
         fresh = [f"{folder}/{name}" for name in names if paths.sequence_number(name) > self._seen[folder]]
         notes = self._session.get_many(fresh)
@@ -222,7 +222,7 @@ class Watching:
 
     # --- for the controller ---
 
-    def _look_at_brokers(self) -> None:
+    def _read_brokers(self) -> None:
         ids = self._session.children(paths.BROKER_IDS, watch=True)
         nodes = self._session.get_many((paths.broker(int(each)) for each in ids), watch=True)
         live = tuple(each.broker for each in brokers_in(nodes))
@@ -230,7 +230,7 @@ class Watching:
             self._brokers = live
             self._facts.put(BrokersChanged(live))
 
-    def _look_at_topics(self) -> None:
+    def _read_topics(self) -> None:
         names, image = self._session.children(paths.TOPICS, watch=True), self._image()
         found = self.read_topics([name for name in names if image.topic(name) is None])
         gone = tuple(sorted({*image.topics()} - {*names}))
@@ -262,23 +262,23 @@ class Watching:
             )
         )
 
-    def _look_at_deletions(self) -> None:
+    def _read_deletions(self) -> None:
         names = self._session.children(paths.DELETIONS, watch=True)
         self._facts.put(RequestsRead({deletion_asked(name): "" for name in names}))
 
-    def _look_at_request(self, path: str, key: StoredKey) -> None:
+    def _read_request(self, path: str, key: StoredKey) -> None:
         node = self._session.get(path, watch=True)
         if node is not None:
             self._facts.put(RequestsRead({key: (node.data or b"").decode(errors="replace")}))
 
-    def _look_at_isr_changes(self) -> None:
+    def _read_isr_changes(self) -> None:
         notes = self._notes(paths.ISR_CHANGES)
         changed = [name for note in notes.values() for name, _ in znodes.read_isr_change(note)]
         if changed:
             self.read_states(changed)
         self._delete(list(notes))
 
-    def _look_at_log_dirs(self) -> None:
+    def _read_log_dirs(self) -> None:
         notes = self._notes(paths.LOG_DIR_EVENTS)
         if notes:
             self._facts.put(LogDirFailed(tuple(sorted({znodes.read_log_dir_event(note) for note in notes.values()}))))
