@@ -46,10 +46,11 @@ KAFKAS_OWN: Final = {
 # What is said of peers that were killed, or are not up yet, is no fault; nor is a batch that came out of its turn, nor
 # what a broker says of its own threads when it is stopped. The reason may stand in the line below, as the name of a
 # Java exception. Nor is a fetch whose records were cut off while the kernel was sending them from the file: the pages
-# of a leader that steps down change under the answer, in Kafka as in ours, and the follower finds that by the CRC.
+# of a leader that steps down change under the answer, in Kafka as in ours, and the follower finds that by the CRC. Nor
+# is a last request of a controller whose term a test ended.
 NO_FAULTS: Final = (
     "Connection|disconnect|NotLeaderOrFollower|[Ee]xpired|Error processing append|InterruptedException"
-    "|Found invalid messages during fetch"
+    "|Found invalid messages during fetch|from an old controller|StaleControllerEpoch"
 )
 JAVA_REASON: Final = re.compile(r"^(?:[a-z]\w*\.)+[\w$]*(?:Exception|Error)\b")
 BROKEN: Final = {
@@ -60,6 +61,8 @@ BROKEN: Final = {
 
 class MixedCluster(LabCluster):
     """See the module. `jvm` are the options of Apache Kafka's processes."""
+
+    listener = "PLAINTEXT"
 
     def __init__(
         self,
@@ -110,7 +113,7 @@ class MixedCluster(LabCluster):
             **KAFKAS_OWN,
             **common,
             "broker.id": number,
-            "listeners": f"PLAINTEXT://{broker.address}",
+            "listeners": f"{self.listener}://{broker.address}",
             "log.dirs": broker.directory / "data",
             "zookeeper.connect": self.zookeeper.connect,
         }
