@@ -54,11 +54,15 @@ class Read:
 
     partitions: list[tuple[FetchKey, PartitionData]] = field(default_factory=list)
     size_bytes: int = 0
+    with_records: int = 0  # so many of the partitions
     is_urgent: bool = False  # the client must hear of it at once
 
     def add(self, key: FetchKey, data: PartitionData) -> None:
         self.partitions.append((key, data))
-        self.size_bytes += size_of(data)
+        size_bytes = size_of(data)
+        if size_bytes:
+            self.size_bytes += size_bytes
+            self.with_records += 1
         self.is_urgent = self.is_urgent or is_urgent(data)
 
 
@@ -89,22 +93,23 @@ class Attempt:
         # fetch.max.bytes is for clients; how much a follower takes at a time is its own setting.
         limit_bytes = request.max_bytes if self._reader.is_follower else broker.settings.fetch_max_bytes
         self._max_bytes = min(request.max_bytes, limit_bytes)
-        if context.charges is not None and (quota_bytes := context.charges.fetch_max_bytes) is not None:
-            self._max_bytes = min(self._max_bytes, int(quota_bytes))
+        charges = context.charges
+        if charges is not None and charges.fetch_max_bytes is not None and not charges.is_exempt:
+            self._max_bytes = int(min(self._max_bytes, charges.fetch_max_bytes))
         self._min_bytes = min(request.min_bytes, self._max_bytes)  # more than that is never read
         self._read = Read()
 
     def answer(self) -> FetchResponse | Work[FetchResponse]:
         has_enough = self._has_enough()
         if has_enough or self._request.max_wait_ms <= 0 or not self._plan.wanted:
-            return self._respond_or_throttle()
+            return self._throttled(self._now_ms) or self._respond()
         return self._wait()
 
     async def _wait(self) -> FetchResponse:
         deadline_ms = self._broker.clock.monotonic_ms() + self._request.max_wait_ms
         keys = [TopicPartition(key.topic, key.partition) for key, _ in self._plan.wanted]
         await self._broker.progress.fetch_purgatory.wait(self._has_enough, keys, deadline_ms)
-        return self._respond_or_throttle()  # what was read after the last change
+        return self._throttled(self._broker.clock.monotonic_ms()) or self._respond()
 
     def _has_enough(self) -> bool:
         self._read_all()
@@ -199,16 +204,12 @@ class Attempt:
             raise UnknownTopicId(f"{key.topic} is another topic now")  # deleted, and made again under the same name
         return partition
 
-    def _respond_or_throttle(self) -> FetchResponse:
-        return self._throttled() or self._respond()
-
-    def _throttled(self) -> FetchResponse | None:
+    def _throttled(self, now_ms: float) -> FetchResponse | None:
         """An answer without records, when there are more than the client's quota allows now. They count as not sent."""
         if self._context.charges is None:
             return None
-        with_records = sum(1 for _, data in self._read.partitions if data.records)
-        size_bytes = self._read.size_bytes + with_records * PARTITION_BYTES
-        wait_ms = self._context.charges.fetch(size_bytes, self._broker.clock.monotonic_ms())
+        size_bytes = self._read.size_bytes + self._read.with_records * PARTITION_BYTES
+        wait_ms = self._context.charges.fetch(size_bytes, now_ms)
         return (
             FetchResponse(session_id=self._plan.session_id, responses=[], throttle_time_ms=wait_ms) if wait_ms else None
         )
@@ -258,7 +259,7 @@ class WideAttempt(Attempt):
         if self._request.max_wait_ms > 0 and not self._is_enough(self._read):
             await self._wait_for_changes()
             await self._read_with_pauses()
-        if (throttled := self._throttled()) is not None:
+        if (throttled := self._throttled(self._broker.clock.monotonic_ms())) is not None:
             return throttled
         topics: list[FetchableTopicResponse] = []
         for key, data in self._read.partitions:

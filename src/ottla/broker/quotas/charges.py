@@ -1,6 +1,6 @@
 """What the requests of one API by one connection count against; a connection whose client has no quota has none.
 
-    wait_ms = charges.arrived(size_bytes, now_ms)        # of a produce request, when it comes
+    wait_ms = charges.produce.charge(size_bytes, now_ms) # of a produce request, when it comes
     wait_ms = charges.fetch(size_bytes, now_ms)          # of a fetch, before it is answered
     wait_ms = charges.handled(spent_ms, now_ms)          # of every request, when it was handled
 
@@ -16,13 +16,13 @@
 
 from __future__ import annotations
 
-from ottla.broker.quotas.meters import BucketMeter, Meter, RateMeter
+from ottla.broker.quotas.meters import BucketMeter, RateMeter
 
 
 class Charges:
     """`is_exempt` is set for each request before it is handled."""
 
-    __slots__ = ("_fetch", "_produce", "_request", "is_exempt", "is_forwarded", "mutation")
+    __slots__ = ("_fetch", "_request", "fetch_max_bytes", "is_exempt", "is_forwarded", "mutation", "produce")
 
     def __init__(
         self,
@@ -33,64 +33,50 @@ class Charges:
         mutation: BucketMeter | None = None,
         is_forwarded: bool = False,
     ) -> None:
-        self._produce = produce
+        self.produce = produce
+        """Counts bytes of requests; None without a quota for them."""
         self._fetch = fetch
         self._request = request
         self.mutation = mutation
         self.is_forwarded = is_forwarded
+        self.fetch_max_bytes = None if fetch is None else fetch.at_once
+        """More than that is never read for one fetch that is not exempt; None without a limit."""
         self.is_exempt = False
-
-    @property
-    def fetch_max_bytes(self) -> float | None:
-        """More than that is never read for one fetch; None without a limit."""
-        if self._fetch is None or self.is_exempt:
-            return None
-        return self._fetch.limit * self._fetch.max_at_once
-
-    def arrived(self, size_bytes: int, now_ms: float) -> int:
-        """A request of that size came; returns for how many milliseconds its client must wait."""
-        meter = self._produce
-        if meter is None:
-            return 0
-        wait_ms = meter.charge(size_bytes, now_ms)
-        return _noted(meter, wait_ms, now_ms) if wait_ms else 0
 
     def admit(self, size_bytes: int, now_ms: float) -> bool:
         """Count requests of that size together, if they are far from being too much; else they are not counted."""
-        request, produce = self._request, self._produce
-        if request is not None and request.rate.total * 2 > request.limit * request.max_at_once:
+        request, produce = self._request, self.produce
+        if request is not None and (request.rate.before + request.rate.added) * 2 > request.at_once:
             return False
         if produce is None:
             return True
-        if produce.rate.total + size_bytes > produce.limit * produce.max_at_once:
+        if produce.rate.added + size_bytes > produce.room:
             return False
         produce.charge(size_bytes, now_ms)
         return True
 
     def take_back(self, size_bytes: int, now_ms: float) -> None:
         """Requests of that size were counted, but not begun."""
-        if self._produce is not None:
-            self._produce.take_back(size_bytes, now_ms)
+        if self.produce is not None:
+            self.produce.take_back(size_bytes, now_ms)
 
-    def handled(self, spent_ms: float, now_ms: float, *, is_answered: bool = True) -> int:
+    def handled(self, spent_ms: float, now_ms: float, is_answered: bool = True) -> int:
         """The broker was busy for so long with a request; returns for how many milliseconds its client must wait."""
         meter = self._request
         if meter is None or self.is_exempt or not is_answered:
             return 0
-        wait_ms = meter.charge(spent_ms / 10, now_ms)  # percent of a second
-        return _noted(meter, wait_ms, now_ms) if wait_ms else 0
+        rate, percent = meter.rate, spent_ms / 10  # of a second
+        if now_ms < rate.steady_until_ms and rate.added + percent <= meter.room:  # as meter.charge does
+            rate.added += percent
+            rate.last_ms = meter.last_used_ms = now_ms
+            return 0
+        return meter.charge(percent, now_ms)
 
     def fetch(self, size_bytes: int, now_ms: float) -> int:
         """Records of that size are about to be answered; above 0 they must not be."""
         if self._fetch is None or self.is_exempt:
             return 0
         wait_ms = self._fetch.charge(size_bytes, now_ms)
-        if not wait_ms:
-            return 0
-        self._fetch.take_back(size_bytes, now_ms)
-        return _noted(self._fetch, wait_ms, now_ms)
-
-
-def _noted(meter: Meter, wait_ms: int, now_ms: float) -> int:
-    meter.throttled.record(wait_ms, now_ms)
-    return wait_ms
+        if wait_ms:
+            self._fetch.take_back(size_bytes, now_ms)
+        return wait_ms

@@ -61,7 +61,7 @@ class ConnectionRates:
         for name, limit in limits.items():
             if limit < NO_LIMIT:
                 doors[name] = self._doors.get(name) or self._make(Owner(name, ""), limit, 0.0)
-                doors[name].limit = limit
+                doors[name].change(limit)
         self._doors = doors
 
     def load(self, limits: Mapping[str | None, float]) -> None:

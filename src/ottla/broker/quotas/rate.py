@@ -9,8 +9,9 @@
    since the oldest began, but by at least `samples - 1` windows: the first megabyte is no rate of thousands.
 2. A sample leaves when its last value is `samples` windows old; one that overlaps the measured time counts whole.
 3. To bring a rate O over the time W down to T takes X with O * W / (W + X) = T: X = (O - T) / T * W.
-4. Recording costs a few additions as long as the same sample is running and the sum is far from the limit. The property
-   tests hold this file against a plain model, and against the classes of Kafka's own jar.
+4. Every request is recorded, so that costs one addition as long as the current sample is running: `added` is its value,
+   `before` the sum of all others. They are worked out anew when a sample ends or leaves, once in a window.
+5. The property tests hold this file against a plain model, and against the classes of Kafka's own jar.
 """
 
 from __future__ import annotations
@@ -39,12 +40,14 @@ class SampledRate:
         "_current",
         "_oldest_ms",
         "_ring",
+        "_sample",
         "_samples",
         "_window_ms",
+        "added",
+        "before",
+        "last_ms",
         "least_ms",
-        "sample",
         "steady_until_ms",
-        "total",
     )
 
     def __init__(self, *, samples: int, window_ms: float) -> None:
@@ -53,23 +56,30 @@ class SampledRate:
         self.least_ms = (samples - 1) * window_ms
         self._ring: list[_Sample] = []
         self._current = 0
-        self.sample = _Sample(0.0)  # the current one
+        self._sample = _Sample(0.0)  # the current one; its value and its last time are in `added` and `last_ms`
         self._oldest_ms = 0.0
+        self.added = 0.0
+        """The value of the current sample."""
+        self.last_ms = 0.0
+        """When something was added to it."""
+        self.before = 0.0
+        """The sum of all other samples."""
         self.steady_until_ms = -math.inf
         """No sample ends or leaves before."""
-        self.total = 0.0
+
+    @property
+    def total(self) -> float:
+        return self.before + self.added
 
     def record(self, value: float, now_ms: float) -> None:
         """Add a value; a negative one takes back what was recorded before."""
         if now_ms < self.steady_until_ms:
-            sample = self.sample
-            sample.value += value
-            sample.last_ms = now_ms
-            self.total += value
+            self.added += value
+            self.last_ms = now_ms
             return
         self._advance(now_ms)
-        self.sample.value += value
-        self.sample.last_ms = now_ms
+        self.added += value
+        self.last_ms = now_ms
         self._purge(now_ms)
 
     def wait_ms(self, limit_per_second: float, now_ms: float) -> float:
@@ -100,29 +110,41 @@ class SampledRate:
 
     def _begin(self, now_ms: float) -> None:
         if not self._ring:
-            self.sample = _Sample(now_ms)
-            self._ring.append(self.sample)
+            self._ring.append(_Sample(now_ms))
+            self._run(self._ring[0])
+
+    def _run(self, sample: _Sample) -> None:
+        """This is the current sample."""
+        self._sample = sample
+        self.added, self.last_ms = sample.value, sample.last_ms
+
+    def _note(self) -> None:
+        """Write down what was added to the current sample."""
+        self._sample.value, self._sample.last_ms = self.added, self.last_ms
 
     def _advance(self, now_ms: float) -> None:
         """Begin the next sample when the current one is full."""
         self._begin(now_ms)
-        if now_ms - self._ring[self._current].start_ms < self._window_ms:
+        if now_ms - self._sample.start_ms < self._window_ms:
             return
+        self._note()
         self._current = (self._current + 1) % (self._samples + 1)
         if self._current == len(self._ring):
             self._ring.append(_Sample(now_ms))
         else:
             self._ring[self._current].reset(now_ms)
-        self.sample = self._ring[self._current]
+        self._run(self._ring[self._current])
 
     def _purge(self, now_ms: float) -> None:
         """Forget samples without a recent value, and find out until when nothing of that kind happens again."""
         self._begin(now_ms)
+        self._note()
         age_ms = self._samples * self._window_ms
         for sample in self._ring:
             if now_ms - sample.last_ms >= age_ms:
                 sample.reset(now_ms)
-        self.total = math.fsum(sample.value for sample in self._ring)
+        self._run(self._sample)
+        self.before = math.fsum(sample.value for sample in self._ring if sample is not self._sample)
         self._oldest_ms = min(sample.start_ms for sample in self._ring)
         next_leaves_ms = min(sample.last_ms for sample in self._ring) + age_ms
-        self.steady_until_ms = min(next_leaves_ms, self.sample.start_ms + self._window_ms)
+        self.steady_until_ms = min(next_leaves_ms, self._sample.start_ms + self._window_ms)

@@ -160,8 +160,10 @@ class Dispatch:
             return self._unknown_version(frame)
         context, position = _context(lane, frame, connection)
         wait_ms = 0
-        if context.charges is not None and (wait_ms := context.charges.arrived(len(frame), started_ms)):
-            connection.throttle(wait_ms)
+        if (charges := context.charges) is not None and charges.produce is not None:
+            wait_ms = charges.produce.charge(len(frame), started_ms)
+            if wait_ms:
+                connection.throttle(wait_ms)
         if len(frame) > lane.large_bytes:
             handled: Handled = self._handle_large(lane, frame, position, context)
         else:
@@ -254,7 +256,10 @@ class Dispatch:
             return self._answer_later(lane, handled, context, correlation_id, started_ms, wait_ms)
         now_ms = self._count(lane, handled, started_ms)
         if context.charges is not None:
-            wait_ms = self._charge(lane, handled, context, now_ms - started_ms, now_ms, wait_ms)
+            busy_ms = context.charges.handled(now_ms - started_ms, now_ms, handled is not None)
+            response: Any = handled
+            if busy_ms or wait_ms or (lane.has_throttle_time and response is not None and response.throttle_time_ms):
+                wait_ms = self._throttle(lane, response, context, max(busy_ms, wait_ms))
         return None if handled is None else _encoded(lane, handled, correlation_id, wait_ms)
 
     async def _answer_later(
@@ -275,7 +280,9 @@ class Dispatch:
             response = self._refusal(lane, error, context)
         now_ms = self._count(lane, response, started_ms)
         if watch is not None:
-            wait_ms = self._charge(lane, response, context, watch.spent_ms, now_ms, wait_ms)
+            assert context.charges is not None, "who has no quotas is not timed"
+            busy_ms = context.charges.handled(watch.spent_ms, now_ms, response is not None)
+            wait_ms = self._throttle(lane, response, context, max(busy_ms, wait_ms))
         if response is None:
             return None
         if context.connection is None or not context.connection.is_held:
@@ -302,17 +309,12 @@ class Dispatch:
 
     # -- quotas ------------------------------------------------------------------------------------------------------
 
-    def _charge(
-        self, lane: Lane, response: Any, context: RequestContext, spent_ms: float, now_ms: float, wait_ms: int
-    ) -> int:
-        """A request is about to be answered, and has to wait `wait_ms` already; returns how long its client must."""
-        assert context.charges is not None, "who has no quotas is not charged"
-        handled_ms = context.charges.handled(spent_ms, now_ms, is_answered=response is not None)
-        if handled_ms > wait_ms:
-            wait_ms = handled_ms
+    def _throttle(self, lane: Lane, response: Any, context: RequestContext, wait_ms: int) -> int:
+        """A request is about to be answered whose client must wait so long, or longer; returns how long it must."""
         if lane.has_throttle_time and response is not None and response.throttle_time_ms > wait_ms:
             wait_ms = response.throttle_time_ms
-        if wait_ms and context.connection is not None and not context.charges.is_forwarded:
+        is_forwarded = context.charges is not None and context.charges.is_forwarded
+        if wait_ms and context.connection is not None and not is_forwarded:
             context.connection.throttle(wait_ms)
         return wait_ms
 

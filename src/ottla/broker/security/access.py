@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Set
 from typing import Final, Protocol
 
 from ottla.broker.requests.context import RequestContext
@@ -47,9 +47,9 @@ class Access(Protocol):
     ) -> bool:
         """May whoever sent this request do this with that resource?"""
 
-    def remembered(self, context: RequestContext, operation: AclOperation, resource: AclResource) -> Mapping[str, bool]:
-        """What is decided already, by names, for who has no time to ask; for all others `allows` must be asked. It is
-        true until something is awaited, and empty while what is allowed is audited."""
+    def remembered(self, context: RequestContext, operation: AclOperation, resource: AclResource) -> Set[str]:
+        """Names that are known to be allowed, for who has no time to ask; for all others `allows` must be asked. They
+        are true until something is awaited, and empty while what is allowed is audited."""
 
     def allowed(
         self,
@@ -88,8 +88,8 @@ class OpenAccess:
     ) -> bool:
         return True
 
-    def remembered(self, context: RequestContext, operation: AclOperation, resource: AclResource) -> Mapping[str, bool]:
-        return {}
+    def remembered(self, context: RequestContext, operation: AclOperation, resource: AclResource) -> Set[str]:
+        return frozenset()
 
     def allowed(
         self,

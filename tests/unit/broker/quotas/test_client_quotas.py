@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.limits import FETCH, MUTATION, PRODUCE, REQUEST, Owner
 from ottla.broker.quotas.meters import IDLE_MS, Meters, RateMeter
+from ottla.broker.quotas.rate import SampledRate
 from ottla.broker.settings import BrokerSettings
 from ottla.metrics import Registry
 from ottla.testing.clock import ManualClock
@@ -58,8 +62,8 @@ def test_who_has_no_quota_is_charged_nothing(quotas):
 def test_a_client_waits_until_it_is_back_at_its_quota(quotas):
     quotas.load(({"client-id": "shop"}, {PRODUCE: MB}))
     charges = quotas.charges(PRODUCE)
-    assert charges.arrived(10 * MB, 0) == 0
-    assert charges.arrived(MB // 2, 0) == 500
+    assert charges.produce.charge(10 * MB, 0) == 0
+    assert charges.produce.charge(MB // 2, 0) == 500
     assert charges.handled(1000, 0) == 0
     assert quotas.metric("Produce", "throttle-time") == 500
     assert quotas.metric("Produce", "byte-rate") == pytest.approx(1.05 * MB)
@@ -67,15 +71,15 @@ def test_a_client_waits_until_it_is_back_at_its_quota(quotas):
 
 def test_all_connections_of_those_who_share_a_quota_share_what_they_used(quotas):
     quotas.load(({"user": "anna"}, {PRODUCE: MB}))
-    assert quotas.charges(PRODUCE, client_id="a").arrived(10 * MB, 0) == 0
-    assert quotas.charges(PRODUCE, client_id="b").arrived(MB, 0) == 1000
+    assert quotas.charges(PRODUCE, client_id="a").produce.charge(10 * MB, 0) == 0
+    assert quotas.charges(PRODUCE, client_id="b").produce.charge(MB, 0) == 1000
     assert quotas.charges(PRODUCE, user="bert") is None
 
 
 def test_each_of_a_default_has_the_whole_of_it(quotas):
     quotas.load(({"client-id": None}, {PRODUCE: MB}))
-    assert quotas.charges(PRODUCE, client_id="a").arrived(11 * MB, 0) == 1000
-    assert quotas.charges(PRODUCE, client_id="b").arrived(10 * MB, 0) == 0
+    assert quotas.charges(PRODUCE, client_id="a").produce.charge(11 * MB, 0) == 1000
+    assert quotas.charges(PRODUCE, client_id="b").produce.charge(10 * MB, 0) == 0
 
 
 def test_records_above_the_quota_are_not_counted_because_they_are_not_sent(quotas):
@@ -93,7 +97,6 @@ def test_a_follower_is_exempt(quotas):
     quotas.load(({"client-id": "shop"}, {FETCH: MB, REQUEST: 1}))
     charges = quotas.charges(FETCH)
     charges.is_exempt = True
-    assert charges.fetch_max_bytes is None
     assert charges.fetch(100 * MB, 0) == charges.handled(60_000, 0) == 0
 
 
@@ -118,7 +121,7 @@ def test_requests_are_handled_together_only_far_from_the_quota(quotas):
     charges.take_back(10 * MB, 0)
     charges.handled(1001, 0)
     assert not charges.admit(0, 0)
-    charges.arrived(1, 12_000)
+    charges.produce.charge(1, 12_000)
     charges.handled(1, 12_000)  # what is old is forgotten when something is counted
     assert charges.admit(0, 12_000)
 
@@ -126,11 +129,11 @@ def test_requests_are_handled_together_only_far_from_the_quota(quotas):
 def test_a_change_acts_at_once_and_keeps_what_was_counted(quotas):
     quotas.load(({"client-id": "shop"}, {PRODUCE: MB}))
     before = quotas.charges(PRODUCE)
-    before.arrived(10 * MB, 0)
+    before.produce.charge(10 * MB, 0)
     quotas.load(({"client-id": "shop"}, {PRODUCE: 2 * MB}))
     assert quotas.changes == 2
-    assert quotas.charges(PRODUCE).arrived(10 * MB, 0) == 0
-    assert before.arrived(MB, 0) == 500  # charges that somebody still holds count for the same client
+    assert quotas.charges(PRODUCE).produce.charge(10 * MB, 0) == 0
+    assert before.produce.charge(MB, 0) == 500  # charges that somebody still holds count for the same client
     quotas.load()
     assert quotas.charges(PRODUCE) is None
     assert quotas.metric("Produce", "byte-rate") is None
@@ -138,17 +141,17 @@ def test_a_change_acts_at_once_and_keeps_what_was_counted(quotas):
 
 def test_a_more_specific_quota_takes_over(quotas):
     quotas.load(({"client-id": "shop"}, {PRODUCE: MB}))
-    quotas.charges(PRODUCE).arrived(10 * MB, 0)
+    quotas.charges(PRODUCE).produce.charge(10 * MB, 0)
     quotas.load(({"client-id": "shop"}, {PRODUCE: MB}), ({"user": "anna"}, {PRODUCE: MB}))
-    assert quotas.charges(PRODUCE).arrived(10 * MB, 0) == 0
-    assert quotas.charges(PRODUCE, user="bert").arrived(MB, 0) == 1000
+    assert quotas.charges(PRODUCE).produce.charge(10 * MB, 0) == 0
+    assert quotas.charges(PRODUCE, user="bert").produce.charge(MB, 0) == 1000
 
 
 def test_who_was_idle_for_an_hour_is_forgotten(quotas):
     quotas.load(({"client-id": None}, {PRODUCE: MB}))
-    quotas.charges(PRODUCE, client_id="a").arrived(1, 0)
+    quotas.charges(PRODUCE, client_id="a").produce.charge(1, 0)
     quotas.clock.move(IDLE_MS)
-    quotas.charges(PRODUCE, client_id="b").arrived(1, quotas.clock.monotonic_ms())
+    quotas.charges(PRODUCE, client_id="b").produce.charge(1, quotas.clock.monotonic_ms())
     assert quotas.metric("Produce", "byte-rate", client_id="a") is None
     assert quotas.metric("Produce", "byte-rate", client_id="b") is not None
     assert quotas.changes == 2  # whoever has charges of the forgotten one asks again
@@ -175,9 +178,38 @@ def test_client_ids_that_nobody_counts_do_not_fill_the_memory():
 def test_windows_are_as_the_settings_say():
     quotas = Quotas(quota_window_num=3, quota_window_size_seconds=2)
     quotas.load(({"client-id": "shop"}, {PRODUCE: MB, MUTATION: 1}))
-    assert quotas.charges(PRODUCE).arrived(4 * MB, 0) == 0
-    assert quotas.charges(PRODUCE).arrived(MB, 0) == 1000
+    assert quotas.charges(PRODUCE).produce.charge(4 * MB, 0) == 0
+    assert quotas.charges(PRODUCE).produce.charge(MB, 0) == 1000
     mutation = quotas.charges(MUTATION).mutation
     mutation.spend(12, 0)
     assert mutation.wait_ms(0) == 1000
     assert quotas.metric("ControllerMutation", "tokens") == -1
+
+
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from([0, 1, 200, 999, 1_000, 5_000, 30_000]),
+            st.integers(0, 4 * MB),
+            st.sampled_from(["charge", "charge", "charge", "take back", "other limit", "read"]),
+        ),
+        max_size=80,
+    )
+)
+def test_what_a_meter_says_is_what_its_rate_says(steps):
+    """It works with what is left in the current sample, which other samples, limits and readers of metrics change."""
+    meter = RateMeter(Owner("anna", "shop"), float(MB), 0.0, samples=4, window_s=1)
+    plain, limit, now_ms = SampledRate(samples=4, window_ms=1_000), MB, 1_000.0
+    for passed_ms, value, action in steps:
+        now_ms += passed_ms
+        if action == "read":
+            assert meter.rate.per_second(now_ms) == pytest.approx(plain.per_second(now_ms))
+        elif action == "other limit":
+            limit = value + 1
+            meter.change(limit)
+        else:
+            plain.record(value, now_ms)
+            assert meter.charge(value, now_ms) == math.floor(plain.wait_ms(limit, now_ms) + 0.5)
+            if action == "take back":
+                plain.record(-value, now_ms)
+                meter.take_back(value, now_ms)

@@ -43,20 +43,26 @@ READ_TOPIC = Need(AclOperation.READ, AclResource.TOPIC, Refused.ENTRY, when="of 
 CLUSTER_ACTION = Need(
     AclOperation.CLUSTER_ACTION, AclResource.CLUSTER, Refused.ENTRY, when="of followers", refused_as=AclResource.TOPIC
 )
+
+
+def _is_follower(request: FetchRequest, version: int) -> bool:
+    return replica_of(request, version)[0] >= 0
+
+
 SERVES = Served(
     FetchRequest,
     entries=WIDE_ENTRIES,
     is_paced=True,
     needs=(READ_TOPIC, CLUSTER_ACTION),
     quota=Quota.FETCH,
-    exempts=lambda request, version: replica_of(request, version)[0] >= 0,
+    exempts=_is_follower,
 )
 
 
 def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse | Work[FetchResponse]:
     count = sum([len(topic.partitions) for topic in request.topics]) + broker.fetch_sessions.size_of(request.session_id)
     # A follower waits at every leader for all it has: what changes anywhere must not cost a look at all of it.
-    if count > (FOLLOWER_PARTITIONS if _is_follower(request, context) else WIDE_PARTITIONS):
+    if count > (FOLLOWER_PARTITIONS if _is_follower(request, context.api_version) else WIDE_PARTITIONS):
         return _fetch_wide(broker, request, context)
     try:
         plan = _plan(broker, request, context, _wanted(broker, request, context))
@@ -89,7 +95,7 @@ def _plan(
         wanted,
         _forgotten(broker, request, uses_ids),
         uses_topic_ids=uses_ids,
-        is_follower=_is_follower(request, context),
+        is_follower=_is_follower(request, context.api_version),
         now_ms=broker.clock.monotonic_ms(),
         name_of=partial(_name, broker),
     )
@@ -101,20 +107,16 @@ def _readable(
     """The topics that who asks may read, also those that its session remembers; None is all of them."""
     if not broker.access.is_on:
         return None
-    if _is_follower(request, context):
+    if _is_follower(request, context.api_version):
         return None if CLUSTER_ACTION.is_met(broker, context) else ()
     known = READ_TOPIC.remembered(broker, context)
     for key, _ in plan.wanted:
-        if not known.get(key.topic) and key.topic:
+        if key.topic not in known and key.topic:
             break
     else:
         return None
     named = {key.topic for key, _ in plan.wanted if key.topic}
     return {"", *READ_TOPIC.met_by(broker, context, named)}  # an id that nobody has hides nothing
-
-
-def _is_follower(request: FetchRequest, context: RequestContext) -> bool:
-    return replica_of(request, context.api_version)[0] >= 0
 
 
 def _wanted(broker: Broker, request: FetchRequest, context: RequestContext) -> Iterator[tuple[FetchKey, FetchPosition]]:

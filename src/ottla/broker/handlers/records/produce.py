@@ -12,7 +12,7 @@ Requests and answers are flat values here, not messages (produce_frames.py): eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Set
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -89,8 +89,11 @@ def handle(broker: Broker, request: Produce, context: RequestContext) -> Produce
     traits = traits_of(request)
     if traits.is_transactional and not _may_use_id(broker, request, context):
         return _refuse_all(request, WRITE_ID.refusal(context))
-    if broker.access.is_on and (refused := _unwritable(broker, request, context)):
-        return _handle_writable(broker, request, context, traits, refused)
+    if broker.access.is_on:
+        known = WRITE_TOPIC.remembered(broker, context)
+        for topic, _ in request.topics:
+            if topic not in known:
+                return _handle_writable(broker, request, context, traits, known)
     return _handle(broker, request, context, traits)
 
 
@@ -113,7 +116,9 @@ def handle_run(broker: Broker, requests: list[Produce], context: RequestContext)
     for request in requests:
         if request.acks != acks or request.transactional_id is not None or traits_of(request) is not PLAIN:
             break
-        if known is not None and not _is_known_to_be_writable(broker, request, known):
+        if known is not None and not (
+            (len(request.topics) == 1 and request.topics[0][0] in known) or _are_writable(broker, request, known)
+        ):
             break
         added.append((*appending.add(request), request.timeout_ms))
     appending.append()
@@ -131,26 +136,32 @@ def _may_use_id(broker: Broker, request: Produce, context: RequestContext) -> bo
     return request.transactional_id is not None and WRITE_ID.is_met(broker, context, request.transactional_id)
 
 
-def _unwritable(broker: Broker, request: Produce, context: RequestContext) -> Collection[Topic]:
-    """The topics that who asks may not write to; an id that nobody has is told as that."""
-    if _is_known_to_be_writable(broker, request, WRITE_TOPIC.remembered(broker, context)):
-        return ()
-    return {
-        topic
-        for topic, _ in request.topics
-        if (name := topic_name(broker, topic)) is not None and not WRITE_TOPIC.is_met(broker, context, name)
-    }
-
-
-def _is_known_to_be_writable(broker: Broker, request: Produce, known: Mapping[str, bool]) -> bool:
-    """Every record comes this way, so what is decided already is looked up here; see Access.remembered."""
+def _are_writable(broker: Broker, request: Produce, known: Set[str]) -> bool:
+    """Whether all topics are known to be writable, by their names or their ids."""
     for topic, _ in request.topics:
-        if not known.get(topic if type(topic) is str else topic_name(broker, topic) or ""):
+        name = topic if type(topic) is str else topic_name(broker, topic)
+        if name not in known:
             return False
     return True
 
 
-async def _handle_writable(
+def _handle_writable(
+    broker: Broker, request: Produce, context: RequestContext, traits: Traits, known: Set[str]
+) -> Produced:
+    """Ask about topics that are not known to be writable; an id that nobody has is told as that."""
+    if _are_writable(broker, request, known):
+        return _handle(broker, request, context, traits)
+    refused = {
+        topic
+        for topic, _ in request.topics
+        if (name := topic_name(broker, topic)) is not None and not WRITE_TOPIC.is_met(broker, context, name)
+    }
+    if refused:
+        return _handle_rest(broker, request, context, traits, refused)
+    return _handle(broker, request, context, traits)
+
+
+async def _handle_rest(
     broker: Broker, request: Produce, context: RequestContext, traits: Traits, refused: Collection[Topic]
 ) -> ProduceResults | None:
     """Append to the other topics, and answer for all of them."""
