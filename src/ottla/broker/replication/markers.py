@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.coordinators.transactions.markers import WriteMarkers
 from ottla.broker.replication.partition import ACKS_ALL, Partition
 from ottla.cluster.topic_names import GROUP_METADATA
-from ottla.errors import BrokerError, NotLeaderOrFollower, OttlaError, broker_error
+from ottla.errors import BrokerError, BrokerNotAvailable, NotLeaderOrFollower, OttlaError, broker_error
 from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -73,6 +73,9 @@ async def _send_marker(broker: Broker, markers: WriteMarkers, name: TopicPartiti
     )
     try:
         answer = await broker.link.ask_leader(*name, WriteTxnMarkersRequest(markers=[marker]))
+    except BrokerNotAvailable as error:
+        # It left, and the image has no other leader yet.
+        raise NotLeaderOrFollower(str(error)) from error
     except BrokerError:
         raise
     except OttlaError as error:

@@ -1,4 +1,4 @@
-"""Partitions of a transaction whose coordinator is another broker: what a producer hears when that one is away."""
+"""Transactions whose coordinator or leader is another broker: what is heard and done when that one is away."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from ottla.broker.coordinators.transactions.coordinator import TransactionCoordinator
+from ottla.broker.coordinators.transactions.markers import MarkerOutcome, WriteMarkers, outcome_of
 from ottla.broker.produce.verification import refused_produce
+from ottla.broker.replication.markers import write_marker
 from ottla.broker.requests.context import RequestContext
 from ottla.errors import (
     BrokerError,
     BrokerNotAvailable,
     ClusterAuthorizationFailed,
+    ConnectionClosed,
     CoordinatorNotAvailable,
     NotEnoughReplicas,
     RequestTimedOut,
@@ -66,3 +69,13 @@ def test_an_answer_that_refuses_everything_verifies_nothing() -> None:
 
 def test_an_answer_without_errors_refuses_nothing() -> None:
     assert refusal(AddPartitionsToTxnResponse(error_code=0, results_by_transaction=[])) is None
+
+
+@pytest.mark.parametrize("error", [BrokerNotAvailable("broker 0 is not in the cluster"), ConnectionClosed()])
+def test_the_marker_for_a_leader_that_left_is_tried_again_without_alarm(error: Exception) -> None:
+    broker: Any = SimpleNamespace(
+        image=SimpleNamespace(partition=lambda topic, partition: object()), replicas={}, link=OtherBroker(error)
+    )
+    with pytest.raises(BrokerError) as refused:
+        asyncio.run(write_marker(broker, WriteMarkers("t", 1, 0, 0, True, (NAME,), 0, 1), NAME))
+    assert outcome_of(refused.value) is MarkerOutcome.RETRY
