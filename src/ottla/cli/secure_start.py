@@ -178,14 +178,15 @@ def refuse_contradictions(settings: BrokerSettings) -> None:
     for problem, is_there in {
         f"the listener {', '.join(open_ones)} is not {PROTOCOL}": open_ones,
         "ottla.allow.insecure.listeners is set": settings.ottla_allow_insecure_listeners,
-        "there is no authorizer": not settings.authorizer_class_name,
         "allow.everyone.if.no.acl.found is set": settings.allow_everyone_if_no_acl_found,
         "ottla.admin.login is off": settings.admin_address is not None and not settings.ottla_admin_login,
     }.items():
         if is_there:
-            raise Failure(
-                f"--secure and the settings contradict each other: {problem}. Leave out the one or the other."
-            )
+            raise _contradiction(problem)
+
+
+def _contradiction(problem: str) -> Failure:
+    return Failure(f"--secure and the settings contradict each other: {problem}. Leave out the one or the other.")
 
 
 def refuse_to_unlock(settings: BrokerSettings) -> None:
@@ -207,8 +208,11 @@ def layered(*layers: Mapping[str, str]) -> BrokerSettings:
     if any(layer.get("zookeeper.connect") for layer in layers):
         raise Failure("--secure is for a broker of its own; a member of a cluster gets its settings from you.")
     first = {} if any("listeners" in layer for layer in layers) else {"listeners": DEFAULT_LISTENER}
-    before = BrokerSettings.layered(first, *layers)
     *weaker, strongest = layers
+    if not strongest.get("authorizer.class.name", AUTHORIZER):
+        raise _contradiction("there is no authorizer")
+    secured = {"authorizer.class.name": AUTHORIZER}
+    before = BrokerSettings.layered(first, *weaker, secured, strongest)
     settings = BrokerSettings.layered(first, *weaker, settings_of(before), strongest)
     refuse_contradictions(settings)
     return settings

@@ -14,7 +14,7 @@ The groups lie side by side in this package, one file per theme; the groups of t
    for the internal topics (Kafka's 3 would hang there).
 3. A listener that others can reach must ask for a login and be encrypted, unless ottla.allow.insecure.listeners=true.
 4. What has no effect says so in its declaration (no_effect.py). What would only seem to protect is refused, the rest is
-   named in a warning (without_effect.py).
+   named in a warning (without_effect.py). Rights that nobody checks (super.users without an authorizer) are refused.
 5. listener.name.<name>.<setting> is checked by its setting, and the listener must exist.
 """
 
@@ -27,7 +27,7 @@ from typing import Final, Self
 
 from ottla.broker.coordinators.groups.settings import GroupSettings
 from ottla.broker.coordinators.transactions.settings import TransactionSettings
-from ottla.broker.settings.access import AccessSettings
+from ottla.broker.settings.access import AUTHORIZERS, AccessSettings
 from ottla.broker.settings.cluster import ClusterSettings
 from ottla.broker.settings.endpoints import (
     Endpoint,
@@ -114,6 +114,11 @@ class BrokerSettings(
     def inter_broker_listener(self) -> Endpoint:
         """The listener other brokers use."""
         return self._inter_broker_listener()
+
+    @property
+    def brokers_log_in(self) -> bool:
+        """Whether brokers of the cluster say who they are when they ask each other (security/peers.py)."""
+        return not self.is_alone and self.inter_broker_listener.protocol.startswith("SASL")
 
     @property
     def broker_networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
@@ -223,6 +228,7 @@ class BrokerSettings(
         self.broker_networks  # noqa: B018 - raises for what is none
         self._check_listener_keys()
         self._refuse_false_protection()
+        self._refuse_unchecked_rights()
         self._refuse_open_doors()
 
     def _check_ids(self) -> None:
@@ -298,6 +304,14 @@ class BrokerSettings(
             mark = declared.no_effect
             if mark is not None and mark.kind == "protection" and not declared.is_default(value):
                 raise InvalidSetting(f"{name} would protect nobody: {mark.sentence}")
+
+    def _refuse_unchecked_rights(self) -> None:
+        """Super users mean something to an authorizer, and to brokers that know each other by their logins."""
+        if self.super_users and not self.authorizer_class_name and not self.brokers_log_in:
+            raise InvalidSetting(
+                "super.users is set, but without an authorizer everybody may do everything; "
+                f"set authorizer.class.name, for example to {AUTHORIZERS[-1]}"
+            )
 
     def _refuse_open_doors(self) -> None:
         if self.ottla_allow_insecure_listeners:

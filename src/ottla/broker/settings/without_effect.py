@@ -2,7 +2,7 @@
 
 1. What would only seem to protect is refused: BrokerSettings.validate does it, so at every start and for every change.
 2. Everything else is named in one line at the start, with the reasons, unless it is set to its default.
-3. A rule that another rule makes useless is refused here: super users without an authorizer.
+3. Super users without an authorizer name brokers and nothing else, which is said, too.
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ottla.broker.settings import BrokerSettings
-from ottla.broker.settings.access import AUTHORIZERS
-from ottla.errors import InvalidSetting
 from ottla.settings import NoEffect
 
 
 def warnings(settings: BrokerSettings) -> list[str]:
-    """At most one line: what was set and has no effect, by reason."""
+    """What was set and has no effect, by reason, in at most one line; and what means less than it seems to."""
     written = {key: settings.written_value(key) for key in settings.configured_names()}
     reasons = names_without_effect(written.items())
-    if not reasons:
-        return []
-    return ["set, but without effect: " + "; ".join(f"{', '.join(names)} ({why})" for why, names in reasons.items())]
+    lines = []
+    if reasons:
+        useless = "; ".join(f"{', '.join(names)} ({why})" for why, names in reasons.items())
+        lines.append(f"set, but without effect: {useless}")
+    if settings.super_users and not settings.authorizer_class_name:
+        lines.append("super.users only names brokers: without authorizer.class.name everybody may do everything")
+    return lines
 
 
 def names_without_effect(values: Iterable[tuple[str, object]]) -> dict[str, list[str]]:
@@ -32,15 +34,6 @@ def names_without_effect(values: Iterable[tuple[str, object]]) -> dict[str, list
         if declared is not None and declared.no_effect is not None and not declared.is_default(value):
             reasons.setdefault(declared.no_effect.sentence, []).append(key)
     return reasons
-
-
-def refuse_false_safety(settings: BrokerSettings) -> None:
-    """Refuse what a broker must not pretend: rights that nobody checks."""
-    if settings.super_users and not settings.authorizer_class_name:
-        raise InvalidSetting(
-            "super.users is set, but without an authorizer everybody may do everything; "
-            f"set authorizer.class.name, for example to {AUTHORIZERS[-1]}"
-        )
 
 
 def without_effect_table() -> str:

@@ -142,7 +142,7 @@ def run_start(
     with _uncollected():
         from ottla.broker.observe import log_lines as logs
         from ottla.broker.settings.alone import refuse_missing_replicas, replica_warnings
-        from ottla.broker.settings.without_effect import refuse_false_safety, warnings
+        from ottla.broker.settings.without_effect import warnings
         from ottla.cli.secure_start import refuse_to_unlock
         from ottla.clock import SystemClock
         from ottla.errors import InvalidConfig
@@ -151,7 +151,6 @@ def run_start(
 
     try:
         settings, notes = read_settings(options, environment)
-        refuse_false_safety(settings)
         refuse_missing_replicas(settings)
         refuse_to_unlock(settings)
     except InvalidConfig as error:

@@ -20,7 +20,11 @@ from ottla.protocol.access import AclOperation, AclResource
 JAAS = (
     'org.apache.kafka.common.security.plain.PlainLoginModule required username="broker" password="x" user_broker="x";'
 )
-PLAIN = {"listeners": "INNER://127.0.0.1:9093,OUTER://127.0.0.1:9092", "inter.broker.listener.name": "INNER"}
+PLAIN = {
+    "zookeeper.connect": "127.0.0.1:2181",
+    "listeners": "INNER://127.0.0.1:9093,OUTER://127.0.0.1:9092",
+    "inter.broker.listener.name": "INNER",
+}
 INNER_LOGS_IN = {
     "listener.security.protocol.map": "INNER:SASL_PLAINTEXT,OUTER:PLAINTEXT",
     "sasl.mechanism.inter.broker.protocol": "PLAIN",

@@ -14,9 +14,10 @@ import pytest
 import ottla
 from ottla.broker.quotas import limits
 from ottla.broker.settings import BrokerSettings
+from ottla.broker.settings.access import AUTHORIZERS
 from ottla.broker.settings.dynamic import DynamicSettings
 from ottla.broker.settings.group_level import LIMITS, GroupLevelSettings
-from ottla.broker.settings.without_effect import refuse_false_safety, warnings, without_effect_table
+from ottla.broker.settings.without_effect import warnings, without_effect_table
 from ottla.cluster import quotas
 from ottla.cluster.client_metrics import ClientMetricsSettings
 from ottla.cluster.config_layers import ConfigRules
@@ -29,6 +30,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from ottla.storage.settings import TopicSettings
+from ottla.testing.broker import KafkaBroker
 
 SOURCE = Path(ottla.__file__).parent
 ROOMS = ("broker", "cluster", "storage")
@@ -129,10 +131,25 @@ def test_it_is_refused_for_a_single_listener_too() -> None:
             BrokerSettings({f"listener.name.plaintext.{name}": value})
 
 
-def test_super_users_without_an_authorizer_are_refused() -> None:
+MEMBER = {"zookeeper.connect": "127.0.0.1:2181", "listeners": "SASL_PLAINTEXT://127.0.0.1:0"}
+BY_LOGIN = {**MEMBER, "security.inter.broker.protocol": "SASL_PLAINTEXT"}
+BY_ADDRESS = {"zookeeper.connect": "127.0.0.1:2181", "listeners": "PLAINTEXT://127.0.0.1:0"}
+
+
+@pytest.mark.parametrize("others", [{}, BY_ADDRESS])
+def test_super_users_without_an_authorizer_are_refused_however_the_broker_starts(others) -> None:
     with pytest.raises(InvalidSetting, match="without an authorizer everybody may do everything"):
-        refuse_false_safety(BrokerSettings({"super.users": "User:admin"}))
-    refuse_false_safety(BrokerSettings())
+        BrokerSettings({"super.users": "User:admin", **others})
+    with pytest.raises(InvalidSetting, match="without an authorizer everybody may do everything"):
+        KafkaBroker({"super.users": "User:admin", **others})
+
+
+def test_super_users_may_name_the_brokers_of_a_cluster_and_the_broker_says_that_they_do_no_more() -> None:
+    settings = BrokerSettings({"super.users": "User:admin", **BY_LOGIN})
+    assert warnings(settings) == [
+        "super.users only names brokers: without authorizer.class.name everybody may do everything"
+    ]
+    assert warnings(settings.replaced({"authorizer.class.name": AUTHORIZERS[0]})) == []
 
 
 def test_what_was_set_without_effect_is_named_in_one_line_by_reason() -> None:
