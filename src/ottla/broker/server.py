@@ -376,6 +376,9 @@ class Server:
         made.start(self.broker.dynamic)
         self.broker.settings_checks.append(made.check)
         self._stack.callback(made.stop)
+        brokers = made.get(settings.inter_broker_listener.name)
+        if brokers is not None:
+            self.broker.peers.own_certificate = lambda: brokers.own_principal
         return made
 
     def _tls_to_brokers(self) -> ssl.SSLContext | None:

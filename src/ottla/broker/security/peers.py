@@ -7,15 +7,19 @@
 2. With an authorizer a broker is who may CLUSTER_ACTION on the cluster, as in Kafka.
 3. Without one, where brokers log in, a broker is who logs in as we do ourselves, or as one of super.users. A delegation
    token is no login of a broker. Whom we log in as is not known when our token comes from a provider: then super.users
-   must say it, or addresses count (4).
-4. Where brokers do not log in (PLAINTEXT, TLS), and with an authorizer whom nobody has authenticated, must ask from an
-   address of a broker: one that a registered broker advertises, or one of ottla.broker.networks, for brokers behind an
-   address translation (cluster/broker_addresses.py). It is a fence and no lock: what strangers can reach needs logins.
-5. A broker that is alone has no others: nobody is one.
+   must say it, or addresses count (5).
+4. So it is where brokers show certificates (TLS with ssl.client.auth): a broker has our own certificate's name, as
+   ssl.principal.mapping.rules makes it, or is one of super.users.
+5. Where brokers prove nothing (PLAINTEXT, TLS without certificates of clients), and where somebody is anonymous, he
+   must ask from an address of a broker: one that a registered broker advertises, or one of ottla.broker.networks, for
+   brokers behind an address translation (cluster/broker_addresses.py). It is a fence and no lock: what strangers can
+   reach needs logins.
+6. A broker that is alone has no others: nobody is one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.broker.network.processor import ANONYMOUS, CloseConnection
@@ -37,9 +41,11 @@ class Peers:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._settings: BrokerSettings | None = None  # those that the next two were read from
+        self._settings: BrokerSettings | None = None  # those that the next three were read from
         self._listener = ""
         self._logins: frozenset[str] = frozenset()
+        self._by_certificate = False
+        self.own_certificate: Callable[[], str | None] = lambda: None  # whose it is; the server knows
 
     def refusal(self, context: RequestContext) -> Refusal | None:
         """Why he is no broker; decided at once, on what is known."""
@@ -53,11 +59,16 @@ class Peers:
             if not CLUSTER_ACTION.is_met(broker, context):
                 return CLUSTER_ACTION.refusal(context)
             return None if context.principal != ANONYMOUS else self._wrong_address(context)
-        if not self._logins:
+        if not self._logins and not self._by_certificate:
             return self._wrong_address(context)
-        if context.principal in self._logins and not context.by_token:
-            return None
-        return ClusterAuthorizationFailed(f"{context.principal} is not whom brokers of this cluster log in as")
+        if context.by_token or not self._is_name_of_broker(context.principal):
+            return ClusterAuthorizationFailed(
+                f"{context.principal} is not whom brokers of this cluster log in as; super.users may name it"
+            )
+        return None if context.principal != ANONYMOUS else self._wrong_address(context)
+
+    def _is_name_of_broker(self, principal: str) -> bool:
+        return principal in self._logins or (self._by_certificate and principal == self.own_certificate())
 
     async def admit(self, context: RequestContext) -> None:
         """Raise unless he is a broker; the registered brokers are read again before an address is refused."""
@@ -68,15 +79,16 @@ class Peers:
             raise refusal
 
     def _read_settings(self) -> None:
-        """Whom brokers log in as, without an authorizer: nobody where they do not log in."""
+        """Whom brokers log in as, without an authorizer: nobody where they prove nothing."""
         settings = self._broker.settings
         if settings is self._settings:
             return
         self._logins = frozenset()
-        if settings.inter_broker_listener.protocol.startswith("SASL"):
+        if settings.brokers_authenticate:
             own = own_principal(settings)
             known = () if own is None else (own,)
             self._logins = frozenset((*known, *principals(settings.super_users)))
+        self._by_certificate = settings.brokers_authenticate and settings.inter_broker_listener.protocol == "SSL"
         self._listener = settings.inter_broker_listener.name
         self._settings = settings
 

@@ -58,6 +58,7 @@ class TlsListener:
         self._rules = PrincipalRules(settings.for_listener(self.name).ssl_principal_mapping_rules)
         self._material = self._made(settings)
         self._refused_stamps = self._material.stamps
+        self.own_principal = self._own_principal()
 
     # -- what connections ask ----------------------------------------------------------------------------------------
 
@@ -89,6 +90,13 @@ class TlsListener:
         except DerError:
             raise TlsHandshakeFailed("the subject of the certificate cannot be read") from None
 
+    def _own_principal(self) -> str | None:
+        """Who this broker is to others that take its certificate; None where no rule makes a name of it."""
+        try:
+            return self.principal_of(self._material.certificate)
+        except TlsHandshakeFailed:
+            return None
+
     # -- new stores --------------------------------------------------------------------------------------------------
 
     def prepared(self, settings: BrokerSettings) -> TlsMaterial:
@@ -104,6 +112,7 @@ class TlsListener:
             log.info("listener %s: new TLS stores are in use", self.name)
         self._settings, self._material = settings, material
         self._refused_stamps = material.stamps
+        self.own_principal = self._own_principal()
 
     def check_files(self) -> None:
         """Read the stores again when a file has changed; what is wrong with them is logged, and the old ones stay."""

@@ -116,9 +116,12 @@ class BrokerSettings(
         return self._inter_broker_listener()
 
     @property
-    def brokers_log_in(self) -> bool:
-        """Whether brokers of the cluster say who they are when they ask each other (security/peers.py)."""
-        return not self.is_alone and self.inter_broker_listener.protocol.startswith("SASL")
+    def brokers_authenticate(self) -> bool:
+        """Whether brokers prove to each other who they are, by a login or by a certificate (security/peers.py)."""
+        endpoint = self.inter_broker_listener
+        return endpoint.protocol.startswith("SASL") or (
+            endpoint.protocol == "SSL" and self._client_auth(endpoint) != "none"
+        )
 
     @property
     def broker_networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
@@ -306,8 +309,10 @@ class BrokerSettings(
                 raise InvalidSetting(f"{name} would protect nobody: {mark.sentence}")
 
     def _refuse_unchecked_rights(self) -> None:
-        """Super users mean something to an authorizer, and to brokers that know each other by their logins."""
-        if self.super_users and not self.authorizer_class_name and not self.brokers_log_in:
+        """Super users mean something to an authorizer, and to brokers that know each other by name."""
+        if self.authorizer_class_name or not self.super_users:
+            return
+        if self.is_alone or not self.brokers_authenticate:
             raise InvalidSetting(
                 "super.users is set, but without an authorizer everybody may do everything; "
                 f"set authorizer.class.name, for example to {AUTHORIZERS[-1]}"
@@ -335,14 +340,15 @@ class BrokerSettings(
         if endpoint.protocol == "SASL_PLAINTEXT":
             return "is not encrypted: anybody in between could read records and logins, and take over a connection"
         if endpoint.protocol == "PLAINTEXT" or (
-            endpoint.protocol == "SSL" and not self._requires_certificates(endpoint)
+            endpoint.protocol == "SSL" and self._client_auth(endpoint) != "required"
         ):
             return "asks for no login: anybody there could read, write and delete everything"
         return None
 
-    def _requires_certificates(self, endpoint: Endpoint) -> bool:
+    def _client_auth(self, endpoint: Endpoint) -> str:
+        """Whether clients show certificates there: required, requested or none."""
         own = self._written.get(f"listener.name.{endpoint.name.lower()}.ssl.client.auth")
-        return (self.ssl_client_auth if own is None else str(own.value).strip()) == "required"
+        return self.ssl_client_auth if own is None else str(own.value).strip()
 
 
 def _refuse_unadvertisable(endpoints: Sequence[Endpoint]) -> None:

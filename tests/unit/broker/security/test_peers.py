@@ -14,8 +14,9 @@ from ottla.broker.requests.context import RequestContext
 from ottla.broker.security.needs import Need, was_checked
 from ottla.broker.security.peers import Peers
 from ottla.broker.settings import BrokerSettings
-from ottla.errors import ClusterAuthorizationFailed
+from ottla.errors import ClusterAuthorizationFailed, InvalidSetting
 from ottla.protocol.access import AclOperation, AclResource
+from ottla.settings import Source
 
 JAAS = (
     'org.apache.kafka.common.security.plain.PlainLoginModule required username="broker" password="x" user_broker="x";'
@@ -121,6 +122,52 @@ def test_where_brokers_log_in_they_are_known_by_that_without_an_authorizer(conte
 )
 def test_with_an_authorizer_a_broker_is_who_may_act_for_the_cluster(context, expected):
     assert outcome(make(INNER_LOGS_IN, Access("User:kafka", ANONYMOUS)), context) is expected
+
+
+BY_CERTIFICATE = {
+    "listener.security.protocol.map": "INNER:SSL,OUTER:PLAINTEXT",
+    "listener.name.inner.ssl.client.auth": "required",
+    "super.users": "User:CN=kafka-2",
+}
+
+
+@pytest.mark.parametrize("client_auth", ["required", "requested"])
+@pytest.mark.parametrize(
+    ("context", "expected"),
+    [
+        (asks("User:CN=kafka-1", ELSEWHERE), None),
+        (asks("User:CN=kafka-2", ELSEWHERE), None),
+        (asks("User:CN=alice"), REFUSED),
+        (asks(), REFUSED),
+        (asks("User:CN=kafka-1", listener="OUTER"), REFUSED),
+    ],
+)
+def test_where_brokers_show_certificates_they_are_known_by_those_and_not_by_their_addresses(
+    context, expected, client_auth
+):
+    broker = make({**BY_CERTIFICATE, "listener.name.inner.ssl.client.auth": client_auth})
+    broker.peers.own_certificate = lambda: "User:CN=kafka-1"
+    assert outcome(broker, context) is expected
+
+
+def test_a_super_user_whom_nobody_has_authenticated_still_has_to_ask_from_an_address_of_a_broker():
+    broker = make({**BY_CERTIFICATE, "super.users": ANONYMOUS})
+    assert outcome(broker, asks()) is None
+    assert outcome(broker, asks(address=ELSEWHERE)) is CLOSED
+
+
+def test_tls_without_certificates_of_clients_proves_nothing():
+    settings = {**BY_CERTIFICATE, "super.users": "", "listener.name.inner.ssl.client.auth": "none"}
+    broker = make(settings)
+    broker.peers.own_certificate = lambda: "User:CN=kafka-1"
+    assert outcome(broker, asks()) is None
+    assert outcome(broker, asks(address=ELSEWHERE)) is CLOSED
+
+
+def test_a_change_that_leaves_super_users_without_meaning_is_refused():
+    settings = make(BY_CERTIFICATE).settings
+    with pytest.raises(InvalidSetting, match="without an authorizer everybody may do everything"):
+        settings.replaced({"listener.name.inner.ssl.client.auth": "none"}, source=Source.DYNAMIC)
 
 
 def test_a_broker_that_is_alone_has_no_others():
