@@ -7,8 +7,9 @@
    clients trust (ssl.truststore.location), client.properties has that.
 3. Every listener is SASL_SSL with SCRAM, access rules are on and nobody but admin has any, metrics over HTTP want the
    same login. A setting that contradicts this ends the start: what is called secure is.
-4. The password is printed once, when the broker serves for the first time. It is in client.properties, which only its
-   owner can read; who removes that file gets a new password at the next start.
+4. The password is printed once, when the broker serves for the first time: a start that fails before that leaves a line
+   in client.properties, and the next one prints it. It is in client.properties, which only its owner can read; who
+   removes that file gets a new password at the next start.
 5. A data directory that was secured does not open without a lock by mistake: that takes --insecure.
 """
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ottla.broker.settings import BrokerSettings
 
 CLIENT: Final = "client.properties"
+NOT_SHOWN: Final = "# no broker has served with this password yet; the first one that does shows it\n"
 TOKEN_KEY: Final = "token.key"
 ADMIN: Final = "admin"
 PROTOCOL: Final = "SASL_SSL"
@@ -40,7 +42,7 @@ AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 @dataclass(frozen=True)
 class Secured:
-    """What a secured data directory has."""
+    """What a secured data directory has; `is_new` until a broker has served with this password."""
 
     directory: Path
     password: str = field(repr=False)
@@ -77,11 +79,11 @@ class Secured:
         ]
 
     def _write_servers(self, bootstrap_servers: str) -> None:
-        """Only that line: the rest may have been changed by its owner."""
+        """Only that line, and the one that says that nobody did so: the rest may have been changed by its owner."""
         lines = self.client_file.read_text("iso-8859-1").splitlines(keepends=True)
         wanted = f"bootstrap.servers={escaped_value(bootstrap_servers)}\n"
-        if wanted not in lines:
-            others = [line for line in lines if not line.startswith("bootstrap.servers=")]
+        if wanted not in lines or NOT_SHOWN in lines:
+            others = [line for line in lines if not line.startswith("bootstrap.servers=") and line != NOT_SHOWN]
             write_secret(self.client_file, "".join([*others, wanted]), replace=True)
 
 
@@ -103,9 +105,11 @@ def secure(settings: BrokerSettings, now: datetime.datetime) -> Secured:
         write_secret(directory / TOKEN_KEY, generated_password())
     file = directory / CLIENT
     if file.exists():
-        return Secured(directory, _password_in(file), is_new=False)
+        password = _password_in(file)
+        return Secured(directory, password, is_new=bool(password) and NOT_SHOWN in file.read_text("iso-8859-1"))
     password = generated_password()
-    write_secret(file, properties_text(_client_settings(settings, password), "how clients reach this broker as admin"))
+    text = properties_text(_client_settings(settings, password), "how clients reach this broker as admin")
+    write_secret(file, text + NOT_SHOWN)
     return Secured(directory, password, is_new=True)
 
 

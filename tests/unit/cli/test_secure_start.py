@@ -1,5 +1,6 @@
 """`ottla broker start --secure`: what is made, once, what is printed, what is refused. The server is a stub."""
 
+import errno
 import logging
 import stat
 from dataclasses import dataclass
@@ -82,6 +83,38 @@ def test_the_first_start_makes_everything_and_prints_the_password_once(data, cap
     (same,) = start(data, "--secure")["users"]
     assert (same.password, same.replace) == (admin.password, False)
     assert admin.password not in capsys.readouterr().out
+
+
+def fail_to_start(data):
+    """A start that ends after the files were made, as where the port is taken."""
+
+    async def serve(settings, *, ready, stop, first_users=()):
+        raise OSError(errno.EADDRINUSE, "taken")
+
+    with pytest.raises(Failure, match="the port is taken"):
+        run_start(options(data, "--secure"), {}, serve)
+
+
+def test_a_first_start_that_fails_leaves_the_password_to_be_printed_by_the_next_one(data, capsys):
+    fail_to_start(data)
+    fail_to_start(data)
+    assert "password" not in capsys.readouterr().out
+    (admin,) = start(data, "--secure")["users"]
+    assert f"user admin, password {admin.password} " in capsys.readouterr().out
+    assert "no broker has served" not in (data / "client.properties").read_text()
+    start(data, "--secure")
+    assert admin.password not in capsys.readouterr().out
+
+
+def test_a_new_password_is_set_by_the_first_start_that_serves(data):
+    """Otherwise the store would have the old one, and client.properties another."""
+    start(data, "--secure")
+    (data / "client.properties").unlink()
+    fail_to_start(data)
+    (admin,) = start(data, "--secure")["users"]
+    assert admin.replace
+    (same,) = start(data, "--secure")["users"]
+    assert (same.password, same.replace) == (admin.password, False)
 
 
 def test_only_the_owner_reads_what_is_secret(data):
