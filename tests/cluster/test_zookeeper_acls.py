@@ -25,6 +25,7 @@ if (REASON := missing()) is not None:
 
 from kazoo.client import KazooClient
 
+from ottla.cluster.store.zookeeper.facts import NodesRead
 from ottla.cluster.store.zookeeper.store import ZooKeeperStore
 
 CHROOTS = count()
@@ -161,6 +162,30 @@ def test_rules_that_make_no_sense_leave_those_that_held_and_end_no_member(member
     mine.commit([create("b", PREFIX)])
     wait_for(mine, {"b"}, PREFIX)
     assert mine.load().acls[TOPIC] == (entry("a"),)
+
+
+def test_a_look_from_before_a_rule_was_made_does_not_remove_it(members: Members) -> None:
+    """The look finds no node, this member makes it, and only then the look is heard of."""
+    mine = members.stores[0]
+    before = NodesRead({PATH: None}, mine._session.zxid, mine._session.zxid)
+    mine.commit([create("a")])
+    mine._facts.put(before)
+    mine.commit([create("b", PREFIX)])
+    wait_for(mine, {"b"}, PREFIX)
+    assert users_of(mine, TOPIC) == {"a"}
+    members.stranger.delete(PATH)  # the node is still watched over
+    members.note()
+    wait_for(mine, set())
+
+
+def test_a_look_from_before_a_rule_was_removed_does_not_bring_it_back(members: Members) -> None:
+    mine = members.stores[0]
+    mine.commit([create("a")])
+    before = NodesRead({PATH: mine._session.get(PATH)}, mine._session.zxid, mine._session.zxid)
+    mine.commit([remove("a")])
+    mine._facts.put(before)
+    mine.take_events()
+    assert users_of(mine, TOPIC) == set()
 
 
 # --- what nobody notes ------------------------------------------------------------------------------------------------

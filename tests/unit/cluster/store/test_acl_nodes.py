@@ -116,7 +116,7 @@ def test_notes_name_the_nodes() -> None:
 
 def test_what_was_read_becomes_the_changes_that_are_missing() -> None:
     image = apply_all(EMPTY, [CreateAcl(AclBinding(TOPIC, READ))])
-    fact = NodesRead({PATH: None})
+    fact = NodesRead({PATH: None}, 1, 1)
     assert meaning(fact, image, {PATH: node(DENY)}).changes == (
         RemoveAcl(AclBinding(TOPIC, READ)),
         CreateAcl(AclBinding(TOPIC, DENY)),
@@ -132,5 +132,5 @@ def test_rules_that_make_no_sense_leave_those_that_held(data: bytes, caplog: pyt
     image = apply_all(EMPTY, [CreateAcl(AclBinding(TOPIC, READ))])
     with pytest.raises(DamagedNode, match=PATH):
         read_entries(PATH, Znode(data))
-    assert meaning(NodesRead({PATH: None}), image, {PATH: Znode(data)}).changes == ()
+    assert meaning(NodesRead({PATH: None}, 1, 1), image, {PATH: Znode(data)}).changes == ()
     assert "goes on to hold" in caplog.text

@@ -315,8 +315,10 @@ def test_a_node_that_was_read_means_the_difference_to_the_image() -> None:
     image = take_in(EMPTY, [AlterConfig(resource, (("a", "1"), ("b", "2")))])
     nodes = {path: Znode(b'{"version":1,"config":{"b":"3"}}', 2)}
     change = AlterConfig(resource, (("a", None), ("b", "3")))
-    assert meaning(NodesRead({path: nodes[path]}), image, nodes) == Meaning((change,), (ConfigChanged((change,)),))
-    assert meaning(NodesRead({path: nodes[path]}), take_in(image, [change]), nodes) == Meaning()
+    assert meaning(NodesRead({path: nodes[path]}, 1, 1), image, nodes) == Meaning(
+        (change,), (ConfigChanged((change,)),)
+    )
+    assert meaning(NodesRead({path: nodes[path]}, 1, 1), take_in(image, [change]), nodes) == Meaning()
 
 
 def test_requests_enter_the_image_and_are_told_once() -> None:

@@ -36,9 +36,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class NodesRead:
-    """These nodes of settings, kept values or features were read, because somebody noted that they changed."""
+    """These nodes of settings, kept values or features were read, because somebody noted that they changed; not before
+    the zxid `since`, and not after `until` (read_order.py)."""
 
     nodes: Mapping[str, Znode | None]
+    since: int
+    until: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,6 +167,11 @@ class Session:
 
     # --- reading ---
 
+    @property
+    def zxid(self) -> int:
+        """How far the server was that gave the last answer; what is asked next is not older."""
+        return int(self._client.last_zxid)
+
     def get(self, path: str, *, watch: bool = False) -> Znode | None:
         return self.get_many([path], watch=watch).get(path)
 

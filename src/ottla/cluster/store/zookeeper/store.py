@@ -45,6 +45,7 @@ from ottla.cluster.store.zookeeper.connecting import Connection
 from ottla.cluster.store.zookeeper.election import Office
 from ottla.cluster.store.zookeeper.everything import make_cluster, read_all, read_known_to_all, with_topic_ids
 from ottla.cluster.store.zookeeper.facts import ONLY_FOR_THE_CONTROLLER, Fact, NodesRead, meaning
+from ottla.cluster.store.zookeeper.read_order import ReadOrder
 from ottla.cluster.store.zookeeper.session import Refused, Session
 from ottla.cluster.store.zookeeper.watching import Watching
 from ottla.cluster.store.zookeeper.writes import Check, Create, Delete, SetData, Write, writes_of
@@ -98,6 +99,7 @@ class ZooKeeperStore:
         self._history: History | None = None
         self._pending: set[PendingChange] = set()
         self._held: list[Fact] = []
+        self._order = ReadOrder()
         self._committing = threading.Lock()
         self._closed = False
         self._was_lost = False
@@ -262,12 +264,13 @@ class ZooKeeperStore:
         raise StaleImage(f"somebody else changed what this commit changes: {refused}") from refused
 
     def _read_again(self, wanted: Collection[str]) -> None:
+        since = self._session.zxid
         found = self._session.get_many(wanted)
         with self._lock:
             for path in wanted:
                 self._nodes.pop(path, None)
             self._nodes |= found
-        self._facts.put(NodesRead({path: found.get(path) for path in wanted}))
+        self._facts.put(NodesRead({path: found.get(path) for path in wanted}, since, self._session.zxid))
 
     def _take_producer_ids(self) -> None:
         node = self._session.get(paths.PRODUCER_IDS)
@@ -283,10 +286,12 @@ class ZooKeeperStore:
         return self._session.get_many(wanted) if wanted else {}
 
     def _remember(self, writes: Sequence[Write], versions: Mapping[str, int], created: Mapping[str, Znode]) -> None:
+        zxid = self._session.zxid
         with self._lock:
             for write in writes:
                 if not _is_remembered(write.path):
                     continue
+                self._order.note(write.path, zxid)
                 if isinstance(write, Create | SetData) and write.path in versions:
                     life = created.get(write.path) or self._nodes.get(write.path) or Znode(None)
                     self._nodes[write.path] = Znode(write.data, versions[write.path], life.czxid)
@@ -358,9 +363,10 @@ class ZooKeeperStore:
 
     def read_topic_settings(self, names: Iterable[str]) -> tuple[Change, ...]:
         wanted = [paths.entity(f"topics/{name}") for name in names]
+        since = self._session.zxid
         found = self._session.get_many(wanted)
         with self._lock:
-            fact = NodesRead({path: found.get(path) for path in wanted})
+            fact = NodesRead({path: found.get(path) for path in wanted}, since, self._session.zxid)
             self._accept(fact)
             changes = meaning(fact, self.load(), self._nodes).changes
             self._observe(changes)
@@ -398,8 +404,14 @@ class ZooKeeperStore:
         return [fact for fact in facts if not (self._pending and isinstance(fact, _ABOUT_NODES))]
 
     def _accept(self, fact: NodesRead) -> None:
-        """Remember what was read, unless a newer version is known, by a write of our own."""
+        """Remember what was read, unless something newer is known; what may be older is read again."""
+        crossed = [path for path in fact.nodes if self._order.is_old(path, fact.since)]
+        if crossed:
+            self._watching.read_crossed(crossed)
         for path, node in fact.nodes.items():
+            if path in crossed:
+                continue
+            self._order.note(path, fact.until)
             known = self._nodes.get(path)
             if node is None:
                 self._nodes.pop(path, None)

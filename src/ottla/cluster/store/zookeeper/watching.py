@@ -9,7 +9,8 @@
    watches brokers, topics and requests to the controller as well.
 4. Notes are read once. Those to the controller are deleted by it; those about settings stay for the other brokers, and
    whoever sees one that is older than NOTE_LIFE_MS deletes it.
-5. A fact that came too late (a topic that the member itself made) is dropped by the store, which knows the image.
+5. A fact that came too late (a topic that the member itself made) is dropped by the store, which knows the image. Where
+   it cannot know (a node was gone while this member made it), it has the node read again.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
@@ -58,6 +60,8 @@ _NOTES_FOR_ALL: Final = (
 )
 _ALL: Final = "/"
 """Not looked at for itself: it stands for everything that concerns all."""
+_CROSSED: Final = "//"
+"""Stands for the nodes that must be read again."""
 _FOR_ALL: Final = (paths.CONTROLLER, paths.FEATURE, *_NOTES_FOR_ALL)
 _FOR_THE_CONTROLLER: Final = (
     paths.BROKER_IDS,
@@ -97,9 +101,11 @@ class Watching:
         self._brokers: tuple[object, ...] | None = None
         self._leads = False
         self._again: list[str] = []
+        self._crossed: deque[str] = deque()
         self._thread = threading.Thread(target=self._run, name="ottla-zookeeper-events", daemon=True)
         self._reads: dict[str, Callable[[], None]] = {
             _ALL: self._read_all,
+            _CROSSED: self._read_crossed,
             paths.CONTROLLER: self._read_controller,
             paths.FEATURE: self._read_features,
             paths.BROKER_IDS: self._read_brokers,
@@ -141,6 +147,11 @@ class Watching:
     def read_all(self) -> None:
         """Nobody knows what was missed, and notes of it may be gone."""
         self.notice(_ALL)
+
+    def read_crossed(self, nodes: Iterable[str]) -> None:
+        """Nobody knows which of two reads of these was the newer one; any thread may say so."""
+        self._crossed.extend(nodes)
+        self.notice(_CROSSED)
 
     def notice(self, path: str) -> None:
         """Something happened there; any thread may say so."""
@@ -187,12 +198,27 @@ class Watching:
             self._facts.put(ControllerChanged(controller))
 
     def _read_features(self) -> None:
-        self._facts.put(NodesRead({paths.FEATURE: self._session.get(paths.FEATURE, watch=True)}))
+        since = self._session.zxid
+        found = {paths.FEATURE: self._session.get(paths.FEATURE, watch=True)}
+        self._facts.put(NodesRead(found, since, self._session.zxid))
 
     def _read_all(self) -> None:
+        since = self._session.zxid
         known, found = self._known(), read_known_to_all(self._session)
         changed = {*known, *filter(is_shared_map, found)}
-        self._facts.put(NodesRead({path: found.get(path) for path in changed}))
+        self._facts.put(NodesRead({path: found.get(path) for path in changed}, since, self._session.zxid))
+
+    def _read_crossed(self) -> None:
+        """What was read while it was written says nothing: once more."""
+        wanted = list(dict.fromkeys(self._crossed))
+        self._read_nodes(wanted)
+        for path in wanted:
+            self._crossed.remove(path)
+
+    def _read_nodes(self, wanted: Sequence[str]) -> None:
+        since = self._session.zxid
+        found = self._session.get_many(wanted)
+        self._facts.put(NodesRead({path: found.get(path) for path in wanted}, since, self._session.zxid))
 
     def _read_notes(self, folder: str) -> None:
         names = sorted(self._session.children(folder, watch=True), key=paths.sequence_number)
@@ -200,8 +226,7 @@ class Watching:
         notes = self._session.get_many(fresh)
         changed = [path for note in notes.values() for path in _noted(folder, note)]
         if changed:
-            found = self._session.get_many(changed)
-            self._facts.put(NodesRead({path: found.get(path) for path in changed}))
+            self._read_nodes(changed)
         if fresh:
             self._seen[folder] = paths.sequence_number(fresh[-1])
         self._delete_old([f"{folder}/{name}" for name in names])
