@@ -5,7 +5,8 @@
    the last reason is raised at once; so whoever tries again must wait a little in between.
 3. The owner is told of every change of state (`on_change`, with the state before), and can wait for the next one.
 4. An error says which broker, where, and who told us that address. When a broker cannot be reached for WARN_AFTER_MS
-   there is one warning: whoever polls sees no error, only nothing.
+   there is one warning: whoever polls sees no error, only nothing. One that wants a login is asked which (network.py),
+   because without one nothing will ever come.
 
 Belongs to one event loop.
 """
@@ -17,14 +18,14 @@ import copy
 import logging
 import math
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
 from ottla.client.closed import ClientClosed
 from ottla.client.connection_options import ConnectionOptions
 from ottla.clock import Clock
-from ottla.errors import ConnectionClosed, NotConnected, OttlaError
+from ottla.errors import AuthenticationFailed, ConnectionClosed, NotConnected, OttlaError
 from ottla.net.decisions import Decision, Send
 from ottla.net.node import NodeConnection
 from ottla.net.peer import Peer, State
@@ -236,10 +237,22 @@ class Connections:
             if not connection.node.is_bootstrap:  # of those the keeper of the metadata warns
                 self._warn_when_it_lasts(connection, text)
             return NotConnected(text)
-        if isinstance(error, ConnectionClosed) and not connection.was_answered and "SASL" not in self._protocol:
+        if isinstance(error, ConnectionClosed) and self.may_want_login(connection):
             why = f"it may want a login, and security.protocol here is {self._protocol}"
-            return ConnectionClosed(f"{broker_name(connection.node)} hung up on the first request; {why}; {detail}")
+            return ConnectionClosed(f"{broker_name(connection.node)} hung up on the first request; {why}")
         return error
+
+    def may_want_login(self, connection: WatchedConnection) -> bool:
+        """Whether a node that hangs up may do so because nobody logged in."""
+        return not connection.was_answered and "SASL" not in self._protocol
+
+    def wants_login(self, connection: WatchedConnection, mechanisms: Sequence[str]) -> AuthenticationFailed:
+        """The error when it is known that it does."""
+        needed = "SASL_SSL" if self._protocol == "SSL" else "SASL_PLAINTEXT"
+        return AuthenticationFailed(
+            f"{broker_name(connection.node)} wants a login by {' or '.join(mechanisms) or 'SASL'}, and "
+            f"security.protocol here is {self._protocol}: set it to {needed}, with sasl.mechanism and a user"
+        )
 
     def _warn_when_it_lasts(self, connection: WatchedConnection, text: str) -> None:
         now_ms = self._options.clock.monotonic_ms()

@@ -40,6 +40,7 @@ from ottla.errors import (
     NotConnected,
     OttlaError,
     RequestTimedOut,
+    UnsupportedSaslMechanism,
     UnsupportedVersion,
 )
 from ottla.metrics import Registry
@@ -49,6 +50,7 @@ from ottla.net.retries import Backoff, RandomSource
 from ottla.net.transport import TcpTransport, Transport
 from ottla.protocol.api import Api, api_of
 from ottla.protocol.messages.metadata import MetadataResponse
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from ottla.protocol.schema import Message
 from ottla.values import Address, Node
 
@@ -58,6 +60,7 @@ log = logging.getLogger(__name__)
 
 NAMED_LIMIT: Final = 3
 CLOSE_LEAST_MS: Final = 200.0
+LOGIN_QUESTION_MS: Final = 2_000.0
 UNUSED_TOPIC_MS: Final = 300_000  # for clients that do not declare metadata.max.idle.ms, Java's default of it
 RELIABLE_EPOCHS_SINCE: Final = 9  # of Metadata: KAFKA-9212 was mended then
 
@@ -265,6 +268,8 @@ class NetworkClient:
                 request, version=version, at_most=at_most, timeout_ms=limit_ms, expects_response=expects_response
             )
         except (NotConnected, ConnectionClosed) as error:
+            if isinstance(error, ConnectionClosed):
+                await self._refuse_without_login(connection)
             raise self._connections.explained(connection, error) from error
         if response is not None:
             connection.was_answered = True
@@ -272,6 +277,19 @@ class NetworkClient:
             if getattr(response, "throttle_time_ms", 0) > 0:
                 self._mind_throttle(connection, api_of(request), response.throttle_time_ms, version, at_most)
         return response
+
+    async def _refuse_without_login(self, connection: WatchedConnection) -> None:
+        """A bootstrap server hung up on the first request: AuthenticationFailed when it says, asked about logins, that
+        it has some. One that has none answers that the question is out of place, one that is stopping says nothing."""
+        if not connection.node.is_bootstrap or not self._connections.may_want_login(connection):
+            return
+        question = SaslHandshakeRequest(mechanism="")
+        try:
+            answer = await connection.send(question, version=1, timeout_ms=LOGIN_QUESTION_MS)
+        except OttlaError:
+            return
+        if answer.error_code == UnsupportedSaslMechanism.code:
+            raise self._connections.wants_login(connection, answer.mechanisms)
 
     async def ask_any(
         self,

@@ -13,6 +13,7 @@ given and taken by the group, callbacks of commits.
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import math
 import threading
@@ -82,6 +83,7 @@ class ConsumerCore:
         self._keeper: asyncio.Task[None] | None = None
         self._moved: asyncio.Event
         self._seen_version = -1
+        self._seen_failure: OttlaError | None = None
         self._closed = False
 
     # --- life, on the loop ---
@@ -177,6 +179,7 @@ class ConsumerCore:
 
     def _apply_metadata(self) -> None:
         metadata = self.network.metadata
+        self._raise_refusal(metadata.failure)
         if metadata.version == self._seen_version:
             return
         self._seen_version = metadata.version
@@ -192,6 +195,14 @@ class ConsumerCore:
         self._raise_topic_errors()
         if self.group is not None:
             self.group.metadata_changed(subscription_changed=pattern_moved)
+
+    def _raise_refusal(self, failure: OttlaError | None) -> None:
+        """A cluster that will never describe itself to us, because of a wrong login for example, is no reason to wait;
+        the next poll raises every such answer once."""
+        if failure is not self._seen_failure:
+            self._seen_failure = failure
+            if failure is not None and failure.invalid_configuration:
+                self.fail(copy.copy(failure))
 
     def _visible_topics(self) -> list[str]:
         metadata = self.network.metadata
