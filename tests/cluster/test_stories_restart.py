@@ -13,6 +13,7 @@ import pytest
 
 import ottla
 from ottla.broker.cluster import membership
+from ottla.client.admin.configs import AlterConfig, ConfigResource, ConfigResourceType
 from ottla.testing import KafkaCluster
 from ottla.testing.promises import NumberedLoad
 
@@ -113,3 +114,20 @@ def test_another_broker_with_the_same_id_is_an_error_and_hands_nothing_over(
         background.submit(cluster.start_broker, VICTIM).result(60)
     assert asked == []
     cluster.end_session(VICTIM)
+
+
+def test_settings_that_were_changed_while_running_hold_after_a_restart() -> None:
+    everywhere, here = ConfigResource(ConfigResourceType.BROKER, ""), ConfigResource(ConfigResourceType.BROKER, "0")
+    with KafkaCluster(1) as cluster:
+        with ottla.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+            admin.incremental_alter_configs({everywhere: [AlterConfig("message.max.bytes", "7777")]})
+            admin.incremental_alter_configs({here: [AlterConfig("max.connections", "77")]})
+
+        def in_effect() -> tuple[int, int]:
+            settings = cluster.server(0).broker.settings
+            return settings.topic_defaults().max_message_bytes, settings.max_connections
+
+        assert cluster.call(in_effect) == (7777, 77)
+        cluster.stop_broker(0)
+        cluster.start_broker(0)
+        assert cluster.call(in_effect) == (7777, 77)

@@ -152,6 +152,7 @@ class ClusterMember:
         self._me = me
         self._apply_stored(())
         self.replication.start()
+        self._broker.load_dynamic_settings()  # no change tells of what was set before this start
         await self._register()
         await self.addresses.refresh()
         self._store.wake_with(self._wake)
