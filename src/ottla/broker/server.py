@@ -371,12 +371,11 @@ class Server:
             return None
         from ottla.broker.security.tls_listeners import TlsListeners
 
-        settings, clock = self.broker.settings, self._world.clock
-        made = TlsListeners(settings, self.registry, clock, is_member=is_member)
-        made.start(self.broker.dynamic)
+        made = TlsListeners(self.broker.dynamic, self.registry, self._world.clock, is_member=is_member)
+        made.start()
         self.broker.settings_checks.append(made.check)
         self._stack.callback(made.stop)
-        brokers = made.get(settings.inter_broker_listener.name)
+        brokers = made.get(self.settings.inter_broker_listener.name)
         if brokers is not None:
             self.broker.peers.own_certificate = lambda: brokers.own_principal
         return made

@@ -14,14 +14,14 @@
 4. Who must act on a change registers with `subscribe`. When one of them fails, those already notified get the
    old values again and nothing has changed.
 5. What has no effect here and only tunes Kafka (threads, buffers) is accepted, because tools set it; it is logged.
-6. At the start, values from the store that no longer fit are dropped one by one and logged, because a broker that does
-   not start cannot be repaired through its settings.
+6. `load` never fails: values from the store that no longer fit are passed over one by one and logged, and so are those
+   that a subscriber cannot use, because a broker that does not start cannot be repaired through its settings.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, TypeAlias
 
 from ottla.broker.settings import BrokerSettings
@@ -41,6 +41,16 @@ ONLY_WITH_LISTENER: Final = frozenset(
         *("ssl.truststore.password", "ssl.truststore.certificates"),
     }
 )
+
+
+class NotApplied(InvalidSetting):
+    """Settings could not be applied, and what held before goes on to hold.
+    Mend what is named, and set them again."""
+
+    def __init__(self, names: frozenset[str], cause: Exception) -> None:
+        why = cause.detail if isinstance(cause, InvalidSetting) else str(cause)
+        super().__init__(f"{', '.join(sorted(names))}: {why}")
+        self.names = names
 
 
 class DynamicSettings:
@@ -79,11 +89,31 @@ class DynamicSettings:
         return names
 
     def load(self, cluster_wide: Mapping[str, str], per_broker: Mapping[str, str]) -> None:
-        """The values the store had at the start, without those that do not fit."""
-        self.replace("cluster-wide", self._fitting("cluster-wide", cluster_wide))
-        self.replace("per-broker", self._fitting("per-broker", per_broker))
+        """The values that the store has, without those that do not fit or cannot be used."""
+        self._load("cluster-wide", self._fitting("cluster-wide", cluster_wide))
+        self._load("per-broker", self._fitting("per-broker", per_broker))
+
+    def pass_over(self, names: Collection[str]) -> None:
+        """Go on without these values, whichever scope they were set in."""
+        for scope, values in self._values.items():
+            self.replace(scope, {name: value for name, value in values.items() if name not in names})
 
     # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _load(self, scope: Dynamic, values: Mapping[str, str]) -> None:
+        """Each attempt has fewer values. Stores of keys go first: without them a listener may still do the rest of what
+        it was told, as to ask for certificates."""
+        while True:
+            try:
+                self.replace(scope, values)
+                return
+            except NotApplied as problem:
+                log.error("stored %s settings are not used: %s", scope, problem)
+                useless = problem.names & values.keys()
+                stores = {name for name in useless if is_of_store(name)}
+                if not useless:
+                    return
+                values = {name: value for name, value in values.items() if name not in (stores or useless)}
 
     def _fitting(self, scope: Dynamic, values: Mapping[str, str]) -> dict[str, str]:
         fitting: dict[str, str] = {}
@@ -106,7 +136,13 @@ class DynamicSettings:
                 subscriber(old, new)
             except Exception as cause:
                 _roll_back(reversed(done), old, new)
-                raise InvalidSetting(f"{', '.join(sorted(wanted & names))} could not be applied: {cause}") from cause
+                raise NotApplied(wanted & names, cause) from cause
+
+
+def is_of_store(name: str) -> bool:
+    """Whether a key, with a listener's prefix or without, names a key or trust store, or what opens it."""
+    declared = BrokerSettings.setting_of(name)
+    return declared is not None and declared.name in ONLY_WITH_LISTENER
 
 
 def changed(old: BrokerSettings, new: BrokerSettings) -> frozenset[str]:

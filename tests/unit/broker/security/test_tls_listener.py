@@ -288,7 +288,7 @@ def test_a_certificate_that_other_brokers_would_refuse_is_refused_at_the_start(f
     files.issue("server", hosts=HOSTS, usages=(SERVER,))
     settings = files.broker_settings()
     with pytest.raises(InvalidSetting, match="other brokers would refuse"):
-        TlsListeners(BrokerSettings(settings), Registry(), ManualClock(), is_member=True)
+        TlsListeners(DynamicSettings(BrokerSettings(settings)), Registry(), ManualClock(), is_member=True)
     with KafkaBroker(settings) as alone, connected(alone, trusting(files)):
         pass  # nobody else is there
 
@@ -375,12 +375,88 @@ def test_alter_configs_brings_a_new_store_and_refuses_a_broken_one(files: TlsFil
         ask_versions(before)
 
 
+STORE = "listener.name.ssl.ssl.keystore.location"
+TRUST = "listener.name.ssl.ssl.truststore.location"
+CLIENT_AUTH = "listener.name.ssl.ssl.client.auth"
+
+
+def test_a_store_that_was_set_while_running_and_is_gone_does_not_stop_the_next_start(
+    files: TlsFiles, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    newer = files.issue("newer", subject=x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")]), hosts=HOSTS)
+    settings, data = files.broker_settings(), tmp_path / "data"
+    with KafkaBroker(settings, directory=data) as broker, connected(broker, trusting(files)) as first:
+        static = shown(first)
+        change(broker, files, {STORE: str(newer), "max.connections": "77"})
+        with connected(broker, trusting(files)) as after:
+            assert shown(after) != static
+    kept = newer.read_text()
+    newer.unlink()
+    with KafkaBroker(settings, directory=data) as broker:
+        with connected(broker, trusting(files)) as again:
+            assert shown(again) == static
+        assert broker.call(lambda server: server.broker.settings.max_connections) == 77
+        assert re.search(rf"listener SSL: .*newer\.pem.* {STORE}: not used", caplog.text)
+        newer.write_text(kept)  # brought back, and set again: used again
+        change(broker, files, {STORE: str(newer)})
+        with connected(broker, trusting(files)) as repaired:
+            assert shown(repaired) != static
+
+
+def test_without_the_trust_store_it_was_told_of_a_listener_does_not_ask_for_less(
+    files: TlsFiles, tmp_path: Path
+) -> None:
+    """It must require certificates: it does so with the trust store of the file, or the broker does not start."""
+    settings, data = files.broker_settings(), tmp_path / "data"
+    own = files.directory / "own-ca.pem"
+    own.write_text(files.ca.read_text())
+    with KafkaBroker(settings, directory=data) as broker:
+        change(broker, files, {TRUST: str(own), CLIENT_AUTH: "required"})
+    own.unlink()
+    with KafkaBroker(settings, directory=data) as broker:
+        with pytest.raises((ssl.SSLError, ConnectionError)), connected(broker, trusting(files)):
+            pass
+        with connected(broker, trusting(files, "alice")):
+            pass
+    without = {name: value for name, value in settings.items() if "truststore" not in name}
+    with pytest.raises(InvalidSetting, match=r"listener SSL: ssl\.client\.auth=required, but nothing says whose"):
+        KafkaBroker(without, directory=data).start()
+
+
+def test_a_store_that_another_tool_wrote_and_that_cannot_be_used_changes_nothing(
+    files: TlsFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A member hears of it by its cluster's store, where nobody has checked it."""
+
+    async def scenario() -> None:
+        dynamic = DynamicSettings(BrokerSettings(files.broker_settings()))
+        listeners = TlsListeners(dynamic, Registry(), ManualClock(), is_member=False)
+        listeners.start()
+        listener = listeners.get("SSL")
+        assert listener is not None
+        before = listener._material.options
+        dynamic.load({}, {STORE: "/nowhere.pem", "max.connections": "77"})
+        assert listener._material.options == before
+        assert dynamic.current.max_connections == 77
+        assert STORE not in dynamic.values("per-broker")
+        listeners.stop()
+
+    asyncio.run(scenario())
+    assert "stored per-broker settings are not used: Settings could not be applied" in caplog.text
+    assert f"{STORE}: listener SSL: ssl.keystore.location=/nowhere.pem cannot be read" in caplog.text
+
+
+def change(broker: KafkaBroker, files: TlsFiles, values: dict[str, str]) -> None:
+    with Admin(bootstrap_servers=broker.bootstrap_servers, **files.client_settings()) as admin:
+        admin.incremental_alter_configs({BROKER_0: [AlterConfig(name, value) for name, value in values.items()]})
+
+
 def test_files_are_looked_at_by_the_clock(files: TlsFiles) -> None:
     async def scenario() -> None:
         clock = ManualClock()
         settings = BrokerSettings(files.broker_settings())
-        listeners = TlsListeners(settings, Registry(), clock, is_member=False)
-        listeners.start(DynamicSettings(settings))
+        listeners = TlsListeners(DynamicSettings(settings), Registry(), clock, is_member=False)
+        listeners.start()
         listener = listeners.get("SSL")
         assert listener is not None
         before = listener.context
