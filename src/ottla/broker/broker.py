@@ -36,7 +36,7 @@ from ottla.broker.requests.running import Background
 from ottla.broker.security.authorizer import make_access
 from ottla.broker.security.delegation_tokens import DelegationTokens
 from ottla.broker.security.peers import Peers
-from ottla.broker.security.stored_secrets import refuse_stored_secrets
+from ottla.broker.security.stored_secrets import secrets_of
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.dynamic import DynamicSettings
 from ottla.broker.settings.group_level import GroupLevelSettings, check_group_level
@@ -46,7 +46,7 @@ from ottla.cluster import model
 from ottla.cluster.config_layers import ConfigRules, TopicsInEffect
 from ottla.cluster.features import SUPPORTED
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.model import ALL_BROKERS, ConfigResource, QuotaEntity, ResourceType
+from ottla.cluster.model import ALL_BROKERS, QuotaEntity
 from ottla.cluster.topic_names import INTERNAL_TOPICS, is_legal_name
 from ottla.cluster.topics import TopicRules
 from ottla.errors import KafkaStorageError
@@ -102,12 +102,10 @@ class Broker:
         self.connection_rates = ConnectionRates(settings, registry, clock.monotonic_ms)
         self._quotas_in_effect: Mapping[QuotaEntity, Mapping[str, float]] | None = None
         self.take_image(image)
+        self.config_rules = self._make_config_rules(settings)
         self.load_dynamic_settings()
         # Each raises InvalidSetting when it could not apply settings that somebody wants to set while running.
-        self.settings_checks: list[Callable[[BrokerSettings], None]] = []
-        if not settings.is_alone:
-            self.settings_checks.append(refuse_stored_secrets)
-        self.config_rules = self._make_config_rules(settings)
+        self.settings_checks: list[Callable[[BrokerSettings], object]] = []
         self.topics_in_effect = TopicsInEffect(self.config_rules)
         self.request_metrics = RequestMetrics(registry)
         self.topic_metrics = TopicMetrics(registry)
@@ -143,7 +141,7 @@ class Broker:
             check_group=lambda own: check_group_level(own, self.settings),
             check_broker=self._check_settings,
             loggers=LogLevels(),
-            refuses_secrets=not settings.is_alone,
+            secrets=secrets_of(settings),
         )
 
     def _check_settings(self, settings: Settings) -> None:
@@ -201,8 +199,8 @@ class Broker:
 
     def load_dynamic_settings(self) -> None:
         """Take over what the image says of this broker's settings."""
-        own = self.image.config(ConfigResource(ResourceType.BROKER, str(self.id)))
-        self.dynamic.load(self.image.config(ALL_BROKERS), own)
+        own = self.image.config(self.config_rules.broker_resource)
+        self.dynamic.load(self.image.config(ALL_BROKERS), self.config_rules.readable(own))
 
     @property
     def topic_rules(self) -> TopicRules:

@@ -49,7 +49,7 @@ from ottla.cluster.features import SUPPORTED, first_features
 from ottla.cluster.store.embedded import EmbeddedStore, found_cluster_id
 from ottla.cluster.store.interface import MetadataStore, SharedStore
 from ottla.cluster.store.memory import MemoryStore
-from ottla.errors import KafkaStorageError
+from ottla.errors import KafkaStorageError, OttlaError
 from ottla.metrics import Registry
 from ottla.net.transport import LinkSettings, TcpTransport, Transport
 from ottla.storage.directory.loading import ProducerLimits, recovery_summary
@@ -207,6 +207,7 @@ class Server:
         await self.broker.start(me)
         if shared is not None:
             note_boot(logs.directories, self._world.boot_id)  # not before the controller has heard of what was lost
+            await self._encode_secrets_anew()
         self._stack.push_async_callback(start_jobs(self.broker, logs, world.clock, pool, self._last_disk_failed))
         await self._start_admin(acceptor)
         acceptor.release()
@@ -227,6 +228,18 @@ class Server:
         self._stack.callback(store.close)
         if self._first_users and isinstance(store, EmbeddedStore):
             store.commit(changes_for(store.load(), self._first_users, os.urandom))
+
+    async def _encode_secrets_anew(self) -> None:
+        """What is stored with the old secret is not lost when the old secret is forgotten."""
+        broker = self.broker
+        if self.settings.password_encoder_old_secret is None:
+            return
+        from ottla.broker.security.stored_secrets import encode_anew
+
+        try:
+            await broker.link.change(lambda image: encode_anew(image, broker.config_rules))
+        except OttlaError as problem:
+            log.error("secrets are still stored with password.encoder.old.secret, keep it: %s", problem)
 
     def _make_directories(self, directories: Sequence[Path]) -> None:
         files = self._world.files

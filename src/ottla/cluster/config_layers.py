@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from itertools import dropwhile
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from ottla.cluster.client_metrics import ClientMetricsSettings
 from ottla.cluster.image import ClusterImage
@@ -58,6 +58,30 @@ class Level(NamedTuple):
     source: ConfigSource
 
 
+class Secrets(Protocol):
+    """How secrets that are set while running are stored; each raises InvalidConfig when it cannot."""
+
+    def encode(self, text: str) -> str: ...
+
+    def decode(self, text: str) -> str: ...
+
+    def is_outdated(self, text: str) -> bool:
+        """Whether it should be encoded anew."""
+
+
+class PlainSecrets:
+    """As they are: the store is the broker's own."""
+
+    def encode(self, text: str) -> str:
+        return text
+
+    def decode(self, text: str) -> str:
+        return text
+
+    def is_outdated(self, text: str) -> bool:
+        return False
+
+
 Policy = Callable[[ConfigResource, Mapping[str, str | None]], None]
 
 
@@ -69,7 +93,7 @@ class ConfigRules:
     declares what a group may set; `check_group` raises InvalidConfig for rules between those and the broker's limits,
     `check_broker` for settings of this broker that it could not apply (a certificate that cannot be read).
     `policy` sees what is about to be set and raises PolicyViolation. `loggers` are the names and levels of the logs.
-    `refuses_secrets`: others can read what the store keeps (ZooKeeper), so no secret may be set while running.
+    `secrets` encodes this broker's secrets for the store, and decodes them.
     """
 
     broker_id: int
@@ -81,7 +105,7 @@ class ConfigRules:
     check_broker: Callable[[Settings], None] | None = None
     policy: Policy | None = None
     loggers: Mapping[str, str] = field(default_factory=dict)
-    refuses_secrets: bool = False
+    secrets: Secrets = field(default_factory=PlainSecrets)
 
     @cached_property
     def static_texts(self) -> Mapping[str, str]:
@@ -108,6 +132,21 @@ class ConfigRules:
     def broker_settings(self) -> Mapping[str, Setting[Any]]:
         return {each.name: each for each in self.broker.declared()}
 
+    def is_secret(self, name: str) -> bool:
+        """Whether a key of this broker, with a listener's prefix or without, is a secret."""
+        setting = self.broker.setting_of(name)
+        return setting is not None and setting.sensitive
+
+    def readable(self, stored: Mapping[str, str]) -> dict[str, str]:
+        """This broker's values with its secrets decoded; those that cannot be are passed over and logged."""
+        found: dict[str, str] = {}
+        for name, text in stored.items():
+            try:
+                found[name] = self.secrets.decode(text) if self.is_secret(name) else text
+            except InvalidConfig as problem:
+                log.error("%s is stored and not used: %s", name, problem)
+        return found
+
     @property
     def broker_resource(self) -> ConfigResource:
         return ConfigResource(ResourceType.BROKER, str(self.broker_id))
@@ -118,7 +157,7 @@ class ConfigRules:
 
 def broker_in_effect(image: ClusterImage, rules: ConfigRules) -> Settings:
     """The broker's settings with what was set while running over them."""
-    values = {**image.config(ALL_BROKERS), **image.config(rules.broker_resource)}
+    values = {**image.config(ALL_BROKERS), **rules.readable(image.config(rules.broker_resource))}
     try:
         return rules.broker.replaced(values, source=Source.DYNAMIC)
     except InvalidConfig:

@@ -7,8 +7,8 @@
 3. A broker takes only changes for itself or for all brokers.
 4. What has no effect here (`Setting.no_effect`) is refused with the reason, unless it is set to its default or only
    tunes threads and buffers, which tools of Kafka set without asking.
-5. Where ZooKeeper keeps the settings, no secret may be set while running. Kafka encrypts it there with a key of the
-   broker's file (password.encoder.secret), and refuses it without one.
+5. A broker's secret is encoded before it is stored (ConfigRules.secrets): in ZooKeeper it is encrypted, or refused
+   where the broker has nothing to encrypt it with.
 6. Kafka keeps a broker setting that nobody declared, for plug-ins; here it is refused with the nearest name, because a
    setting that nobody reads is a mistake.
 """
@@ -207,15 +207,16 @@ def _changes(
 ) -> list[Change]:
     own = image.config(resource)
     _check_values(image, resource, values)
-    after = {**own, **values}
+    readable = rules.readable(own) if resource == rules.broker_resource else own
+    after = {**readable, **values}
     _CHECKS[resource.type](image, resource, {name: text for name, text in after.items() if text is not None}, rules)
     _refuse_without_effect(resource, values, rules)
-    _refuse_secrets(resource, values, rules)
+    stored = _stored(resource, values, rules)
     if rules.policy is not None:
         rules.policy(resource, named)
     # A broker's change is made even when nothing differs: files behind it (keys, certificates) may have changed.
     again = resource.type is ResourceType.BROKER
-    changed = tuple((name, text) for name, text in values.items() if again or own.get(name) != text)
+    changed = tuple((name, text) for name, text in stored.items() if again or own.get(name) != text)
     return [AlterConfig(resource, changed)] if changed else []
 
 
@@ -242,13 +243,24 @@ def _refuse_without_effect(resource: ConfigResource, values: Values, rules: Conf
         raise refused(f"{name} has no effect: {mark.sentence}")
 
 
-def _refuse_secrets(resource: ConfigResource, values: Values, rules: ConfigRules) -> None:
-    for name, text in values.items():
-        setting = _setting(resource, name, rules)
-        if rules.refuses_secrets and setting is not None and setting.sensitive and text is not None:
-            raise InvalidRequest(
-                f"{name} is a secret, and ZooKeeper would keep it for all to read; write it into the broker's file"
-            )
+def _stored(resource: ConfigResource, values: Values, rules: ConfigRules) -> Values:
+    """The values as they are stored: a broker's secrets are encoded."""
+    if resource.type is not ResourceType.BROKER:
+        return values
+    return {
+        name: text if text is None or not rules.is_secret(name) else _encoded(name, text, rules)
+        for name, text in values.items()
+    }
+
+
+def _encoded(name: str, text: str, rules: ConfigRules) -> str:
+    try:
+        encoded = rules.secrets.encode(text)
+    except InvalidConfig as problem:
+        raise InvalidRequest(f"{name} is a secret: {problem.detail}") from None
+    if len(encoded) > VALUE_LIMIT:
+        raise InvalidRequest(f"{name} has {len(encoded)} characters when it is encrypted; the limit is {VALUE_LIMIT}")
+    return encoded
 
 
 def _setting(resource: ConfigResource, name: str, rules: ConfigRules) -> Setting[Any] | None:

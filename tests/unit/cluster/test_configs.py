@@ -7,15 +7,22 @@ from typing import Any
 import pytest
 
 from ottla.cluster.changes import AlterConfig, Change, CreateTopic, RegisterBroker, SetFeature, apply_all
-from ottla.cluster.config_layers import ConfigRules, ConfigSource, TopicsInEffect, broker_in_effect, topic_in_effect
+from ottla.cluster.config_layers import (
+    ConfigRules,
+    ConfigSource,
+    PlainSecrets,
+    TopicsInEffect,
+    broker_in_effect,
+    topic_in_effect,
+)
 from ottla.cluster.configs import alter_configs_plan, incremental_alter_configs_plan
 from ottla.cluster.described import describe_configs, list_config_resources
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import ALL_BROKERS, Broker, ConfigResource, Partition, ResourceType, Topic
-from ottla.errors import ERRORS, InvalidConfig, PolicyViolation, UnsupportedVersion
+from ottla.errors import ERRORS, InvalidConfig, InvalidSetting, PolicyViolation, UnsupportedVersion
 from ottla.protocol.messages import alter_configs, incremental_alter_configs
 from ottla.protocol.messages import describe_configs as describing
-from ottla.settings import LIST, LONG, Alias, NoEffect, Password, Settings, setting
+from ottla.settings import LIST, LONG, Alias, NoEffect, Password, Settings, Source, setting
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
@@ -85,8 +92,8 @@ def alter(image: ClusterImage, kind: int, name: str, *ops: tuple[str, int, str |
     return plan, code(plan.answers[0])
 
 
-def after(image: ClusterImage, kind: int, name: str, *ops: tuple[str, int, str | None]) -> dict[str, str]:
-    plan, outcome = alter(image, kind, name, *ops)
+def after(image: ClusterImage, kind: int, name: str, *ops: tuple[str, int, str | None], **more: Any) -> dict[str, str]:
+    plan, outcome = alter(image, kind, name, *ops, **more)
     assert outcome == "NONE", plan.answers
     return dict(apply_all(image, plan.changes).config(ConfigResource(ResourceType(kind), name)))
 
@@ -180,12 +187,56 @@ def test_what_has_no_effect_is_refused_with_the_reason(
     assert any(words in plan.answers[0].error_message for words in ("are not collected", "not served", "not moved"))
 
 
+class NoSecrets(PlainSecrets):
+    def encode(self, text: str) -> str:
+        raise InvalidSetting("all could read it")
+
+
+class Reversed(PlainSecrets):
+    def encode(self, text: str) -> str:
+        return f"<{text[::-1]}>"
+
+    def decode(self, text: str) -> str:
+        if not text.startswith("<"):
+            raise InvalidSetting("it is not reversed")
+        return text[-2:0:-1]
+
+
 def test_a_secret_is_refused_where_others_can_read_the_store(image: ClusterImage) -> None:
-    plan, outcome = alter(image, BROKER, "1", ("ssl.key.password", SET, "swordfish2"), refuses_secrets=True)
+    plan, outcome = alter(image, BROKER, "1", ("ssl.key.password", SET, "swordfish2"), secrets=NoSecrets())
     assert (outcome, plan.changes) == ("INVALID_REQUEST", ())
     assert "swordfish2" not in plan.answers[0].error_message
-    assert alter(image, BROKER, "1", ("ssl.key.password", DELETE, None), refuses_secrets=True)[1] == "NONE"
-    assert alter(image, BROKER, "1", ("max.connections", SET, "7"), refuses_secrets=True)[1] == "NONE"
+    assert alter(image, BROKER, "1", ("ssl.key.password", DELETE, None), secrets=NoSecrets())[1] == "NONE"
+    assert alter(image, BROKER, "1", ("max.connections", SET, "7"), secrets=NoSecrets())[1] == "NONE"
+
+
+def test_a_secret_is_encoded_for_the_store_and_decoded_for_whoever_checks_it(image: ClusterImage) -> None:
+    seen: list[object] = []
+
+    def check(settings: Settings) -> None:
+        seen.append(settings.written(Source.DYNAMIC))
+
+    how: dict[str, Any] = {"secrets": Reversed(), "check_broker": check}
+    image = apply_all(image, alter(image, BROKER, "1", ("ssl.key.password", SET, "swordfish2"), **how)[0].changes)
+    assert image.config(ConfigResource(ResourceType.BROKER, "1")) == {"ssl.key.password": "<2hsifdrows>"}
+    plan, outcome = alter(image, BROKER, "1", ("max.connections", SET, "7"), **how)
+    assert outcome == "NONE"
+    assert seen == [
+        {"ssl.key.password": "swordfish2"},
+        {"ssl.key.password": "swordfish2", "max.connections": "7"},
+    ]
+    assert "swordfish2" not in repr(plan.changes)
+
+
+def test_a_secret_that_cannot_be_decoded_is_passed_over_and_can_be_replaced(
+    image: ClusterImage, caplog: pytest.LogCaptureFixture
+) -> None:
+    image = setting_of(image, BROKER, "1", ssl_key_password="of another broker")
+    assert after(image, BROKER, "1", ("ssl.key.password", SET, "ab"), secrets=Reversed()) == {
+        "ssl.key.password": "<ba>"
+    }
+    assert "ssl.key.password is stored and not used: A setting" in caplog.text
+    assert "of another broker" not in caplog.text
 
 
 def test_what_was_set_without_effect_can_still_be_deleted(image: ClusterImage) -> None:

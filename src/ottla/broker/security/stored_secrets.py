@@ -1,22 +1,66 @@
 """Secrets that are set while running are stored with the other settings, but not where others could read them.
 
-The embedded store is a file of the broker's own directory, as in KRaft. In ZooKeeper Kafka encrypts them with
-password.encoder.secret. That is not done here yet, so a member of a cluster takes no secret by AlterConfigs.
+1. The embedded store is a file of the broker's own directory: they are kept as they are, as in KRaft.
+2. In ZooKeeper they are encrypted with password.encoder.secret, as Kafka 3.9 does (password_encoder.py). Without it a
+   member of a cluster takes no secret by AlterConfigs, and uses none that is stored.
+3. When the secret is replaced (password.encoder.old.secret), a broker encodes its own secrets anew at its next start.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from ottla.broker.settings import BrokerSettings
+from ottla.cluster.changes import AlterConfig
+from ottla.cluster.config_layers import ConfigRules, PlainSecrets, Secrets
+from ottla.cluster.configs import ConfigPlan
+from ottla.cluster.image import ClusterImage
 from ottla.errors import InvalidSetting
-from ottla.settings import Source
+
+NO_ENCODER: Final = (
+    "ZooKeeper keeps the settings, for all to read: set password.encoder.secret in the broker's file, which encrypts "
+    "secrets there, or write this one into the file"
+)
 
 
-def refuse_stored_secrets(settings: BrokerSettings) -> None:
-    """InvalidSetting when a secret would be stored in ZooKeeper."""
-    for key in settings.written(Source.DYNAMIC):
-        declared = settings.setting_of(key)
-        if declared is not None and declared.sensitive:
-            raise InvalidSetting(
-                f"{key} is a secret and would be stored unencrypted in ZooKeeper; put it into the broker's file, or "
-                "use PEM files with an unlocked key that only the broker may read"
-            )
+def secrets_of(settings: BrokerSettings) -> Secrets:
+    """How this broker's secrets are stored; InvalidSetting when they cannot be encoded as the settings say."""
+    if settings.is_alone:
+        return PlainSecrets()
+    if settings.password_encoder_secret is None:
+        return _Refusal()
+    from ottla.broker.security.password_encoder import PasswordEncoder
+
+    old = settings.password_encoder_old_secret
+    return PasswordEncoder(
+        settings.password_encoder_secret.value,
+        None if old is None else old.value,
+        cipher=settings.password_encoder_cipher_algorithm,
+        key_factory=settings.password_encoder_keyfactory_algorithm,
+        key_bits=settings.password_encoder_key_length,
+        iterations=settings.password_encoder_iterations,
+    )
+
+
+class _Refusal:
+    """Nothing is stored, and nothing that is stored is used."""
+
+    def encode(self, text: str) -> str:
+        raise InvalidSetting(NO_ENCODER)
+
+    def decode(self, text: str) -> str:
+        raise InvalidSetting("it is encrypted, and the broker's file has no password.encoder.secret")
+
+    def is_outdated(self, text: str) -> bool:
+        return False
+
+
+def encode_anew(image: ClusterImage, rules: ConfigRules) -> ConfigPlan:
+    """The plan that replaces what was encoded with the old secret."""
+    readable = rules.readable(image.config(rules.broker_resource))
+    outdated = tuple(
+        (name, rules.secrets.encode(readable[name]))
+        for name, text in image.config(rules.broker_resource).items()
+        if rules.is_secret(name) and name in readable and rules.secrets.is_outdated(text)
+    )
+    return ConfigPlan((AlterConfig(rules.broker_resource, outdated),) if outdated else (), [])

@@ -232,6 +232,7 @@ class BrokerSettings(
         self._check_listener_keys()
         self._refuse_false_protection()
         self._refuse_unchecked_rights()
+        self._refuse_unused_encoder()
         self._refuse_open_doors()
 
     def _check_ids(self) -> None:
@@ -317,6 +318,17 @@ class BrokerSettings(
                 "super.users is set, but without an authorizer everybody may do everything; "
                 f"set authorizer.class.name, for example to {AUTHORIZERS[-1]}"
             )
+
+    def _refuse_unused_encoder(self) -> None:
+        """Only what ZooKeeper keeps is encrypted."""
+        for each in self._declared.values():
+            if not self.is_alone or not each.name.startswith("password.encoder."):
+                continue
+            if not each.is_default(getattr(self, each.attribute)):
+                raise InvalidSetting(
+                    f"{each.name} would protect nobody: without ZooKeeper, secrets that are set while running are kept "
+                    "in the data directory as they are; remove it, and let only the broker read that directory"
+                )
 
     def _refuse_open_doors(self) -> None:
         if self.ottla_allow_insecure_listeners:

@@ -12,7 +12,6 @@ from ottla.broker.settings.no_effect import (
     CONFIG_PROVIDERS,
     KERBEROS,
     LOGIN_CLASSES,
-    PASSWORD_ENCODER,
     PRINCIPALS,
     PROVIDERS,
     TOKEN_REFRESH,
@@ -520,22 +519,19 @@ class AccessSettings(Settings):
         "password.encoder.secret",
         Password,
         default=None,
-        no_effect=PASSWORD_ENCODER,
-        doc="What secrets in ZooKeeper are encrypted with.",
+        doc="What secrets that are set while running are encrypted with in ZooKeeper; without it none can be set.",
     )
     password_encoder_old_secret = setting(
         "password.encoder.old.secret",
         Password,
         default=None,
-        no_effect=PASSWORD_ENCODER,
-        doc="What they were encrypted with before.",
+        doc="What they were encrypted with before; a broker that starts with it encrypts them anew.",
     )
     password_encoder_cipher_algorithm = setting(
         "password.encoder.cipher.algorithm",
         str,
         default="AES/CBC/PKCS5Padding",
         importance="low",
-        no_effect=PASSWORD_ENCODER,
         doc="How they are encrypted.",
     )
     password_encoder_keyfactory_algorithm = setting(
@@ -543,7 +539,6 @@ class AccessSettings(Settings):
         str,
         default=None,
         importance="low",
-        no_effect=PASSWORD_ENCODER,
         doc="How the key is made of the secret.",
     )
     password_encoder_key_length = setting(
@@ -552,7 +547,6 @@ class AccessSettings(Settings):
         default=128,
         at_least=8,
         importance="low",
-        no_effect=PASSWORD_ENCODER,
         doc="How long that key is, in bits.",
     )
     password_encoder_iterations = setting(
@@ -561,6 +555,5 @@ class AccessSettings(Settings):
         default=4096,
         at_least=1024,
         importance="low",
-        no_effect=PASSWORD_ENCODER,
         doc="How often the secret is hashed for it.",
     )

@@ -79,8 +79,3 @@ BROKER_TOKENS: Final = _make(
     "a broker gets its own token with client credentials only",
     "set sasl.oauthbearer.client.credentials.client.id and .secret instead",
 )
-PASSWORD_ENCODER: Final = _make(
-    "protection",
-    "no secret can be set while running where ZooKeeper keeps the settings, so none is encrypted there",
-    "remove it, and keep secrets in the file",
-)

@@ -49,8 +49,6 @@ OTHER_THAN_DEFAULT = {
     "sasl.oauthbearer.assertion.claim.nbf.seconds": "1",
     "sasl.oauthbearer.assertion.claim.jti.include": "true",
     "sasl.oauthbearer.assertion.algorithm": "ES256",
-    "password.encoder.key.length": "256",
-    "password.encoder.iterations": "5000",
 }
 
 
@@ -150,6 +148,22 @@ def test_super_users_may_name_the_brokers_of_a_cluster_and_the_broker_says_that_
         "super.users only names brokers: without authorizer.class.name everybody may do everything"
     ]
     assert warnings(settings.replaced({"authorizer.class.name": AUTHORIZERS[0]})) == []
+
+
+ENCODER = {
+    "password.encoder.secret": "hunter2",
+    "password.encoder.old.secret": "hunter1",
+    "password.encoder.cipher.algorithm": "AES/GCM/NoPadding",
+    "password.encoder.iterations": "5000",
+}
+
+
+@pytest.mark.parametrize("name", ENCODER)
+def test_what_encrypts_secrets_in_zookeeper_is_refused_where_there_is_none(name) -> None:
+    with pytest.raises(InvalidSetting, match=f"{name} would protect nobody") as refused:
+        BrokerSettings({name: ENCODER[name]})
+    assert "hunter" not in str(refused.value)
+    BrokerSettings({**BY_ADDRESS, **ENCODER})
 
 
 def test_what_was_set_without_effect_is_named_in_one_line_by_reason() -> None:
