@@ -19,7 +19,7 @@ from ottla.broker.cluster.forwarding import Forwarder
 from ottla.broker.cluster.inter_broker import InterBroker
 from ottla.broker.cluster.membership import ClusterMember
 from ottla.broker.quotas.forwarded import forwarding_client_id
-from ottla.broker.security.own_login import own_login
+from ottla.broker.security.own_login import own_login, own_principal
 from ottla.broker.settings import BrokerSettings
 from ottla.clock import Clock
 from ottla.cluster import model
@@ -67,6 +67,7 @@ def make_member(
     """The member, not yet started. `tls` gives the context for connections to other brokers."""
     listener = settings.inter_broker_listener.name
     login = own_login(lambda: broker.settings, world.clock, world.random)
+    broker.settings_checks.append(own_principal)  # a change with which this broker could not log in is refused
 
     def endpoint_of(broker_id: int) -> model.Endpoint | None:
         known = broker.image.brokers.get(broker_id)

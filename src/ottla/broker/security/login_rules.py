@@ -48,6 +48,7 @@ class ListenerRules:
         self.mechanisms = tuple(dict.fromkeys(each.upper() for each in own.sasl_enabled_mechanisms))
         self.receive_limit_bytes = own.sasl_server_max_receive_size
         self._refuse_unknown()
+        self._written = settings.listener_values().keys()
         by_mechanism = {each: settings.for_listener(listener, each) for each in self.mechanisms}
         self._max_reauth_ms = {name: float(each.connections_max_reauth_ms) for name, each in by_mechanism.items()}
         self._servers = {name: self._maker(name, each) for name, each in by_mechanism.items()}
@@ -70,6 +71,8 @@ class ListenerRules:
 
     def _maker(self, mechanism: str, settings: BrokerSettings) -> MakeServer:
         if mechanism in HASHES:
+            if self._key_of(mechanism) in self._written:
+                self._jaas_entry(mechanism, settings)
             return partial(self._scram_server, mechanism)
         if mechanism == "OAUTHBEARER":
             return self._oauth_maker(settings)
@@ -109,13 +112,16 @@ class ListenerRules:
         return lambda: GssapiServer(KerberosContext(credentials), names)
 
     def _jaas_entry(self, mechanism: str, settings: BrokerSettings) -> JaasEntry:
-        key = f"listener.name.{self._listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
+        key = self._key_of(mechanism)
         if settings.sasl_jaas_config is None:
             raise InvalidSetting(f"the listener {self._listener} offers {mechanism}, so {key} must be set")
         entry = parse_jaas(settings.sasl_jaas_config.value)
         if entry.kind != MODULES[mechanism]:
             raise InvalidSetting(f"{key}: the module must be {MODULES[mechanism]}, not {entry.kind}")
         return entry
+
+    def _key_of(self, mechanism: str) -> str:
+        return f"listener.name.{self._listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
 
     def _passwords(self, options: Mapping[str, str]) -> dict[str, str]:
         found = {name.removeprefix(USER_PREFIX): text for name, text in options.items() if name.startswith(USER_PREFIX)}

@@ -16,6 +16,7 @@ from ottla.broker.settings.no_effect import (
     PROVIDERS,
     TOKEN_REFRESH,
 )
+from ottla.errors import InvalidSetting
 from ottla.settings import CALLABLE, LIST, LONG, SHORT, Password, Settings, setting
 
 AUTHORIZERS: Final = (
@@ -43,6 +44,19 @@ def _principals_problem(value: str) -> str | None:
 
 def _algorithm_problem(value: str) -> str | None:
     return None if value.upper() in ("ES256", "RS256") else "it must be ES256 or RS256"
+
+
+def _jaas_problem(value: Password | None) -> str | None:
+    """Read when it is set, whoever uses it: a login that cannot be read would be noticed when somebody needs it."""
+    from ottla.net.sasl.jaas import parse_jaas
+
+    if value is None:
+        return None
+    try:
+        parse_jaas(value.value)
+    except InvalidSetting as problem:
+        return problem.detail
+    return None
 
 
 class SignedTokenHandler:
@@ -164,6 +178,7 @@ class AccessSettings(Settings):
         "sasl.jaas.config",
         Password,
         default=None,
+        check=_jaas_problem,
         dynamic="per-broker",
         doc="Users and secrets in Java's form: a module, a control flag and options.",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from random import Random
 from typing import Any
 
@@ -13,7 +13,9 @@ from tests.unit.broker.security.logins import ALICE, Rules, frame, handshake, he
 from ottla.broker.network.processor import Connection
 from ottla.broker.security.login import Reply
 from ottla.broker.security.logins import LOGIN_LIMIT_MS, ListenerLogins, LoginMetrics
-from ottla.errors import InvalidSetting
+from ottla.client.admin.admin import Admin
+from ottla.client.admin.configs import AlterConfig, ConfigResource, ConfigResourceType
+from ottla.errors import InvalidRequest, InvalidSetting
 from ottla.metrics import Registry
 from ottla.net.framing import SIZE
 from ottla.protocol.messages.metadata import MetadataRequest
@@ -263,7 +265,53 @@ def _changed(dynamic: Any, values: dict[str, str]) -> str:
     ],
 )
 def test_a_listener_that_nobody_could_log_in_at_does_not_open(values: dict[str, str], why: str) -> None:
-    broker = KafkaBroker({"listeners": "SASL_PLAINTEXT://127.0.0.1:0", **values})
     with pytest.raises(InvalidSetting, match=why) as refused:
-        broker.start()
+        KafkaBroker({"listeners": "SASL_PLAINTEXT://127.0.0.1:0", **values}).start()
     assert "hunter2" not in str(refused.value)
+
+
+SCRAM_KEY = "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config"
+SCRAM_MODULE = MODULE.replace("plain.Plain", "scram.Scram")
+BROKER_0 = ConfigResource(ConfigResourceType.BROKER, "0")
+
+
+@pytest.mark.parametrize("key", [SCRAM_KEY, KEY, "listener.name.plaintext.sasl.jaas.config", "sasl.jaas.config"])
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (f'{SCRAM_MODULE} required password="hunter2"', "does not end with a semicolon"),
+        ("hunter2", "does not end with a semicolon or is empty"),
+        (f'{SCRAM_MODULE} required password="hunter2;', "a quote that does not end"),
+        (f'{SCRAM_MODULE} password="hunter2";', "no control flag"),
+        (f"{SCRAM_MODULE} required hunter2;", "not name=value"),
+        ('com.evil.Exec required password="hunter2";', "a module that is not known"),
+    ],
+)
+def test_a_login_that_cannot_be_read_is_refused_whoever_would_use_it(
+    scram_broker: KafkaBroker, key: str, text: str, why: str
+) -> None:
+    with Admin(bootstrap_servers=_plain_address(scram_broker)) as admin:
+        with pytest.raises(InvalidRequest, match=why) as refused:
+            admin.incremental_alter_configs({BROKER_0: [AlterConfig(key, text)]})
+        assert "hunter2" not in str(refused.value)
+
+
+def test_a_login_for_scram_has_scrams_module(scram_broker: KafkaBroker) -> None:
+    with Admin(bootstrap_servers=_plain_address(scram_broker)) as admin:
+        with pytest.raises(InvalidRequest, match="the module must be ScramLoginModule, not PlainLoginModule"):
+            admin.incremental_alter_configs({BROKER_0: [AlterConfig(SCRAM_KEY, f"{MODULE} required;")]})
+        admin.incremental_alter_configs({BROKER_0: [AlterConfig(SCRAM_KEY, f"{SCRAM_MODULE} required;")]})
+
+
+@pytest.fixture(scope="module")
+def scram_broker() -> Iterator[KafkaBroker]:
+    settings = {
+        "listeners": "SASL_PLAINTEXT://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+    }
+    with KafkaBroker(settings) as broker:
+        yield broker
+
+
+def _plain_address(broker: KafkaBroker) -> str:
+    return broker.bootstrap_servers.split(",")[1]

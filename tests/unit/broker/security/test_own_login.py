@@ -58,7 +58,6 @@ def test_the_secret_may_stand_for_the_mechanism_the_listener_or_all(key: str) ->
     ],
 )
 def test_what_cannot_work_is_refused_without_showing_a_secret(values: dict[str, str], why: str) -> None:
-    settings = BrokerSettings({**BASE, **values})
     with pytest.raises(InvalidSetting, match=why) as refused:
-        own_login(lambda: settings, ManualClock(), Random(1))
+        own_login(lambda: BrokerSettings({**BASE, **values}), ManualClock(), Random(1))
     assert "hunter2" not in str(refused.value)
