@@ -6,7 +6,8 @@ import org.apache.kafka.security.PasswordEncoder;
 
 /**
  * Kafka 3.9's encoder of secrets in ZooKeeper, line by line: "encode SECRET FACTORY CIPHER BITS ITERATIONS PASSWORD"
- * and "decode SECRET TEXT", all but the numbers in Base64; FACTORY may be "-". Answers a line each.
+ * and "decode SECRET CIPHER TEXT", all but the numbers in Base64; FACTORY may be "-". Answers a line each. Kafka reads
+ * only what was encoded with the kind of cipher that it is set to.
  */
 public class StoredSecrets {
     public static void main(String[] arguments) throws Exception {
@@ -20,8 +21,8 @@ public class StoredSecrets {
                     secret, factory, text(words[3]), Integer.parseInt(words[4]), Integer.parseInt(words[5]));
                 System.out.println(encoder.encode(new Password(text(words[6]))));
             } else {
-                PasswordEncoder encoder = PasswordEncoder.encrypting(secret, null, "AES/CBC/PKCS5Padding", 128, 4096);
-                byte[] found = encoder.decode(text(words[2])).value().getBytes(StandardCharsets.UTF_8);
+                PasswordEncoder encoder = PasswordEncoder.encrypting(secret, null, text(words[2]), 128, 4096);
+                byte[] found = encoder.decode(text(words[3])).value().getBytes(StandardCharsets.UTF_8);
                 System.out.println(Base64.getEncoder().encodeToString(found));
             }
         }

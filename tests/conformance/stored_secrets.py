@@ -50,9 +50,9 @@ def encoded_by_kafka(cases: Sequence[Case]) -> list[str]:
     return _ask(lines)
 
 
-def decoded_by_kafka(texts: Sequence[tuple[str, str]]) -> list[str]:
-    """Of pairs of a secret and what was encoded with it."""
-    answers = _ask([f"decode {_base64(secret)} {_base64(text)}" for secret, text in texts])
+def decoded_by_kafka(texts: Sequence[tuple[str, str, str]]) -> list[str]:
+    """Of a secret, a cipher, and what was encoded with them."""
+    answers = _ask([" ".join(("decode", *map(_base64, each))) for each in texts])
     return [base64.b64decode(each).decode() for each in answers]
 
 

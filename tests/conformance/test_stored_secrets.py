@@ -26,7 +26,9 @@ def test_what_either_side_encodes_the_other_decodes() -> None:
         )
         for case in CASES
     ]
-    texts = [(case.secret, encoder.encode(case.password)) for case, encoder in zip(CASES, ours, strict=True)]
+    texts = [
+        (case.secret, case.cipher, encoder.encode(case.password)) for case, encoder in zip(CASES, ours, strict=True)
+    ]
     passwords = [case.password for case in CASES]
     assert decoded_by_kafka(texts) == passwords
     theirs = encoded_by_kafka(CASES)
