@@ -206,8 +206,7 @@ class Server:
         self._stack.push_async_callback(self.broker.link.stop)
         await self.broker.start(me)
         if shared is not None:
-            note_boot(logs.directories, self._world.boot_id)  # not before the controller has heard of what was lost
-            await self._encode_secrets_anew()
+            await self._joined(logs)
         self._stack.push_async_callback(start_jobs(self.broker, logs, world.clock, pool, self._last_disk_failed))
         await self._start_admin(acceptor)
         acceptor.release()
@@ -228,6 +227,11 @@ class Server:
         self._stack.callback(store.close)
         if self._first_users and isinstance(store, EmbeddedStore):
             store.commit(changes_for(store.load(), self._first_users, os.urandom))
+
+    async def _joined(self, logs: LogManager) -> None:
+        """What a member does when the controller has heard of it, and of what it lost."""
+        note_boot(logs.directories, self._world.boot_id)
+        await self._encode_secrets_anew()
 
     async def _encode_secrets_anew(self) -> None:
         """What is stored with the old secret is not lost when the old secret is forgotten."""
