@@ -136,11 +136,12 @@ class ProducerSettings(ClientSettings):
     batch_size = setting(
         "batch.size",
         int,
-        default=16_384,
+        default=262_144,
         at_least=0,
         unit="bytes",
         aliases=["max.batch.size"],
-        doc="How large a batch of one partition may grow. Larger ones cost memory and save work on both sides.",
+        doc="How large a batch of one partition may grow. It takes memory as it fills and leaves after linger.ms, so a "
+        "large one costs neither memory nor time, and saves work on both sides. Java's default is 16384.",
     )
     buffer_memory = setting(
         "buffer.memory",

@@ -12,8 +12,8 @@ from ottla.compat.kafka.settings import ours
 from ottla.compat.kafka.structs import ConsumerGroupMetadata, OffsetAndMetadata
 from ottla.values import TopicPartition
 
-# kafka-python's own default; all others that can be seen are Java's in both.
-DEFAULTS: Final = {"linger_ms": 0}
+# kafka-python's own defaults; all others that can be seen are Java's in both.
+DEFAULTS: Final = {"linger_ms": 0, "batch_size": 16_384}
 FOREVER_S: Final = 60.0 * 60 * 24
 
 

@@ -115,7 +115,7 @@ def test_a_batch_goes_on_in_a_larger_buffer(twin):
     batch = batch_of(twin, capacity=150, limit=150, compression=Compression.GZIP, ratio=0.1)
     assert batch.append(1, None, b"x" * 60)
     assert not batch.fits(200)
-    assert batch.fits_compressed(100)
+    assert batch.fits_grown(100)
     batch.grow(bytearray(1000), 1000)
     assert batch.append(1, None, b"y" * 60)
     assert [record.value[:1] for record in RecordBatch(bytes(batch.seal(-1, -1, -1, False)))] == [b"x", b"y"]

@@ -13,9 +13,11 @@ def settings(**keywords):
     return ProducerSettings(SERVERS, **keywords)
 
 
-def test_defaults_are_those_of_java():
+def test_defaults_are_those_of_java_but_for_the_batch_size():
     made = settings()
-    assert (made.acks_on_wire, made.is_idempotent, made.linger_ms, made.batch_size) == (-1, True, 5, 16384)
+    assert (made.acks_on_wire, made.is_idempotent, made.linger_ms) == (-1, True, 5)
+    assert made.batch_size == 262_144, "decision 0049"
+    assert settings(batch_size=16384).batch_size == 16384
     assert (made.buffer_memory, made.max_block_ms, made.delivery_limit_ms) == (33554432, 60000, 120000)
     assert (made.max_request_size, made.max_in_flight_requests_per_connection) == (1048576, 5)
 

@@ -444,11 +444,9 @@ cdef class ProducerBatch:
             return False
         return self.record_count == 0 or self.estimate() + record_bytes <= self.limit_bytes
 
-    def fits_compressed(self, int64_t needed_bytes):
-        """Whether only the buffer is too small, while the batch after compression would have room."""
-        if not self.is_open or not self.is_compressed or self.record_count == 0:
-            return False
-        return self.estimate() + needed_bytes - HEADER_BYTES <= self.limit_bytes
+    def fits_grown(self, int64_t needed_bytes):
+        """Whether only the buffer is too small, while the batch (after compression, if any) would have room."""
+        return self.is_open and self.estimate() + needed_bytes - HEADER_BYTES <= self.limit_bytes
 
     # --- taking records ---
 

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from ottla.client.producer.batches.append_choice import ProducerBatch, TopicState
+from ottla.client.producer.batches.batch_sizes import BatchSizes
 from ottla.client.producer.batches.buffer_pool import BufferPool, Place
 from ottla.client.producer.partitioner import Chance, Shares, next_partition
 from ottla.client.producer.sending.sequences import is_later
@@ -29,9 +30,6 @@ from ottla.client.producer.transactions.states import ProducerIdentity
 from ottla.errors import OttlaError
 from ottla.records import Compression, CompressionRatios, RecordBatch
 from ottla.values import Node, TopicPartition
-
-GROWN_LIMIT_FACTOR: Final = 16
-"""A batch that compresses well is gathered in at most so many times batch.size before it is compressed."""
 
 SERVE_SHARE: Final = 64
 """Callers who wait for memory are woken when this share of it is free; see buffer_pool.py."""
@@ -44,6 +42,7 @@ class PartitionQueue:
         "batches",
         "in_flight_count",
         "is_muted",
+        "last_bytes",
         "last_error",
         "leader",
         "leader_epoch",
@@ -59,6 +58,7 @@ class PartitionQueue:
         self.batches: deque[ProducerBatch] = deque()
         self.is_muted = False
         self.in_flight_count = 0
+        self.last_bytes = 0  # how large the newest batch was that takes no more records
         self.last_error: OttlaError | None = None  # why its batches are tried again, until one is delivered
         self.proven: ProducerIdentity | None = None  # under which identity the broker has taken something here
         self.leader: Node | None = None
@@ -96,7 +96,7 @@ class RecordAccumulator:
         self.is_closed = False
         self.on_new_batch: Callable[[bool], None] = _nobody
         self.admit: Callable[[TopicPartition], None] = _everybody
-        self._batch_bytes = batch_bytes
+        self.sizes = BatchSizes(batch_bytes)
         self._record_limit_bytes = record_limit_bytes
         self._chance = chance
         self._compression = compression
@@ -110,7 +110,7 @@ class RecordAccumulator:
         """The hot state of a topic that was not written to before."""
         state = TopicState(
             topic,
-            sticky_limit_bytes=self._batch_bytes,
+            sticky_limit_bytes=self.sizes.batch_bytes,
             record_limit_bytes=self._record_limit_bytes,
             ignores_keys=self._ignores_keys,
             lock=self.lock,
@@ -130,11 +130,10 @@ class RecordAccumulator:
                 partition = self._turn(state, needed_bytes, stopped)
             batch = state.open_batch(partition)
             has_room = batch is not None and (batch.fits(needed_bytes) or self._grow(batch, needed_bytes))
-            size = max(self._batch_bytes, needed_bytes)
-            if place is not None and (has_room or place.size_bytes != size):
+            if place is not None and (has_room or place.size_bytes < needed_bytes):
                 granted += self.pool.leave(place)
                 place = None
-            found = None if has_room else self._room(state, partition, size, now_ms, place, stopped)
+            found = None if has_room else self._room(state, partition, needed_bytes, now_ms, place, stopped)
         _notify(granted)
         for full in stopped:
             # Compressing here, in the caller's thread, leaves the interpreter to the sender meanwhile.
@@ -159,18 +158,23 @@ class RecordAccumulator:
         self,
         state: TopicState,
         partition: int,
-        size: int,
+        needed_bytes: int,
         now_ms: float,
         place: Place | None,
         stopped: list[ProducerBatch],
     ) -> Place | None:
         """Stop the batch that has no room and open another, if there is memory for it."""
-        self.admit(self.queue_of(state, partition).name)
+        queue = self.queue_of(state, partition)
+        self.admit(queue.name)
         self._stop(state, partition, stopped)
-        found = self.pool.allocate(size) if place is None else self.pool.take(place)
-        if isinstance(found, Place):
-            return found
-        self._open(state, partition, found, size, now_ms)
+        limit_bytes = self.sizes.limit_bytes(state.topic, needed_bytes)
+        if place is None:
+            found = self.pool.allocate(self.sizes.first_bytes(queue.last_bytes, limit_bytes, needed_bytes))
+            if isinstance(found, Place):
+                return found
+        else:
+            found = self.pool.take(place)
+        self._open(queue, found, limit_bytes, now_ms)
         return None
 
     @staticmethod
@@ -178,12 +182,13 @@ class RecordAccumulator:
         batch = state.open_batch(partition)
         if batch is not None:
             batch.stop()
+            batch.queue.last_bytes = batch.uncompressed_bytes
             state.set_open(partition, None)
             stopped.append(batch)
 
     def _turn(self, state: TopicState, needed_bytes: int, stopped: list[ProducerBatch]) -> int:
         """Whose turn it is among the partitions, for a record without a key that found no room."""
-        is_over = state.sticky_bytes > 0 and state.sticky_bytes + needed_bytes >= self._batch_bytes
+        is_over = state.sticky_bytes > 0 and state.sticky_bytes + needed_bytes >= self.sizes.batch_bytes
         batch = None if state.sticky < 0 else state.open_batch(state.sticky)
         if state.sticky < 0 or (is_over and (batch is None or not batch.fits(needed_bytes))):
             self._stop(state, state.sticky, stopped)
@@ -192,38 +197,37 @@ class RecordAccumulator:
             state.stick_to(next_partition(shares, available, state.partition_count, self._chance))
         return state.sticky
 
-    def _open(self, state: TopicState, partition: int, buffer: bytearray, size: int, now_ms: float) -> None:
-        queue = self.queue_of(state, partition)
+    def _open(self, queue: PartitionQueue, buffer: bytearray, limit_bytes: int, now_ms: float) -> None:
+        topic, partition = queue.name
         batch = ProducerBatch(
             queue,
-            state.topic,
+            topic,
             partition,
             buffer,
-            size,
-            limit_bytes=size,
+            len(buffer),
+            limit_bytes=limit_bytes,
             created_ms=now_ms,
             compression=self._compression,
             level=self._level,
-            ratio=self.ratios.estimate(state.topic, self._compression),
+            ratio=self.ratios.estimate(topic, self._compression),
         )
         queue.batches.append(batch)
         self.busy[queue] = None
         self.incomplete[batch] = None
-        state.set_open(partition, batch)
+        queue.state.set_open(partition, batch)
 
     def _grow(self, batch: ProducerBatch, needed_bytes: int) -> bool:
-        """A batch that will be compressed may gather more than its size, as far as memory is free."""
-        if not batch.fits_compressed(needed_bytes):
+        """Let a batch with a small buffer go on in a larger one, as far as memory is free."""
+        if not batch.fits_grown(needed_bytes):
             return False
-        size = max(2 * batch.accounted_bytes, batch.accounted_bytes + needed_bytes)
-        if size > GROWN_LIMIT_FACTOR * max(self._batch_bytes, needed_bytes):
-            return False
-        buffer = self.pool.try_allocate(size)
+        old_bytes = batch.accounted_bytes
+        limit_bytes = self.sizes.limit_bytes(batch.delivery.topic, needed_bytes)
+        size = self.sizes.grown_bytes(old_bytes, limit_bytes, needed_bytes, is_compressed=batch.is_compressed)
+        buffer = self.pool.try_allocate(size) if size else None
         if buffer is None:
             return False
-        old_size = batch.accounted_bytes
         old = batch.grow(buffer, size)
-        self.pool.give_back(old_size, old)  # nobody waits, or nothing would have been granted
+        self.pool.give_back(old_bytes, old)  # nobody waits, or nothing would have been granted
         return True
 
     def queue_of(self, state: TopicState, partition: int) -> PartitionQueue:
@@ -241,6 +245,7 @@ class RecordAccumulator:
         batch = queue.batches.popleft()
         if batch.is_open:
             batch.stop()
+            queue.last_bytes = batch.uncompressed_bytes
         if queue.state.open_batch(queue.name.partition) is batch:
             queue.state.set_open(queue.name.partition, None)
         if not queue.batches:

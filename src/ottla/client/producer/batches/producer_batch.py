@@ -101,11 +101,9 @@ class ProducerBatch:
             return False
         return self.record_count == 0 or self._estimate + record_bytes <= self._limit_bytes
 
-    def fits_compressed(self, needed_bytes: int) -> bool:
-        """Whether only the buffer is too small, while the batch after compression would have room."""
-        if not self.is_open or not self.is_compressed or self.record_count == 0:
-            return False
-        return self._estimate + needed_bytes - HEADER_BYTES <= self._limit_bytes
+    def fits_grown(self, needed_bytes: int) -> bool:
+        """Whether only the buffer is too small, while the batch (after compression, if any) would have room."""
+        return self.is_open and self._estimate + needed_bytes - HEADER_BYTES <= self._limit_bytes
 
     # --- taking records ---
 

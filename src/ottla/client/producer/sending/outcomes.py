@@ -212,6 +212,7 @@ class Outcomes:
     def _split(self, batch: ProducerBatch, now_ms: float) -> None:
         # Half of what was refused: a batch of batch.size may be too large for the topic, too.
         limit_bytes = max(1, min(self._batch_bytes, batch.uncompressed_bytes // 2 + 61))
+        self._accumulator.sizes.refused(batch.delivery.topic, batch.size_bytes)
         parts = self._accumulator.split(batch, limit_bytes, now_ms)
         log.info("a batch of %s was too large and goes on in %d parts", batch.queue.name, len(parts))
         if self._transactions is not None and batch.stamp is not None:

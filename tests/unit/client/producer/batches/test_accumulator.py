@@ -154,3 +154,88 @@ def test_taking_all_leaves_nothing_and_closes_what_was_open():
     assert state.put(None, b"x", None, 1, 0, True) is None
     accumulator.finish(*taken)
     assert accumulator.pool.available_bytes == 3000
+
+
+# --- batches grow as they fill ---
+
+
+def filled(accumulator, state, count, partition=0):
+    for _ in range(count):
+        assert not isinstance(put(accumulator, state, b"x" * 1000, partition), Place)
+
+
+def taken(accumulator, partition=0):
+    queue = next(queue for queue in accumulator.busy if queue.name.partition == partition)
+    with accumulator.lock:
+        return accumulator.take_first(queue)
+
+
+def test_a_large_batch_size_takes_memory_only_as_records_come():
+    accumulator = accumulator_of(batch_bytes=262_144, memory_bytes=33_554_432)
+    state = accumulator.new_state("t", 1000)
+    for partition in range(1000):
+        put(accumulator, state, b"x" * 100, partition)
+    assert accumulator.pool.total_bytes - accumulator.pool.available_bytes == 1000 * 16_384
+
+
+def test_a_batch_grows_to_its_size_and_no_further_and_keeps_its_records_in_order():
+    accumulator = accumulator_of(batch_bytes=100_000, memory_bytes=1_000_000)
+    state = accumulator.new_state("t", 1)
+    sizes = set()
+    for number in range(150):
+        put(accumulator, state, b"%04d" % number + b"x" * 996, 0)
+        sizes.add(next(iter(accumulator.busy)).batches[-1].accounted_bytes)
+    assert sizes == {16_384, 65_536, 100_000}
+    (queue,) = accumulator.busy
+    first, second = queue.batches
+    assert first.size_bytes <= 100_000 < first.size_bytes + 1_100
+    values = [
+        record.value[:4] for batch in (first, second) for record in RecordBatch(bytes(batch.seal(1, 2, 3, False)))
+    ]
+    assert values == [b"%04d" % number for number in range(150)]
+    accumulator.finish(first, second)
+    assert accumulator.pool.available_bytes == 1_000_000
+
+
+def test_a_partition_that_fills_its_batches_begins_with_a_whole_one():
+    accumulator = accumulator_of(batch_bytes=100_000, memory_bytes=1_000_000)
+    state = accumulator.new_state("t", 1)
+    filled(accumulator, state, 101)
+    (queue,) = accumulator.busy
+    assert [batch.accounted_bytes for batch in queue.batches] == [100_000, 100_000]
+    accumulator.finish(taken(accumulator), taken(accumulator))
+    filled(accumulator, state, 1)
+    assert queue.batches[-1].accounted_bytes == 16_384, "the last one left with one record"
+
+
+def test_a_batch_of_one_record_that_needs_more_than_the_first_buffer_gets_it_at_once():
+    accumulator = accumulator_of(batch_bytes=100_000, memory_bytes=1_000_000)
+    state = accumulator.new_state("t", 1)
+    put(accumulator, state, b"x" * 50_000, 0)
+    put(accumulator, state, b"y" * 10, 0)
+    (queue,) = accumulator.busy
+    assert [(batch.record_count, batch.accounted_bytes) for batch in queue.batches] == [(2, 65_536)]
+
+
+def test_a_batch_that_may_not_grow_for_want_of_memory_leaves_as_it_is():
+    accumulator = accumulator_of(batch_bytes=100_000, memory_bytes=50_000)
+    state = accumulator.new_state("t", 1)
+    places = [put(accumulator, state, b"x" * 1000, 0) for _ in range(60)]
+    waiting = next(index for index, place in enumerate(places) if isinstance(place, Place))
+    assert 40 < waiting < 50, "nearly all memory was used before somebody had to wait"
+    assert accumulator.pool.available_bytes >= 0
+
+
+def test_a_topic_that_refused_a_large_batch_gets_smaller_ones():
+    accumulator = accumulator_of(batch_bytes=100_000, memory_bytes=1_000_000)
+    state = accumulator.new_state("t", 1)
+    filled(accumulator, state, 97)
+    refused = taken(accumulator)
+    accumulator.sizes.refused("t", refused.size_bytes)
+    accumulator.finish(refused)
+    filled(accumulator, state, 97)
+    (queue,) = accumulator.busy
+    assert all(batch.size_bytes <= 50_000 for batch in queue.batches)
+    other = accumulator.new_state("other", 1)
+    filled(accumulator, other, 97)
+    assert max(batch.size_bytes for queue in accumulator.busy for batch in queue.batches) > 90_000
