@@ -22,7 +22,8 @@ LEAVES: Final = {
     "ottla.records._checks": "ottla.records.checks, ottla.records.record_walk",
     "ottla.records._compaction": "ottla.records.compaction",
     "ottla.broker.produce._frames": "ottla.broker.produce.frames",
-    "ottla.client.producer.batches._append": "delivery, producer_batch, topic_state and arrow_rows beside it, hot_path",
+    "ottla.client.producer.batches._append": "delivery, producer_batch, topic_state, arrow_rows and "
+    "produce_frames beside it, hot_path",
     "ottla.client.consumer._records": "ottla.client.consumer.records",
 }
 

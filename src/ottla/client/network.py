@@ -22,7 +22,7 @@ import math
 import random as random_module
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 from ottla.client.closed import ClientClosed
 from ottla.client.connection_options import ConnectionOptions, connection_options
@@ -48,7 +48,7 @@ from ottla.net.connection import ApiVersionTable
 from ottla.net.peer import State
 from ottla.net.retries import Backoff, RandomSource
 from ottla.net.transport import TcpTransport, Transport
-from ottla.protocol.api import Api, api_of
+from ottla.protocol.api import Api, WrittenRequest, api_of
 from ottla.protocol.messages.metadata import MetadataResponse
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from ottla.protocol.schema import Message
@@ -71,6 +71,16 @@ class VersionedRequest:
 
     api: Api
     build: Callable[[int], Message]
+
+
+class Ended(Protocol):
+    """Who hears of the end of a request that was started."""
+
+    def answered(self, response: Any) -> None:
+        """The answer came; None when none was expected."""
+
+    def failed(self, error: Exception) -> None:
+        """There is no answer, and why."""
 
 
 class NetworkClient:
@@ -272,10 +282,7 @@ class NetworkClient:
                 await self._refuse_without_login(connection)
             raise self._connections.explained(connection, error) from error
         if response is not None:
-            connection.was_answered = True
-            self._measure_answered(connection, began_ms)
-            if getattr(response, "throttle_time_ms", 0) > 0:
-                self._mind_throttle(connection, api_of(request), response.throttle_time_ms, version, at_most)
+            self._was_answered(connection, api_of(request), response, began_ms, version, at_most)
         return response
 
     async def _refuse_without_login(self, connection: WatchedConnection) -> None:
@@ -290,6 +297,51 @@ class NetworkClient:
             return
         if answer.error_code == UnsupportedSaslMechanism.code:
             raise self._connections.wants_login(connection, answer.mechanisms)
+
+    def version_now(self, node: Node, api: Api, at_most: int | None = None) -> int | None:
+        """The version in which a node can be asked at once; None when it cannot."""
+        connection = self._connection_if_any(node)
+        if connection is None or not connection.is_ready or connection.peer.versions is None:
+            return None
+        return connection.peer.versions.choose(api, at_most=at_most)
+
+    def start_request(
+        self,
+        node: Node,
+        request: WrittenRequest,
+        ended: Ended,
+        *,
+        version: int,
+        timeout_ms: float,
+        expects_response: bool = True,
+    ) -> None:
+        """`send` without waiting, for who sends often and knows the version from `version_now`: `ended` is told of the
+        answer or of the failure, once, on the loop, perhaps before this returns. It must not raise."""
+        connection = self._connections.of(self._resolved(node))
+        began_ms = self._measure_sent(connection)
+        answer = _Started(self, connection, request.api, version, began_ms, ended)
+        connection.start_request(
+            request, answer, version=version, timeout_ms=timeout_ms, expects_response=expects_response
+        )
+
+    def _was_answered(
+        self,
+        connection: WatchedConnection,
+        api: Api,
+        response: Any,
+        began_ms: float,
+        version: int | None,
+        at_most: int | None,
+    ) -> None:
+        connection.was_answered = True
+        self._measure_answered(connection, began_ms)
+        if getattr(response, "throttle_time_ms", 0) > 0:
+            self._mind_throttle(connection, api, response.throttle_time_ms, version, at_most)
+
+    def _explained(self, connection: WatchedConnection, error: Exception) -> Exception:
+        if isinstance(error, NotConnected | ConnectionClosed):
+            return self._connections.explained(connection, error)
+        return error
 
     async def ask_any(
         self,
@@ -502,6 +554,39 @@ class NetworkClient:
                 reasons.append(failure.detail or failure.what)
         more = f" (and {len(reasons) - NAMED_LIMIT} more)" if len(reasons) > NAMED_LIMIT else ""
         return NotConnected("; ".join(reasons[:NAMED_LIMIT]) + more or "no broker is known")
+
+
+class _Started:
+    """Stands where a future would, for a request that nobody awaits."""
+
+    __slots__ = ("_api", "_began_ms", "_connection", "_ended", "_network", "_version")
+
+    def __init__(
+        self,
+        network: NetworkClient,
+        connection: WatchedConnection,
+        api: Api,
+        version: int,
+        began_ms: float,
+        ended: Ended,
+    ) -> None:
+        self._network = network
+        self._connection = connection
+        self._api = api
+        self._version = version
+        self._began_ms = began_ms
+        self._ended = ended
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, response: Any) -> None:
+        if response is not None:
+            self._network._was_answered(self._connection, self._api, response, self._began_ms, self._version, None)
+        self._ended.answered(response)
+
+    def set_exception(self, error: Exception) -> None:
+        self._ended.failed(self._network._explained(self._connection, error))
 
 
 def _number(value: object) -> float | None:

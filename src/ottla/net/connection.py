@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -34,7 +34,7 @@ from ottla.errors import (
     UnsupportedVersion,
 )
 from ottla.net.framing import Buffer, frame_prefix
-from ottla.protocol.api import Api, api_of
+from ottla.protocol.api import Api, WrittenRequest, api_of
 from ottla.protocol.header import decode_response, encode_request, read_correlation_id
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.schema import Message, Versions
@@ -108,10 +108,11 @@ class ApiVersionTable:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The answer to the request with this ticket; None for a request that expects none."""
+    """The answer to the request with this ticket, a message or what the request's own reader made of it; None for a
+    request that expects none."""
 
     ticket: object
-    response: Message | None
+    response: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,7 @@ class InFlight(NamedTuple):
     version: int
     correlation_id: int
     deadline_ms: float
+    read: Callable[[Buffer], object | None] | None = None
 
 
 class ClientConnection:
@@ -163,7 +165,7 @@ class ClientConnection:
     def send(
         self,
         ticket: object,
-        request: Message,
+        request: Message | WrittenRequest,
         *,
         version: int,
         deadline_ms: float,
@@ -180,7 +182,8 @@ class ClientConnection:
         parts = encode_request(request, version=version, correlation_id=correlation_id, client_id=client_id)
         self._next_correlation_id = 0 if correlation_id == CORRELATION_ID_MAX else correlation_id + 1
         if expects_response:
-            self._in_flight.append(InFlight(ticket, api_of(request), version, correlation_id, deadline_ms))
+            read = request.read if isinstance(request, WrittenRequest) else None
+            self._in_flight.append(InFlight(ticket, api_of(request), version, correlation_id, deadline_ms, read))
         return [frame_prefix(parts), *parts]
 
     def receive(self, frame: Buffer) -> Completed:
@@ -196,7 +199,9 @@ class ClientConnection:
                 f"the next answer should be for {oldest.api.name} with correlation id {oldest.correlation_id},"
                 f" but it has {correlation_id}"
             )
-        response = _refusal_of(oldest, frame) or decode_response(oldest.api, oldest.version, frame)[1]
+        response = None if oldest.read is None else oldest.read(frame)
+        if response is None:
+            response = _refusal_of(oldest, frame) or decode_response(oldest.api, oldest.version, frame)[1]
         self._in_flight.popleft()
         return Completed(oldest.ticket, response)
 

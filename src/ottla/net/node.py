@@ -16,7 +16,7 @@ import itertools
 import logging
 import ssl
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from ottla.clock import Clock
 from ottla.errors import NotConnected, OttlaError
@@ -24,9 +24,18 @@ from ottla.net.connection import ApiVersionTable, Completed, Failed
 from ottla.net.decisions import BackingOff, Close, Connect, Decision, Ready, Send, WakeAt
 from ottla.net.peer import Peer, State
 from ottla.net.transport import Link, LinkSettings, Transport
+from ottla.protocol.api import WrittenRequest
 from ottla.protocol.schema import Message
 
 log = logging.getLogger(__name__)
+
+
+class Answer(Protocol):
+    """Who waits for an answer: a future, or anybody who hears of it in the same way, once and on the loop."""
+
+    def done(self) -> bool: ...
+    def set_result(self, response: Any, /) -> None: ...
+    def set_exception(self, error: Any, /) -> None: ...
 
 
 class _LinkEvents:
@@ -80,7 +89,7 @@ class NodeConnection:
         self._dialing: asyncio.Task[None] | None = None
         self._timer: asyncio.Task[None] | None = None
         self._tickets = itertools.count()
-        self._answers: dict[object, asyncio.Future[Message | None]] = {}
+        self._answers: dict[object, Answer] = {}
         self._ready: set[asyncio.Future[ApiVersionTable]] = set()
         self._closed = False
 
@@ -114,7 +123,7 @@ class NodeConnection:
         """The answer, a message of the request's API; None when none is expected. Connects if need be."""
         self._refuse_when_closed()
         ticket = next(self._tickets)
-        answer: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._answers[ticket] = answer
         try:
             self.happened(
@@ -132,6 +141,29 @@ class NodeConnection:
             if self._answers.pop(ticket, None) is not None:
                 self.peer.abandon(ticket)
             _inspect(answer)
+
+    def start_request(
+        self,
+        request: WrittenRequest,
+        answer: Answer,
+        *,
+        version: int,
+        timeout_ms: float,
+        expects_response: bool = True,
+    ) -> None:
+        """The same without waiting, for who sends often: `answer` hears of the end, perhaps before this returns. What
+        it raises then would end the connection."""
+        self._refuse_when_closed()
+        ticket = next(self._tickets)
+        self._answers[ticket] = answer
+        self.happened(
+            self.peer.send,
+            ticket,
+            request,
+            timeout_ms=timeout_ms,
+            version=version,
+            expects_response=expects_response,
+        )
 
     async def close(self) -> None:
         """End everything; calling it twice does no harm."""
@@ -226,7 +258,7 @@ class NodeConnection:
                     ready.set_exception(decision.error)
 
     def _fail_everybody(self, error: Exception) -> None:
-        everybody: list[asyncio.Future[Any]] = [*self._answers.values(), *self._ready]
+        everybody: list[Answer] = [*self._answers.values(), *self._ready]
         for waiting in everybody:
             if not waiting.done():
                 waiting.set_exception(error)

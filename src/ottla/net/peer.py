@@ -45,7 +45,7 @@ from ottla.net.decisions import BackingOff, Close, Connect, Decision, Ready, Sen
 from ottla.net.framing import Buffer
 from ottla.net.handshake import Ask, Authenticated, Authenticator, VersionNegotiation
 from ottla.net.waiting import WaitingRequest, WaitingRequests
-from ottla.protocol.api import api_of
+from ottla.protocol.api import WrittenRequest, api_of
 from ottla.protocol.schema import Message
 
 
@@ -183,7 +183,7 @@ class Peer:
     def send(
         self,
         ticket: object,
-        request: Message,
+        request: Message | WrittenRequest,
         *,
         now_ms: float,
         timeout_ms: float,
@@ -352,7 +352,7 @@ class Peer:
 
     def _setup_answered(self, out: list[Decision], completed: Completed, now_ms: float) -> None:
         assert self._next_step is not None, "our own requests are sent by steps only"
-        assert completed.response is not None, "our own requests are all answered"
+        assert isinstance(completed.response, Message), "our own requests are all answered"
         self._take_step(out, self._next_step(completed.response), now_ms)
 
     def _take_step(self, out: list[Decision], step: _Step, now_ms: float) -> None:

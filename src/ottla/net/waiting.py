@@ -11,6 +11,7 @@ import math
 from collections import deque
 from typing import NamedTuple
 
+from ottla.protocol.api import WrittenRequest
 from ottla.protocol.schema import Message
 
 
@@ -19,7 +20,7 @@ class WaitingRequest(NamedTuple):
     in its header instead of that of the connection."""
 
     ticket: object
-    request: Message
+    request: Message | WrittenRequest
     version: int | None
     at_most: int | None
     deadline_ms: float

@@ -6,11 +6,12 @@ does not pay at start for the seventy APIs it never calls.
 An API whose newest version is still unstable in Kafka (`unstable_from`) can be spoken, but is not advertised.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 
-from ottla.protocol.schema import Message, Versions
+from ottla.protocol.schema import Buffer, Message, Versions
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,21 @@ APIS = {api.key: api for api in _ROWS}
 APIS_BY_NAME = {api.name: api for api in _ROWS}
 
 
-def api_of(message: Message | type[Message]) -> Api:
+@dataclass(frozen=True, slots=True)
+class WrittenRequest:
+    """A request whose body is bytes already, in one version of its API: that of a client that wrote it by itself.
+
+    `read` is asked first for what the frame of its answer says; None means that the answer is to be decoded."""
+
+    api: Api
+    body: list[Buffer]
+    read: Callable[[Buffer], object | None] | None = None
+
+
+def api_of(message: Message | type[Message] | WrittenRequest) -> Api:
     """The row a request or response belongs to."""
+    if isinstance(message, WrittenRequest):
+        return message.api
     message_class = message if isinstance(message, type) else type(message)
     name = message_class.__name__
     for ending in ("Request", "Response"):

@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 
 from ottla.errors import MalformedMessage, UnsupportedVersion
 from ottla.protocol import compiled
-from ottla.protocol.api import APIS, Api, api_of
+from ottla.protocol.api import APIS, Api, WrittenRequest, api_of
 from ottla.protocol.schema import Buffer, Int16, Int32, Message, String, since
 
 API_VERSIONS_KEY = 18
@@ -60,12 +60,15 @@ def response_header_version(key: int, version: int) -> int:
 # -- the client's side -----------------------------------------------------------------------------------------------
 
 
-def encode_request(request: Message, *, version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
+def encode_request(
+    request: Message | WrittenRequest, *, version: int, correlation_id: int, client_id: str | None
+) -> list[Buffer]:
     key = api_of(request).key
     header = RequestHeader(
         request_api_key=key, request_api_version=version, correlation_id=correlation_id, client_id=client_id
     )
-    return _joined(compiled.encode(header, request_header_version(key, version)), compiled.encode(request, version))
+    body = request.body if isinstance(request, WrittenRequest) else compiled.encode(request, version)
+    return _joined(compiled.encode(header, request_header_version(key, version)), body)
 
 
 def decode_response(api: Api, version: int, frame: Buffer) -> tuple[int, Message]:

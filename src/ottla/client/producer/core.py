@@ -102,6 +102,7 @@ class ProducerCore:
         )
         self.outcomes = outcomes
         self.loop.on_turn = self.refresh_heat
+        self.face.quick_room = self.quick_room
         self.network.on_update(self._metadata_changed)
         self._add_gauges()
         _faces.add(self.face)
@@ -276,6 +277,15 @@ class ProducerCore:
         if partition is None and key is not None and not self.settings.partitioner_ignore_keys:
             partition = state.partition_of(key)
         return self.accumulator.make_room(state, partition, needed_bytes, now_ms, place)
+
+    def quick_room(self, state: TopicState, key: bytes | None, partition: int | None, needed_bytes: int) -> bool:
+        """Room for a record of the hot path, if there is some without waiting; the slow way decides all else."""
+        if partition is not None and partition >= state.partition_count:
+            return False
+        place = self.make_room(state, key, partition, needed_bytes, None)
+        if place is not None:
+            self.accumulator.leave(place)
+        return place is None
 
     def exhausted(self, place: Place, waited_ms: float) -> str:
         """Why a caller gets no memory; counted."""

@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Generic, TypeVar
 
 from ottla.client.producer.batches.delivery import SendFuture
-from ottla.client.producer.batches.topic_state import TopicState
+from ottla.client.producer.batches.topic_state import RECORD_OVERHEAD_BYTES, TopicState
 from ottla.client.producer.values import HeaderItems, ProducerRecord
+from ottla.records.builder import encode_record
 
 T = TypeVar("T")
 
@@ -21,10 +22,11 @@ class HotPath:
 
     topic_states: dict[str, TopicState]
     is_hot: bool
+    quick_room: Callable[[TopicState, bytes | None, int | None, int], bool] | None
 
     def __new__(cls, *arguments: object, **named: object) -> Any:
         made = super().__new__(cls)
-        made.topic_states, made.is_hot = {}, False
+        made.topic_states, made.is_hot, made.quick_room = {}, False, None
         return made
 
     def _send_slowly(self, *record: Any) -> Any:
@@ -45,6 +47,12 @@ class HotPath:
         state = self.topic_states.get(topic)
         plain = (value is None or type(value) is bytes) and (key is None or type(key) is bytes)
         if state is None or not plain:
+            return None
+        found = state.put(key, value, headers, timestamp_ms, partition, wants_future)
+        if found is not None or self.quick_room is None:
+            return found
+        needed_bytes = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"") + _headers_bytes(headers)
+        if needed_bytes > state.record_limit_bytes or not self.quick_room(state, key, partition, needed_bytes):
             return None
         return state.put(key, value, headers, timestamp_ms, partition, wants_future)
 
@@ -139,3 +147,9 @@ class AsyncHotPath(HotPath):
             topic, value, key, partition, timestamp_ms, headers, on_delivery, False
         )
         return slow
+
+
+def _headers_bytes(headers: HeaderItems | None) -> int:
+    """The most that they take in a record, their count included."""
+    items: Any = list(headers.items() if isinstance(headers, dict) else headers or ())
+    return len(encode_record(0, 0, None, None, items))

@@ -8,7 +8,8 @@ import pytest
 
 def _python_twin():
     names = {}
-    modules = ("batches.delivery", "batches.producer_batch", "batches.topic_state", "hot_path", "batches.arrow_rows")
+    rooms = ("delivery", "producer_batch", "topic_state", "arrow_rows", "produce_frames")
+    modules = (*(f"batches.{room}" for room in rooms), "hot_path")
     for module in modules:
         names.update(vars(importlib.import_module(f"ottla.client.producer.{module}")))
     return types.SimpleNamespace(**{name: each for name, each in names.items() if not name.startswith("__")})

@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, binding=False, embedsignature=True
-"""The native twin of the hot path: same names, same answers as delivery.py, producer_batch.py, topic_state.py, hot_path.py.
+"""The native twin of the hot path: same names, same answers as delivery.py, producer_batch.py, topic_state.py, hot_path.py,
+produce_frames.py.
 
 Read the Python twins for the reasons; here only what C changes is explained.
 
@@ -22,7 +23,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from ottla.records._numbers cimport murmur2_of, put16, put32, put64, put_varint, varint_size, zigzag
+from ottla.records._numbers cimport get16, get32, get64, murmur2_of, put16, put32, put64, put_varint, varint_size, zigzag
 
 from ottla.client.producer.values import RecordMetadata
 from ottla.client.producer.batches.waiting import again, await_done, call_waiters, wait_until_done
@@ -872,6 +873,7 @@ cdef class HotPath:
 
     cdef public dict topic_states
     cdef public bint is_hot
+    cdef public object quick_room
 
     def __cinit__(self, *arguments, **named):
         self.topic_states = {}
@@ -879,6 +881,9 @@ cdef class HotPath:
     cdef object quick(self, topic, value, key, partition, timestamp_ms, headers, bint wants_future):
         cdef TopicState state
         cdef int64_t time_ms
+        cdef int64_t needed_bytes
+        cdef bytes encoded
+        cdef object found
         cdef int32_t chosen = -1
         if not self.is_hot or type(topic) is not str:
             return None
@@ -893,9 +898,18 @@ cdef class HotPath:
             time_ms = time_of(timestamp_ms)
         else:
             time_ms = state.present_ms()
-        return state.write(
-            key, value, NO_HEADERS if not headers else encode_headers(headers), time_ms, chosen, wants_future
-        )
+        encoded = NO_HEADERS if not headers else encode_headers(headers)
+        found = state.write(key, value, encoded, time_ms, chosen, wants_future)
+        if found is not None or self.quick_room is None:
+            return found
+        needed_bytes = HEADER_BYTES + 36 + PyBytes_GET_SIZE(encoded)
+        if key is not None:
+            needed_bytes += PyBytes_GET_SIZE(key)
+        if value is not None:
+            needed_bytes += PyBytes_GET_SIZE(value)
+        if needed_bytes > state.record_limit_bytes or not self.quick_room(state, key, partition, needed_bytes):
+            return None
+        return state.write(key, value, encoded, time_ms, chosen, wants_future)
 
     def send(self, topic, value=None, *, key=None, partition=None, timestamp_ms=None, headers=None, on_delivery=None):
         """Send a record: a future of its metadata."""
@@ -961,3 +975,4 @@ cdef class AsyncHotPath(HotPath):
 
 
 include "_arrow_append.pxi"
+include "_produce_frames.pxi"

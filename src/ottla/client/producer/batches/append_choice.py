@@ -9,6 +9,7 @@ from ottla.native import is_native
 if TYPE_CHECKING or not is_native("ottla.client.producer.batches._append"):
     from ottla.client.producer.batches.arrow_rows import RowWriter
     from ottla.client.producer.batches.delivery import Delivery, SendFuture
+    from ottla.client.producer.batches.produce_frames import read_taken, write_body
     from ottla.client.producer.batches.producer_batch import ProducerBatch
     from ottla.client.producer.batches.topic_state import TopicState, check_many, has_text
     from ottla.client.producer.hot_path import AsyncHotPath, HotPath
@@ -23,6 +24,8 @@ else:
         TopicState,
         check_many,
         has_text,
+        read_taken,
+        write_body,
     )
 
 __all__ = [
@@ -35,4 +38,6 @@ __all__ = [
     "TopicState",
     "check_many",
     "has_text",
+    "read_taken",
+    "write_body",
 ]

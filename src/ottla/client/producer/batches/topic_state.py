@@ -42,7 +42,7 @@ class TopicState:
         self.sticky = -1
         self.sticky_bytes = 0
         self._sticky_limit_bytes = max(1, sticky_limit_bytes)
-        self._record_limit_bytes = record_limit_bytes
+        self.record_limit_bytes = record_limit_bytes
         self._ignores_keys = ignores_keys
         self._open: list[ProducerBatch | None] = []
         self._lock = lock
@@ -106,7 +106,7 @@ class TopicState:
     def _write(
         self, key: bytes | None, value: bytes | None, headers: HeaderItems, time_ms: int, partition: int | None
     ) -> ProducerBatch | None:
-        if RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"") > self._record_limit_bytes:
+        if RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"") > self.record_limit_bytes:
             return None
         is_sticky = partition is None and (key is None or self._ignores_keys or self.partition_count <= 0)
         place = (self.sticky if is_sticky else self.partition_of(key)) if partition is None else partition

@@ -15,21 +15,24 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Final
 
 from ottla.client.network import NetworkClient
+from ottla.client.producer.batches.append_choice import read_taken, write_body
+from ottla.client.producer.batches.produce_frames import Taken
 from ottla.client.producer.producer_metrics import ProducerMetrics
 from ottla.client.producer.sending.outcomes import Outcomes
 from ottla.client.producer.sending.sender import Ask, Connect, Decision, Fail, RefreshMetadata, Send, Sender, WakeAt
 from ottla.client.producer.transactions.states import PlannedRequest
-from ottla.errors import OttlaError, UnknownServerError
-from ottla.protocol.api import api_of
+from ottla.errors import NotConnected, OttlaError, UnknownServerError
+from ottla.protocol.api import APIS, WrittenRequest, api_of
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
-from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.protocol.schema import ZERO_UUID
+from ottla.protocol.schema import ZERO_UUID, Buffer
 
 log = logging.getLogger(__name__)
 
+PRODUCE: Final = APIS[0]
 TOPIC_ID_VERSION: Final = 13
 FAULT_WAIT_MS: Final = 100.0
 
@@ -128,7 +131,7 @@ class SenderLoop:
     def _act(self, decision: Decision, now_ms: float) -> None:
         match decision:
             case Send():
-                self._start(self._carry(decision, now_ms))
+                self._carry(decision, now_ms)
             case Fail():
                 self._outcomes.give_up(decision.batch, decision.error, is_unknown=decision.is_unknown)
                 self.turn_soon()
@@ -162,72 +165,82 @@ class SenderLoop:
 
     # --- requests ---
 
-    async def _carry(self, send: Send, now_ms: float) -> None:
-        """One produce request from its bytes to its end."""
-        clock = self._network.clock
+    def _carry(self, send: Send, now_ms: float) -> None:
+        """Write one produce request; `_Carried` hears of its end."""
+        carried = _Carried(self, send, now_ms)
         try:
-            request, at_most = self._request_of(send)
-            # The metadata may have forgotten a topic when the answer comes: a broker that was just started knows none.
-            names = {topic.topic_id: topic.name for topic in request.topic_data}
+            at_most = self._name_topics(send, carried.topic_ids)
+            version = self._network.version_now(send.node, PRODUCE, at_most)
+            if version is None:
+                raise NotConnected(f"the connection to {send.node} was lost before a batch was written to it")
+            self._close_compressed(send)
             self._metrics.sending(send.batches, now_ms)
-            answer = self._network.send(
+            request = WrittenRequest(PRODUCE, self._body_of(send, carried, version), carried.reader(version))
+            self._network.start_request(
                 send.node,
                 request,
-                at_most=at_most,
+                carried,
+                version=version,
                 timeout_ms=self._request_timeout_ms,
                 expects_response=self._acks != 0,
             )
-            del request  # it refers to the buffers, which are to be used again once the answer is here
-            response = await answer
-            ended_ms = clock.monotonic_ms()
-            if response is None:
-                self._outcomes.not_asked(send)
-            else:
-                self._metrics.latency.record(ended_ms - now_ms, ended_ms)
-                self._metrics.throttle.record(response.throttle_time_ms, ended_ms)
-                self._outcomes.answered(send, response, ended_ms, names)
-        except OttlaError as error:
-            self._outcomes.not_answered(send, error, clock.monotonic_ms())
-            self._network.wake()
-        except asyncio.CancelledError:
-            raise
         except Exception as error:
-            log.exception("a produce request to %s failed in itself", send.node)
-            fault = UnknownServerError(f"{type(error).__name__}: {error}")
-            self._outcomes.not_answered(send, fault, clock.monotonic_ms())
-        finally:
-            self.turn_soon()
+            carried.failed(error)
 
-    def _request_of(self, send: Send) -> tuple[ProduceRequest, int | None]:
+    def _name_topics(self, send: Send, topic_ids: dict[str, bytes]) -> int | None:
+        """The ids of the topics in the request, and the newest version that can name them."""
         metadata = self._network.metadata
         manager = self._sender.transactions
-        is_transactional = manager is not None and manager.is_transactional
-        topics: dict[str, TopicProduceData] = {}
         at_most = None if manager is None else manager.produce_version_limit
         for batch in send.batches:
-            topic = topics.get(batch.delivery.topic)
-            if topic is None:
-                topic_id = metadata.topic_id(batch.delivery.topic) or ZERO_UUID
+            topic = batch.delivery.topic
+            if topic not in topic_ids:
+                topic_ids[topic] = topic_id = metadata.topic_id(topic) or ZERO_UUID
                 if topic_id == ZERO_UUID:
                     at_most = min(TOPIC_ID_VERSION - 1, TOPIC_ID_VERSION if at_most is None else at_most)
-                topic = TopicProduceData(name=batch.delivery.topic, topic_id=topic_id, partition_data=[])
-                topics[batch.delivery.topic] = topic
-            stamp = batch.stamp
-            if stamp is None:
-                records = batch.seal(-1, -1, -1, False)
-            else:
-                records = batch.seal(stamp.producer_id, stamp.epoch, stamp.base_sequence, is_transactional)
+        return at_most
+
+    def _close_compressed(self, send: Send) -> None:
+        for batch in send.batches:
             if batch.is_compressed:
+                batch.close()
                 ratios = self._sender.accumulator.ratios
                 ratios.update(batch.delivery.topic, batch.compression, batch.compression_ratio)
-            topic.partition_data.append(PartitionProduceData(index=batch.delivery.partition, records=records))
-        request = ProduceRequest(
-            transactional_id=manager.transactional_id if manager is not None else None,
-            acks=self._acks,
-            timeout_ms=self._request_timeout_ms,
-            topic_data=list(topics.values()),
+
+    def _body_of(self, send: Send, carried: _Carried, version: int) -> list[Buffer]:
+        manager = self._sender.transactions
+        return write_body(
+            send.batches,
+            carried.topic_ids,
+            version,
+            None if manager is None else manager.transactional_id,
+            self._acks,
+            self._request_timeout_ms,
+            manager is not None and manager.is_transactional,
         )
-        return request, at_most
+
+    def ended(self, carried: _Carried, response: Any) -> None:
+        """The end of a request: its answer, or None when none was expected."""
+        send, now_ms = carried.send, self._network.clock.monotonic_ms()
+        if response is None:
+            self._outcomes.not_asked(send)
+            return
+        self._metrics.latency.record(now_ms - carried.sent_ms, now_ms)
+        self._metrics.throttle.record(response.throttle_time_ms, now_ms)
+        if type(response) is Taken:
+            self._outcomes.taken(send, response)
+        else:
+            # The metadata may have forgotten a topic by now: a broker that was just started knows none.
+            names = {topic_id: name for name, topic_id in carried.topic_ids.items()}
+            self._outcomes.answered(send, response, now_ms, names)
+
+    def not_ended(self, carried: _Carried, error: Exception) -> None:
+        """There is no answer; nobody knows whether the broker has the batches."""
+        if not isinstance(error, OttlaError):
+            log.error("a produce request to %s failed in itself", carried.send.node, exc_info=error)
+            error = UnknownServerError(f"{type(error).__name__}: {error}")
+        self._outcomes.not_answered(carried.send, error, self._network.clock.monotonic_ms())
+        self._network.wake()
 
     async def _connect(self, connect: Connect) -> None:
         try:
@@ -281,6 +294,43 @@ class SenderLoop:
             manager.coordinator_ready(versions.choose(api_of(InitProducerIdRequest)))
             manager.set_features(self._network.features.get("transaction.version", 0))
         return await self._network.send(node, planned.request, at_most=planned.at_most)
+
+
+class _Carried:
+    """One produce request on its way; hears of its end exactly once."""
+
+    __slots__ = ("_loop", "is_over", "send", "sent_ms", "topic_ids")
+
+    def __init__(self, loop: SenderLoop, send: Send, sent_ms: float) -> None:
+        self._loop = loop
+        self.send = send
+        self.sent_ms = sent_ms
+        self.topic_ids: dict[str, bytes] = {}
+        self.is_over = False
+
+    def reader(self, version: int) -> Callable[[Buffer], Taken | None]:
+        """What reads the frame of the answer."""
+        return partial(read_taken, self.send.batches, self.topic_ids, version)
+
+    def answered(self, response: Any) -> None:
+        if self._is_first():
+            try:
+                self._loop.ended(self, response)
+            except Exception as error:
+                self._loop.not_ended(self, error)  # what has ended already is not touched again
+            finally:
+                self._loop.turn_soon()
+
+    def failed(self, error: Exception) -> None:
+        if self._is_first():
+            try:
+                self._loop.not_ended(self, error)
+            finally:
+                self._loop.turn_soon()
+
+    def _is_first(self) -> bool:
+        was_over, self.is_over = self.is_over, True
+        return not was_over
 
 
 def _nothing() -> None:
