@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from tests.patience import HANG_S
@@ -22,11 +23,12 @@ from ottla.errors import (
     UnsupportedVersion,
 )
 from ottla.metrics import Registry
-from ottla.protocol.api import APIS, APIS_BY_NAME
+from ottla.protocol import compiled
+from ottla.protocol.api import APIS, APIS_BY_NAME, WrittenRequest
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from ottla.protocol.schema import Message
+from ottla.protocol.schema import Buffer, Message
 from ottla.testing.network import Weather
 from ottla.values import Node, TopicPartition
 
@@ -282,6 +284,82 @@ def test_a_broker_that_says_slow_down_is_left_alone_for_that_time() -> None:
         assert second.done()
         assert cluster.brokers[2].asked("Heartbeat") == 2
         await client.close()
+
+    run(scenario)
+
+
+class Heard:
+    """What became of requests that were started."""
+
+    def __init__(self) -> None:
+        self.responses: list[object] = []
+        self.errors: list[Exception] = []
+
+    def answered(self, response: object) -> None:
+        self.responses.append(response)
+
+    def failed(self, error: Exception) -> None:
+        self.errors.append(error)
+
+
+def started(client: NetworkClient, version: int, read: Callable[[Buffer], object] | None = None) -> Heard:
+    heard = Heard()
+    node = client.metadata.node(2)
+    assert node is not None
+    request = WrittenRequest(APIS_BY_NAME["Heartbeat"], compiled.encode(HEARTBEAT, version), read)
+    client.start_request(node, request, heard, version=version, timeout_ms=1000)
+    return heard
+
+
+def test_a_request_that_nobody_awaits_tells_its_answer_and_minds_the_throttle() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client()
+        await client.refresh_metadata()
+        node = client.metadata.node(2)
+        assert node is not None
+        assert client.version_now(node, APIS_BY_NAME["Heartbeat"]) is None, "nobody is connected to it"
+        await client.ready(2)
+        version = client.version_now(node, APIS_BY_NAME["Heartbeat"])
+        assert version == APIS_BY_NAME["Heartbeat"].versions.max
+        cluster.brokers[2].answers["Heartbeat"] = lambda _: HeartbeatResponse(throttle_time_ms=500, error_code=27)
+        heard = started(client, version)
+        await cluster.clock.advance(1)
+        assert heard.responses == [HeartbeatResponse(throttle_time_ms=500, error_code=27)]
+        assert not heard.errors
+        assert client.throttled_for_ms(2) > 400
+        assert client.in_flight(2) == 0
+        await client.close()
+
+    run(scenario)
+
+
+def test_a_request_may_read_its_answer_itself_and_leave_it_to_the_message() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client()
+        await client.refresh_metadata()
+        await client.ready(2)
+        cluster.brokers[2].answers["Heartbeat"] = lambda _: HeartbeatResponse(error_code=0)
+        plain, full = started(client, 4, lambda frame: ("read", len(frame))), started(client, 4, lambda frame: None)
+        await cluster.clock.advance(1)
+        assert plain.responses == [("read", 12)]
+        assert full.responses == [HeartbeatResponse(error_code=0)]
+        await client.close()
+
+    run(scenario)
+
+
+def test_a_started_request_whose_connection_ends_is_told_why_once() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client()
+        await client.refresh_metadata()
+        await client.ready(2)
+        cluster.brokers[2].hangs_up_on.add("Heartbeat")
+        lost = started(client, 4)
+        await cluster.clock.advance(1)
+        assert [type(error) for error in lost.errors] == [ConnectionClosed]
+        await client.close()
+        assert len(lost.errors) == 1
+        assert not lost.responses
 
     run(scenario)
 
