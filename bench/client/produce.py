@@ -8,7 +8,7 @@ ratios within a round.
 Two brokers: one that acknowledges without a sync, as Apache Kafka does, with four partitions; and "out of the box":
 `ottla broker start` with nothing but a port and a directory, so durable, and a topic that its first record makes.
 
-    python -m bench.client.produce [--rounds 5] [--records 1000000] [--only KIND ...] [--markdown]
+    python -m bench.client.produce [--rounds 5] [--records 1000000] [--only KIND ...] [--part PART] [--markdown]
 """
 
 from __future__ import annotations
@@ -76,15 +76,20 @@ def figure(
     return [Figure(name, middle, f"{shown}; {ours} / {theirs}", **bar)]
 
 
-def figures(rounds: int = 5, count: int = 1_000_000, only: list[str] | None = None) -> list[Any]:
+def figures(
+    rounds: int = 5, count: int = 1_000_000, only: list[str] | None = None, part: str | None = None
+) -> list[Any]:
     """The lines of the table: ratios within a round, and their bars. `only` measures no other kinds."""
 
     def chosen(kinds: Any) -> list[str]:
         return [kind for kind in kinds if only is None or kind in only]
 
-    small = measure(rounds, count, 100, chosen(KINDS))
-    large = measure(rounds, count // 4, 1000, chosen(LARGE_KINDS))
-    box = measure(rounds, count, 100, chosen(BOX_KINDS), OUT_OF_THE_BOX)
+    def measured(name: str, records: int, size: int, kinds: Any, settings: tuple[str, ...] = REPLICATED) -> Found:
+        return measure(rounds, records, size, chosen(kinds), settings) if part in (None, name) else {}
+
+    box = measured("box", count, 100, BOX_KINDS, OUT_OF_THE_BOX)
+    small = measured("100", count, 100, KINDS)
+    large = measured("1000", count // 4, 1000, LARGE_KINDS)
     lines = [
         figure("out of the box 100 B, a future for each", box, "ours send", at_least=2),
         figure("out of the box 100 B, no future", box, "ours produce", at_least=2),
@@ -123,9 +128,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--only", nargs="+", metavar="KIND", choices=KINDS, help="measure these kinds and no others")
+    parser.add_argument("--part", choices=("box", "100", "1000"), help="out of the box, 100 B or 1 KB alone")
     parser.add_argument("--markdown", action="store_true")
     wanted = parser.parse_args()
-    found = figures(wanted.rounds, wanted.records, wanted.only)
+    found = figures(wanted.rounds, wanted.records, wanted.only, wanted.part)
     print(markdown(found) if wanted.markdown else table(found))
 
 

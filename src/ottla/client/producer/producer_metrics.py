@@ -12,6 +12,7 @@ from ottla.metrics import MetricKey, Registry, Stat, Window
 
 GROUP = "producer-metrics"
 TOPIC_GROUP = "producer-topic-metrics"
+NOTHING = 0, 0
 TIMES = {
     "bufferpool-wait": "callers waiting for memory",
     "metadata-wait": "callers waiting for metadata",
@@ -80,28 +81,27 @@ class ProducerMetrics:
         """A request leaves. What is an average is taken once for all its batches."""
         records = record_bytes = 0
         oldest_ms = now_ms
-        by_topic: dict[str, list[ProducerBatch]] = {}
+        topics: dict[str, tuple[int, int]] = {}
         for batch in batches:
-            records += batch.record_count
+            count, size_bytes, topic = batch.record_count, batch.size_bytes, batch.delivery.topic
+            records += count
             record_bytes += batch.uncompressed_bytes
-            oldest_ms = min(oldest_ms, batch.last_attempt_ms)
-            self.batch_size.record(batch.size_bytes, now_ms)
-            by_topic.setdefault(batch.delivery.topic, []).append(batch)
+            if batch.last_attempt_ms < oldest_ms:
+                oldest_ms = batch.last_attempt_ms
+            self.batch_size.record(size_bytes, now_ms)
+            before_count, before_bytes = topics.get(topic, NOTHING)
+            topics[topic] = before_count + count, before_bytes + size_bytes
+            if batch.is_compressed:
+                self.compression.record(batch.compression_ratio, now_ms)
+                self.topic(topic).compression.record(batch.compression_ratio, now_ms)
         self.queue_time.record(now_ms - oldest_ms, now_ms)
         self.record_size.record(record_bytes / max(1, records), now_ms)
         self.sent.record(records, now_ms)
         self.records_per_request.record(records, now_ms)
-        for topic, those in by_topic.items():
-            self._sending_topic(topic, those, now_ms)
-
-    def _sending_topic(self, topic: str, batches: list[ProducerBatch], now_ms: float) -> None:
-        numbers = self.topic(topic)
-        numbers.records.record(sum(batch.record_count for batch in batches), now_ms)
-        numbers.bytes.record(sum(batch.size_bytes for batch in batches), now_ms)
-        for batch in batches:
-            if batch.is_compressed:
-                self.compression.record(batch.compression_ratio, now_ms)
-                numbers.compression.record(batch.compression_ratio, now_ms)
+        for topic, (count, size_bytes) in topics.items():
+            numbers = self.topic(topic)
+            numbers.records.record(count, now_ms)
+            numbers.bytes.record(size_bytes, now_ms)
 
     def retried(self, batch: ProducerBatch, now_ms: float) -> None:
         self.retries.record(batch.record_count, now_ms)
