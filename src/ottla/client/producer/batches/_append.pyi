@@ -3,7 +3,7 @@
 from ottla.client.producer.batches.arrow_rows import RowWriter as RowWriter
 from ottla.client.producer.batches.delivery import Delivery as Delivery
 from ottla.client.producer.batches.delivery import SendFuture as SendFuture
-from ottla.client.producer.batches.produce_frames import read_taken as read_taken
+from ottla.client.producer.batches.produce_frames import read_accepted as read_accepted
 from ottla.client.producer.batches.produce_frames import write_body as write_body
 from ottla.client.producer.batches.producer_batch import ProducerBatch as ProducerBatch
 from ottla.client.producer.batches.topic_state import TopicState as TopicState

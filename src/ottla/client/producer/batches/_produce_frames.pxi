@@ -20,9 +20,9 @@ cdef enum:
     STRING_BYTES_MAX = 32767
     FIXED_BYTES = 64       # more than what stands before the topics, of one topic, or of one batch, without names
 
-cdef object read_by_fields = produce_frames.read_taken
+cdef object read_by_fields = produce_frames.read_accepted
 cdef object write_by_fields = produce_frames.write_body
-cdef object Taken = produce_frames.Taken
+cdef object Accepted = produce_frames.Accepted
 cdef bytes NO_ID = ZERO_UUID
 
 
@@ -210,10 +210,10 @@ cdef inline void no_tags(Cursor* cursor) noexcept:
 cdef inline void expect(Cursor* cursor, bytes text, bint has_length) noexcept:
     """These bytes, and behind the length of a string if it has one."""
     cdef Py_ssize_t size = PyBytes_GET_SIZE(text)
-    cdef int64_t told = size
+    cdef int64_t length = size
     if has_length:
-        told = next_uvarint(cursor) - 1 if cursor.is_flexible else next_int(cursor, 2)
-    if told != size or lacks(cursor, size) or memcmp(cursor.at, PyBytes_AS_STRING(text), size) != 0:
+        length = next_uvarint(cursor) - 1 if cursor.is_flexible else next_int(cursor, 2)
+    if length != size or lacks(cursor, size) or memcmp(cursor.at, PyBytes_AS_STRING(text), size) != 0:
         cursor.gave_up = True
         return
     cursor.at += size
@@ -255,7 +255,7 @@ cdef bint read_places(Cursor* cursor, list groups, topic_ids, int version, list 
     return not cursor.gave_up
 
 
-def read_taken(batches, topic_ids, int version, frame):
+def read_accepted(batches, topic_ids, int version, frame):
     """What an answer says if it is nothing but good news; None when it must be read in full."""
     cdef Py_buffer view
     cdef Cursor cursor
@@ -278,4 +278,4 @@ def read_taken(batches, topic_ids, int version, frame):
         PyBuffer_Release(&view)
     if not is_plain or cursor.gave_up:
         return read_by_fields(batches, topic_ids, version, frame)
-    return Taken(throttle_ms, places)
+    return Accepted(throttle_ms, places)

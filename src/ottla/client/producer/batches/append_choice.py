@@ -9,7 +9,7 @@ from ottla.native import is_native
 if TYPE_CHECKING or not is_native("ottla.client.producer.batches._append"):
     from ottla.client.producer.batches.arrow_rows import RowWriter
     from ottla.client.producer.batches.delivery import Delivery, SendFuture
-    from ottla.client.producer.batches.produce_frames import read_taken, write_body
+    from ottla.client.producer.batches.produce_frames import read_accepted, write_body
     from ottla.client.producer.batches.producer_batch import ProducerBatch
     from ottla.client.producer.batches.topic_state import TopicState, check_many, has_text
     from ottla.client.producer.hot_path import AsyncHotPath, HotPath
@@ -24,7 +24,7 @@ else:
         TopicState,
         check_many,
         has_text,
-        read_taken,
+        read_accepted,
         write_body,
     )
 
@@ -38,6 +38,6 @@ __all__ = [
     "TopicState",
     "check_many",
     "has_text",
-    "read_taken",
+    "read_accepted",
     "write_body",
 ]

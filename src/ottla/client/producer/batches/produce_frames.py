@@ -2,9 +2,9 @@
 
 1. `write_body` seals the batches with their stamps and writes the body of a ProduceRequest around them: topics in the
    order of their first batch, each with its batches in theirs. The records are not copied.
-2. `read_taken` reads an answer that says of every batch, in the order of the request, that it was taken. Whatever else
-   an answer may say (an error, another order, a field it does not know) makes it None: then the message is decoded and
-   read in full. So there is one place for every decision.
+2. `read_accepted` reads an answer that says of every batch, in the order of the request, that it was accepted. Whatever
+   else an answer may say (an error, another order, a field it does not know) makes it None: then the message is decoded
+   and read in full. So there is one place for every decision.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ PRODUCE_KEY: Final = 0
 TOPIC_IDS_SINCE: Final = 13
 
 
-class Taken(NamedTuple):
-    """Every batch of the request is in the log: where it begins there, and when it was appended (-1: not told)."""
+class Accepted(NamedTuple):
+    """Every batch of the request is in the log: where it begins there, and when it was appended (-1: not known)."""
 
     throttle_time_ms: int
     places: list[tuple[int, int]]
@@ -67,9 +67,9 @@ def write_body(
     return compiled.encode(request, version)
 
 
-def read_taken(
+def read_accepted(
     batches: Sequence[ProducerBatch], topic_ids: Mapping[str, bytes], version: int, frame: Buffer
-) -> Taken | None:
+) -> Accepted | None:
     """What an answer says if it is nothing but good news; None when it must be read in full."""
     try:
         _, response = decode_response(APIS[PRODUCE_KEY], version, frame)
@@ -84,11 +84,11 @@ def read_taken(
     for (topic, word), number in zip(words, in_order, strict=True):
         delivery = batches[number].delivery
         expected = topic_ids.get(delivery.topic, ZERO_UUID) if version >= TOPIC_IDS_SINCE else delivery.topic
-        told = topic.topic_id if version >= TOPIC_IDS_SINCE else topic.name
-        if told != expected or word.index != delivery.partition or not _is_plain(topic, word):
+        named = topic.topic_id if version >= TOPIC_IDS_SINCE else topic.name
+        if named != expected or word.index != delivery.partition or not _is_plain(topic, word):
             return None
         places[number] = word.base_offset, word.log_append_time_ms
-    return Taken(response.throttle_time_ms, [places[number] for number in range(len(batches))])
+    return Accepted(response.throttle_time_ms, [places[number] for number in range(len(batches))])
 
 
 def _in_order(batches: Sequence[ProducerBatch]) -> list[int]:

@@ -23,7 +23,7 @@ from typing import Final
 from ottla.client.metadata import Metadata
 from ottla.client.producer.batches.accumulator import RecordAccumulator
 from ottla.client.producer.batches.append_choice import ProducerBatch
-from ottla.client.producer.batches.produce_frames import Taken
+from ottla.client.producer.batches.produce_frames import Accepted
 from ottla.client.producer.producer_metrics import ProducerMetrics
 from ottla.client.producer.sending.failures import Failures
 from ottla.client.producer.sending.sender import Send, Sender
@@ -110,10 +110,10 @@ class Outcomes:
         for name in words:
             log.warning("%s answered for %s, which was not in the request", send.node, name)
 
-    def taken(self, send: Send, taken: Taken) -> None:
+    def accepted(self, send: Send, accepted: Accepted) -> None:
         """The usual answer: the broker has every batch of the request."""
-        for batch, (base_offset, append_time_ms) in zip(send.batches, taken.places, strict=True):
-            self._taken(batch, base_offset, append_time_ms)
+        for batch, (base_offset, append_time_ms) in zip(send.batches, accepted.places, strict=True):
+            self._accepted(batch, base_offset, append_time_ms)
         self._clear_away()
 
     def not_answered(self, send: Send, error: OttlaError, now_ms: float) -> None:

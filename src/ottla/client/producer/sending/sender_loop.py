@@ -19,8 +19,8 @@ from functools import partial
 from typing import Any, Final
 
 from ottla.client.network import NetworkClient
-from ottla.client.producer.batches.append_choice import read_taken, write_body
-from ottla.client.producer.batches.produce_frames import Taken
+from ottla.client.producer.batches.append_choice import read_accepted, write_body
+from ottla.client.producer.batches.produce_frames import Accepted
 from ottla.client.producer.producer_metrics import ProducerMetrics
 from ottla.client.producer.sending.outcomes import Outcomes
 from ottla.client.producer.sending.sender import Ask, Connect, Decision, Fail, RefreshMetadata, Send, Sender, WakeAt
@@ -227,8 +227,8 @@ class SenderLoop:
             return
         self._metrics.latency.record(now_ms - carried.sent_ms, now_ms)
         self._metrics.throttle.record(response.throttle_time_ms, now_ms)
-        if type(response) is Taken:
-            self._outcomes.taken(send, response)
+        if type(response) is Accepted:
+            self._outcomes.accepted(send, response)
         else:
             # The metadata may have forgotten a topic by now: a broker that was just started knows none.
             names = {topic_id: name for name, topic_id in carried.topic_ids.items()}
@@ -308,9 +308,9 @@ class _Carried:
         self.topic_ids: dict[str, bytes] = {}
         self.is_over = False
 
-    def reader(self, version: int) -> Callable[[Buffer], Taken | None]:
+    def reader(self, version: int) -> Callable[[Buffer], Accepted | None]:
         """What reads the frame of the answer."""
-        return partial(read_taken, self.send.batches, self.topic_ids, version)
+        return partial(read_accepted, self.send.batches, self.topic_ids, version)
 
     def answered(self, response: Any) -> None:
         if self._is_first():

@@ -91,7 +91,7 @@ def test_a_written_request_is_read_by_the_protocol(twin, version, drawn, topic_i
 
 
 @given(versions, drawn_batches, ids, st.data())
-def test_both_twins_read_an_answer_that_took_everything(both, version, drawn, topic_ids, data):
+def test_both_twins_read_an_answer_that_accepts_everything(both, version, drawn, topic_ids, data):
     drawn = list({each[:2]: each for each in drawn}.values())
     places = [data.draw(st.tuples(times, times)) for _ in drawn]
     response = answer_of(drawn, topic_ids, places)
@@ -99,8 +99,8 @@ def test_both_twins_read_an_answer_that_took_everything(both, version, drawn, to
     if version >= 13 and len({topic_ids.get(name, bytes(16)) for name, *_ in drawn}) < len({each[0] for each in drawn}):
         return  # two topics with one id: no cluster has them
     for twin in both:
-        taken = twin.read_taken(batches_of(twin, drawn), topic_ids, version, memoryview(frame + b"more"))
-        assert taken == (7, places)
+        accepted = twin.read_accepted(batches_of(twin, drawn), topic_ids, version, memoryview(frame + b"more"))
+        assert accepted == (7, places)
 
 
 def _error(response):
@@ -150,7 +150,7 @@ def test_whatever_else_an_answer_says_is_left_to_the_message(twin, version, chan
     topic_ids = {"a": b"a" * 16, "b": b"b" * 16}
     response = answer_of(drawn, topic_ids, [(1, -1), (2, -1)], change)
     frame = b"".join(encode_response(response, version=version, correlation_id=3))
-    assert twin.read_taken(batches_of(twin, drawn), topic_ids, version, frame) is None
+    assert twin.read_accepted(batches_of(twin, drawn), topic_ids, version, frame) is None
 
 
 @given(versions, st.binary(max_size=80), st.integers(0, 200))
@@ -159,7 +159,7 @@ def test_bytes_that_are_no_answer_are_left_to_the_message(both, version, noise, 
     answer = answer_of(drawn, {}, [(1, -1)])
     frame = b"".join(encode_response(answer, version=version, correlation_id=3))
     for bad in (noise, frame[: cut % len(frame)]):
-        first, second = (twin.read_taken(batches_of(twin, drawn), {}, version, bad) for twin in both)
+        first, second = (twin.read_accepted(batches_of(twin, drawn), {}, version, bad) for twin in both)
         assert first == second
 
 
