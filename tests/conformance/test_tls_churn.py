@@ -25,11 +25,21 @@ from typing import Self
 
 import pytest
 from tests.conformance.our_broker import free_ports
-from tests.conformance.test_hostile import MIB, MeasuredBroker, Others, eventually, open_files, received
+from tests.conformance.test_hostile import (
+    MIB,
+    MeasuredBroker,
+    Others,
+    crowd,
+    eventually,
+    open_files,
+    received,
+    send,
+)
 from tests.patience import HANG_S
 from tests.unit.net.tls_files import TlsFiles
 
 SHORT, LONG_S = 250, 120
+HALF = 500
 WARM = 150
 MEMORY_LIMIT_BYTES = 4 * MIB
 FILES_SLACK = 4
@@ -171,11 +181,11 @@ def test_minutes_of_connections_that_come_and_go_leave_nothing(broker: TlsBroker
 def test_handshakes_that_never_end_are_ended_and_others_are_served(broker: TlsBroker) -> None:
     """As many as a machine gives: each says the first bytes of a hello, and nothing else."""
     open_before = open_files(broker.id)
-    half = [socket.create_connection(("127.0.0.1", broker.tls_port), timeout=HANG_S) for _ in range(500)]
-    for link in half:
-        link.sendall(bytes.fromhex("16030100f8010000f40303"))
-    with Others(broker.bootstrap_servers) as plain, OthersWithTls(broker) as encrypted:
-        assert [received(link) for link in half] == [b""] * len(half)
+    with crowd(f"127.0.0.1:{broker.tls_port}", HALF) as half:
+        for link in half:
+            send(link, bytes.fromhex("16030100f8010000f40303"))
+        with Others(broker.bootstrap_servers) as plain, OthersWithTls(broker) as encrypted:
+            assert [received(link) for link in half] == [b""] * HALF
     assert plain.answered > 100
     assert encrypted.answered > 10
     assert eventually(lambda: open_files(broker.id) <= open_before + FILES_SLACK)
