@@ -1,10 +1,13 @@
 """The ceilings: servers that do only what nobody can leave out, each in a process of its own.
 
     python -m bench.walk.bare sink DIRECTORY RECORDS_AT ANSWER_HEX    frames, checks CRC32C, writes, answers (uvloop)
+    python -m bench.walk.bare log DIRECTORY BODY_AT [PEM]             does with a batch what a broker must (uvloop)
     python -m bench.walk.bare sendfile FILE SIZE_BYTES                answers every request with that much of the file
     python -m bench.walk.bare source FILE SIZE_BYTES PEM              the same with TLS: reads and writes (uvloop)
 
-A sink with one more argument, a PEM file with key and certificate, speaks TLS.
+A sink with one more argument, a PEM file with key and certificate, speaks TLS. A log reads requests that came together,
+checks every record, numbers the batches, writes them at once and says which offsets they have: all with the broker's
+own native leaves, and with nothing of what makes a broker of it (topics, indexes, quotas, metrics, other requests).
 
 The port stands on the first line of stdout. Both end with their parent, when stdin ends.
 """
@@ -18,19 +21,25 @@ import ssl
 import struct
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import uvloop
-from bench.walk.requests import TAGS_BEHIND_RECORDS
+from bench.walk.requests import PRODUCE_VERSION, TAGS_BEHIND_RECORDS
 
+from ottla.broker.produce.choice import scan_run, write_run
+from ottla.broker.produce.frames import ProduceResult, ProduceResults
 from ottla.records import crc32c
+from ottla.records.implementation import place_plain_batch
 from ottla.records.layout import ATTRIBUTES_AT, CRC_AT
 
 ROOM_BYTES: Final = 1 << 20
 SIZE: Final = struct.Struct(">i")
 CRC: Final = struct.Struct(">I")
+ENTRIES_LIMIT: Final = 20_000
+TERMS: Final = (1 << 20, False, 1 << 62, 1 << 62)  # largest batch, keys required, how old and how new a record may be
 
 
 class Sink(asyncio.BufferedProtocol):
@@ -73,6 +82,43 @@ class Sink(asyncio.BufferedProtocol):
         self._end = end - start
         if answers:
             self._transport.write(self._answer * answers)
+
+
+class Log(Sink):
+    """One connection and its file, where every batch has its offset."""
+
+    def __init__(self, directory: Path, body_at: int) -> None:
+        super().__init__(directory, body_at, b"")
+        self._body_at = body_at
+        self._next_offset = 0
+
+    def buffer_updated(self, nbytes: int) -> None:
+        room, start, end = self._room, 0, self._end + nbytes
+        frames = []
+        while end - start >= 4:
+            stop = start + 4 + SIZE.unpack_from(room, start)[0]
+            if stop > end:
+                break
+            frames.append(room[start + 4 : stop])
+            start = stop
+        if frames:
+            self._append(frames)
+            room[: end - start] = bytes(room[start:end])
+        self._end = end - start
+
+    def _append(self, frames: list[memoryview]) -> None:
+        buffers: list[memoryview] = []
+        answers: list[ProduceResults] = []
+        now_ms = time.time_ns() // 1_000_000
+        for request in scan_run(PRODUCE_VERSION, ENTRIES_LIMIT, frames, self._body_at):
+            [(topic, [(index, records)])] = request.topics
+            if records is None or (placed := place_plain_batch(records, self._next_offset, 0, now_ms, *TERMS)) is None:
+                raise ValueError("a batch is not plain, or the native leaves are not built")
+            buffers.append(records)
+            answers.append([(topic, [ProduceResult(index, self._next_offset, log_start_offset=0)])])
+            self._next_offset = placed.last_offset + 1
+        os.writev(self._file, buffers)
+        self._transport.write(write_run(PRODUCE_VERSION, frames, answers))
 
 
 class Source(asyncio.Protocol):
@@ -132,6 +178,9 @@ def main() -> None:
         uvloop.run(
             serve(lambda: Sink(Path(directory), int(records_at), bytes.fromhex(answer)), pem[0] if pem else None)
         )
+    elif kind == "log":
+        directory, body_at, *pem = rest
+        uvloop.run(serve(lambda: Log(Path(directory), int(body_at)), pem[0] if pem else None))
     elif kind == "source":
         uvloop.run(serve(lambda: Source(Path(rest[0]), int(rest[1])), rest[2]))
     else:

@@ -34,11 +34,13 @@ TOPIC: Final = "walk"
 PRODUCE_VERSION: Final = 11
 FETCH_VERSION: Final = 12
 RECORD_BYTES: Final = 100
+CLIENT_ID: Final = "bench"
+BODY_AT: Final = 2 + 2 + 4 + 2 + len(CLIENT_ID) + 1  # behind API, version, correlation id, client id and tags
 TAGS_BEHIND_RECORDS: Final = 3  # empty tags of the partition, the topic and the request
 
 
 def framed(request: Message, version: int) -> bytes:
-    parts = encode_request(request, version=version, correlation_id=1, client_id="bench")
+    parts = encode_request(request, version=version, correlation_id=1, client_id=CLIENT_ID)
     return b"".join((frame_prefix(parts), *parts))
 
 
