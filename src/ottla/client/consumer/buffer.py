@@ -3,6 +3,7 @@
 1. First in, first out: since every fetch asks all partitions in turn, so do the polls.
 2. A paused partition's pieces step aside and come back in front when it is resumed. They are copied out of their
    frames then, because a frame is shared by all partitions of an answer and would be kept by the smallest of them.
+   Not so the piece that somebody reads just now (`in_use`): a copy would give its records a second time.
 3. A failure stands in the line like records: what was fetched before it is given first, and nothing is fetched behind.
 4. A piece belongs to a turn of its partition (subscription.py); whoever takes it compares.
 
@@ -31,6 +32,10 @@ class Piece(NamedTuple):
     offset: int = -1
 
 
+def _owned(piece: Piece) -> Piece:
+    return piece if piece.records is None else piece._replace(records=piece.records.own())
+
+
 class FetchBuffer:
     """The pieces of one consumer."""
 
@@ -39,6 +44,7 @@ class FetchBuffer:
         self._aside: dict[TopicPartition, deque[Piece]] = {}
         self._sizes: dict[TopicPartition, int] = {}
         self._failed: set[TopicPartition] = set()
+        self.in_use: Piece | None = None
         self.size_bytes = 0
 
     def __len__(self) -> int:
@@ -82,8 +88,8 @@ class FetchBuffer:
             if piece.name not in paused:
                 staying.append(piece)
                 continue
-            owned = piece if piece.records is None else piece._replace(records=piece.records.own())
-            self._aside.setdefault(piece.name, deque()).append(owned)
+            kept = piece if piece is self.in_use else _owned(piece)
+            self._aside.setdefault(piece.name, deque()).append(kept)
         self._line = staying
 
     def resume(self, names: Iterable[TopicPartition]) -> None:

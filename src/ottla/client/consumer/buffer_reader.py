@@ -2,7 +2,7 @@
 
 1. Pieces are used in the order of the line. Those of an old turn are dropped, those of a paused partition step aside.
 2. The lock is held while the line and the positions are looked at, not while records are made: deserializers are the
-   user's, and may call the consumer.
+   user's, and may call the consumer. Other threads may pause, seek and assign meanwhile.
 3. An error in the line is raised when nothing was found before it; otherwise what was found goes first and the next
    call meets it. An offset out of range begins again where auto.offset.reset says, if it says so.
 4. The loop is woken when a piece is used up: there is room for the next one.
@@ -100,6 +100,7 @@ class BufferReader:
                     self._buffer.pause([piece.name])
                     continue
                 if piece.error is None:
+                    self._buffer.in_use = piece
                     return piece
                 if has_found:
                     return None
@@ -116,6 +117,7 @@ class BufferReader:
         assert records is not None, "pieces without records were dealt with"
         drained = records.is_drained
         with self._lock:
+            self._buffer.in_use = None
             # A deserializer may have sought elsewhere meanwhile; then this piece is gone already.
             state = self._subscription.get(piece.name)
             if state is not None and state.turn == piece.turn:

@@ -148,3 +148,25 @@ def test_a_table_takes_whole_batches_of_all_partitions():
     assert table.column("value").to_pylist() == [b"1", b"2", b"3"]
     assert (world.offset(A), world.offset(B)) == (2, 1)
     assert world.reader.read_table(100) is None
+
+
+@pytest.mark.parametrize("limit", [2, 100])
+def test_a_piece_that_is_paused_while_it_is_read_gives_nothing_twice(limit):
+    world = World(value_deserializer=lambda topic, value: pausing(value))
+
+    def pausing(value):
+        if value == b"2":
+            world.subscription.pause([A])
+            world.buffer.pause([A])
+        return value
+
+    world.fetched(A, 0, b"1", b"2", b"3")
+    found = world.values(limit)
+    assert world.values(limit) == [], "it is paused"
+    world.subscription.resume([A])
+    world.buffer.resume([A])
+    while more := world.values(limit):
+        found += more
+    assert found == [b"1", b"2", b"3"]
+    assert world.offset(A) == 3
+    assert world.buffer.size_bytes == 0
