@@ -2,16 +2,24 @@
 """The native twin of records.py: bytes of a fetch answer into ConsumerRecord objects.
 
 Read the Python twin for the reasons. Here only what C changes: no pointer moves before the bytes it moves over are
-known to be there; the walk keeps positions as numbers and takes its pointers anew on every call; above
-LOCK_FREE_BYTES a CRC is computed without the interpreter lock. Old message sets and whatever is rare are left to
-Python code.
+known to be there; the walk keeps positions as numbers and takes its pointers anew on every call. Old message sets and
+whatever is rare are left to Python code.
+
+The thread that receives the next answer must not wait for the one that makes records of this one, so the heavy work,
+proving CRCs and copying large values, is done without the interpreter lock, STRETCH_BYTES at a time:
+
+1. CRCs are proved ahead of the batch that is opened. What fails there is met again when it is opened, and raised then.
+2. A large value is a bytes object first, and filled later; all are filled before `take` returns or raises.
+3. What is smaller than LOCK_FREE_BYTES is not worth it: getting the lock back from a busy thread takes longer.
 """
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 
 from ottla.records._numbers cimport get16, get32, get64, take, wrapped_sum
 
@@ -42,7 +50,10 @@ cdef enum:
     TRANSACTIONAL_BIT = 0x10
     CONTROL_BIT = 0x20
     CODEC_MAX = 4
-    LOCK_FREE_BYTES = 128 * 1024
+    LOCK_FREE_BYTES = 64 * 1024
+    STRETCH_BYTES = 256 * 1024
+    LARGE_VALUE_BYTES = 512
+    COPIES_MAX = STRETCH_BYTES // LARGE_VALUE_BYTES
 
 cdef tuple TIMESTAMP_TYPES = (TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME)
 cdef Py_ssize_t DEFAULT_LIMIT_BYTES = DECOMPRESSED_LIMIT_BYTES
@@ -325,6 +336,27 @@ def end_offset_of(data, int64_t fetch_offset):
         PyBuffer_Release(&view)
 
 
+cdef Py_ssize_t proved_up_to(const uint8_t* start, Py_ssize_t length, Py_ssize_t position) noexcept nogil:
+    """Behind the last batch, from `position` on, of those whose CRCs are right: STRETCH_BYTES of them, or up to the
+    first that is wrong, cut off or of an old format."""
+    cdef Py_ssize_t enough = position + STRETCH_BYTES
+    cdef int64_t size
+    while position < enough and length - position >= HEADER_BYTES and start[position + MAGIC_AT] == 2:
+        size = <int64_t> <int32_t> get32(start + position + LENGTH_AT) + LOG_OVERHEAD_BYTES
+        if size < HEADER_BYTES or size > length - position:
+            break
+        if ottla_crc32c(0, start + position + ATTRIBUTES_AT, size - ATTRIBUTES_AT) != get32(start + position + CRC_AT):
+            break
+        position += size
+    return position
+
+
+cdef struct Copy:
+    char* target
+    const uint8_t* source
+    Py_ssize_t size
+
+
 # Not for the garbage collector either: what it holds cannot hold it, and a buffer that is looked at cannot be cleared.
 @cython.no_gc
 cdef class FetchedRecords:
@@ -349,6 +381,11 @@ cdef class FetchedRecords:
     cdef Py_ssize_t record_at
     cdef Py_ssize_t record_end
     cdef int32_t record_index
+    cdef Py_ssize_t proved_until  # batches before this position have the right CRC
+    # Values of records in the frame that have their memory and not yet their bytes.
+    cdef Copy* copies
+    cdef Py_ssize_t copy_count
+    cdef Py_ssize_t copy_bytes
     # An open message set of the old formats, read by Python code.
     cdef list old_records
 
@@ -369,6 +406,7 @@ cdef class FetchedRecords:
         self._leader_epoch = -1
 
     def __dealloc__(self):
+        free(self.copies)
         if self.has_view:
             PyBuffer_Release(&self.view)
 
@@ -414,7 +452,38 @@ cdef class FetchedRecords:
         except CorruptMessage as error:
             if not found:
                 raise corrupt_at(self.topic, self.partition, self.next_offset, error) from error
+        finally:
+            self.copy_values()
         return found
+
+    cdef object large_value(self, const uint8_t* data, Py_ssize_t length):
+        """A bytes object that copy_values() fills."""
+        cdef object value
+        if self.copies == NULL:
+            self.copies = <Copy*> malloc(COPIES_MAX * sizeof(Copy))
+            if self.copies == NULL:
+                raise MemoryError("no memory to copy values")
+        if self.copy_count == COPIES_MAX or self.copy_bytes >= STRETCH_BYTES:
+            self.copy_values()
+        value = PyBytes_FromStringAndSize(NULL, length)
+        self.copies[self.copy_count] = Copy(PyBytes_AS_STRING(value), data, length)
+        self.copy_count += 1
+        self.copy_bytes += length
+        return value
+
+    cdef void copy_values(self) noexcept:
+        # Nobody else sees these bytes objects before `take` returns, so that nobody can miss the lock.
+        if self.copy_bytes < LOCK_FREE_BYTES:
+            self.fill_values()
+        else:
+            with nogil:
+                self.fill_values()
+        self.copy_count = self.copy_bytes = 0
+
+    cdef void fill_values(self) noexcept nogil:
+        cdef Py_ssize_t index
+        for index in range(self.copy_count):
+            memcpy(self.copies[index].target, self.copies[index].source, self.copies[index].size)
 
     cdef bint take_records(self, Py_ssize_t limit, list found, key_deserializer, value_deserializer) except -1:
         """Records of the open batch; False when a record cannot be deserialized and others go first."""
@@ -428,6 +497,8 @@ cdef class FetchedRecords:
         cdef Py_ssize_t room = limit - len(found)
         cdef bint append_time = self.batch.attributes & LOG_APPEND_TIME_BIT != 0
         cdef bint plain = key_deserializer is None and value_deserializer is None
+        # A deserializer reads its value at once, and what was decompressed does not outlive its batch.
+        cdef int64_t large_bytes = LARGE_VALUE_BYTES if plain and self.content is None else INT64_MAX
         if self.content is None:
             start = <const uint8_t*> self.view.buf
         else:
@@ -450,7 +521,8 @@ cdef class FetchedRecords:
                 record._timestamp_type = append_time
                 record._leader_epoch = self.batch.leader_epoch
                 record.key = owned(parsed.key, parsed.key_length)
-                record.value = owned(parsed.value, parsed.value_length)
+                record.value = owned(parsed.value, parsed.value_length) if parsed.value_length < large_bytes \
+                    else self.large_value(parsed.value, parsed.value_length)
                 record.serialized_key_size = <int32_t> parsed.key_length
                 record.serialized_value_size = <int32_t> parsed.value_length
                 if parsed.header_count:
@@ -562,15 +634,11 @@ cdef class FetchedRecords:
 
     cdef int open_batch(self) except -1:
         cdef const uint8_t* at = <const uint8_t*> self.view.buf + self.position
-        cdef size_t length = <size_t> (self.batch.size - ATTRIBUTES_AT)
         cdef uint32_t found
-        if self.check_crcs:
-            if length < LOCK_FREE_BYTES:
-                found = ottla_crc32c(0, at + ATTRIBUTES_AT, length)
-            else:
-                with nogil:
-                    found = ottla_crc32c(0, at + ATTRIBUTES_AT, length)
-            if found != get32(at + CRC_AT):
+        if self.check_crcs and self.position >= self.proved_until:
+            self.prove_ahead()
+            if self.position >= self.proved_until:
+                found = ottla_crc32c(0, at + ATTRIBUTES_AT, <size_t> (self.batch.size - ATTRIBUTES_AT))
                 raise CorruptMessage(
                     f"the batch at position {self.position} says its CRC is {get32(at + CRC_AT):#010x}, "
                     f"its bytes give {found:#010x}")
@@ -589,6 +657,14 @@ cdef class FetchedRecords:
         self.record_index = 0
         self.is_open = True
         return 0
+
+    cdef void prove_ahead(self) noexcept:
+        cdef const uint8_t* start = <const uint8_t*> self.view.buf
+        if self.view.len - self.position < LOCK_FREE_BYTES:
+            self.proved_until = proved_up_to(start, self.view.len, self.position)
+        else:
+            with nogil:
+                self.proved_until = proved_up_to(start, self.view.len, self.position)
 
     cdef int open_old(self) except -1:
         """All of one message of the old formats, which may be a compressed set of others."""

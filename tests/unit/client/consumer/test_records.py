@@ -189,6 +189,61 @@ def test_damage_is_told_with_its_place_after_what_stands_before_it(twin):
     assert twin.FetchedRecords("t", 4, bytes(broken), 1, check_crcs=False).take(1)[0].offset == 1
 
 
+LARGE_SIZES = (511, 512, 513, 4_000, 70_000, 300_000)
+
+
+def large_batches(count):
+    """More than is proved and copied without the interpreter lock at a time, in values below and above every edge."""
+    sizes = [LARGE_SIZES[index % len(LARGE_SIZES)] for index in range(count * 3)]
+    values = [bytes([index % 251]) * size for index, size in enumerate(sizes)]
+    return values, [
+        batch(first, values[first : first + 3], size_limit_bytes=1_000_000) for first in range(0, len(values), 3)
+    ]
+
+
+@twins
+@pytest.mark.parametrize("limit", [1, 2, 1000])
+def test_large_values_are_whole_wherever_a_take_stops(twin, limit):
+    values, batches = large_batches(8)
+    fetched = twin.FetchedRecords("t", 0, b"".join(batches), 0)
+    found = []
+    while not fetched.is_drained:
+        taken = fetched.take(limit)
+        assert all(len(record.value) == record.serialized_value_size for record in taken)
+        found += [record.value for record in taken]
+    assert found == values
+
+
+@twins
+@pytest.mark.parametrize("damaged", [0, 1, 5])
+def test_damage_far_ahead_is_told_when_its_batch_comes_and_large_values_before_it_are_whole(twin, damaged):
+    values, batches = large_batches(8)
+    broken = bytearray(batches[damaged])
+    broken[-20] ^= 1
+    fetched = twin.FetchedRecords("t", 0, b"".join([*batches[:damaged], broken, *batches[damaged + 1 :]]), 0)
+    assert [record.value for record in (fetched.take(1000) if damaged else [])] == values[: damaged * 3]
+    for _ in range(2):
+        with pytest.raises(CorruptRecord, match=f"offset {damaged * 3}"):
+            fetched.take(1000)
+
+
+@twins
+def test_damage_is_not_looked_for_when_crcs_are_not_checked(twin):
+    values, batches = large_batches(2)
+    broken = bytearray(batches[1])
+    broken[-20] ^= 1
+    found = twin.FetchedRecords("t", 0, batches[0] + bytes(broken), 0, check_crcs=False).take(1000)
+    assert [record.value for record in found][:3] == values[:3]
+    assert len(found) == 6
+
+
+@twins
+def test_large_values_that_were_compressed_outlive_their_batch(twin):
+    values = [bytes([index]) * 5_000 for index in range(30)]
+    data = b"".join(batch(index, [value], compression=Compression.GZIP) for index, value in enumerate(values))
+    assert [record.value for record in twin.FetchedRecords("t", 0, data, 0).take(1000)] == values
+
+
 @twins
 def test_a_deserializer_that_fails_stops_before_its_record(twin):
     def text(topic, data):
