@@ -55,6 +55,7 @@ def connection_options(
             handshake_limit_ms=settings.socket_connection_setup_timeout_max_ms,
             send_buffer_bytes=_buffer(settings.send_buffer_bytes),
             receive_buffer_bytes=_buffer(settings.receive_buffer_bytes),
+            waits_for_much=True,
         ),
         security=security_of(settings, clock=clock, random=random),
         security_protocol=settings.security_protocol,

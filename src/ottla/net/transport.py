@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from ottla.errors import ConnectionClosed, NotConnected, OttlaError, TlsHandshakeFailed
 from ottla.net.framing import REQUEST_SIZE_LIMIT_BYTES, Buffer, FrameReader
+from ottla.net.low_water import LowWater, low_water_of
 from ottla.net.sendfile import SendfileDoor, door_of
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class LinkSettings:
     handshake_limit_ms: float = 10_000
     send_buffer_bytes: int | None = None  # send.buffer.bytes; None leaves it to the system
     receive_buffer_bytes: int | None = None  # receive.buffer.bytes
+    waits_for_much: bool = False  # of a large frame, see low_water.py; for who reads little else
     frame_memory: FrameMemory | None = None
 
 
@@ -427,6 +429,7 @@ class StreamLink(FramedLink, asyncio.BufferedProtocol):
         super().__init__(events, settings)
         self._transport: asyncio.Transport | None = None
         self._door: SendfileDoor | None = None
+        self._low_water: LowWater | None = None
         self._close_timer: asyncio.TimerHandle | None = None
 
     # --- what the loop calls ---
@@ -437,6 +440,8 @@ class StreamLink(FramedLink, asyncio.BufferedProtocol):
         self._door = door_of(transport)
         self._stream.set_write_buffer_limits(high=self._settings.write_pause_bytes)
         _set_options(transport.get_extra_info("socket"), self._settings)
+        if self._settings.waits_for_much and transport.get_extra_info("sslcontext") is None:
+            self._low_water = low_water_of(transport.get_extra_info("socket"), self._settings.receive_buffer_bytes)
         self._notify(self._events.opened, self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -444,6 +449,8 @@ class StreamLink(FramedLink, asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._received(nbytes)
+        if self._low_water is not None and not self._ending:
+            self._low_water.follow(self._reader.big_frame_missing_bytes)
 
     def eof_received(self) -> None:
         """None lets the loop close the connection: half a connection is of no use to Kafka's protocol."""
