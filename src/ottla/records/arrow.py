@@ -83,10 +83,17 @@ class RecordShape:
             raise ValueError(f"records have no column {unknown[0]!r}; they have {', '.join(NAMES)}")
         self.wanted = ColumnSet(0)
         self.timestamp_scale = 1
+        # pyarrow makes a new object for every name and type that is asked for; a column of 1,000 rows costs less.
+        self._columns = [(field.name, field.type, field.nullable) for field in fields]
+        self._entry_fields: list[pyarrow.Field] = []
+        self._no_entries: Any = None
         for field in fields:
             self.wanted |= NAMES[field.name]
             if field.name == "timestamp":
                 self.timestamp_scale = SCALES[field.type.unit]
+            elif field.name == "headers":
+                self._entry_fields = list(field.type.value_type)
+                self._no_entries = self._pa.array([], type=field.type.value_type)
 
     def decode(
         self, data: Buffer, from_offset: int | None, until_offset: int | None, *, check_crc: bool
@@ -103,41 +110,47 @@ class RecordShape:
         return columns.row_count, self.arrays(columns)
 
     def arrays(self, columns: Columns) -> list[pyarrow.Array]:
-        return [self._array(field, columns) for field in self.fields]
+        return [self._array(name, kind, nullable, columns) for name, kind, nullable in self._columns]
 
-    def _array(self, field: pyarrow.Field, columns: Columns) -> pyarrow.Array:
+    def _array(self, name: str, kind: pyarrow.DataType, nullable: bool, columns: Columns) -> pyarrow.Array:
         pa = self._pa
-        match field.name:
+        match name:
             case "key":
-                return _bytes_array(pa, field.type, columns.keys, columns.row_count)
+                return _bytes_array(pa, kind, columns.keys, columns.row_count)
             case "value":
-                return _bytes_array(pa, field.type, columns.values, columns.row_count)
+                return _bytes_array(pa, kind, columns.values, columns.row_count)
             case "headers":
-                return self._headers(field, columns)
+                return self._headers(kind, nullable, columns)
             case "offset":
                 numbers = columns.offsets
             case "timestamp":
                 numbers = columns.timestamps
             case _:
                 numbers = columns.timestamp_types
-        return pa.Array.from_buffers(field.type, columns.row_count, [None, pa.py_buffer(numbers)], 0)
+        return pa.Array.from_buffers(kind, columns.row_count, [None, pa.py_buffer(numbers)], 0)
 
-    def _headers(self, field: pyarrow.Field, columns: Columns) -> pyarrow.Array:
+    def _headers(self, kind: pyarrow.DataType, nullable: bool, columns: Columns) -> pyarrow.Array:
         """A list column. Where it may be null, a record without headers has a null, as in Spark's own connector."""
         pa = self._pa
-        count = len(columns.header_keys.offsets) // 4 - 1
-        entry = field.type.value_type
-        names = _bytes_array(pa, entry.field("key").type, columns.header_keys, count)
-        contents = _bytes_array(pa, entry.field("value").type, columns.header_values, count)
-        entries = pa.StructArray.from_arrays([names, contents], fields=list(entry))
         offsets = pa.py_buffer(columns.headers)
-        headers = pa.Array.from_buffers(field.type, columns.row_count, [None, offsets], 0, children=[entries])
-        if not field.nullable:
+        entries = self._entries(columns)
+        headers = pa.Array.from_buffers(kind, columns.row_count, [None, offsets], 0, children=[entries])
+        if not nullable:
             return headers
         import pyarrow.compute as compute
 
         has_any = compute.greater(compute.list_value_length(headers), 0)
-        return pa.Array.from_buffers(field.type, columns.row_count, [has_any.buffers()[1], offsets], children=[entries])
+        return pa.Array.from_buffers(kind, columns.row_count, [has_any.buffers()[1], offsets], children=[entries])
+
+    def _entries(self, columns: Columns) -> pyarrow.Array:
+        """The headers of all records in a row."""
+        count = len(columns.header_keys.offsets) // 4 - 1
+        if not count:
+            return self._no_entries
+        name, content = self._entry_fields
+        names = _bytes_array(self._pa, name.type, columns.header_keys, count)
+        contents = _bytes_array(self._pa, content.type, columns.header_values, count)
+        return self._pa.StructArray.from_arrays([names, contents], fields=self._entry_fields)
 
 
 @functools.cache

@@ -85,6 +85,8 @@ class RowShape:
         if not len(schema):
             raise ValueError("rows need at least one column")
         self.schema = schema
+        self._kinds = {field.name: field.type for field in schema}
+        self._repeated: dict[tuple[str, int], list[Constant | None]] = {}
         self._records = RecordShape([field for field in schema if field.name not in ("topic", "partition")])
 
     def decode(
@@ -101,13 +103,19 @@ class RowShape:
     def _batch(self, topic: str, partition: int, count: int, arrays: list[pyarrow.Array]) -> pyarrow.RecordBatch:
         import pyarrow as pa
 
+        repeated = self._repeated.get((topic, partition)) or self._repeated_of(topic, partition)
         left = iter(arrays)
-        values = {"topic": topic, "partition": partition}
-        columns = [
-            constant(field.type, values[field.name]).rows(count) if field.name in values else next(left)
-            for field in self.schema
-        ]
+        columns = [next(left) if each is None else each.rows(count) for each in repeated]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _repeated_of(self, topic: str, partition: int) -> list[Constant | None]:
+        """Looked up once per partition: the columns that say the same in every row, None for those that do not."""
+        if len(self._repeated) >= CONSTANTS_MAX:
+            self._repeated.clear()
+        values = {"topic": topic, "partition": partition}
+        found = [constant(kind, values[name]) if name in values else None for name, kind in self._kinds.items()]
+        self._repeated[topic, partition] = found
+        return found
 
 
 class Rows:
