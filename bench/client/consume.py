@@ -3,7 +3,8 @@
 Each measurement is a process of its own that reads the same topic (4 partitions, batches of 16 KB) from its beginning
 and tells records per second and CPU per record, from its first records to its last, so that connecting is not counted.
 Rounds take turns, so that whatever else the machine does hits everybody; figures are medians of ratios within a round.
-confluent-kafka is tuned as PERF.md found it best: with its defaults it waits most of the time.
+confluent-kafka is measured twice: with its defaults, as everybody else is, and tuned (`TUNED`), because with its
+defaults it waits most of the time when records are small.
 
     python -m bench.client.consume [--rounds 5] [--records 2000000] [--markdown]
 """
@@ -97,19 +98,23 @@ def ours_one(port: int, total: int) -> dict[str, float]:
 
 
 def confluent_list(port: int, total: int) -> dict[str, float]:
-    return read_confluent(port, total, lambda consumer: len(consumer.consume(POLL_RECORDS, 5)))
+    return read_confluent(port, total, lambda consumer: len(consumer.consume(POLL_RECORDS, 5)), TUNED)
+
+
+def confluent_defaults(port: int, total: int) -> dict[str, float]:
+    return read_confluent(port, total, lambda consumer: len(consumer.consume(POLL_RECORDS, 5)), {})
 
 
 def confluent_one(port: int, total: int) -> dict[str, float]:
-    return read_confluent(port, total, lambda consumer: 0 if consumer.poll(5) is None else 1)
+    return read_confluent(port, total, lambda consumer: 0 if consumer.poll(5) is None else 1, TUNED)
 
 
-def read_confluent(port: int, total: int, take: Callable[[Any], int]) -> dict[str, float]:
+def read_confluent(port: int, total: int, take: Callable[[Any], int], settings: dict[str, int]) -> dict[str, float]:
     import confluent_kafka
 
     meter = Meter(total)
     consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": f"127.0.0.1:{port}", "group.id": "bench", "enable.auto.commit": False, **TUNED}
+        {"bootstrap.servers": f"127.0.0.1:{port}", "group.id": "bench", "enable.auto.commit": False, **settings}
     )
     consumer.assign([confluent_kafka.TopicPartition(TOPIC, index, 0) for index in range(PARTITIONS)])
     while meter.more(take(consumer)):
@@ -162,6 +167,7 @@ def run_on_loop(run: Callable[[], Any]) -> dict[str, float]:
 
 
 KINDS: Final[dict[str, Callable[[int, int], dict[str, float]]]] = {
+    "confluent defaults": confluent_defaults,
     "confluent consume(1000)": confluent_list,
     "ours poll": ours_list,
     "ours arrow": ours_arrow,
@@ -238,11 +244,17 @@ def figures(rounds: int = 5, count: int = 2_000_000) -> list[Any]:
         value, detail = ratio(found, ours, theirs, what)
         return Figure(name, value, detail, **bar)
 
-    confluent = "confluent consume(1000)"
+    confluent, defaults = "confluent consume(1000)", "confluent defaults"
     return [
+        figure("consume 100 B, lists, defaults", small, "ours poll", defaults, at_least=4),
+        figure("consume 1 KB, lists, defaults", large, "ours poll", defaults, at_least=1.5),
+        figure("consume 1 KB, Arrow tables, defaults", large, "ours arrow", defaults, at_least=3),
+        figure("consume 100 B, asyncio, defaults", small, "ours asyncio poll", "aiokafka getmany", at_least=6),
+        figure("consume 1 KB, asyncio, defaults", large, "ours asyncio poll", "aiokafka getmany", at_least=6),
+        figure("CPU per record, 1 KB, lists, defaults", large, "ours poll", defaults, "cpu_us", at_most=1),
+        figure("CPU per record, 1 KB, Arrow, defaults", large, "ours arrow", defaults, "cpu_us", at_most=1),
         figure("consume 100 B, lists of 1000", small, "ours poll", confluent, at_least=2),
         figure("consume 100 B, Arrow tables", small, "ours arrow", confluent, at_least=5),
-        figure("consume 100 B, asyncio", small, "ours asyncio poll", "aiokafka getmany", at_least=4),
         figure("consume 100 B, one by one", small, "ours iteration", "confluent poll()", at_least=2),
         figure("CPU per record, lists", small, "ours poll", confluent, "cpu_us", at_most=1),
         figure("CPU per record, Arrow", small, "ours arrow", confluent, "cpu_us", at_most=1),
