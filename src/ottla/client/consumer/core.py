@@ -26,6 +26,7 @@ from ottla.client.cluster_view import ClusterView, PartitionInfo
 from ottla.client.consumer.buffer import FetchBuffer
 from ottla.client.consumer.buffer_reader import BufferReader
 from ottla.client.consumer.fetcher import Fetcher, FetchLimits, FetchOrder
+from ottla.client.consumer.heap import keep_heap
 from ottla.client.consumer.isolation import LEVELS
 from ottla.client.consumer.metrics import ConsumerMetrics
 from ottla.client.consumer.offset_reset import ResetPolicy
@@ -65,6 +66,7 @@ class ConsumerCore:
         self._portions_ahead = portions_ahead
         self._transport, self._random = transport, random
         self.clock = clock or SystemClock()
+        keep_heap()
         self.settings = settings
         self.lock = threading.Lock()
         self.subscription = Subscription(settings.reset_policy)
