@@ -17,9 +17,11 @@ from tests.conformance.kerberos import REALM, Realm, free_port, missing
 from tests.conformance.locked_broker import MECHANISMS, LockedBroker, locked_broker
 from tests.conformance.locked_clients import CLIENTS
 from tests.conformance.locked_java import java_file
+from tests.conformance.test_java_logins import counted
 from tests.conformance.test_locked_java import check_java, compiled
 from tests.conformance.test_locked_kcat import KCAT, check_kcat
 from tests.conformance.test_locked_python import VALUES, check_client
+from tests.patience import HANG_S, wait_until
 
 import ottla
 from ottla.errors import AuthenticationFailed, NotConnected
@@ -31,6 +33,7 @@ if (REASON := missing()) is not None:
 
 USER = "greta"
 KEYTAB_USER = "karl"
+SESSION_MS = 3_000
 PYTHON = [client for client in CLIENTS if client != "confluent"]
 OURS = ["ottla", "ottla.aio"]
 SASL_MODULES = list(Path("/usr/lib").glob("*/sasl2/libgssapiv2.so*"))
@@ -46,16 +49,21 @@ def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
 
 
 @pytest.fixture(scope="module")
-def broker(realm: Realm) -> Iterator[LockedBroker]:
+def settings(realm: Realm) -> dict[str, object]:
+    """What a broker needs besides to offer Kerberos."""
     keytab = realm.keytab("kafka/localhost")
     module = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
-    more = {
+    return {
         "sasl.enabled.mechanisms": ",".join((*MECHANISMS, "GSSAPI")),
         "listener.name.sasl_ssl.gssapi.sasl.jaas.config": (
             f'{module} keyTab="{keytab}" principal="kafka/localhost@{REALM}";'
         ),
     }
-    with locked_broker(realm.directory, more, [USER, KEYTAB_USER]) as made:
+
+
+@pytest.fixture(scope="module")
+def broker(realm: Realm, settings: dict[str, object]) -> Iterator[LockedBroker]:
+    with locked_broker(realm.directory, settings, [USER, KEYTAB_USER]) as made:
         made.make_topics([*PYTHON, "java", "kcat"], [USER, KEYTAB_USER])
         yield made
 
@@ -71,6 +79,20 @@ def test_who_has_a_key_needs_no_ticket(
 ) -> None:
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{realm.directory / 'nothing'}")
     check_client(client, broker.access("GSSAPI", KEYTAB_USER, realm.keytab(KEYTAB_USER)))
+
+
+def test_our_client_logs_in_again_before_its_session_ends(settings: dict[str, object], tmp_path: Path) -> None:
+    with locked_broker(tmp_path, {**settings, "connections.max.reauth.ms": SESSION_MS}, [USER]) as broker:
+        broker.make_topics(["ottla"], [USER])
+        access = broker.access("GSSAPI", USER)
+        with ottla.Producer(**access.ours()) as producer:
+
+            def has_logged_in_again() -> bool:
+                producer.send(access.topic("ottla"), VALUES[0]).result(HANG_S)
+                return counted(broker.broker, "successful_reauthentication") > 0
+
+            wait_until(has_logged_in_again, "a login again")
+        assert counted(broker.broker, "failed_reauthentication") == 0
 
 
 def test_who_has_neither_is_told(realm: Realm, broker: LockedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
