@@ -46,9 +46,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]
 def user_of(broker: LockedBroker, login: str, provider: str) -> dict[str, Any]:
     access = broker.access(login)
     options = {f"kafka.{name}": value for name, value in java_settings(access, provider).items()}
-    options["groupIdPrefix"] = access.group
     topics = {name: access.topic(name) for name in CONNECTORS}
-    return {"login": login, "topics": topics, "others": OTHERS, "options": options}
+    return {"login": login, "topics": topics, "others": OTHERS, "group": access.group, "options": options}
 
 
 def run(task: dict[str, Any]) -> dict[str, Any]:

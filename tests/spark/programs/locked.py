@@ -1,6 +1,6 @@
 """Spark at a locked broker: both connectors write and read as each user. The answer is JSON, by connector and login.
 
-    python locked.py < {"java options": ..., "users": [{"login", "topics": {format: topic}, "others", "options"}]}
+    python locked.py < {"java options": ..., "users": [{"login", "topics", "others", "group", "options"}]}
 
 The options come on stdin, because arguments are shown to everybody. One session does all of it.
 """
@@ -31,7 +31,10 @@ def main() -> None:
 def visit(spark: Any, connector: str, user: dict[str, Any]) -> dict[str, object]:
     """What was written to the user's own topic as it is read again, and what is said about the topic of others."""
     topic, others = user["topics"][connector], user["others"]
-    write(spark, connector, user, topic)
+    try:
+        write(spark, connector, user, topic)
+    except Exception as error:
+        return {"failed": str(error)}  # the other users have their turn, too
     return {
         "read": values(spark, connector, user, topic),
         "write others": refusal(lambda: write(spark, connector, user, others)),
@@ -45,7 +48,8 @@ def write(spark: Any, connector: str, user: dict[str, Any], topic: str) -> None:
 
 
 def values(spark: Any, connector: str, user: dict[str, Any], topic: str) -> list[str]:
-    rows = spark.read.format(connector).options(**user["options"], subscribe=topic, startingOffsets="earliest").load()
+    what = {"subscribe": topic, "startingOffsets": "earliest", "groupIdPrefix": user["group"]}
+    rows = spark.read.format(connector).options(**user["options"], **what).load()
     return sorted(row.value for row in rows.selectExpr("cast(value as string) as value").collect())
 
 
