@@ -108,7 +108,7 @@ def test_a_realm_that_cannot_be_reached_may_come_back(
     realm: Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So it is no failed login: the client tries again."""
-    login = KerberosLogin("kafka", principal=KEYTAB_USER, keytab=str(realm.keytab(KEYTAB_USER)))
+    login = KerberosLogin("kafka", principal="newcomer", keytab=str(realm.keytab("newcomer")))
     known = Path(realm.environment["KRB5_CONFIG"]).read_text()
     (tmp_path / "krb5.conf").write_text(re.sub(r"kdc = \S+", f"kdc = 127.0.0.1:{free_port()}", known))
     with monkeypatch.context() as patch:

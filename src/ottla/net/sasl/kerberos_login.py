@@ -4,8 +4,8 @@
     await login.prepare("broker-1")                 # before connecting: a ticket for kafka/broker-1
     login.mechanism("broker-1")                     # for one login there
 
-1. The ticket is that of the system's ticket cache (`kinit`), or made from a keytab; then it is kept in memory only, and
-   the library renews it when it ends.
+1. The ticket is that of the system's ticket cache (`kinit`), or made from a keytab; then it is kept in memory only,
+   one for all clients of the process with the same principal, and the library gets a new one when it ends.
 2. A KDC is asked in a thread, before a connection is made. A login again in the middle of a session (KIP-368) finds the
    ticket in the cache; only when it ended meanwhile, the library asks for a new one and the loop waits for that.
 3. The service's name is that of the host as the client knows it; what the library makes of it is up to krb5.conf
@@ -17,7 +17,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -28,7 +27,6 @@ from ottla.net.sasl.gssapi_server import kerberos_library
 T = TypeVar("T")
 
 _KDC_UNREACHABLE: Final = 2_529_639_068  # KRB5_KDC_UNREACH of MIT Kerberos
-_CACHES: Final = itertools.count(1)
 
 
 class KerberosLogin:
@@ -50,7 +48,7 @@ class KerberosLogin:
         self._principal = principal
         self._store: dict[str, str] = {}
         if keytab is not None:
-            self._store = {"client_keytab": keytab, "ccache": f"MEMORY:ottla-{next(_CACHES)}"}
+            self._store = {"client_keytab": keytab, "ccache": f"MEMORY:ottla {principal} {keytab}"}
         elif cache is not None:
             self._store = {"ccache": cache}
 
