@@ -4,7 +4,8 @@
         broker.access("SCRAM-SHA-512")          # everything that a client of that kind needs to get in
 
 1. Each kind of login has its own user, and each user may do one thing only: write and read topics whose names begin
-   with the user's name and a dot, in groups that begin so. Who gets in as somebody else is refused there.
+   with the user's name and a dot, in groups and transactions that begin so. Who gets in as somebody else is
+   refused there.
 2. The topic OTHERS exists, and only the super user may touch it.
 3. Passwords have every character that a file of settings or JAAS could stumble over.
 4. Tokens are JWTs, signed with a key of which the broker has the public half in a file.
@@ -192,6 +193,7 @@ def _rules(user: str) -> list[AclBinding]:
         (ResourceType.TOPIC, AclOperation.WRITE),
         (ResourceType.TOPIC, AclOperation.READ),
         (ResourceType.GROUP, AclOperation.READ),
+        (ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE),
     ]
     prefixed = PatternType.PREFIXED
     return [AclBinding(kind, f"{user}.", f"User:{user}", may, pattern_type=prefixed) for kind, may in what]

@@ -84,8 +84,8 @@ def test_a_wrong_password_is_told(doors: Doors, mechanism: str) -> None:
 class KafkasServer:
     """The server's half of SCRAM at Apache Kafka, as the tests of ours want it (tests/unit/net/sasl)."""
 
-    def __init__(self, address: str) -> None:
-        self._wire = Wire(address)
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
         assert self._wire.ask(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1).error_code == 0
 
     def answered(self, message: bytes) -> bytes:
@@ -97,12 +97,14 @@ class KafkasServer:
 
 def test_kafka_refuses_the_nonce_of_an_old_librdkafka_as_we_do(doors: Doors) -> None:
     address = f"127.0.0.1:{doors.ports['LOGIN']}"
-    login = KafkasServer(address)
-    assert login.answered(final_of(login, user="alice").encode()).startswith(b"v=")
-    login = KafkasServer(address)
-    final = final_of(login, user="alice", repeated="abc")
-    with pytest.raises(SaslAuthenticationFailed, match="invalid credentials with SASL mechanism SCRAM-SHA-256"):
-        login.answered(final.encode())
+    with Wire(address) as wire:
+        login = KafkasServer(wire)
+        assert login.answered(final_of(login, user="alice").encode()).startswith(b"v=")
+    with Wire(address) as wire:
+        login = KafkasServer(wire)
+        final = final_of(login, user="alice", repeated="abc")
+        with pytest.raises(SaslAuthenticationFailed, match="invalid credentials with SASL mechanism SCRAM-SHA-256"):
+            login.answered(final.encode())
 
 
 def test_a_session_is_renewed_while_the_client_stays(doors: Doors) -> None:

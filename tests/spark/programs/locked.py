@@ -44,7 +44,8 @@ def visit(spark: Any, connector: str, user: dict[str, Any]) -> dict[str, object]
 
 def write(spark: Any, connector: str, user: dict[str, Any], topic: str) -> None:
     rows = spark.range(RECORDS, numPartitions=1).selectExpr("concat('value ', id) as value")
-    rows.write.format(connector).options(**user["options"], topic=topic).mode("append").save()
+    what = {"topic": topic, "transactionalIdPrefix": user["group"]}
+    rows.write.format(connector).options(**user["options"], **what).mode("append").save()
 
 
 def values(spark: Any, connector: str, user: dict[str, Any], topic: str) -> list[str]:
