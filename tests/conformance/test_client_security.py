@@ -19,7 +19,6 @@ from ottla.client.network import NetworkClient
 from ottla.client.settings import ClientSettings
 from ottla.errors import (
     AuthenticationFailed,
-    ConnectionClosed,
     NotConnected,
     OttlaError,
     SaslAuthenticationFailed,
@@ -139,5 +138,5 @@ def test_plaintext_at_a_tls_port_is_explained(doors: Doors) -> None:
 
 def test_no_login_where_one_is_wanted_is_explained(doors: Doors) -> None:
     settings = {"bootstrap_servers": f"127.0.0.1:{doors.ports['LOGIN']}"}
-    with pytest.raises(ConnectionClosed, match="may want a login"):
+    with pytest.raises(AuthenticationFailed, match=r"wants a login by .*: set it to SASL_PLAINTEXT"):
         describe(settings)
