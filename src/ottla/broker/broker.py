@@ -33,7 +33,7 @@ from ottla.broker.replication.progress import PartitionProgress
 from ottla.broker.requests.host_names import find_addresses, is_address, look_up
 from ottla.broker.requests.pacing import Pacing
 from ottla.broker.requests.running import Background
-from ottla.broker.security.authorizer import make_access
+from ottla.broker.security.access import make_access
 from ottla.broker.security.delegation_tokens import DelegationTokens
 from ottla.broker.security.peers import Peers
 from ottla.broker.security.stored_secrets import secrets_of

@@ -37,7 +37,6 @@ from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.gate import Gate
 from ottla.broker.requests.running import next_turn
 from ottla.broker.requests.served import CLUSTER_APIS, SERVED_APIS, frame_limit_bytes
-from ottla.broker.security.first_users import FirstUser, changes_for
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.endpoints import Endpoint, advertise
 from ottla.broker.settings.group_level import GroupLevelSettings
@@ -61,6 +60,7 @@ from ottla.values import random_uuid, uuid_to_text
 if TYPE_CHECKING:
     from ottla.broker.cluster.client_gate import ClientGate
     from ottla.broker.observe.admin_login import AdminLogin
+    from ottla.broker.security.first_users import FirstUser
     from ottla.broker.security.listener_logins import LazyKeySets
     from ottla.broker.security.logins import ConnectionLogin
     from ottla.broker.security.tls_listeners import TlsListeners
@@ -226,6 +226,8 @@ class Server:
         """The store is open until the end, and has the first users."""
         self._stack.callback(store.close)
         if self._first_users and isinstance(store, EmbeddedStore):
+            from ottla.broker.security.first_users import changes_for
+
             store.commit(changes_for(store.load(), self._first_users, os.urandom))
 
     async def _joined(self, logs: LogManager) -> None:

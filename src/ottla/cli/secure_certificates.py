@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.cli.client_files import write_secret
 from ottla.cli.output import Failure
+from ottla.cli.secured_files import SERVER
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 AUTHORITY: Final = "ca.pem"
 AUTHORITY_KEY: Final = "ca-key.pem"
-SERVER: Final = "server.pem"
 RENEWED_BEFORE: Final = datetime.timedelta(days=30)
 ALWAYS: Final = ("localhost", "127.0.0.1", "::1")
 

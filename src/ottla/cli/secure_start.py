@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Final
 from ottla.cli.client_files import escaped_value, properties_text, scram_login, write_secret
 from ottla.cli.output import Failure
 from ottla.cli.passwords import generated_password
-from ottla.cli.secure_certificates import AUTHORITY, SERVER, ensure_certificates, hosts_of
+from ottla.cli.secure_certificates import AUTHORITY, ensure_certificates, hosts_of
+from ottla.cli.secured_files import CLIENT, SERVER
 
 if TYPE_CHECKING:
     from ottla.broker.security.first_users import FirstUser
     from ottla.broker.settings import BrokerSettings
 
-CLIENT: Final = "client.properties"
 NOT_SHOWN: Final = "# no broker has served with this password yet; the first one that does shows it\n"
 TOKEN_KEY: Final = "token.key"
 ADMIN: Final = "admin"
@@ -191,17 +191,6 @@ def refuse_contradictions(settings: BrokerSettings) -> None:
 
 def _contradiction(problem: str) -> Failure:
     return Failure(f"--secure and the settings contradict each other: {problem}. Leave out the one or the other.")
-
-
-def refuse_to_unlock(settings: BrokerSettings) -> None:
-    """A directory that was secured is not opened by a forgotten word."""
-    file = settings.data_directories[0] / CLIENT
-    is_open = any(each.protocol == "PLAINTEXT" for each in settings.endpoints)
-    if is_open and not settings.ottla_allow_insecure_listeners and file.with_name(SERVER).exists() and file.exists():
-        raise Failure(
-            f"the data in {file.parent} was secured, and would be open to everybody on this machine now. "
-            "Start with --secure as before, or with --insecure if you mean it."
-        )
 
 
 def layered(*layers: Mapping[str, str]) -> BrokerSettings:

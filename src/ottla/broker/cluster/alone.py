@@ -17,14 +17,12 @@ from ottla.broker.requests.context import RequestContext
 from ottla.cluster import model
 from ottla.cluster.brokers import ProducerIds, allocate_producer_ids
 from ottla.cluster.changes import Change
-from ottla.cluster.controller.events import Asked
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.plan import Plan
 from ottla.cluster.store.interface import MetadataStore
 from ottla.cluster.topics import create_topics
 from ottla.errors import NotController, NotLeaderOrFollower, UnsupportedVersion, broker_error
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsRequest
-from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from ottla.protocol.schema import Message
 
 if TYPE_CHECKING:
@@ -32,6 +30,8 @@ if TYPE_CHECKING:
 
     from ottla.broker.broker import Broker
     from ottla.broker.cluster.controller_role import ControllerRole
+    from ottla.cluster.controller.events import Asked
+    from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 NOT_A_MEMBER: Final = "this broker is a cluster of its own"
 

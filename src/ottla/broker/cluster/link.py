@@ -14,15 +14,15 @@ from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock
 from ottla.broker.quotas.forwarded import Client
 from ottla.broker.requests.context import RequestContext
 from ottla.cluster import model
-from ottla.cluster.controller.events import Asked
 from ottla.cluster.image import ClusterImage
 from ottla.protocol.messages.create_topics import CreatableTopic
-from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from ottla.protocol.schema import Message
 
 if TYPE_CHECKING:
     from ottla.broker.cluster.controller_role import ControllerRole
     from ottla.broker.replication.followers import Followers
+    from ottla.cluster.controller.events import Asked
+    from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 
 class ClusterLink(Protocol):

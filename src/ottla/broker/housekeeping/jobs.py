@@ -16,7 +16,6 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.housekeeping.compaction import keep_compact
 from ottla.broker.quotas.meters import SWEEP_MS
 from ottla.broker.security.delegation_tokens import remove_expired_tokens
 from ottla.clock import Clock
@@ -34,6 +33,7 @@ SLICE_MS: Final = 5
 DELETE_CHECK_MS: Final = 1_000
 FLUSH_CHECK_MS: Final = 1_000
 DISK_CHECK_MS: Final = 1_000
+FIRST_COMPACTION_MS: Final = 1_000
 
 
 def start_jobs(
@@ -88,7 +88,7 @@ def start_jobs(
         runner.every(name, action, period_ms=pause_ms, delay_ms=pause_ms)
     tasks = [asyncio.get_running_loop().create_task(runner.run())]
     if settings.log_cleaner_enable:
-        tasks.append(asyncio.get_running_loop().create_task(keep_compact(broker, logs, clock, pool)))
+        tasks.append(asyncio.get_running_loop().create_task(_keep_compact(broker, logs, clock, pool)))
 
     async def end() -> None:
         for task in tasks:
@@ -109,6 +109,14 @@ async def run_in_slices(steps: Iterable[object], clock: Clock) -> None:
         if clock.monotonic_ms() >= end_ms:
             await clock.sleep(0)
             end_ms = clock.monotonic_ms() + SLICE_MS
+
+
+async def _keep_compact(broker: Broker, logs: LogManager, clock: Clock, pool: Executor | None) -> None:
+    """Compact until cancelled. Its code is loaded when the first clients have been answered: nobody waits for it."""
+    await clock.sleep(FIRST_COMPACTION_MS)
+    from ottla.broker.housekeeping.compaction import keep_compact
+
+    await keep_compact(broker, logs, clock, pool)
 
 
 def _forget_producers(broker: Broker, now_ms: int) -> Iterator[None]:

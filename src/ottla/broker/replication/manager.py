@@ -15,9 +15,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
-from ottla.broker.replication import orders
 from ottla.broker.replication.moves import Moves
 from ottla.broker.replication.partition import NO_EPOCH, Partition
 from ottla.broker.requests.pacing import Pace
@@ -32,13 +31,16 @@ from ottla.errors import (
     StaleControllerEpoch,
     UnknownTopicOrPartition,
 )
-from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
-from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.storage.directory.open_files import OpenFiles
 from ottla.storage.files import Files
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.broker.replication import orders
+    from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+    from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 
 log = logging.getLogger(__name__)
 
@@ -179,6 +181,8 @@ class ReplicaManager:
 
     def topics_to_make(self, request: LeaderAndIsrRequest) -> set[str]:
         """The topics of which an order would have logs made here."""
+        from ottla.broker.replication import orders  # a broker on its own gets none
+
         return {
             role.name.topic
             for role in orders.roles(request)
@@ -189,6 +193,8 @@ class ReplicaManager:
         self, request: LeaderAndIsrRequest, image: ClusterImage, now_ms: int, *, pace: Pace, version: int = 7
     ) -> tuple[LeaderAndIsrResponse, Moves]:
         """Lead and follow as the controller says; `check_order` has found the order to be for us."""
+        from ottla.broker.replication import orders  # a broker on its own gets none
+
         self.controller_epoch = request.controller_epoch
         moves = Moves([], [], [], [])
         codes: dict[TopicPartition, int] = {}
@@ -238,6 +244,8 @@ class ReplicaManager:
 
     async def stop(self, request: StopReplicaRequest, now_ms: int, *, pace: Pace) -> tuple[StopReplicaResponse, Moves]:
         """Stop, and delete where the controller says so; `check_order` has found the order to be for us."""
+        from ottla.broker.replication import orders  # a broker on its own gets none
+
         self.controller_epoch = request.controller_epoch
         moves = Moves([], [], [], [])
         codes: dict[TopicPartition, int] = {}

@@ -19,6 +19,7 @@ from typing import Final, Protocol
 
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.security.operations import ALL_OPERATIONS
+from ottla.broker.settings.access import AccessSettings, principals
 from ottla.cluster.image import ClusterImage
 from ottla.protocol.access import AclOperation, AclResource
 
@@ -107,3 +108,18 @@ class OpenAccess:
 
     def operations(self, context: RequestContext, resource: AclResource, name: str = CLUSTER) -> int:
         return ALL_OPERATIONS[resource]
+
+
+def make_access(settings: AccessSettings) -> Access:
+    """What decides about access with these settings; rules are loaded where there are any."""
+    if not settings.authorizer_class_name:
+        return OpenAccess()
+    from ottla.broker.security.authorizer import Authorizer
+    from ottla.broker.security.rules import Rules
+
+    return Authorizer(
+        Rules(
+            super_users=principals(settings.super_users),
+            allow_everyone=settings.allow_everyone_if_no_acl_found,
+        )
+    )

@@ -16,11 +16,10 @@ from typing import Final, TypeAlias
 
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.security import audit
-from ottla.broker.security.access import CLUSTER, Access, OpenAccess
+from ottla.broker.security.access import CLUSTER
 from ottla.broker.security.audit import DEBUG, INFO, TRACE
 from ottla.broker.security.operations import OPERATIONS, bits
 from ottla.broker.security.rules import Asker, Rules, Verdict
-from ottla.broker.settings.access import AccessSettings, principals
 from ottla.cluster.image import ClusterImage
 from ottla.protocol.access import AclOperation, AclResource
 
@@ -29,18 +28,6 @@ _NOTHING: Final[Set[str]] = frozenset()
 
 Question: TypeAlias = tuple[str, str, AclOperation, AclResource]
 """Principal, host, operation, kind of resource."""
-
-
-def make_access(settings: AccessSettings) -> Access:
-    """What decides about access with these settings."""
-    if not settings.authorizer_class_name:
-        return OpenAccess()
-    return Authorizer(
-        Rules(
-            super_users=principals(settings.super_users),
-            allow_everyone=settings.allow_everyone_if_no_acl_found,
-        )
-    )
 
 
 class Decisions(dict[str, bool]):

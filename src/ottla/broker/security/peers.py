@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from ottla.broker.network.processor import ANONYMOUS, CloseConnection
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.security.needs import CLUSTER_ACTION
-from ottla.broker.security.own_login import own_principal
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.access import principals
 from ottla.errors import BrokerError, ClusterAuthorizationFailed
@@ -85,6 +84,8 @@ class Peers:
             return
         self._logins = frozenset()
         if settings.brokers_authenticate:
+            from ottla.broker.security.own_login import own_principal  # few brokers log in at others
+
             own = own_principal(settings)
             known = () if own is None else (own,)
             self._logins = frozenset((*known, *principals(settings.super_users)))

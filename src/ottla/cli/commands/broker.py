@@ -143,7 +143,7 @@ def run_start(
         from ottla.broker.observe import log_lines as logs
         from ottla.broker.settings.alone import refuse_missing_replicas, replica_warnings
         from ottla.broker.settings.without_effect import warnings
-        from ottla.cli.secure_start import refuse_to_unlock
+        from ottla.cli.secured_files import refuse_to_unlock
         from ottla.clock import SystemClock
         from ottla.errors import InvalidConfig
 
@@ -330,7 +330,6 @@ def _reason(error: OSError) -> str:
 def read_settings(options: argparse.Namespace, environment: Mapping[str, str]) -> tuple[BrokerSettings, list[str]]:
     """The settings of all sources, and what to warn of."""
     from ottla.broker.settings import BrokerSettings
-    from ottla.cli import secure_start
     from ottla.errors import InvalidConfig
 
     if options.secure and options.insecure:
@@ -340,7 +339,9 @@ def read_settings(options: argparse.Namespace, environment: Mapping[str, str]) -
     stronger = variables, _from_options(options), _from_pairs(options.set)
     try:
         if options.secure:
-            return secure_start.layered(file, *stronger), notes
+            from ottla.cli.secure_start import layered
+
+            return layered(file, *stronger), notes
         return BrokerSettings.layered(file, *stronger), notes
     except InvalidConfig as error:
         lines = _lines_named(error, options.config, {key for layer in stronger for key in layer}) if file else ""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ottla.broker.observe.admin_http import Watch, answer
 from ottla.broker.observe.admin_login import AdminLogin, BasicLogin, basic_login
 from ottla.broker.observe.verdict import Verdict
-from ottla.broker.security.authorizer import make_access
+from ottla.broker.security.access import make_access
 from ottla.broker.security.first_users import FirstUser, changes_for
 from ottla.broker.security.scram_users import ScramUsers
 from ottla.broker.settings import BrokerSettings

@@ -10,8 +10,8 @@ import pytest
 from ottla.broker.observe.log_levels import LogLevels, set_levels
 from ottla.broker.observe.log_lines import Repeats
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.security.access import OpenAccess
-from ottla.broker.security.authorizer import Authorizer, make_access
+from ottla.broker.security.access import OpenAccess, make_access
+from ottla.broker.security.authorizer import Authorizer
 from ottla.broker.security.operations import ALL_OPERATIONS, bits
 from ottla.broker.security.rules import Rules
 from ottla.broker.settings import BrokerSettings

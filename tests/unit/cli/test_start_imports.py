@@ -1,0 +1,49 @@
+"""What a start loads: a broker answers soon and a command is light, because code is loaded when it is first needed."""
+
+import re
+import subprocess
+import sys
+
+from tests.patience import HANG_S
+
+BROKER_MODULES = 275
+"""Of ours, up to the first answers. Whoever loads more at the start says why it cannot come later."""
+LIST_MODULES = 80
+LATER = (
+    "ottla.broker.handlers.records",
+    "ottla.broker.housekeeping.compaction",
+    "ottla.broker.security.authorizer",
+    "ottla.broker.security.login",
+    "ottla.cli.secure_start",
+    "ottla.cluster.controller",
+    "ottla.net.sasl",
+    "ottla.net.tls",
+    "ottla.storage.compaction.cleaner",
+)
+"""What a broker on its own, without a lock, does not need to answer."""
+
+
+def imported(errors: str) -> list[str]:
+    """The modules of ours that `python -X importtime` tells of, without empty packages."""
+    return re.findall(r"^import time:[^|]*\|[^|]*\| +(ottla[\w.]*)$", errors, re.MULTILINE)
+
+
+def test_a_broker_and_a_command_load_little_before_they_answer(tmp_path):
+    command = [sys.executable, "-X", "importtime", "-m", "ottla"]
+    settings = ["--set", "log.cleaner.enable=false", "--set", "ottla.admin.listener="]  # it would load more, but later
+    start = [*command, "broker", "start", "--data", str(tmp_path), "--listen", "127.0.0.1:0", *settings]
+    with subprocess.Popen(start, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as broker:
+        assert broker.stdout is not None
+        ready = broker.stdout.readline()
+        at = re.search(r"ready at (\S+)", ready)
+        broker.terminate() if at is None else None
+        asked = [*command, "topic", "list", "--bootstrap", at[1] if at else ""]
+        listed = subprocess.run(asked, capture_output=True, text=True, timeout=HANG_S)
+        broker.terminate()
+        errors = broker.communicate(timeout=HANG_S)[1]
+    assert at is not None, errors
+    assert listed.returncode == 0, listed.stderr
+    loaded = imported(errors)
+    assert not [each for each in loaded if each.startswith(LATER) and each != "ottla.broker.handlers.records"]
+    assert len(loaded) <= BROKER_MODULES, loaded
+    assert len(imported(listed.stderr)) <= LIST_MODULES, imported(listed.stderr)
