@@ -19,7 +19,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from bench.walk import access, behaviour, encrypted, processes, quotas, throughput
+from bench.walk import access, behaviour, checks, encrypted, processes, quotas, throughput
 from bench.walk.figures import Figure, markdown, table
 
 PARTS = {
@@ -34,6 +34,7 @@ PARTS = {
     "housework": behaviour.beside_housework,
     "quotas": quotas.quotas,
     "access": access.access,
+    "checks": checks.checks,
 }
 
 
