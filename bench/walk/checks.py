@@ -129,7 +129,5 @@ def _per_request(broker: CountedBroker, request: bytes, at_once: int, rounds: in
 def _figure(name: str, plain: list[float], checking: list[float], at_least: float) -> Figure:
     ours, theirs = min(checking), min(plain)
     spread = max(statistics.median(each) / min(each) for each in (plain, checking)) - 1
-    detail = (
-        f"{theirs:,.0f} / {ours:,.0f} a request, the least of {len(plain)}; medians up to {spread:.1%} above"
-    )
+    detail = f"{theirs:,.0f} / {ours:,.0f} a request, the least of {len(plain)}; medians up to {spread:.1%} above"
     return Figure(name, theirs / ours, detail, at_least=at_least)
