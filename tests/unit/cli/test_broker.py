@@ -93,7 +93,7 @@ def test_data_wins_over_the_other_name_of_the_directory():
 
 
 def test_values_may_hold_equals_signs():
-    jaas = 'org.x.PlainLoginModule required username="a";'
+    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a";'
     assert settings_of("--set", f"sasl.jaas.config={jaas}").sasl_jaas_config.value == jaas
 
 
