@@ -40,6 +40,7 @@ ANSWERS: Final[Mapping[str, Callable[[FakeCluster, Asked], Message | None]]] = {
     "ListOffsets": data.list_offsets,
     "OffsetForLeaderEpoch": data.end_of_epochs,
     "CreateTopics": data.create_topics,
+    "SaslHandshake": data.refuse_login,
     "FindCoordinator": groups.find_coordinator,
     "JoinGroup": groups.join_group,
     "SyncGroup": groups.sync_group,

@@ -1,4 +1,4 @@
-"""Answers about data: ApiVersions, Metadata, Produce, Fetch, ListOffsets, OffsetForLeaderEpoch, CreateTopics.
+"""Answers about data: ApiVersions, Metadata, Produce, Fetch, ListOffsets, OffsetForLeaderEpoch, CreateTopics, logins.
 
 Each function gets the cluster and what was asked, and gives the answer; Fetch gives None while it would rather wait.
 """
@@ -12,6 +12,7 @@ from ottla.errors import (
     BrokerError,
     FencedLeaderEpoch,
     FetchSessionIdNotFound,
+    IllegalSaslState,
     InvalidFetchSessionEpoch,
     InvalidProducerEpoch,
     NotLeaderOrFollower,
@@ -33,6 +34,7 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeResponse
 from ottla.records import BatchInfo
 from ottla.testing.fake.cluster import FakeCluster, Session
 from ottla.testing.fake.log import FakeLog
@@ -57,6 +59,11 @@ def api_versions(cluster: FakeCluster, asked: Asked, names: Iterator[str]) -> Ap
     return ApiVersionsResponse(
         error_code=asked.code(), api_keys=keys, finalized_features=features, finalized_features_epoch=1
     )
+
+
+def refuse_login(cluster: FakeCluster, asked: Asked) -> SaslHandshakeResponse:
+    """A listener without logins, as Kafka answers there: clients ask when somebody hung up on them."""
+    return SaslHandshakeResponse(error_code=IllegalSaslState.code, mechanisms=[])
 
 
 def describe(cluster: FakeCluster, asked: Asked) -> metadata.MetadataResponse:
