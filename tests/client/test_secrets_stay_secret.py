@@ -114,8 +114,8 @@ def test_settings_of_both_sides(stage: Stage) -> None:
         line = wrong.format(stage.canaries.new(f"in the malformed line {wrong!r}"))
         with stage.refused("a malformed JAAS line of a client"):
             Admin({**stage.login(), "sasl.username": None, "sasl.password": None, "sasl.jaas.config": line})
-        broker = KafkaBroker({**stage.settings, f"{LISTENER}.plain.sasl.jaas.config": line})
-        with stage.refused("a malformed JAAS line of a broker"), broker:
+        settings_of_broker = {**stage.settings, f"{LISTENER}.plain.sasl.jaas.config": line}
+        with stage.refused("a malformed JAAS line of a broker"), KafkaBroker(settings_of_broker):
             pass
     with stage.refused("a setting of a client that is wrong beside a secret"):
         Admin({**stage.login(), "request.timeout.ms": "soon"})
