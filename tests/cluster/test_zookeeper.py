@@ -223,7 +223,7 @@ def test_a_commit_that_is_under_way_is_not_told_as_news(open_store: Open) -> Non
     store.take_events()
     pending = store.begin([CreateTopic(topic())])
     pending.write()
-    store._watching._look_at_topics()
+    store._watching._read_topics()
     assert not [event for event in store.take_events() if isinstance(event, TopicsChanged)]
     store.finish(pending)
     assert not [event for event in store.take_events() if isinstance(event, TopicsChanged)]
