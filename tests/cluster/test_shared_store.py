@@ -267,6 +267,7 @@ def test_when_the_controller_resigns_the_next_has_a_larger_epoch(ensemble: Ensem
     second.election.stand(2)
     second.election.resign(2)
     assert second.controller() == Controller(1, 1)
+    wait_for(second, ControllerChanged, lambda event: event.controller == Controller(1, 1))  # else it may miss both
     first.election.resign(1)
     wait_for(second, ControllerChanged, lambda event: event.controller is None)
     assert second.election.stand(2) == Controller(2, 2)

@@ -312,17 +312,19 @@ def test_controller_listeners_of_a_kafka_quorum_are_not_opened():
 
 
 def test_a_listeners_own_values_win_and_a_mechanisms_win_over_them():
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+    everybody, mine, scram = (f"{module} username={name} password=x;" for name in ("everybody", "mine", "scram"))
     settings = BrokerSettings(
         {
-            "sasl.jaas.config": "all",
-            "listener.name.PLAINTEXT.sasl.jaas.config": "mine",
-            "listener.name.plaintext.scram-sha-256.sasl.jaas.config": "scram",
+            "sasl.jaas.config": everybody,
+            "listener.name.PLAINTEXT.sasl.jaas.config": mine,
+            "listener.name.plaintext.scram-sha-256.sasl.jaas.config": scram,
             "listener.name.plaintext.max.connections": "5",
         }
     )
-    assert settings.sasl_jaas_config.value == "all"
-    assert settings.for_listener("PLAINTEXT").sasl_jaas_config.value == "mine"
-    assert settings.for_listener("PLAINTEXT", "SCRAM-SHA-256").sasl_jaas_config.value == "scram"
+    assert settings.sasl_jaas_config.value == everybody
+    assert settings.for_listener("PLAINTEXT").sasl_jaas_config.value == mine
+    assert settings.for_listener("PLAINTEXT", "SCRAM-SHA-256").sasl_jaas_config.value == scram
     assert (settings.max_connections, settings.for_listener("PLAINTEXT").max_connections) == (2**31 - 1, 5)
 
 
