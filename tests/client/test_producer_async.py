@@ -40,6 +40,17 @@ def test_records_are_sent_in_order_and_their_futures_awaited(kafka_broker, uniqu
     run(scenario)
 
 
+def test_without_linger_a_record_finds_its_batch(kafka_broker, unique_topic):
+    """A turn of the sender takes away a batch that is due and empty; without linger that was every new one."""
+
+    async def scenario():
+        async with AsyncProducer(bootstrap_servers=kafka_broker.bootstrap_servers, linger_ms=0) as producer:
+            for number in range(20):
+                assert (await producer.send_and_wait(unique_topic, b"%d" % number, partition=0)).offset == number
+
+    run(scenario)
+
+
 def test_a_loop_of_sends_lets_the_network_work(kafka_broker, unique_topic):
     """Memory for eight batches only: it must come back while the loop of sends runs."""
 

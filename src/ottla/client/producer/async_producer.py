@@ -191,11 +191,10 @@ class AsyncProducer(AsyncHotPath):
     async def _make_room_for(
         self, state: TopicState, key: bytes | None, partition: int | None, needed_bytes: int, deadline: Deadline
     ) -> None:
+        # The turn comes first, and between the room and the record nothing is awaited: a turn takes a batch that is due
+        # and empty away, and without linger every empty one is due.
+        await self._core.clock.sleep(0)
         place = self._core.make_room(state, key, partition, needed_bytes, None)
-        if place is None:
-            await self._core.clock.sleep(0)
-            # The turn may have taken the batch away; whoever called us tries and asks again.
-            return
         while (waiting := place) is not None:
             try:
                 await self._wait_at(waiting, deadline)
