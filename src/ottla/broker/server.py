@@ -16,7 +16,7 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,9 +89,14 @@ class ServerInfo:
     admin_address: tuple[str, int] | None = None  # where metrics and health are; None is nowhere
 
 
+def make_threads(workers: int) -> Executor:
+    """The threads of a broker."""
+    return ThreadPoolExecutor(workers, thread_name_prefix="ottla-disk")
+
+
 @dataclass(frozen=True)
 class World:
-    """The doors: disk, network, time, chance. `workers` 0 does disk work on the loop, which only memory may."""
+    """The doors: disk, network, time, chance, threads. `workers` 0 does disk work on the loop: memory only."""
 
     files: Files
     transport: Transport
@@ -99,6 +104,7 @@ class World:
     random: Random
     workers: int = WORKERS
     boot_id: str | None = "one life"  # which life of the machine this is, memory_loss.py
+    make_pool: Callable[[int], Executor] = make_threads
 
     @classmethod
     def real(cls) -> World:
@@ -283,10 +289,10 @@ class Server:
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
-    def _make_pool(self) -> ThreadPoolExecutor | None:
+    def _make_pool(self) -> Executor | None:
         if not self._world.workers:
             return None
-        pool = ThreadPoolExecutor(self._world.workers, thread_name_prefix="ottla-disk")
+        pool = self._world.make_pool(self._world.workers)
         self._stack.callback(pool.shutdown, wait=True)
         return pool
 
@@ -301,7 +307,7 @@ class Server:
         directories: Sequence[Path],
         cluster_id: str,
         broker_id: int,
-        pool: ThreadPoolExecutor | None,
+        pool: Executor | None,
         store: MetadataStore,
     ) -> LogManager:
         """Take the locks of the directories, then open every log with the settings of its topic.
@@ -465,14 +471,14 @@ class Server:
 
     # -- in a cluster ------------------------------------------------------------------------------------------------
 
-    async def _open_shared_store(self, pool: ThreadPoolExecutor | None) -> SharedStore | None:
+    async def _open_shared_store(self, pool: Executor | None) -> SharedStore | None:
         if self._shared_store is None and self.settings.zookeeper_connect:
             from ottla.broker.cluster import joining
 
             return await joining.open_shared_store(self.settings, pool)
         return self._shared_store
 
-    async def _broker_id(self, shared: SharedStore | None, pool: ThreadPoolExecutor | None) -> int:
+    async def _broker_id(self, shared: SharedStore | None, pool: Executor | None) -> int:
         wanted = self.settings.wanted_id
         if wanted is not None or shared is None:
             return DEFAULT_BROKER_ID if wanted is None else wanted
@@ -480,7 +486,7 @@ class Server:
 
         return await joining.next_broker_id(shared, self.settings, pool)
 
-    async def _wait_until_free(self, store: SharedStore, broker_id: int, pool: ThreadPoolExecutor | None) -> ClientGate:
+    async def _wait_until_free(self, store: SharedStore, broker_id: int, pool: Executor | None) -> ClientGate:
         """Wait until this broker's id is free, before any listener is open; returns the gate for clients."""
         from ottla.broker.cluster import joining
         from ottla.broker.cluster.client_gate import ClientGate
@@ -491,7 +497,7 @@ class Server:
         return gate
 
     def _link_maker(
-        self, store: MetadataStore, shared: SharedStore | None, pool: ThreadPoolExecutor | None
+        self, store: MetadataStore, shared: SharedStore | None, pool: Executor | None
     ) -> Callable[[Broker], ClusterLink]:
         if shared is None:
             return lambda broker: AloneLink(broker, store, pool)

@@ -75,11 +75,15 @@ class MemoryFiles:
 
     # --- faults ---
 
-    def crash(self, keep: Keep = "any") -> None:
-        """The power fails and comes back: see promises 2 and 3."""
+    def kill(self) -> None:
+        """The process that used it is gone: its handles and locks are dead, what it wrote is all there."""
         for handle in self.open_files[:]:
             handle.die()
         self._locked = set()  # another one: a lock of the life before must not release one of the next
+
+    def crash(self, keep: Keep = "any") -> None:
+        """The power fails and comes back: see promises 2 and 3."""
+        self.kill()
         self._failures.clear()
         self._root.crash(keep, self._random)
         self._allocated_at_most_bytes = self._root.allocated()

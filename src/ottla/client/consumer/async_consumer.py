@@ -18,6 +18,7 @@ import inspect
 import os
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping
+from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -42,7 +43,9 @@ from ottla.client.consumer.offset_reset import EARLIEST, EARLIEST_TIMESTAMP, LAT
 from ottla.client.consumer.record_choice import ConsumerRecord
 from ottla.client.deadline import Deadline
 from ottla.client.loop import ForkedClient
+from ottla.clock import Clock
 from ottla.errors import OttlaError
+from ottla.net.transport import Transport
 from ottla.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
@@ -52,14 +55,23 @@ if TYPE_CHECKING:
 class AsyncConsumer(ConsumerFace):
     """Reads records. Arguments are topics to subscribe to and one mapping of settings; keywords are settings too."""
 
-    def __init__(self, *arguments: str | Mapping[str, object], **settings: Any) -> None:
+    def __init__(
+        self,
+        *arguments: str | Mapping[str, object],
+        transport: Transport | None = None,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        **settings: Any,
+    ) -> None:
         self._first_topics = self._prepare(arguments, settings)
         self._news = asyncio.Event()
         self._is_polling = False
         self._woken = False
         self._starting: asyncio.Task[None] | None = None
         self._process_id = os.getpid()
-        self._core = ConsumerCore(self._settings, news=self._news.set, wake_loop=self._wake)
+        self._core = ConsumerCore(
+            self._settings, news=self._news.set, wake_loop=self._wake, transport=transport, clock=clock, random=random
+        )
 
     async def start(self) -> Self:
         """Begin; every other call does it too if need be."""

@@ -16,6 +16,7 @@ import asyncio
 import copy
 import logging
 import math
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
@@ -65,6 +66,7 @@ class ConsumerCore:
         """`wake_loop` makes the loop call `wake`, from any thread."""
         self._portions_ahead = portions_ahead
         self._transport, self._random = transport, random
+        self.random_bytes: Callable[[int], bytes] = os.urandom if random is None else random.randbytes
         self.clock = clock or SystemClock()
         keep_heap()
         self.settings = settings

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.consumer.callbacks import CallbackDue, CommitCallback
@@ -80,7 +80,7 @@ class Group:
         self._settings = settings
         self.group_id = group_id
         self._is_consumer_protocol = settings.group_protocol == "consumer"
-        self._membership = membership_of(settings, group_id)
+        self._membership = membership_of(settings, group_id, core.random_bytes)
         self._auto_commit = AutoCommit(
             enabled=settings.commits_by_itself,
             interval_ms=settings.auto_commit_interval_ms,
@@ -373,7 +373,9 @@ class Group:
         return self._core.network.clock.monotonic_ms()
 
 
-def membership_of(settings: ConsumerSettings, group_id: str) -> Membership:
+def membership_of(
+    settings: ConsumerSettings, group_id: str, random_bytes: Callable[[int], bytes] = os.urandom
+) -> Membership:
     """The machine for the protocol that was chosen."""
     strategies = settings.partition_assignment_strategy
     member = MemberSettings(
@@ -390,7 +392,7 @@ def membership_of(settings: ConsumerSettings, group_id: str) -> Membership:
         custom_assignors={each.name: each for each in strategies if not isinstance(each, str)},
     )
     if settings.group_protocol == "consumer":
-        return ConsumerMembership(member, uuid_to_text(random_uuid(os.urandom)))
+        return ConsumerMembership(member, uuid_to_text(random_uuid(random_bytes)))
     return ClassicMembership(member)
 
 

@@ -18,6 +18,7 @@ import contextlib
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from random import Random
 from types import TracebackType
 from typing import Any, Self
 
@@ -39,8 +40,10 @@ from ottla.client.producer.producer import CLOSE_LIMIT_S, EXIT_LIMIT_S, NETWORK_
 from ottla.client.producer.settings import ProducerSettings
 from ottla.client.producer.transactions.prepared import PreparedTransaction
 from ottla.client.producer.values import BufferExhausted, HeaderItems, ProducerRecord, RecordMetadata
+from ottla.clock import Clock
 from ottla.errors import OttlaError
 from ottla.metrics import MetricKey
+from ottla.net.transport import Transport
 from ottla.values import OffsetAndMetadata, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -49,9 +52,18 @@ log = logging.getLogger(__name__)
 class AsyncProducer(AsyncHotPath):
     """Sends records to Kafka from asyncio code."""
 
-    def __init__(self, config: Mapping[str, object] | None = None, /, **settings: object) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, object] | None = None,
+        /,
+        *,
+        transport: Transport | None = None,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        **settings: object,
+    ) -> None:
         self.settings = ProducerSettings(config, **settings).named("producer")
-        self._core = ProducerCore(self.settings, self, wake=self._wake)
+        self._core = ProducerCore(self.settings, self, wake=self._wake, transport=transport, clock=clock, chance=random)
         self._event_loop: asyncio.AbstractEventLoop | None = None
         self._starting = asyncio.Lock()
         self._process = os.getpid()
