@@ -86,7 +86,6 @@ class KafkaPython:
         from kafka import KafkaConsumer
 
         consumer = KafkaConsumer(
-            topic,
             bootstrap_servers=servers,
             group_id=group,
             auto_offset_reset="earliest",
@@ -96,6 +95,11 @@ class KafkaPython:
         found: list[bytes] = []
         end_s = time.monotonic() + HANG_S
         with contextlib.closing(consumer):
+            # It must know the topic before it joins: metadata that arrives while it makes the assignment is
+            # remembered as if it had been used, and then its share stays empty for ever.
+            while not consumer.partitions_for_topic(topic) and time.monotonic() < end_s:
+                pass
+            consumer.subscribe([topic])
             while len(found) < count and time.monotonic() < end_s:
                 for records in consumer.poll(timeout_ms=200).values():
                     found += [record.value for record in records]
