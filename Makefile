@@ -8,7 +8,7 @@ SOURCES := src tests bench
 # Whole files, in their order: those that start clusters and Spark come first, the many small ones fill up the end.
 SHARED := --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo test test-long check fix bench bench-walk bench-turns bench-client bench-compare bench-spark bench-cluster clean
+.PHONY: help demo test test-long check fix bench bench-walk bench-turns bench-client bench-compare bench-spark bench-cluster bench-memory clean
 
 help:              ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -61,6 +61,9 @@ bench-spark: $(NATIVE)  ## our Spark source and sink beside the JVM connector
 
 bench-cluster: $(NATIVE)  ## three brokers on one ZooKeeper
 	$(BIN)/python -m bench.cluster
+
+bench-memory: $(NATIVE)  ## what broker and clients hold over an hour of mixed load: make bench-memory MINUTES=60
+	$(BIN)/python -m bench.memory --minutes $(or $(MINUTES),60)
 
 clean:             ## remove the environment and what was built
 	rm -rf $(VENV) build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

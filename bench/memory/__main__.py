@@ -1,0 +1,5 @@
+"""Memory under an hour of mixed load: parts.py tells."""
+
+from bench.memory.parts import main
+
+main()
