@@ -359,19 +359,25 @@ cdef class RecordStream:
         cdef int64_t size = 0
         cdef int64_t last_offset = 0
         cdef int magic = 0
-        while next_frame(<const uint8_t*> self.view.buf, self.view.len, position, &size, &magic):
-            if magic == 2:
-                if run_start >= 0:
-                    yield MessageSet(view_of(self.buffer), run_start, position - run_start, last_offset)
-                    run_start = -1
-                yield RecordBatch(self.buffer, position)
-            else:
-                if run_start < 0:
-                    run_start = position
-                last_offset = <int64_t> get64(<const uint8_t*> self.view.buf + position)
-            position += size
+        damage = None
+        try:
+            while next_frame(<const uint8_t*> self.view.buf, self.view.len, position, &size, &magic):
+                if magic == 2:
+                    if run_start >= 0:
+                        yield MessageSet(view_of(self.buffer), run_start, position - run_start, last_offset)
+                        run_start = -1
+                    yield RecordBatch(self.buffer, position)
+                else:
+                    if run_start < 0:
+                        run_start = position
+                    last_offset = <int64_t> get64(<const uint8_t*> self.view.buf + position)
+                position += size
+        except CorruptMessage as error:
+            damage = error
         if run_start >= 0:
             yield MessageSet(view_of(self.buffer), run_start, position - run_start, last_offset)
+        if damage is not None:
+            raise damage
 
     @property
     def partial_bytes(self):

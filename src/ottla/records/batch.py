@@ -56,16 +56,17 @@ class RecordBatch(BatchInfo):
 
     def records(self, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> list[Record]:
         """All records; a compressed batch may grow to `limit_bytes`."""
-        return list(map(Record._make, self._read(limit_bytes)))
+        return list(map(Record._make, self.walk(limit_bytes)))
 
     def tuples(self, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> list[RecordTuple]:
         """The same as plain (offset, timestamp_ms, key, value, headers)."""
-        return list(self._read(limit_bytes))
+        return list(self.walk(limit_bytes))
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.records())
 
-    def _read(self, limit_bytes: int) -> Iterator[RecordTuple]:
+    def walk(self, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> Iterator[RecordTuple]:
+        """The same, one by one: a damaged record raises when its turn comes."""
         data = self.record_bytes(limit_bytes)
         base_offset, base_timestamp_ms = self.base_offset, self.base_timestamp_ms
         append_time_ms = self.max_timestamp_ms if self.timestamp_type is TimestampType.LOG_APPEND_TIME else None

@@ -73,19 +73,25 @@ class RecordStream:
 
     def __iter__(self) -> Iterator[RecordBatch | MessageSet]:
         run_start: int | None = None
-        last_offset = position = 0
-        for position, size_bytes, magic in self._frames():
-            if magic != MAGIC:
-                run_start = position if run_start is None else run_start
-                (last_offset,) = struct.unpack_from(">q", self._view, position)
-                run_end = position + size_bytes
-                continue
-            if run_start is not None:
-                yield MessageSet(self._view, run_start, position - run_start, last_offset)
-                run_start = None
-            yield self.batch_type(self._view, position)
+        run_end = last_offset = 0
+        damage: CorruptMessage | None = None
+        try:
+            for position, size_bytes, magic in self._frames():
+                if magic != MAGIC:
+                    run_start = position if run_start is None else run_start
+                    (last_offset,) = struct.unpack_from(">q", self._view, position)
+                    run_end = position + size_bytes
+                    continue
+                if run_start is not None:
+                    yield MessageSet(self._view, run_start, position - run_start, last_offset)
+                    run_start = None
+                yield self.batch_type(self._view, position)
+        except CorruptMessage as error:
+            damage = error
         if run_start is not None:
             yield MessageSet(self._view, run_start, run_end - run_start, last_offset)
+        if damage is not None:
+            raise damage
 
     @property
     def partial_bytes(self) -> int:

@@ -53,6 +53,16 @@ def test_damage_comes_after_everything_before_it(twin):
         twin.RecordStream(good + bad).partial_bytes  # noqa: B018
 
 
+def test_old_messages_come_before_the_damage_behind_them(twin):
+    old = build_message_set(1, [LegacyRecord(offset, 5, None, b"v") for offset in range(3)])
+    bad = bytearray(batch_of(twin, b"b"))
+    bad[16] = 9
+    stream = iter(twin.RecordStream(old + bytes(bad)))
+    assert [record.offset for record in next(stream).records()] == [0, 1, 2]
+    with pytest.raises(CorruptMessage, match=f"position {len(old)} have magic 9"):
+        next(stream)
+
+
 @pytest.mark.parametrize("length", [-1, 0, 48, -(2**31)])
 def test_a_size_that_no_batch_can_have_is_corrupt(twin, length):
     data = bytearray(batch_of(twin, b"a"))

@@ -714,19 +714,24 @@ cdef class FetchedRecords:
             start = position = self.position
             next_offset = self.next_offset
             epoch = self._leader_epoch
-            while rows < row_target and next_frame(
-                    <const uint8_t*> self.view.buf, self.view.len, position, &size, &magic):
-                if magic < 2:
-                    break
-                self.position = position
-                self.read_batch()
-                if position != start and not self.admits_span():
-                    break
-                rows += self.batch.record_count
-                next_offset = max(
-                    next_offset, wrapped_sum(wrapped_sum(self.batch.base_offset, self.batch.last_offset_delta), 1))
-                epoch = self.batch.leader_epoch
-                position += size
+            try:
+                while rows < row_target and next_frame(
+                        <const uint8_t*> self.view.buf, self.view.len, position, &size, &magic):
+                    if magic < 2:
+                        break
+                    self.position = position
+                    self.read_batch()
+                    if position != start and not self.admits_span():
+                        break
+                    rows += self.batch.record_count
+                    next_offset = max(
+                        next_offset, wrapped_sum(wrapped_sum(self.batch.base_offset, self.batch.last_offset_delta), 1))
+                    epoch = self.batch.leader_epoch
+                    position += size
+            except CorruptMessage:
+                if position == start:
+                    raise
+                # A span ends before the damage: what stands before it is given first, and the next call meets it.
             self.position = start
             self.read_batch()
         except CorruptMessage as error:

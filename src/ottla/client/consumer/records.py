@@ -160,6 +160,7 @@ class FetchedRecords:
         self._leader_epoch = -1
         self._batch: RecordBatch | MessageSet | None = None
         self._records: list[RecordTuple] = []
+        self._damage: CorruptMessage | None = None  # what stands behind them
         self._index = 0
 
     @property
@@ -241,6 +242,8 @@ class FetchedRecords:
                 self.next_offset = offset + 1
             self._index += 1
         if self._index >= len(self._records):
+            if self._damage is not None:
+                raise self._damage
             self._pass(batch)
         return True
 
@@ -253,17 +256,32 @@ class FetchedRecords:
             # One message of the run at a time, so that damage in it costs nothing of what stands before.
             (last_offset, length) = struct.unpack_from(">qi", rest)
             return MessageSet(rest, 0, LOG_OVERHEAD_BYTES + length, last_offset)
+        if batch is not None:
+            _check_header(batch)
         return batch
 
     def _open_next(self) -> RecordBatch | MessageSet | None:
         """Pass over batches that are not for users and open the next one that is; None at the end."""
         while (batch := self._next_batch(self._position)) is not None:
             if self._admits(batch):
-                self._records = self._read(batch)
+                self._records, self._damage = self._read_before_damage(batch)
                 self._batch, self._index = batch, 0
                 return batch
             self._pass(batch)
         return None
+
+    def _read_before_damage(self, batch: RecordBatch | MessageSet) -> tuple[list[RecordTuple], CorruptMessage | None]:
+        """What can be read of it, and what is met behind that."""
+        if isinstance(batch, MessageSet):
+            return self._read(batch), None
+        if self._check_crcs:
+            batch.check()
+        found: list[RecordTuple] = []
+        try:
+            found.extend(batch.walk(self._limit_bytes))
+        except CorruptMessage as error:
+            return found, error
+        return found, None
 
     def _read(self, batch: RecordBatch | MessageSet) -> list[RecordTuple]:
         if isinstance(batch, MessageSet):
@@ -321,8 +339,15 @@ class FetchedRecords:
             rows += batch.record_count
             next_offset, epoch = max(next_offset, batch.next_offset), batch.leader_epoch
             position += batch.size_bytes
-            batch = self._next_batch(position)
+            batch = self._batch_unless_damaged(position)
         return Span(self._view[self._position : position], self.next_offset, next_offset, position, epoch)
+
+    def _batch_unless_damaged(self, position: int) -> RecordBatch | MessageSet | None:
+        """A span ends before the damage: what stands before it is given first, and the next call meets it."""
+        try:
+            return self._next_batch(position)
+        except CorruptMessage:
+            return None
 
     def advance(self, position: int, next_offset: int, leader_epoch: int) -> None:
         """A span was read: go on behind it."""
@@ -331,6 +356,15 @@ class FetchedRecords:
         self._leader_epoch = leader_epoch
         self._batch = None
         self._records = []
+
+
+def _check_header(batch: RecordBatch) -> None:
+    """What a header says of offsets decides whether its records are wanted: a wrong one must not hide them."""
+    if not 0 <= batch.record_count <= batch.last_offset_delta + 1 or batch.last_offset_delta < 0:
+        raise CorruptMessage(
+            f"the batch claims {batch.record_count} records and a last offset delta of {batch.last_offset_delta}"
+        )
+    _ = batch.compression  # raises for a codec that does not exist
 
 
 def _epoch_or_none(batch: RecordBatch | MessageSet) -> int | None:

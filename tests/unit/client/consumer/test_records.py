@@ -289,6 +289,36 @@ def test_a_span_is_whole_batches_up_to_a_gap(twin):
 
 
 @twins
+def test_a_span_ends_before_damage_and_the_next_call_meets_it(twin):
+    bad = bytearray(batch(2, [b"c"]))
+    bad[16] = 9  # no such format
+    fetched = twin.FetchedRecords("t", 0, batch(0, [b"a", b"b"]) + bytes(bad), 0)
+    span = fetched.span(100)
+    assert (bytes(span.data), span.next_offset) == (batch(0, [b"a", b"b"]), 2)
+    fetched.advance(span.position, span.next_offset, span.leader_epoch)
+    with pytest.raises(CorruptRecord, match="t-0 at offset 2"):
+        fetched.span(100)
+
+
+@twins
+def test_records_before_a_damaged_one_of_their_batch_come_first(twin):
+    broken = bytearray(batch(0, [b"a", b"b", b"c"]))
+    broken[-1] ^= 0xFF  # where the last record has the count of its headers
+    fetched = twin.FetchedRecords("t", 0, bytes(broken), 0, check_crcs=False)
+    assert [record.offset for record in fetched.take(9)] == [0, 1]
+    with pytest.raises(CorruptRecord, match="t-0 at offset 2"):
+        fetched.take(9)
+
+
+@twins
+def test_a_header_that_lies_about_its_offsets_hides_no_records(twin):
+    lying = bytearray(batch(0, [b"a"]))
+    lying[23:27] = b"\x80\x80\x80\x80"
+    with pytest.raises(CorruptRecord, match="last offset delta of -"):
+        twin.FetchedRecords("t", 0, bytes(lying), 0, check_crcs=False).take(9)
+
+
+@twins
 def test_a_span_that_is_given_up_can_be_taken_as_records(twin):
     data = (
         transactional(0, [b"a"], 7) + marker(1, commit=True, producer_id=7)
