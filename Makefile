@@ -8,7 +8,7 @@ SOURCES := src tests bench
 # Whole files, in their order: those that start clusters and Spark come first, the many small ones fill up the end.
 SHARED := --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo test test-long check fix bench bench-walk bench-turns bench-client bench-compare bench-spark bench-cluster bench-memory clean
+.PHONY: help demo test test-long test-asan check fix bench bench-walk bench-turns bench-client bench-compare bench-spark bench-cluster bench-memory clean
 
 help:              ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -31,6 +31,9 @@ test: $(NATIVE)    ## all tests but the long campaigns
 
 test-long: $(NATIVE)  ## the long campaigns too: millions of fuzz inputs
 	OTTLA_HYPOTHESIS=long $(BIN)/python -m pytest -n 2 $(SHARED) -m "long or not long"
+
+test-asan: $(NATIVE)  ## fuzzers and twins on native leaves with AddressSanitizer, built into build/sanitized
+	$(BIN)/python -m tests.fuzz.sanitized
 
 check: $(NATIVE)   ## lint, format and strict types
 	$(BIN)/ruff check $(SOURCES) setup.py

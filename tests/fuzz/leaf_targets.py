@@ -1,0 +1,188 @@
+"""Native leaves beside their Python twins, as functions of bytes: the same answer for every input, or both refuse.
+
+Sums are not checked where that can be switched off, or hardly a damaged byte would reach the code behind them. A twin
+that is not built is not compared with; `tests/fuzz/sanitized.py` runs the same targets with AddressSanitizer, where a
+read or write of one byte too many ends the process.
+"""
+
+from __future__ import annotations
+
+import importlib
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+from tests.fuzz.targets import LIMIT_BYTES, RECORD_ERRORS, Target, batches, message_sets
+
+from ottla.broker.produce import frames as broker_frames
+from ottla.client.consumer import records as python_fetched
+from ottla.client.producer.batches import produce_frames, producer_batch
+from ottla.errors import InvalidRecord, OttlaError
+from ottla.native import is_built
+from ottla.protocol.compiled import encode
+from ottla.protocol.header import encode_response
+from ottla.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from ottla.records import checks, columns, compaction
+
+VERSIONS = range(3, 14)
+TOPIC, TOPIC_ID = "orders", bytes(range(16))
+REFUSED = (*RECORD_ERRORS, InvalidRecord, ValueError)
+
+
+def leaf_of(name: str) -> Any:
+    return importlib.import_module(name) if is_built(name) else None
+
+
+def same(name: str, seeds: Callable[[], list[bytes]], read: Callable[[Any, bytes], Any], *twins: Any) -> Target:
+    """`read` does the same with each twin."""
+    there = [twin for twin in twins if twin is not None]
+
+    def decode(data: bytes) -> Any:
+        outcomes = [read(twin, data) for twin in there]
+        assert all(outcome == outcomes[0] for outcome in outcomes), outcomes
+        return outcomes[0]
+
+    return Target(name, decode, (), seeds)
+
+
+def refusable(read: Callable[[Any, bytes], Any]) -> Callable[[Any, bytes], Any]:
+    def checked(twin: Any, data: bytes) -> Any:
+        try:
+            return read(twin, data)
+        except REFUSED as error:
+            return type(error).__name__
+
+    return checked
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_columns(twin: Any, data: bytes) -> Any:
+    wanted = data[0] if data else 63
+    return twin.decode_columns(data[1:], LIMIT_BYTES, check_crc=False, wanted=wanted & 63, from_offset=1)
+
+
+def read_fetched(twin: Any, data: bytes) -> Any:
+    """Records and spans in turns, as a caller of poll() and poll_arrow() would have them, to the end or the damage."""
+    fetched = twin.FetchedRecords("t", 0, data, 1, check_crcs=False, limit_bytes=LIMIT_BYTES)
+    found: list[Any] = [twin.end_offset_of(data, 1)]
+    try:
+        for _ in range(40):
+            taken = fetched.take(2)
+            found.append([(r.offset, r.key, r.value, r.headers, r.timestamp_ms, r.leader_epoch) for r in taken])
+            span = fetched.span(3)
+            if span is not None:
+                found.append((bytes(span.data), *span[1:]))
+                fetched.advance(span.position, span.next_offset, span.leader_epoch)
+            elif not taken:
+                break
+    except OttlaError as error:
+        found.append(type(error).__name__)
+    return found, fetched.next_offset, fetched.is_drained
+
+
+# -- writing, at the client and at the broker -------------------------------------------------------------------------
+
+
+def produce_requests() -> list[bytes]:
+    data = PartitionProduceData(index=3, records=batches()[0])
+    nothing = PartitionProduceData(index=4, records=None)
+    topic = TopicProduceData(name=TOPIC, topic_id=TOPIC_ID, partition_data=[data, nothing])
+    request = ProduceRequest(transactional_id="tx", acks=-1, timeout_ms=500, topic_data=[topic, topic])
+    return [bytes([version - 3]) + b"".join(encode(request, version)) for version in VERSIONS]
+
+
+def scan_request(twin: Any, data: bytes) -> Any:
+    version = VERSIONS[data[0] % len(VERSIONS)] if data else 3
+    try:
+        produce, end = twin.scan(version, 50, memoryview(bytearray(data)), 1)
+    except broker_frames.UNREADABLE:
+        return "refused"
+    topics = [
+        (topic, [(index, records and bytes(records)) for index, records in found]) for topic, found in produce.topics
+    ]
+    return produce._replace(topics=topics), end
+
+
+def produce_answers() -> list[bytes]:
+    words = [PartitionProduceResponse(index=index, error_code=0, base_offset=7) for index in (3, 4)]
+    topic = TopicProduceResponse(name=TOPIC, topic_id=TOPIC_ID, partition_responses=words)
+    found = []
+    for version in VERSIONS:
+        response = ProduceResponse(responses=[topic], throttle_time_ms=1)
+        parts = encode_response(response, version=version, correlation_id=5)
+        found.append(bytes([version - 3]) + b"".join(parts))
+    return found
+
+
+def read_answer(twin: Any, data: bytes) -> Any:
+    version = VERSIONS[data[0] % len(VERSIONS)] if data else 3
+    waiting = [
+        twin.ProducerBatch(None, TOPIC, index, bytearray(256), 256, limit_bytes=256, created_ms=0) for index in (3, 4)
+    ]
+    return twin.read_accepted(waiting, {TOPIC: TOPIC_ID}, version, data[1:])
+
+
+class PythonProducer:
+    """The names of the native leaf, from where the twin has them."""
+
+    ProducerBatch = producer_batch.ProducerBatch
+    read_accepted = staticmethod(produce_frames.read_accepted)
+
+
+# -- what a log does --------------------------------------------------------------------------------------------------
+
+
+def check_batch(twin: Any, data: bytes) -> Any:
+    count = data[0] if data else 0
+    return twin.check_records(data[62:], count, 5, keys_required=count % 2 == 0)
+
+
+def clean(twin: Any, data: bytes) -> Any:
+    table = twin.KeyTable(16)
+    indexed = twin.index_batches(table, 12, data, 0, 0)
+    rules = compaction.KeepRules(3, 1_800_000_000_000, 1_900_000_000_000, array("q", [2]))
+    return indexed, twin.filter_batches(table, rules, data, 0)
+
+
+def counted_batches() -> list[bytes]:
+    """A first byte that says how many records there are, and a batch."""
+    return [b"\x05" + each for each in batches()[:1]]
+
+
+def leaf_targets() -> list[Target]:
+    codec = leaf_of("ottla.records._native")
+    return [
+        same(
+            "columns without check",
+            lambda: [b"\x3f" + each for each in batches()],
+            refusable(read_columns),
+            columns,
+            codec,
+        ),
+        same(
+            "fetched records",
+            lambda: batches() + message_sets(),
+            read_fetched,
+            python_fetched,
+            leaf_of("ottla.client.consumer._records"),
+        ),
+        same("produce request", produce_requests, scan_request, broker_frames, leaf_of("ottla.broker.produce._frames")),
+        same(
+            "produce answer",
+            produce_answers,
+            read_answer,
+            PythonProducer,
+            leaf_of("ottla.client.producer.batches._append"),
+        ),
+        same("records to append", counted_batches, refusable(check_batch), checks, leaf_of("ottla.records._checks")),
+        same("compaction", batches, refusable(clean), compaction, leaf_of("ottla.records._compaction")),
+    ]
