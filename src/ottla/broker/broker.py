@@ -152,7 +152,7 @@ class Broker:
     def _make_deadlines(self) -> Deadlines:
         return Deadlines(
             self.clock,
-            monotonic=lambda: (self.progress.produce_purgatory, self.progress.fetch_purgatory),
+            monotonic=lambda: self.progress.with_deadlines,
             wall=lambda: [each.runtime for each in self.coordinators.made],
         )
 

@@ -280,10 +280,10 @@ class AnswerOrder(Generic[Answer]):
     def arrived(self, request_bytes: int = 0) -> int:
         """A request came in; the place that its answer has to name."""
         place = self._next_place
-        self._next_place += 1
+        self._next_place = next_place = place + 1
         self._request_bytes.append(request_bytes)
         self._waiting_bytes += request_bytes
-        if self.waiting_count >= self._request_limit or self._waiting_bytes >= self._bytes_limit:
+        if next_place - self._next_answer >= self._request_limit or self._waiting_bytes >= self._bytes_limit:
             self.wants_reading = False
         return place
 
@@ -291,14 +291,20 @@ class AnswerOrder(Generic[Answer]):
         """The answer for a place is known; every answer that may be written now, in order."""
         if not self._next_answer <= place < self._next_place or place in self._held:
             raise ValueError(f"place {place} is not waiting: {self._next_answer} to {self._next_place - 1} are")
-        self._held[place] = answer
         ready: list[Answer] = []
-        while self._next_answer in self._held:
-            first = self._held.pop(self._next_answer)
-            self._next_answer += 1
-            self._waiting_bytes -= self._request_bytes.popleft()
-            if first is not None:
-                ready.append(first)
-        if self.waiting_count <= self._request_limit // 2 and self._waiting_bytes <= self._bytes_limit // 2:
-            self.wants_reading = True
+        if place == self._next_answer:
+            self._leave(answer, ready)
+            while self._held and self._next_answer in self._held:
+                self._leave(self._held.pop(self._next_answer), ready)
+        else:
+            self._held[place] = answer
+        if not self.wants_reading:
+            is_half_free = self.waiting_count <= self._request_limit // 2
+            self.wants_reading = is_half_free and self._waiting_bytes <= self._bytes_limit // 2
         return ready
+
+    def _leave(self, answer: Answer | None, ready: list[Answer]) -> None:
+        self._next_answer += 1
+        self._waiting_bytes -= self._request_bytes.popleft()
+        if answer is not None:
+            ready.append(answer)

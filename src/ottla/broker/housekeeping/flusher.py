@@ -1,13 +1,18 @@
-"""Where blocking disk work goes: a few threads that only run calls which release the interpreter lock.
+"""Group commit: partitions that must be on disk before they are acknowledged share rounds of syncs (sync_round.py).
 
-Group commit: partitions that must be on disk before they are acknowledged are gathered while one round of syncs runs,
-and the next round takes them all. So a hundred waiting producers share one fdatasync, and a lone one waits for one.
+A log directory has one round at a time. What is marked while it runs goes with the next one, which begins when it has
+ended. So a hundred waiting producers share one fdatasync, a lone one waits for one, and a slow disk holds up nobody who
+waits for another.
 
-1. Nothing but `FlushJob.run` leaves the loop's thread; state changes when the round is back on the loop.
-2. Every partition of a round is reported, as flushed or as failed, whatever its job raised; and the next round comes,
+1. Nothing but `FlushJob.run` leaves the loop's thread; state changes when the round is back on the loop. It comes back
+   once, with all of its partitions.
+2. A sync covers what was appended before it began: the job of a partition is made when its round begins.
+3. Every partition of a round is reported, as flushed or as failed, whatever its job raised; and the next round comes,
    whatever a listener raises.
-3. A job that fails is reported once and never tried again: after a failed sync the disk may lie about what it has. Only
+4. A job that fails is reported once and never tried again: after a failed sync the disk may lie about what it has. Only
    what could not even be begun, because something ran out (StorageExhausted), is tried again after RETRY_MS.
+5. A round waits for more while more comes: as long as every turn of the loop has marked something, but no longer than
+   the round before took. A sync costs the same for one request as for two hundred, and nobody waits twice as long.
 """
 
 from __future__ import annotations
@@ -16,25 +21,33 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Final, NamedTuple
+from typing import Final
 
+from ottla.broker.housekeeping.sync_round import Flush, SyncRound, flush_of, run_all
 from ottla.broker.replication.partition import Partition
 from ottla.clock import Clock
 from ottla.errors import KafkaStorageError, StorageExhausted
-from ottla.storage.log.partition_log import FlushJob
+from ottla.storage.files import Files
 from ottla.values import TopicPartition
 
 RETRY_MS: Final = 100
+WINDOW_LIMIT_MS: Final = 2.0
 
 log = logging.getLogger(__name__)
 
 
-class Flush(NamedTuple):
-    """A partition of a round, its job if it could be made, and what went wrong."""
+class _Lane:
+    """The rounds of one log directory."""
 
-    partition: Partition
-    job: FlushJob | None
-    error: KafkaStorageError | None = None
+    __slots__ = ("began_ms", "is_planned", "marked", "marks", "marks_before", "planned_ms", "round", "window_ms")
+
+    def __init__(self) -> None:
+        self.marked: dict[TopicPartition, Partition] = {}
+        self.round: SyncRound | None = None
+        self.is_planned = False
+        self.marks = self.marks_before = 0
+        self.planned_ms = self.began_ms = 0.0
+        self.window_ms = 0.0  # how long the next round may wait for more
 
 
 class Flusher:
@@ -52,53 +65,74 @@ class Flusher:
         self._clock = clock
         self._flushed = flushed
         self._failed = failed
-        self._marked: dict[TopicPartition, Partition] = {}
-        self._round: asyncio.Future[list[Flush]] | None = None
-        self._is_planned = False
+        self._lanes: dict[Files, _Lane] = {}
         self._retrying = 0
 
     @property
     def is_idle(self) -> bool:
-        return not (self._marked or self._round is not None or self._is_planned or self._retrying)
+        return not self._retrying and all(
+            not (lane.marked or lane.round is not None or lane.is_planned) for lane in self._lanes.values()
+        )
 
     def mark(self, partition: Partition) -> None:
         """This partition has something that must reach the disk."""
-        self._marked[partition.name] = partition
-        self._plan()
+        door = partition.log.files
+        lane = self._lanes.get(door)
+        if lane is None:
+            lane = self._lanes[door] = _Lane()
+        lane.marked[partition.name] = partition
+        lane.marks += 1
+        if lane.round is None and not lane.is_planned:
+            self._plan(lane)
 
-    def _plan(self) -> None:
-        if self._round is None and not self._is_planned:
-            # After this turn of the loop, so that requests which arrived together are committed together.
-            self._is_planned = True
-            asyncio.get_running_loop().call_soon(self._begin)
+    # -- a round begins ------------------------------------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        self._is_planned = False
-        marked, self._marked = list(self._marked.values()), {}
-        flushes = [_flush_of(partition) for partition in marked if partition.offline is None]
+    def _plan(self, lane: _Lane) -> None:
+        # After this turn of the loop, so that requests which arrived together are committed together.
+        lane.is_planned = True
+        lane.marks_before = lane.marks
+        lane.planned_ms = self._clock.monotonic_ms()
+        asyncio.get_running_loop().call_soon(self._begin_or_wait, lane)
+
+    def _begin_or_wait(self, lane: _Lane) -> None:
+        """Begin the round, unless this turn of the loop has brought more, and so may the next."""
+        if lane.marks > lane.marks_before and self._clock.monotonic_ms() - lane.planned_ms < lane.window_ms:
+            lane.marks_before = lane.marks
+            asyncio.get_running_loop().call_soon(self._begin_or_wait, lane)
+        else:
+            self._begin(lane)
+
+    def _begin(self, lane: _Lane) -> None:
+        lane.is_planned = False
+        marked, lane.marked = list(lane.marked.values()), {}
+        flushes = [flush_of(partition) for partition in marked if partition.offline is None]
         if not flushes:
             return
         if self._pool is None:
-            self._end(run_all(flushes))
+            self._report_all(lane, run_all(flushes))
             return
-        try:
-            self._round = asyncio.get_running_loop().run_in_executor(self._pool, run_all, flushes)
-        except RuntimeError as error:  # the pool takes no work any more: the broker is going down
-            self._end([_failure(each, error) for each in flushes])
-        else:
-            self._round.add_done_callback(lambda done: self._end(_results(done, flushes)))
+        lane.began_ms = self._clock.monotonic_ms()
+        lane.round = SyncRound(self._pool, flushes, lambda: self._end(lane))
+        lane.round.start()
 
-    def _end(self, flushes: list[Flush]) -> None:
-        self._round = None
+    # -- and ends ------------------------------------------------------------------------------------------------------
+
+    def _end(self, lane: _Lane) -> None:
+        assert lane.round is not None, "who has ended was begun"
+        results, lane.round = lane.round.results(), None
+        lane.window_ms = min(self._clock.monotonic_ms() - lane.began_ms, WINDOW_LIMIT_MS)
+        self._report_all(lane, results)
+
+    def _report_all(self, lane: _Lane, flushes: list[Flush]) -> None:
         for flush in flushes:
             try:
-                self._report(flush)
+                self._report(lane, flush)
             except Exception:
                 log.exception("%s: whoever waits for its sync could not be told of it", flush.partition.name)
-        if self._marked:
-            self._plan()
+        if lane.marked and lane.round is None and not lane.is_planned:
+            self._plan(lane)
 
-    def _report(self, flush: Flush) -> None:
+    def _report(self, lane: _Lane, flush: Flush) -> None:
         partition, job, error = flush
         if isinstance(error, StorageExhausted):
             log.warning("%s is synced a little later: %s", partition.name, error)
@@ -109,7 +143,7 @@ class Flusher:
             partition.log.flushed(job, self._clock.now_ms())
             self._flushed(partition)
             if partition.needs_flush:
-                self._marked[partition.name] = partition
+                lane.marked[partition.name] = partition
 
     def _retry_later(self, partition: Partition) -> None:
         self._retrying += 1
@@ -119,39 +153,3 @@ class Flusher:
             self.mark(partition)
 
         self._clock.call_later(RETRY_MS, retry)
-
-
-def _flush_of(partition: Partition) -> Flush:
-    try:
-        return Flush(partition, partition.log.flush_job())
-    except Exception as error:
-        return Flush(partition, None, _storage_error(partition, error))
-
-
-def run_all(flushes: list[Flush]) -> list[Flush]:
-    """Run the jobs of a round, on any thread; what each of them raised is part of the result."""
-    return [flush if flush.job is None else _run(flush, flush.job) for flush in flushes]
-
-
-def _run(flush: Flush, job: FlushJob) -> Flush:
-    try:
-        job.run()
-    except Exception as error:
-        return _failure(flush, error)
-    return flush
-
-
-def _results(done: asyncio.Future[list[Flush]], flushes: list[Flush]) -> list[Flush]:
-    error = asyncio.CancelledError("the round was cancelled") if done.cancelled() else done.exception()
-    return done.result() if error is None else [_failure(each, error) for each in flushes]
-
-
-def _failure(flush: Flush, error: BaseException) -> Flush:
-    return flush._replace(error=_storage_error(flush.partition, error))
-
-
-def _storage_error(partition: Partition, error: BaseException) -> KafkaStorageError:
-    if isinstance(error, KafkaStorageError):
-        return error
-    log.error("the sync of %s failed unexpectedly", partition.name, exc_info=error)
-    return KafkaStorageError(f"{partition.name} could not be synced: {error}")

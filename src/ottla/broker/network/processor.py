@@ -292,11 +292,14 @@ class Connection:
         if self._link is None:
             return
         waited_bytes = self._order.waiting_bytes
-        for ready in self._order.answered(place, answer):
-            self._post(ready)
+        ready = self._order.answered(place, answer)
         self._waiting.change(self._order.waiting_bytes - waited_bytes)
-        self._write()
-        self._resume_or_pause_reading()
+        if len(ready) == 1 and not self._outbox:
+            self._write_at_once(ready[0])
+        elif ready:
+            for each in ready:
+                self._post(each)
+            self._write()
 
     def _post(self, answer: Answer) -> None:
         self._outbox.append(frame_prefix(answer))
@@ -373,6 +376,14 @@ class Connection:
 
     def _resume_or_pause_reading(self) -> None:
         if self._link is None:
+            return
+        if (  # what nearly every request finds
+            self._held_by is None
+            and self._order.wants_reading
+            and self._outbox_bytes < OUTBOX_LIMIT_BYTES
+            and not (self._throttled or self._waiting.is_full)
+        ):
+            self._link.resume_reading()
             return
         if self._held_by == ANSWERED and not self._order.waiting_count:
             self._held_by = None  # its answer has left, and so have those before it

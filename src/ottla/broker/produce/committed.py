@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,17 +46,18 @@ def wait_until_committed(
 ) -> ProduceResults | Work[ProduceResults]:
     """The answers, if nothing has to be waited for."""
     waiting = [each for each in uncommitted if not each.is_over()]
-    return _wait(broker, answers, waiting, timeout_ms) if waiting else answers
-
-
-async def _wait(broker: Broker, answers: ProduceResults, waiting: list[Uncommitted], timeout_ms: int) -> ProduceResults:
-    def is_committed() -> bool:
-        waiting[:] = [each for each in waiting if not each.is_over()]
-        return not waiting
-
-    keys = [each.partition.name for each in waiting]
+    if not waiting:
+        return answers
     deadline_ms = broker.clock.monotonic_ms() + timeout_ms
-    if not await broker.progress.produce_purgatory.wait(is_committed, keys, deadline_ms):
-        for each in waiting:
+    commits = broker.progress.commits
+    # They stand in line from now on, whenever the coroutine takes its first step.
+    return _answer_when_over(answers, [(each, commits.wait(each, deadline_ms)) for each in waiting])
+
+
+async def _answer_when_over(
+    answers: ProduceResults, waiting: list[tuple[Uncommitted, asyncio.Future[bool]]]
+) -> ProduceResults:
+    for each, is_over in waiting:
+        if not await is_over:
             each.outcome.refuse(RequestTimedOut())
     return answers

@@ -1,55 +1,179 @@
-"""Waits until a partition has committed up to an offset: markers, and whatever else is not a request with a deadline.
+"""Who waits until a partition has committed up to an offset: one line per partition, in the order of the offsets.
 
-    await commits.committed(partition, next_offset)
+    await commits.committed(partition, next_offset)           # markers: until it is committed, or cannot be any more
+    if not await commits.wait(pending, deadline_ms): ...      # produce requests: also until their time is over
 
-A waiter is resolved once: when the offset is committed, or with an error when it cannot be any more, because the
-partition's disk failed or the partition is gone from this broker.
+1. A waiter is resolved once: when its offset is committed, when it cannot be any more (the partition's disk failed, it
+   is led by another broker, it is gone), or at its deadline. `committed` raises what went wrong; `pending` says it.
+2. The high watermark passes waiters from the front of the line. Those behind it are not asked, so a sync that commits
+   a hundred requests of a partition costs a hundred steps, and one that commits none costs one.
+3. Deadlines cost a comparison each: nearly all waiters are resolved long before. Only the earliest is kept, and when
+   it has come, the lines are gone through once.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
+import math
+from bisect import insort
+from collections import deque
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Final, NamedTuple, Protocol
 
 from ottla.broker.replication.partition import Partition
 from ottla.errors import BrokerError, NotLeaderOrFollower
 from ottla.values import TopicPartition
 
+TICK_MS: Final = 10
+NEVER: Final = math.inf
+_by_offset: Final = itemgetter(0)
+
+
+class Pending(Protocol):
+    """What a request wrote to one partition."""
+
+    @property
+    def partition(self) -> Partition: ...
+    @property
+    def next_offset(self) -> int:
+        """Committed when the high watermark is here."""
+
+    def is_over(self) -> bool:
+        """Whether it is committed, or cannot be any more, which its answer then says."""
+
+
+class _Waiter(NamedTuple):
+    next_offset: int
+    deadline_ms: float
+    pending: Pending | None  # None: whoever waits wants the error
+    future: asyncio.Future[bool]
+
 
 class Commits:
-    def __init__(self) -> None:
-        self._waiting: dict[TopicPartition, list[tuple[int, int, asyncio.Future[None]]]] = {}
-        self._numbers = itertools.count()
+    def __init__(self, wake: Callable[[], None] | None = None) -> None:
+        """`wake` is called when a waiter has a deadline that comes before all others."""
+        self._wake = wake
+        self._lines: dict[TopicPartition, deque[_Waiter]] = {}
+        self._next_due_ms = NEVER
+        self._is_closed = False
 
-    def committed(self, partition: Partition, next_offset: int) -> asyncio.Future[None]:
+    def __len__(self) -> int:
+        return sum(map(len, self._lines.values()))
+
+    def committed(self, partition: Partition, next_offset: int) -> asyncio.Future[bool]:
         """Done when everything before `next_offset` is committed; raises when that cannot be any more."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         if partition.high_watermark >= next_offset:
-            future.set_result(None)
+            future.set_result(True)
         elif partition.offline is not None:
             future.set_exception(partition.offline)
         else:
-            heapq.heappush(self._waiting.setdefault(partition.name, []), (next_offset, next(self._numbers), future))
+            self._add(partition.name, _Waiter(next_offset, NEVER, None, future))
         return future
 
+    def wait(self, pending: Pending, deadline_ms: float) -> asyncio.Future[bool]:
+        """True when it is over, False when its time is, or the broker stops. It is not over yet."""
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        if self._is_closed:
+            future.set_result(False)
+            return future
+        self._add(pending.partition.name, _Waiter(pending.next_offset, deadline_ms, pending, future))
+        if deadline_ms < self._next_due_ms:
+            self._next_due_ms = deadline_ms
+            if self._wake is not None:
+                self._wake()
+        return future
+
+    def _add(self, name: TopicPartition, waiter: _Waiter) -> None:
+        line = self._lines.get(name)
+        if line is None:
+            self._lines[name] = deque((waiter,))
+        elif line[-1][0] <= waiter[0]:
+            line.append(waiter)
+        else:  # a batch that was there already, and is not committed yet
+            insort(line, waiter, key=_by_offset)
+
+    # -- resolving -----------------------------------------------------------------------------------------------------
+
     def check(self, partition: Partition) -> None:
-        """The high watermark of this partition moved, or its disk failed."""
-        waiting = self._waiting.get(partition.name)
-        while waiting and waiting[0][0] <= partition.high_watermark:
-            future = heapq.heappop(waiting)[2]
-            if not future.done():
-                future.set_result(None)
+        """The high watermark of this partition moved, its disk failed, or its leader or in-sync replicas changed."""
+        line = self._lines.get(partition.name)
+        if line is None:
+            return
         if partition.offline is not None:
-            self._refuse(partition.name, partition.offline)
-        elif waiting is not None and not waiting:
-            self._waiting.pop(partition.name, None)
+            self._refuse(partition.name, partition.offline, partition.high_watermark)
+        elif not partition.is_leader or partition.in_sync_count < partition.min_in_sync_count:
+            self._ask_all(partition.name, partition.high_watermark)
+        else:
+            _pass(line, partition.high_watermark)
+            if not line:
+                del self._lines[partition.name]
 
     def forget(self, name: TopicPartition) -> None:
-        """The partition is gone from here."""
+        """The partition is gone from here, or is led by another broker."""
         self._refuse(name, NotLeaderOrFollower(f"{name} is not on this broker any more"))
 
-    def _refuse(self, name: TopicPartition, error: BrokerError) -> None:
-        for _, _, future in sorted(self._waiting.pop(name, ()), key=lambda each: each[:2]):
-            if not future.done():
-                future.set_exception(error)
+    def _ask_all(self, name: TopicPartition, high_watermark: int) -> None:
+        """Each is asked: its answer may be an error, or it may wait on."""
+        waiting = self._lines.pop(name, ())
+        for each in waiting:
+            if each.next_offset <= high_watermark if each.pending is None else each.pending.is_over():
+                _resolve(each, True)
+            else:
+                self._add(name, each)
+
+    def _refuse(self, name: TopicPartition, error: BrokerError, high_watermark: int = -1) -> None:
+        """Whoever wants the error gets it, unless he is committed; requests say themselves what became of them."""
+        self._ask_all(name, high_watermark)
+        line = self._lines.pop(name, ())
+        for each in line:
+            if each.pending is not None:
+                self._add(name, each)
+            elif not each.future.done():
+                each.future.set_exception(error)
+
+    # -- deadlines -----------------------------------------------------------------------------------------------------
+
+    def next_due_ms(self) -> int | None:
+        """When the lines must be gone through; whoever has the earliest deadline may be resolved by then."""
+        return None if self._next_due_ms == NEVER else -int(-self._next_due_ms // TICK_MS) * TICK_MS
+
+    def expire_due(self, now_ms: float) -> int:
+        if now_ms < self._next_due_ms:
+            return 0
+        self._next_due_ms = NEVER
+        return sum([self._expire(name, now_ms) for name in list(self._lines)])
+
+    def _expire(self, name: TopicPartition, now_ms: float) -> int:
+        line = self._lines.pop(name)
+        late = [each for each in line if each.deadline_ms <= now_ms]
+        still = deque(each for each in line if each.deadline_ms > now_ms)
+        if still:
+            self._lines[name] = still
+            self._next_due_ms = min(self._next_due_ms, *[each.deadline_ms for each in still])
+        for each in late:
+            _resolve(each, False)
+        return len(late)
+
+    def close(self) -> None:
+        """At shut-down: requests, now or later, are resolved as if their time were over."""
+        self._is_closed = True
+        self._next_due_ms = NEVER
+        for name, line in list(self._lines.items()):
+            self._lines[name] = deque(each for each in line if each.pending is None)
+            for each in line:
+                if each.pending is not None:
+                    _resolve(each, False)
+
+
+def _pass(line: deque[_Waiter], high_watermark: int) -> None:
+    while line and line[0][0] <= high_watermark:
+        future = line.popleft()[3]
+        if not future.done():  # whoever waits may have been cancelled
+            future.set_result(True)
+
+
+def _resolve(waiter: _Waiter, is_over: bool) -> None:
+    if not waiter.future.done():
+        waiter.future.set_result(is_over)

@@ -37,7 +37,8 @@ class PartitionProgress:
     ) -> None:
         self.produce_purgatory = Purgatory(wake)
         self.fetch_purgatory = Purgatory(wake)
-        self.commits = Commits()
+        self.commits = Commits(wake)
+        self.with_deadlines = (self.commits, self.produce_purgatory, self.fetch_purgatory)
         self._notify = notify
         self._syncing: dict[TopicPartition, list[tuple[int, asyncio.Future[None]]]] = {}
         self._flusher = Flusher(pool, clock=clock, flushed=self.flushed, failed=failed)
@@ -89,6 +90,7 @@ class PartitionProgress:
 
     def close(self) -> None:
         """The broker stops: pending requests are answered as if their time were over."""
+        self.commits.close()
         self.produce_purgatory.close()
         self.fetch_purgatory.close()
 

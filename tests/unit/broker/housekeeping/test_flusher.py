@@ -24,11 +24,12 @@ class FakeJob:
 class FakePartition:
     """A partition whose log has one record more than it has synced."""
 
-    def __init__(self, number: int, run: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, number: int, run: Callable[[], None] = lambda: None, files: str = "disk") -> None:
         self.name = TopicPartition("t", number)
         self.offline: KafkaStorageError | None = None
         self.needs_flush = True
         self.log = self
+        self.files = files
         self._run = run
 
     def flush_job(self) -> FakeJob:
@@ -88,9 +89,9 @@ def test_what_is_marked_while_a_round_runs_shares_the_next_one() -> None:
             rounds: list[list[int]] = []
             begin = round_.flusher._begin
 
-            def counted() -> None:
-                rounds.append([name.partition for name in round_.flusher._marked])
-                begin()
+            def counted(lane: Any) -> None:
+                rounds.append([name.partition for name in lane.marked])
+                begin(lane)
 
             def wait() -> None:
                 is_running.set()

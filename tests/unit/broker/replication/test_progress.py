@@ -21,6 +21,8 @@ class FakePartition:
 
     name = NAME
     in_sync = None
+    is_leader = True
+    in_sync_count = min_in_sync_count = 1
 
     def __init__(self, *, needs_flush: bool = False) -> None:
         self.needs_flush = needs_flush
@@ -58,7 +60,7 @@ async def test_what_advances_reaches_commits_purgatories_and_coordinators() -> N
     assert [each.done() for each in (commit, *waiting)] == [False] * 3
     partition.high_watermark = 2
     progress.advanced(partition)
-    assert [each.result() for each in (commit, *waiting)] == [None, True, True]
+    assert [each.result() for each in (commit, *waiting)] == [True, True, True]
     assert notified == [NAME, NAME]
 
 
