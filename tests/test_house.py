@@ -50,6 +50,16 @@ def test_every_file_opens_with_its_story(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text())), "a module starts with what it is for"
 
 
+FULL_CLASSES = re.compile(r"^from (?:dataclasses import .*\bdataclass\b|typing import .*\bNamedTuple\b)", re.MULTILINE)
+
+
+def test_classes_cost_little_to_declare() -> None:
+    """Spark is slow to start anyway; everything else is loaded by brokers and commands that must be quick."""
+    ours = [path for path in SOURCES if "spark" not in path.parts and not path.name.startswith("light_")]
+    heavy = [str(path.relative_to(ROOT)) for path in ours if FULL_CLASSES.search(path.read_text())]
+    assert not heavy, f"take dataclass from ottla.light_dataclasses and NamedTuple from ottla.light_tuples: {heavy}"
+
+
 # Time and tasks come in by ottla.clock and ottla.tasks (docs/decisions/0036): so a virtual clock can run everything.
 TIMED_ROOMS = ("broker", "client", "cluster")
 # Direct uses that are still there, by file. The list only gets shorter; a file that has none left is taken off it.

@@ -22,7 +22,9 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Final, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, Literal, Protocol, TypeVar
+
+from ottla.light_tuples import NamedTuple
 
 log = logging.getLogger(__name__)
 

@@ -27,13 +27,13 @@ import difflib
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Literal, Required, Self, TypedDict, TypeVar, Unpack, overload
 
 from ottla.errors import InvalidSetting, UnknownSetting
+from ottla.light_dataclasses import dataclass, field
 
 T = TypeVar("T")
 Importance = Literal["high", "medium", "low"]

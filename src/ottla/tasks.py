@@ -18,11 +18,11 @@ import heapq
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ottla.clock import Clock
 from ottla.errors import LimitReached
+from ottla.light_dataclasses import dataclass, field
 
 log = logging.getLogger(__name__)
 

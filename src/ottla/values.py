@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
 from ottla.errors import InvalidSetting
+from ottla.light_dataclasses import dataclass
+from ottla.light_tuples import NamedTuple
 
 __all__ = [
     "METADATA_TOPIC_UUID",

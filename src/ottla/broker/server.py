@@ -18,7 +18,6 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Final, TypedDict
@@ -49,6 +48,7 @@ from ottla.cluster.store.embedded import EmbeddedStore, found_cluster_id
 from ottla.cluster.store.interface import MetadataStore, SharedStore
 from ottla.cluster.store.memory import MemoryStore
 from ottla.errors import KafkaStorageError, OttlaError
+from ottla.light_dataclasses import dataclass
 from ottla.metrics import Registry
 from ottla.net.transport import LinkSettings, TcpTransport, Transport
 from ottla.storage.directory.loading import ProducerLimits, recovery_summary

@@ -17,12 +17,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.cli.connecting import ensure
 from ottla.cli.output import Failure
 from ottla.client.admin.access import AclBinding, AclFilter, AclPermission, PatternType, ResourceType
 from ottla.client.admin.operations import AclOperation as Op
+from ottla.light_tuples import NamedTuple
 
 CLUSTER_NAME: Final = "kafka-cluster"
 RESOURCES: Final = {

@@ -11,8 +11,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from ottla.light_tuples import NamedTuple
 from ottla.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 

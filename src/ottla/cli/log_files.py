@@ -14,9 +14,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.errors import CorruptMessage
+from ottla.light_tuples import NamedTuple
 from ottla.records import MessageSet, RecordBatch, RecordStream
 from ottla.records.layout import HEADER_BYTES, LOG_OVERHEAD_BYTES
 from ottla.storage.segment.names import (

@@ -20,8 +20,10 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final
+
+from ottla.light_dataclasses import dataclass
+from ottla.light_tuples import NamedTuple
 
 _NAMES: Final = ("key", "value", "key_base64", "value_base64", "headers", "partition", "timestamp", "topic", "offset")
 READ_BYTES: Final = 64 * 1024

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +25,7 @@ from ottla.cli.output import Failure
 from ottla.cli.passwords import generated_password
 from ottla.cli.secure_certificates import AUTHORITY, ensure_certificates, hosts_of
 from ottla.cli.secured_files import CLIENT, SERVER
+from ottla.light_dataclasses import dataclass, field
 
 if TYPE_CHECKING:
     from ottla.broker.security.first_users import FirstUser

@@ -9,10 +9,10 @@ beginning   end   stored            the oldest record, behind the newest, what t
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 from ottla.cli.moments import milliseconds
 from ottla.clock import Clock
+from ottla.light_dataclasses import dataclass
 
 
 class Kind(enum.Enum):

@@ -11,10 +11,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ottla.errors import BrokerError, broker_error
+from ottla.light_dataclasses import dataclass, field, replace
 from ottla.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from ottla.values import ZERO_UUID, Node, TopicPartition
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 from ottla import __version__
 from ottla.client.security import Security, security_of
 from ottla.client.settings import ClientSettings
 from ottla.clock import Clock
+from ottla.light_dataclasses import dataclass
 from ottla.net.peer import PeerSettings, RandomSource
 from ottla.net.transport import LinkSettings, Transport
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from ottla.light_tuples import NamedTuple
 
 UNKNOWN_GENERATION: Final = -1
 UNKNOWN_MEMBER_ID: Final = ""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ottla.client.security_settings import SecuritySettings
 from ottla.clock import Clock
 from ottla.errors import InvalidSetting
+from ottla.light_dataclasses import dataclass
 from ottla.net.handshake import Authenticator
 from ottla.net.retries import Backoff, RandomSource
 from ottla.net.sasl.authenticator import SaslAuthenticator

@@ -21,7 +21,6 @@ import logging
 import math
 import random as random_module
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, TypeVar
 
 from ottla.client.closed import ClientClosed
@@ -43,6 +42,7 @@ from ottla.errors import (
     UnsupportedSaslMechanism,
     UnsupportedVersion,
 )
+from ottla.light_dataclasses import dataclass
 from ottla.metrics import Registry
 from ottla.net.connection import ApiVersionTable
 from ottla.net.peer import State

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from ottla.client.security_settings import SecuritySettings
 from ottla.clock import Clock
 from ottla.errors import InvalidSetting
+from ottla.light_dataclasses import dataclass
 from ottla.net.handshake import Authenticator
 from ottla.net.retries import RandomSource
 from ottla.settings import Password

@@ -24,9 +24,10 @@ import json
 import struct
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 from ottla.errors import OttlaError
+from ottla.light_tuples import NamedTuple
 
 T_contra = TypeVar("T_contra", contravariant=True)
 T_co = TypeVar("T_co", covariant=True)

@@ -16,13 +16,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from ottla.cluster.changes import Change, CreateAcl, RemoveAcl
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import AclBinding, AclEntry, AclPattern
 from ottla.cluster.plan import FINE, Plan, refusal
 from ottla.errors import BrokerError, InvalidRequest
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.access import AclOperation, AclPermission, AclResource, PatternType
 from ottla.protocol.messages.create_acls import AclCreation, AclCreationResult
 from ottla.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsFilterResult, DeleteAclsMatchingAcl

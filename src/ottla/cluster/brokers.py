@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.cluster.changes import AllocateProducerIds, RegisterBroker
 from ottla.cluster.image import ClusterImage
 from ottla.errors import BrokerIdNotRegistered, StaleBrokerEpoch, UnknownServerError
+from ottla.light_dataclasses import replace
+from ottla.light_tuples import NamedTuple
 
 PRODUCER_ID_BLOCK: Final = 1000
 _LAST_PRODUCER_ID: Final = 2**63 - 1

@@ -12,7 +12,6 @@ How a change is written is in written.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -33,6 +32,7 @@ from ottla.cluster.model import (
 )
 from ottla.cluster.topic_names import collision_key
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass, field, replace
 
 
 class IllegalChange(OttlaError):

@@ -19,16 +19,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from itertools import dropwhile
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from ottla.cluster.client_metrics import ClientMetricsSettings
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import ALL_BROKERS, ConfigResource, ResourceType
 from ottla.errors import InvalidConfig
+from ottla.light_dataclasses import dataclass, field
+from ottla.light_tuples import NamedTuple
 from ottla.settings import REQUIRED, Setting, Settings, Source
 from ottla.storage.settings import BROKER_KEYS, TopicSettings
 

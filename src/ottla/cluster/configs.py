@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ottla.cluster.changes import AlterConfig, Change
 from ottla.cluster.client_metrics import check_client_metrics
@@ -28,6 +28,7 @@ from ottla.cluster.model import ALL_BROKERS, ConfigResource, ResourceType
 from ottla.cluster.plan import FINE, ErrorFields, refusal, repeated
 from ottla.cluster.topic_names import check_name
 from ottla.errors import BrokerError, InvalidConfig, InvalidRequest, UnknownTopicOrPartition
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages import alter_configs, incremental_alter_configs
 from ottla.settings import LIST, REQUIRED, Setting, Settings, Source
 

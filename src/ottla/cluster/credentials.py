@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections import Counter
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from ottla.cluster.changes import Change, SetScramCredential
 from ottla.cluster.image import ClusterImage
@@ -24,6 +24,7 @@ from ottla.errors import (
     UnacceptableCredential,
     UnsupportedSaslMechanism,
 )
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResult,

@@ -15,8 +15,7 @@ from __future__ import annotations
 import hmac
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.cluster.changes import Change, SetStoredValue
 from ottla.cluster.image import ClusterImage
@@ -28,6 +27,8 @@ from ottla.errors import (
     DelegationTokenOwnerMismatch,
     InvalidPrincipalType,
 )
+from ottla.light_dataclasses import dataclass, field, replace
+from ottla.light_tuples import NamedTuple
 from ottla.settings import Password
 
 log = logging.getLogger(__name__)

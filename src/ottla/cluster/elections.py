@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import IntEnum
 
 from ottla.cluster.changes import Change, ChangePartition
@@ -23,6 +22,7 @@ from ottla.errors import (
     PreferredLeaderNotAvailable,
     UnknownTopicOrPartition,
 )
+from ottla.light_dataclasses import replace
 from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, PartitionResult, ReplicaElectionResult
 
 

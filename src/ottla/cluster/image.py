@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
@@ -32,6 +31,7 @@ from ottla.cluster.model import (
     Topic,
 )
 from ottla.cluster.shared_map import SharedMap
+from ottla.light_dataclasses import dataclass, field
 from ottla.values import TopicPartition
 
 NO_CONTROLLER: Final = -1

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import dataclasses
 from collections.abc import Callable
 from enum import IntEnum
 from functools import cache
@@ -18,6 +17,7 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import MISSING, fields, is_dataclass
 
 Reader = Callable[[Any], Any]
 Writer = Callable[[Any], Any]
@@ -35,7 +35,7 @@ def to_json(value: Any) -> Any:
 @cache
 def writer(hint: Any) -> Writer:
     """The function that writes values of that type; made once, because a snapshot has ten thousands of them."""
-    if dataclasses.is_dataclass(hint):
+    if is_dataclass(hint):
         return _dataclass_writer(hint)
     if hint is bytes:
         return _write_bytes
@@ -75,12 +75,12 @@ def _row_writer(items: tuple[Any, ...]) -> Writer:
 
 def _dataclass_writer(of: Any) -> Writer:
     hints = get_type_hints(of)
-    fields = tuple((each.name, each.default, writer(hints[each.name])) for each in dataclasses.fields(of))
+    rows = tuple((each.name, each.default, writer(hints[each.name])) for each in fields(of))
 
     def write(value: Any) -> dict[str, Any]:
         return {
             name: write_field(present)
-            for name, default, write_field in fields
+            for name, default, write_field in rows
             if (present := getattr(value, name)) != default
         }
 
@@ -95,7 +95,7 @@ def from_json(hint: Any, data: Any) -> Any:
 @cache
 def reader(hint: Any) -> Reader:
     """The function that reads values of that type."""
-    if dataclasses.is_dataclass(hint):
+    if is_dataclass(hint):
         return _dataclass_reader(hint)
     if hint is bytes:
         return _read_bytes
@@ -173,8 +173,8 @@ def _row_reader(items: tuple[Any, ...], make: Callable[[Any], Any]) -> Reader:
 
 def _dataclass_reader(of: Any) -> Reader:
     hints = get_type_hints(of)
-    readers = {each.name: reader(hints[each.name]) for each in dataclasses.fields(of)}
-    required = {each.name for each in dataclasses.fields(of) if each.default is dataclasses.MISSING}
+    readers = {each.name: reader(hints[each.name]) for each in fields(of)}
+    required = {each.name for each in fields(of) if each.default is MISSING}
 
     def read(data: Any) -> Any:
         if type(data) is not dict:

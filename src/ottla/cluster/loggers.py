@@ -6,10 +6,11 @@ which levels to set; the caller sets them.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.cluster.config_layers import ConfigRules
 from ottla.errors import InvalidConfig, InvalidRequest
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages.incremental_alter_configs import AlterConfigsResource
 
 LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")

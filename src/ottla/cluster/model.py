@@ -11,10 +11,11 @@ epochs (zkVersion of the state node), adding and removing replicas, recovering l
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
+from ottla.light_dataclasses import dataclass, field
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.access import AclOperation, AclPermission, AclResource, PatternType
 from ottla.values import ZERO_UUID
 

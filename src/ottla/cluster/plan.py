@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
-from typing import Generic, NamedTuple, TypedDict, TypeVar
+from typing import Generic, TypedDict, TypeVar
 
 from ottla.cluster.changes import Change
 from ottla.errors import NONE, BrokerError
+from ottla.light_tuples import NamedTuple
 
 Answer = TypeVar("Answer")
 K = TypeVar("K", bound=Hashable)

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ottla.cluster.changes import Change, ChangePartition
 from ottla.cluster.elections import led_by
@@ -24,6 +23,7 @@ from ottla.errors import (
     NoReassignmentInProgress,
     UnknownTopicOrPartition,
 )
+from ottla.light_dataclasses import replace
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,

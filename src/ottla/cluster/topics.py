@@ -10,9 +10,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.cluster.changes import AlterConfig, Change, CreateTopic, RemoveTopic
 from ottla.cluster.config_layers import ConfigRules, ConfigSource, levels_of_topic_setting, topic_defaults
@@ -37,6 +36,8 @@ from ottla.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
+from ottla.light_dataclasses import dataclass
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 import ottla
@@ -35,6 +34,7 @@ from ottla.cluster.changes import (
 from ottla.cluster.image import NO_CONTROLLER, ClusterImage
 from ottla.cluster.json_values import MalformedValue, from_json, to_json
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import replace
 
 
 class UnknownChange(OttlaError):

@@ -22,8 +22,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, TypeVar
 
 from ottla.errors import (
     ConnectionClosed,
@@ -33,6 +32,8 @@ from ottla.errors import (
     RequestTimedOut,
     UnsupportedVersion,
 )
+from ottla.light_dataclasses import dataclass, field
+from ottla.light_tuples import NamedTuple
 from ottla.net.framing import Buffer, frame_prefix
 from ottla.protocol.api import Api, WrittenRequest, api_of
 from ottla.protocol.header import decode_response, encode_request, read_correlation_id

@@ -6,10 +6,10 @@ They compare by their fields, so that a test of a peer is a comparison of two li
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass
 from ottla.net.connection import ApiVersionTable, Completed, Failed
 from ottla.net.framing import Buffer
 

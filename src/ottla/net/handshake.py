@@ -13,10 +13,10 @@ without one goes from the versions straight to work.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from ottla.errors import MalformedMessage, UnsupportedVersion, broker_error
+from ottla.light_dataclasses import dataclass
 from ottla.net.connection import API_VERSIONS, UNSUPPORTED_VERSION, ApiVersionTable
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.schema import Message

@@ -27,7 +27,6 @@ import enum
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 from ottla.errors import (
@@ -40,6 +39,7 @@ from ottla.errors import (
     RequestTimedOut,
     TlsHandshakeFailed,
 )
+from ottla.light_dataclasses import dataclass
 from ottla.net.connection import IN_FLIGHT_LIMIT, ApiVersionTable, ClientConnection, Completed, Failed
 from ottla.net.decisions import BackingOff, Close, Connect, Decision, Ready, Send, WakeAt
 from ottla.net.framing import Buffer

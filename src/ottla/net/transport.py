@@ -33,10 +33,10 @@ import ssl
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from ottla.errors import ConnectionClosed, NotConnected, OttlaError, TlsHandshakeFailed
+from ottla.light_dataclasses import dataclass
 from ottla.net.framing import REQUEST_SIZE_LIMIT_BYTES, Buffer, FrameReader
 from ottla.net.low_water import LowWater, low_water_of
 from ottla.net.sendfile import SendfileDoor, door_of

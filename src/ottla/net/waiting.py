@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import NamedTuple
 
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.api import WrittenRequest
 from ottla.protocol.schema import Message
 

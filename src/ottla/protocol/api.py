@@ -7,10 +7,10 @@ An API whose newest version is still unstable in Kafka (`unstable_from`) can be 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 
+from ottla.light_dataclasses import dataclass
 from ottla.protocol.schema import Buffer, Message, Versions
 
 

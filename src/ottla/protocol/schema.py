@@ -22,10 +22,10 @@ Nothing here reads or writes bytes: codec.py walks these declarations, compiled.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, Union, dataclass_transform, get_args, get_origin
 
+from ottla.light_dataclasses import dataclass
 from ottla.values import ZERO_UUID as ZERO_UUID
 
 MISSING: Any = object()

@@ -12,9 +12,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from ottla.errors import CorruptMessage
+from ottla.light_tuples import NamedTuple
 from ottla.records.compression import Compression, decompress
 from ottla.records.header import BatchInfo, Buffer, check_count, check_shape, check_sum, view_of
 from ottla.records.layout import (

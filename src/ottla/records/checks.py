@@ -13,9 +13,9 @@ only walk over records on the way of a record into the log, so it makes no objec
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
 
 from ottla.errors import CorruptMessage, InvalidRecord
+from ottla.light_tuples import NamedTuple
 from ottla.records.header import Buffer, view_of
 from ottla.records.layout import HEADER_ENTRY_BYTES_MIN, NO_TIMESTAMP, RECORD_BYTES_MIN, wrapped_int64
 from ottla.records.varint import decode_varint, decode_varlong

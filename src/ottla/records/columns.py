@@ -17,9 +17,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 from enum import IntFlag
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.errors import CorruptMessage
+from ottla.light_tuples import NamedTuple
 from ottla.records.batch import RecordTuple
 from ottla.records.header import Buffer
 from ottla.records.layout import COLUMN_LIMIT_BYTES, DECOMPRESSED_LIMIT_BYTES

@@ -25,9 +25,10 @@ import struct
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.errors import CorruptMessage
+from ottla.light_tuples import NamedTuple
 from ottla.records.checksum import crc32c
 from ottla.records.header import BatchInfo, Buffer, check_shape, check_sum, view_of
 from ottla.records.layout import (

@@ -25,9 +25,10 @@ What the frames look like, and what is peculiar:
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.errors import CorruptMessage, UnsupportedCompressionType
+from ottla.light_tuples import NamedTuple
 
 if TYPE_CHECKING:
     import zstandard

@@ -17,10 +17,10 @@ A control batch (its attribute bit says so) holds control records, usually one. 
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 
 from ottla.errors import CorruptMessage
+from ottla.light_dataclasses import dataclass
 from ottla.records.implementation import BatchBuilder
 
 __all__ = [

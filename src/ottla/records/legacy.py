@@ -31,9 +31,9 @@ Promises:
 import binascii
 import struct
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from ottla.errors import CorruptMessage
+from ottla.light_tuples import NamedTuple
 from ottla.records.compression import Bytes, Compression, compress, decompress
 
 __all__ = ["LegacyMessages", "LegacyRecord", "build_message_set", "read_message_set"]

@@ -23,11 +23,11 @@ import contextvars
 import ssl
 from collections import deque
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from random import Random
 from typing import Final
 
 from ottla.errors import ConnectionClosed, NotConnected, TlsHandshakeFailed
+from ottla.light_dataclasses import dataclass
 from ottla.net.tls.stream import ServerTls
 from ottla.net.transport import Address, Link, LinkEvents, LinkSettings, Listener, fenced
 from ottla.simulation.link import SimulatedLink

@@ -17,10 +17,10 @@ import enum
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass
 from ottla.settings import Settings
 
 T = TypeVar("T")

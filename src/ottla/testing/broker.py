@@ -17,7 +17,6 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -27,6 +26,7 @@ from ottla.broker.security.first_users import FirstUser
 from ottla.broker.server import Server, ServerInfo, World
 from ottla.broker.settings import BrokerSettings
 from ottla.clock import SystemClock
+from ottla.light_dataclasses import dataclass
 from ottla.net.transport import TcpTransport
 from ottla.storage.files import DiskFiles
 from ottla.testing.files import MemoryFiles

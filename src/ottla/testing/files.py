@@ -26,11 +26,12 @@ import errno
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
 
+from ottla.light_dataclasses import dataclass, field
+from ottla.light_tuples import NamedTuple
 from ottla.storage.files import Buffer, DirectoryInUse, replace_through, storage_error
 
 CAPACITY_BYTES: Final = 256 << 20

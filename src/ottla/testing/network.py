@@ -21,10 +21,10 @@ import random as random_module
 import ssl
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
 
 from ottla.clock import Clock
 from ottla.errors import ConnectionClosed, NotConnected, TlsHandshakeFailed
+from ottla.light_dataclasses import dataclass
 from ottla.net.framing import Buffer
 from ottla.net.tls.stream import ServerTls
 from ottla.net.transport import Address, FramedLink, Link, LinkEvents, LinkSettings, Listener, fenced

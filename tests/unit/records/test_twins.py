@@ -267,7 +267,10 @@ def test_without_a_build_the_python_twin_is_taken_and_everything_is_there(tmp_pa
     room = Path(ottla.records.__file__).parent
     for source in [
         *room.glob("*.py"),
-        *(room.parent / f"{name}.py" for name in ("__init__", "_lazy", "errors", "native")),
+        *(
+            room.parent / f"{name}.py"
+            for name in ("__init__", "_lazy", "errors", "light_dataclasses", "light_tuples", "native")
+        ),
     ]:
         target = tmp_path / "ottla" / source.relative_to(room.parent)
         target.parent.mkdir(parents=True, exist_ok=True)

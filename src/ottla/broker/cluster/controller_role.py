@@ -22,7 +22,6 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import replace
 from functools import partial
 from typing import Final, TypeAlias, TypeVar, TypeVarTuple, cast
 
@@ -56,6 +55,7 @@ from ottla.cluster.store.events import (
 )
 from ottla.cluster.store.interface import ControllerMoved, NoSession, SharedStore, StaleImage, StoreClosed
 from ottla.errors import BrokerError, NotController, RequestTimedOut, UnknownServerError
+from ottla.light_dataclasses import replace
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from ottla.protocol.messages.stop_replica import StopReplicaResponse
 from ottla.protocol.schema import Message

@@ -18,7 +18,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, TypeVarTuple
 
@@ -64,6 +63,7 @@ from ottla.errors import (
     UnknownServerError,
     broker_error,
 )
+from ottla.light_dataclasses import replace
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse

@@ -14,7 +14,6 @@ the newest controller that gave an order of any kind.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 from ottla.cluster.changes import (
@@ -30,6 +29,7 @@ from ottla.cluster.changes import (
 )
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import NO_LEADER, Broker, Endpoint, Partition, Topic
+from ottla.light_dataclasses import replace
 from ottla.protocol.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataPartitionState,

@@ -13,9 +13,10 @@ effects goes out, and the runtime carries them out.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from ottla.errors import BrokerError
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.schema import Message
 
 Token: TypeAlias = int

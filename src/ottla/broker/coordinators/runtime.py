@@ -24,7 +24,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from ottla.broker.coordinators.effects import (
     CancelTimer,
@@ -44,6 +44,7 @@ from ottla.errors import (
     NotLeaderOrFollower,
     RequestTimedOut,
 )
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.schema import Message
 from ottla.protocol.stored import decode_key, decode_value, encode_key, encode_value, split_lead
 from ottla.records import BatchBuilder, RecordBatch

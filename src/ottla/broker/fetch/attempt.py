@@ -10,7 +10,6 @@ What goes into the answer, in which order, and what a session already knows, is 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.fetch.reader import Reader
@@ -28,6 +27,7 @@ from ottla.errors import (
     UnknownTopicOrPartition,
     UnsupportedCompressionType,
 )
+from ottla.light_dataclasses import dataclass, field
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,

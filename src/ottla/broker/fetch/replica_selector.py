@@ -8,9 +8,10 @@ offset are asked. Everybody else stays with the leader.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.errors import InvalidConfig
+from ottla.light_tuples import NamedTuple
 
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEADER: Final = "org.apache.kafka.common.replica.LeaderSelector"

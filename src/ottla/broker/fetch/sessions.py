@@ -22,10 +22,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
+from ottla.light_dataclasses import dataclass, field
+from ottla.light_tuples import NamedTuple
 
 EVICT_AFTER_MS: Final = 120_000
 SLOTS: Final = 1_000

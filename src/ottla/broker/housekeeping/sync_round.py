@@ -19,10 +19,11 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.broker.replication.partition import Partition
 from ottla.errors import KafkaStorageError
+from ottla.light_tuples import NamedTuple
 from ottla.storage.log.partition_log import FlushJob
 
 SYNC_THREADS: Final = 3  # of the pool's four: somebody else may need one, too

@@ -18,7 +18,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol
 
@@ -31,6 +30,7 @@ from ottla.broker.observe.log_limit import LineLimit
 from ottla.broker.quotas.connections import Arrival, ConnectionRates
 from ottla.clock import Clock, Timer
 from ottla.errors import ConnectionClosed, OttlaError, TlsHandshakeFailed
+from ottla.light_dataclasses import replace
 from ottla.net.transport import Link, LinkSettings, Listener, Transport
 
 log = logging.getLogger(__name__)

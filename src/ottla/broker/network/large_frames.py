@@ -20,13 +20,13 @@ deadlines, and large frames have them here.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from ottla.broker.network.waiting_requests import WaitingRequests
 from ottla.broker.observe.log_limit import LineLimit
 from ottla.clock import Clock, Timer
 from ottla.errors import ConnectionClosed, OttlaError
+from ottla.light_dataclasses import dataclass
 
 log = logging.getLogger(__name__)
 log.addFilter(LineLimit())

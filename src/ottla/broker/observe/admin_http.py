@@ -20,10 +20,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from ottla.broker.observe.verdict import Verdict
 from ottla.broker.settings.endpoints import is_loopback
+from ottla.light_tuples import NamedTuple
 from ottla.metrics import CONTENT_TYPE
 
 if TYPE_CHECKING:

@@ -15,14 +15,15 @@ import base64
 import binascii
 import hmac
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.broker.observe.verdict import Verdict
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.security.access import Access
 from ottla.broker.security.scram_users import ScramUsers
 from ottla.clock import Clock
+from ottla.light_dataclasses import dataclass
+from ottla.light_tuples import NamedTuple
 from ottla.net.sasl.scram import HASHES, ScramKeys, scram_keys
 from ottla.protocol.access import AclOperation, AclResource
 

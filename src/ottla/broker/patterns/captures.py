@@ -7,11 +7,12 @@ work is at most steps times characters, and beside that bounded by WORK_LIMIT.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from ottla.broker.patterns.patterns import holds
 from ottla.broker.patterns.syntax import Chars, Choice, Group, Matches, Node, Place, Repeat, Sequence, parse
 from ottla.errors import InvalidRegularExpression
+from ottla.light_tuples import NamedTuple
 
 STEPS_LIMIT: Final = 2_000
 WORK_LIMIT: Final = 500_000

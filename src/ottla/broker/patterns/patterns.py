@@ -15,10 +15,11 @@ it can with a matcher that goes back.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.broker.patterns.syntax import WORD, Chars, Choice, Group, Matches, Node, Place, Repeat, Sequence, parse
 from ottla.errors import InvalidRegularExpression
+from ottla.light_tuples import NamedTuple
 
 STEPS_LIMIT: Final = 10_001  # a pattern of literals alone may be as long as the syntax allows
 REPEATED_LIMIT: Final = 2_000

@@ -17,11 +17,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias
 
 from ottla.errors import InvalidRegularExpression
+from ottla.light_dataclasses import dataclass
 
 PATTERN_LIMIT: Final = 10_000
 DEPTH_LIMIT: Final = 100

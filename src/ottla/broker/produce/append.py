@@ -16,13 +16,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ottla.broker.produce.committed import Uncommitted
 from ottla.broker.produce.frames import Produce, ProduceResult, ProduceResults, Topic
 from ottla.broker.replication.partition import ACKS_ALL, Partition
 from ottla.broker.requests.pacing import Pace
 from ottla.errors import BrokerError, InvalidTopicException, UnknownTopicId, UnknownTopicOrPartition
+from ottla.light_tuples import NamedTuple
 from ottla.records.checks import RecordsCheck
 from ottla.records.compression import Compression
 from ottla.records.layout import ATTRIBUTES_AT, COMPRESSION_MASK, HEADER_BYTES, TRANSACTIONAL_BIT

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.broker.produce.frames import ProduceResult, ProduceResults
 from ottla.broker.replication.partition import Partition
 from ottla.broker.requests.running import Work
 from ottla.errors import BrokerError, NotEnoughReplicasAfterAppend, RequestTimedOut
+from ottla.light_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker

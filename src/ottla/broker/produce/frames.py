@@ -16,9 +16,10 @@ so does a frame that cannot be read: the reference codec explains why.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from ottla.errors import BrokerError, MalformedMessage
+from ottla.light_tuples import NamedTuple
 from ottla.net.framing import frame_prefix
 from ottla.protocol.compile_decode import FAILURES
 from ottla.protocol.compiled import decoder, encode

@@ -18,11 +18,12 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.broker.quotas.limits import Owner
 from ottla.broker.quotas.meters import Meters, RateMeter
 from ottla.broker.settings import BrokerSettings
+from ottla.light_tuples import NamedTuple
 from ottla.metrics import Registry
 
 NO_LIMIT: Final = 2**31 - 1

@@ -14,8 +14,10 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import quote, unquote
+
+from ottla.light_tuples import NamedTuple
 
 FORWARDER: Final = "ottla-forwarder-"
 """How the client ids of brokers begin that pass on what clients asked them."""

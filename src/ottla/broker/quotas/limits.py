@@ -13,10 +13,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from ottla.cluster.model import QuotaEntity
 from ottla.cluster.quotas import CLIENT_ID, IP, USER
+from ottla.light_tuples import NamedTuple
 
 PRODUCE: Final = "producer_byte_rate"
 FETCH: Final = "consumer_byte_rate"

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
 
 from ottla.broker.quotas.charges import Charges
@@ -27,6 +26,7 @@ from ottla.broker.quotas.meters import BucketMeter
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.topics import TopicRules
 from ottla.errors import ThrottlingQuotaExceeded
+from ottla.light_dataclasses import replace
 from ottla.protocol.messages.create_partitions import CreatePartitionsRequest
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest

@@ -19,10 +19,11 @@ from bisect import insort
 from collections import deque
 from collections.abc import Callable
 from operator import itemgetter
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from ottla.broker.replication.partition import Partition
 from ottla.errors import BrokerError, NotLeaderOrFollower
+from ottla.light_tuples import NamedTuple
 from ottla.values import TopicPartition
 
 TICK_MS: Final = 10

@@ -11,8 +11,9 @@ that are to be forgotten. The broker's half is fetch_sessions.py, whose table of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,

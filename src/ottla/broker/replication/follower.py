@@ -22,10 +22,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from ottla.broker.replication.fetch_plan import FetchSettings, FollowerSession, Position
 from ottla.broker.replication.questions import EARLIEST, LATEST, About, ask_epoch_ends, ask_offsets
@@ -37,6 +36,8 @@ from ottla.errors import (
     OttlaError,
     StorageExhausted,
 )
+from ottla.light_dataclasses import dataclass
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,

@@ -22,8 +22,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
+
+from ottla.light_dataclasses import dataclass
+from ottla.light_tuples import NamedTuple
 
 UNKNOWN: Final = -1
 NO_BOUND: Final = 2**63 - 1

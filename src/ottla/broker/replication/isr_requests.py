@@ -20,9 +20,8 @@ Plain state: requests are returned as messages, responses come in as arguments.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.broker.replication.in_sync import Proposal
 from ottla.errors import (
@@ -35,6 +34,8 @@ from ottla.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
+from ottla.light_dataclasses import dataclass
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ottla.broker.replication.partition import Partition
+from ottla.light_tuples import NamedTuple
 from ottla.values import TopicPartition
 
 

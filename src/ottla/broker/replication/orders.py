@@ -6,9 +6,10 @@ Versions group partitions differently and put the answers of partitions in diffe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.cluster import model
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrPartitionState,

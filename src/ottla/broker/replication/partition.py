@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from ottla.broker.replication.in_sync import InSync, Proposal
 from ottla.cluster import model
@@ -23,6 +22,7 @@ from ottla.errors import (
     NotLeaderOrFollower,
     UnknownLeaderEpoch,
 )
+from ottla.light_dataclasses import replace
 from ottla.records import RecordBatch, RecordStream
 from ottla.records.checks import RecordsCheck
 from ottla.storage.files import Buffer

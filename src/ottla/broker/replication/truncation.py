@@ -16,8 +16,9 @@ Where asking is part of every fetch (version 12 and later), the next fetch asks 
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from ottla.light_tuples import NamedTuple
 from ottla.storage.log.leader_epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EpochEnd
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from ottla.broker.security.authorizer import Decisions
 
 from ottla.broker.quotas.charges import Charges
+from ottla.light_dataclasses import dataclass, field
 
 
 class ClientConnection(Protocol):

@@ -26,7 +26,6 @@ import logging
 import struct
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -49,6 +48,7 @@ from ottla.broker.requests.served import (
 from ottla.broker.requests.timing import Stopwatch, timed
 from ottla.broker.security.needs import was_checked
 from ottla.errors import BrokerError, MalformedMessage, UnknownServerError, UnsupportedVersion
+from ottla.light_dataclasses import replace
 from ottla.protocol.api import APIS, Api
 from ottla.protocol.compile_decode import FAILURES as DECODE_FAILURES
 from ottla.protocol.compile_encode import FAILURES as ENCODE_FAILURES

@@ -25,13 +25,14 @@ from __future__ import annotations
 import enum
 import pkgutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ottla.broker import handlers
 from ottla.broker.security.needs import Need
+from ottla.light_dataclasses import dataclass
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.api import APIS, Api
 from ottla.protocol.schema import BYTES, ArrayOf, Message
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Final
 
 from ottla.cluster.changes import Change
 from ottla.cluster.credentials import ITERATIONS_AT_MOST, MECHANISMS, Mechanism, alter_user_scram_credentials
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import ScramKey
+from ottla.light_dataclasses import dataclass, field
 from ottla.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,

@@ -18,11 +18,12 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.broker.requests.running import Background
 from ottla.clock import Clock, Timer
 from ottla.errors import InvalidSetting, OttlaError
+from ottla.light_tuples import NamedTuple
 from ottla.net.sasl.provider import ask
 from ottla.net.sasl.signed_tokens import JWKS_LIMIT_BYTES, PublicKey, read_keys
 

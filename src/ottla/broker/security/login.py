@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from ottla.errors import MalformedMessage, SaslAuthenticationFailed, UnsupportedSaslMechanism, UnsupportedVersion
+from ottla.light_dataclasses import dataclass
+from ottla.light_tuples import NamedTuple
 from ottla.net.framing import Buffer
 from ottla.net.sasl.server import Identity, LoginRefused, ServerMechanism
 from ottla.protocol.api import APIS, APIS_BY_NAME

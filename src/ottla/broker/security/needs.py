@@ -22,7 +22,6 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Callable, Collection, Set
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ottla.broker.quotas.forwarded import FORWARDER
@@ -36,6 +35,7 @@ from ottla.errors import (
     TopicAuthorizationFailed,
     TransactionalIdAuthorizationFailed,
 )
+from ottla.light_dataclasses import dataclass, field
 from ottla.protocol.access import AclOperation, AclResource
 
 if TYPE_CHECKING:

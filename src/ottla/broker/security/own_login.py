@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from ottla.broker.settings import BrokerSettings
 from ottla.clock import Clock
 from ottla.errors import InvalidSetting
+from ottla.light_dataclasses import dataclass
+from ottla.light_tuples import NamedTuple
 from ottla.net.handshake import Authenticator
 from ottla.net.retries import Backoff, RandomSource
 from ottla.net.sasl.authenticator import Mechanism, SaslAuthenticator

@@ -18,9 +18,10 @@ import binascii
 import hashlib
 import os
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.errors import InvalidSetting
+from ottla.light_tuples import NamedTuple
 
 CBC: Final = "AES/CBC/PKCS5Padding"
 GCM: Final = "AES/GCM/NoPadding"

@@ -19,10 +19,11 @@ from __future__ import annotations
 import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.cluster.model import AclBinding, AclEntry, AclPattern
 from ottla.cluster.shared_map import SharedMap
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.access import AclOperation, AclPermission, AclResource, PatternType
 
 WILDCARD: Final = "*"

@@ -11,11 +11,11 @@
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
 from ottla.errors import InvalidSetting
+from ottla.light_dataclasses import dataclass, field, replace
 from ottla.net.tls import TlsOptions, client_context, server_context
 from ottla.net.tls.stores import read_identity
 from ottla.net.tls.words import handshake_failure

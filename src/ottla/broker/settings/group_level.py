@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.broker.settings.groups import GroupCoordinatorSettings
 from ottla.broker.settings.no_effect import SHARE_GROUPS, STREAMS_GROUPS
 from ottla.errors import InvalidSetting
+from ottla.light_tuples import NamedTuple
 from ottla.settings import Settings, setting
 
 # An ISO 8601 duration as Java's Duration reads it: days, hours, minutes and seconds, not negative.

@@ -9,9 +9,10 @@ A prefix on a setting that no listener has of its own is unknown, as a setting o
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.errors import UnknownSetting
+from ottla.light_tuples import NamedTuple
 
 PREFIX: Final = "listener.name."
 

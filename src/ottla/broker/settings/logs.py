@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final, TypeVar
 
 from ottla.broker.settings.no_effect import CORDONS, FIXED_TIMES, THREADS
+from ottla.light_dataclasses import replace
 from ottla.settings import LIST, LONG, Importance, Setting, Settings, setting
 from ottla.storage.settings import BROKER_KEYS, TopicSettings
 

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from ottla.broker.waiting.timer_wheel import TimerWheel
+from ottla.light_tuples import NamedTuple
 
 Condition: TypeAlias = Callable[[], bool]
 Changed: TypeAlias = Callable[[Hashable], bool]

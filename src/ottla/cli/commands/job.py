@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +17,7 @@ from ottla.cli.connecting import Verbs, add_format, add_verb, admin_of, ensure, 
 from ottla.cli.job_running import check_installed, frame_of, period, place, reading_of, running, target_settings, times
 from ottla.cli.job_tables import print_compaction, print_moves, print_profiles, print_totals
 from ottla.cli.output import OK
+from ottla.light_dataclasses import replace
 
 if TYPE_CHECKING:
     from ottla.spark.jobs.reading import ReadPlan

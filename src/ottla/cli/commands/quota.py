@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.cli.amounts import bytes_of, number_of, written
 from ottla.cli.connecting import Verbs, add_format, add_verb, admin_of, ensure, output_of
 from ottla.cli.output import OK, Failure
+from ottla.light_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from ottla.client.admin.configs import known
 from ottla.client.admin.operations import AclOperation
 from ottla.client.admin.plans import Plan, Question, Route, error_of, raise_error_of
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.access import AclPermission as AclPermission
 from ottla.protocol.access import PatternType as PatternType
 from ottla.protocol.messages import create_acls, delete_acls, describe_acls

@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from random import Random
@@ -29,6 +28,7 @@ from ottla.client.network import NetworkClient
 from ottla.client.producer.transactions.prepared import PreparedTransaction
 from ottla.clock import Clock
 from ottla.errors import GroupIdNotFound, OttlaError, TopicAlreadyExists, UnsupportedVersion, Unwritable
+from ottla.light_dataclasses import replace
 from ottla.metrics import MetricKey, Registry
 from ottla.net.retries import Backoff
 from ottla.net.transport import Transport
@@ -412,7 +412,7 @@ class AsyncAdmin(GroupKinds):
         try:
             return (await self._carry_out(plan, [group_id], timeout))[group_id]
         except Unwritable:
-            old = dataclasses.replace(plan, is_old=True)
+            old = replace(plan, is_old=True)
             return (await self._carry_out(old, [group_id], timeout))[group_id]
 
     async def alter_consumer_group_offsets(
@@ -513,7 +513,7 @@ class AsyncAdmin(GroupKinds):
             await self._carry_out(plan, [prepared.transactional_id], timeout)
             adding = transactions.AddOffsetsToTransactionOfOldKind
         await self._carry_out(adding(prepared, positions), [group_id], timeout)
-        return dataclasses.replace(prepared, is_empty=False)
+        return replace(prepared, is_empty=False)
 
     async def fence_producers(
         self, transactional_ids: Iterable[str], *, timeout: float | None = None

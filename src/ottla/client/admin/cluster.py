@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from ottla.client.admin.operations import AclOperation, operations_of
 from ottla.client.admin.plans import BrokerQuestion, Plan, Question, Route, by_topic, error_of, raise_error_of
 from ottla.errors import OttlaError, broker_error
+from ottla.light_dataclasses import dataclass, field
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages import (
     alter_replica_log_dirs,
     api_versions,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from ottla.client.admin.plans import Plan, Question, Route, Target, error_of, raise_error_of
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass, field
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages import alter_configs, describe_configs, incremental_alter_configs, list_config_resources
 from ottla.protocol.schema import Message
 

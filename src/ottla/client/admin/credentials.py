@@ -9,12 +9,13 @@ import base64
 import enum
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ottla.client.admin.configs import known
 from ottla.client.admin.plans import Plan, Question, Route, error_of, raise_error_of
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass, field
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages import (
     alter_user_scram_credentials,
     create_delegation_token,

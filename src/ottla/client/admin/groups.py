@@ -7,12 +7,13 @@ does not know the question, in the classic one; what comes back has one shape.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from ottla.client.admin.operations import AclOperation, operations_of
 from ottla.client.admin.plans import BrokerQuestion, Plan, Route, by_topic, error_of, raise_error_of
 from ottla.errors import GroupIdNotFound, OttlaError, broker_error
+from ottla.light_dataclasses import dataclass, replace
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages import (
     consumer_group_describe,
     delete_groups,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from ottla.client.admin.plans import Plan, Route, by_topic, error_of
 from ottla.client.arguments import whole_number
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass
 from ottla.protocol.messages import list_offsets
 from ottla.protocol.schema import Message
 from ottla.values import OffsetAndTimestamp, TopicPartition

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from ottla.client.admin.plans import Plan, Question, Route, error_of, raise_error_of
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages import alter_client_quotas, describe_client_quotas
 from ottla.protocol.schema import Message
 

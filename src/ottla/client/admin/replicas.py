@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ottla.client.admin.plans import Plan, Question, Route, by_topic, error_of, raise_error_of
 from ottla.errors import ElectionNotNeeded, OttlaError
+from ottla.light_dataclasses import dataclass
 from ottla.protocol.messages import alter_partition_reassignments, elect_leaders, list_partition_reassignments
 from ottla.protocol.schema import Message
 from ottla.values import TopicPartition

@@ -6,12 +6,13 @@ What a group remembers of a partition is where it starts to look for records: ev
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from ottla.client.admin.operations import AclOperation, operations_of
 from ottla.client.admin.plans import Plan, Route, by_topic, error_of
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages import (
     alter_share_group_offsets,
     delete_share_group_offsets,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.client.admin.operations import AclOperation, operations_of
 from ottla.client.admin.plans import Plan, Question, Route, by_topic, error_of
 from ottla.errors import OttlaError, TopicAlreadyExists, UnknownTopicId, UnknownTopicOrPartition
+from ottla.light_dataclasses import dataclass, field
 from ottla.protocol.messages import create_partitions, create_topics, delete_records, delete_topics
 from ottla.protocol.messages import describe_topic_partitions as paged
 from ottla.protocol.messages import metadata as wire

@@ -8,12 +8,13 @@ asked again, which is safe, because the same end of the same epoch is answered a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from ottla.client.admin.plans import BrokerQuestion, Plan, Route, by_topic, error_of, raise_error_of
 from ottla.client.producer.transactions.prepared import PreparedTransaction
 from ottla.errors import BrokerError, InvalidProducerEpoch, OttlaError, ProducerFenced, broker_error
+from ottla.light_dataclasses import dataclass
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages import (
     add_offsets_to_txn,
     describe_producers,

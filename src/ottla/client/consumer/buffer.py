@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from ottla.client.consumer.record_choice import FetchedRecords
 from ottla.errors import OttlaError
+from ottla.light_tuples import NamedTuple
 from ottla.values import TopicPartition
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass
 from ottla.values import OffsetAndMetadata, TopicPartition
 
 CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], "OttlaError | None"], Any]

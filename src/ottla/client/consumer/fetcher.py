@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.client.consumer.buffer import FetchBuffer, Piece
@@ -42,6 +41,7 @@ from ottla.errors import (
     UnknownServerError,
     broker_error,
 )
+from ottla.light_dataclasses import dataclass
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from ottla.values import ZERO_UUID, Node, TopicPartition
 

@@ -8,10 +8,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from ottla.client.metadata import Metadata
 from ottla.errors import BrokerError, broker_error
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,

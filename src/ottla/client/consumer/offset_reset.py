@@ -8,8 +8,9 @@ none                             raise NoOffsetForPartition or OffsetOutOfRange,
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from ottla.light_dataclasses import dataclass
 
 EARLIEST_TIMESTAMP: Final = -2
 LATEST_TIMESTAMP: Final = -1

@@ -17,7 +17,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ottla.client.consumer.membership.subscriptions import by_topic
@@ -38,6 +37,7 @@ from ottla.errors import (
     UnstableOffsetCommit,
     broker_error,
 )
+from ottla.light_dataclasses import dataclass, field
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

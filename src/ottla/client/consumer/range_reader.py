@@ -21,9 +21,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping
-from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from ottla.client.cluster_view import ClusterView, PartitionInfo
 from ottla.client.consumer.arrow_tables import Rows, RowShape
@@ -36,6 +35,8 @@ from ottla.client.consumer.subscription import LogTruncated
 from ottla.client.deadline import Deadline
 from ottla.client.loop import BackgroundLoop, ClientClosed
 from ottla.errors import InvalidSetting, OffsetOutOfRange, OttlaError, UnknownTopicOrPartition
+from ottla.light_dataclasses import replace
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.values import ZERO_UUID, OffsetAndTimestamp, TopicPartition, uuid_to_text
 

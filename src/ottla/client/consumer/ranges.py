@@ -16,9 +16,10 @@ its end, and what compaction, transactions and their markers left out between is
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from ottla.errors import OttlaError
+from ottla.light_tuples import NamedTuple
 from ottla.values import TopicPartition
 
 

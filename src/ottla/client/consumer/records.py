@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ottla.client.consumer.isolation import CommittedOnly
 from ottla.client.consumer.record_errors import corrupt_at, undeserializable
 from ottla.errors import CorruptMessage
+from ottla.light_tuples import NamedTuple
 from ottla.records.batch import RecordBatch, RecordTuple
 from ottla.records.header import Buffer, view_of
 from ottla.records.layout import DECOMPRESSED_LIMIT_BYTES, LOG_OVERHEAD_BYTES, TimestampType

@@ -21,12 +21,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
 from ottla.client.consumer.offset_reset import ResetPolicy
 from ottla.errors import IllegalMove, OttlaError
+from ottla.light_dataclasses import dataclass, replace
 from ottla.values import OffsetAndMetadata, TopicPartition
 
 

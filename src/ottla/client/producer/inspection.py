@@ -5,9 +5,9 @@ A picture of one moment, taken from another thread: numbers of different lines m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ottla.light_dataclasses import dataclass
 from ottla.values import Node, TopicPartition
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ Everything here is the user's own code or about it, and runs in the caller's thr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ottla.client.producer.batches.append_choice import SendFuture, TopicState, check_many, has_text
 from ottla.client.producer.batches.arrow_columns import ArrowRows, rows_of
@@ -19,6 +19,7 @@ from ottla.client.producer.tracing import Tracing
 from ottla.client.producer.values import HeaderItems, ProducerRecord, RecordTooLargeToSend
 from ottla.client.serializers import as_serializer, serialize_plain
 from ottla.errors import OttlaError
+from ottla.light_tuples import NamedTuple
 
 RECORD_OVERHEAD_BYTES: Final = 61 + 36
 """A batch's header and the most that lengths, time and offset of one record take."""

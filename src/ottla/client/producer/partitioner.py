@@ -17,9 +17,9 @@ import bisect
 import itertools
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
+from ottla.light_dataclasses import dataclass
 from ottla.records import murmur2
 
 Partitioner: TypeAlias = Callable[[bytes | None, Sequence[int], Sequence[int]], int]

@@ -8,11 +8,11 @@ OpenTelemetry's conventions for messaging.
 from __future__ import annotations
 
 import importlib
-from dataclasses import replace
 from typing import Any
 
 from ottla.client.producer.values import ProducerRecord, RecordMetadata
 from ottla.errors import InvalidSetting, OttlaError
+from ottla.light_dataclasses import replace
 
 
 class Span:

@@ -7,10 +7,11 @@ record's own, or the broker's when the topic says LogAppendTime.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass, field
+from ottla.light_tuples import NamedTuple
 from ottla.values import TopicPartition
 
 HeaderItems: TypeAlias = Sequence[tuple[str, bytes | None]] | Mapping[str, bytes | None]

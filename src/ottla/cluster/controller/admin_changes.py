@@ -10,13 +10,13 @@ A plan says what shall be true; on one broker that is all. Here two things take 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from ottla.cluster.changes import AddPartitions, Change, ChangePartition, RemoveTopic, SetStoredValue
 from ottla.cluster.controller.state import is_deletion_asked
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import Partition
 from ottla.cluster.store.events import deletion_asked
+from ottla.light_dataclasses import replace
 
 
 def admitted(image: ClusterImage, changes: Iterable[Change]) -> tuple[Change, ...]:

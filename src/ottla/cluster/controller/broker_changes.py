@@ -14,7 +14,6 @@ controller that takes over in the middle asks it again and comes to the same end
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 
 from ottla.cluster.changes import Change, ChangePartition, RegisterBroker, UnregisterBroker, apply_all
 from ottla.cluster.controller import leaders
@@ -24,6 +23,7 @@ from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import Broker, Partition
 from ottla.cluster.store.events import NO_STATE, BrokersChanged
 from ottla.errors import NONE, KafkaStorageError
+from ottla.light_dataclasses import replace
 from ottla.values import TopicPartition
 
 

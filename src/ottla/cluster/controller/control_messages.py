@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from ottla.cluster.controller.state import ControllerState, is_being_deleted
 from ottla.cluster.model import Broker, Partition
 from ottla.cluster.store.events import NO_STATE
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages.leader_and_isr import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,

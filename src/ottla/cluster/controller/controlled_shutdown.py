@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ottla.cluster.changes import Change, ChangePartition, RegisterBroker, apply
 from ottla.cluster.controller import leaders
@@ -16,6 +15,7 @@ from ottla.cluster.controller.events import ShutdownAsked
 from ottla.cluster.controller.state import ControllerState, Decided, is_being_deleted
 from ottla.cluster.model import Broker, Partition
 from ottla.errors import NONE, BrokerError, BrokerNotAvailable, StaleBrokerEpoch
+from ottla.light_dataclasses import replace
 from ottla.protocol.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ottla.cluster.changes import Change
@@ -22,6 +21,7 @@ from ottla.cluster.store.events import (
     ReassignmentAsked,
     TopicsChanged,
 )
+from ottla.light_dataclasses import dataclass
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest
 from ottla.protocol.messages.controlled_shutdown import ControlledShutdownRequest

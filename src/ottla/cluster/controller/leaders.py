@@ -15,10 +15,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import TypeAlias
 
 from ottla.cluster.model import NO_LEADER, Partition
+from ottla.light_dataclasses import replace
 
 BrokerTest: TypeAlias = Callable[[int], bool]
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.cluster.controller.control_messages import (
     AssignedPartition,
@@ -33,6 +33,7 @@ from ottla.cluster.controller.state import ControllerState, Replica, is_being_de
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import Broker, Partition
 from ottla.cluster.store.events import NO_STATE
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.schema import Message
 from ottla.values import TopicPartition
 

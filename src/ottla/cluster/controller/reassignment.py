@@ -15,7 +15,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ottla.cluster.changes import Change, ChangePartition, SetStoredValue, apply_all
 from ottla.cluster.controller.admin_changes import admitted
@@ -26,6 +25,7 @@ from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import Partition
 from ottla.cluster.reassignments import alter_partition_reassignments
 from ottla.cluster.store.events import REASSIGNMENT_ASKED, ReassignmentAsked
+from ottla.light_dataclasses import replace
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,

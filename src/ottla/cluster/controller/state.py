@@ -10,8 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from ottla.cluster.changes import Change
 from ottla.cluster.controller.events import ControllerEvent
@@ -19,6 +18,8 @@ from ottla.cluster.controller.replica_states import ReplicaState
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import Broker
 from ottla.cluster.store.events import Controller, deletion_asked
+from ottla.light_dataclasses import dataclass, field, replace
+from ottla.light_tuples import NamedTuple
 from ottla.values import TopicPartition
 
 

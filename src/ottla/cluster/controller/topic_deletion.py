@@ -16,7 +16,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from ottla.cluster.changes import Change, RemoveTopic, SetStoredValue
 from ottla.cluster.controller import replica_states
@@ -33,6 +32,7 @@ from ottla.cluster.controller.state import ControllerState, Decided, Replica, is
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.store.events import DELETION_ASKED, DeletionsAsked, deletion_asked
 from ottla.errors import NONE
+from ottla.light_dataclasses import replace
 from ottla.values import TopicPartition
 
 

@@ -7,7 +7,6 @@ that nobody ever led.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ottla.cluster.changes import AddPartitions, Change, ChangePartition, CreateTopic, RemoveTopic, apply_all
 from ottla.cluster.controller.broker_changes import elect_all
@@ -15,6 +14,7 @@ from ottla.cluster.controller.events import ReassignmentsDue
 from ottla.cluster.controller.state import ControllerState, Decided
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.store.events import PartitionStatesChanged, TopicsChanged
+from ottla.light_dataclasses import replace
 
 
 def topics_changed(state: ControllerState, event: TopicsChanged) -> Decided:

@@ -15,9 +15,10 @@ from __future__ import annotations
 import json
 import re
 import struct
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ottla.errors import KafkaStorageError
+from ottla.light_tuples import NamedTuple
 from ottla.records import crc32c
 
 HEADER: Final = struct.Struct(">II")

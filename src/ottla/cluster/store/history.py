@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Final
 
 from ottla.cluster.changes import Change, RegisterBroker, SetController, UnregisterBroker, apply_all
 from ottla.cluster.image import NO_CONTROLLER, ClusterImage
 from ottla.cluster.model import Broker
 from ottla.cluster.store.interface import Committed, Controller, StaleImage, Subscription
+from ottla.light_dataclasses import replace
 
 HISTORY_LIMIT: Final = 1_000
 

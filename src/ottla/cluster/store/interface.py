@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from ottla.cluster.changes import Change
 from ottla.cluster.image import ClusterImage
@@ -32,6 +32,7 @@ from ottla.cluster.model import Broker
 from ottla.cluster.store.events import Controller as Controller
 from ottla.cluster.store.events import StoreEvent
 from ottla.errors import DuplicateBrokerRegistration, KafkaStorageError, NotController, OttlaError
+from ottla.light_tuples import NamedTuple
 
 SUBSCRIPTION_LIMIT: Final = 1_000
 """Commits that a subscription holds. Nobody takes them so late without having lost its way; it gets `missed`."""

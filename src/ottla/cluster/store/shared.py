@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, TypeVar
 
@@ -38,6 +37,7 @@ from ottla.cluster.changes import (
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import AclBinding, Partition, ResourceType
 from ottla.cluster.store.requests import is_request
+from ottla.light_dataclasses import replace
 
 T = TypeVar("T")
 

@@ -16,7 +16,6 @@ changed image only after the member decided. Everybody lives on one thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 from ottla.cluster.changes import (
     AlterConfig,
@@ -63,6 +62,7 @@ from ottla.cluster.store.shared import (
     partition_before,
     take_in,
 )
+from ottla.light_dataclasses import replace
 from ottla.values import TopicPartition
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ottla.client.group_metadata import GroupMetadata as ConsumerGroupMetadata
+from ottla.light_tuples import NamedTuple
 from ottla.values import OffsetAndMetadata as OurOffset
 from ottla.values import TopicPartition
 

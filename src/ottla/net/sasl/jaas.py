@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from ottla.errors import InvalidSetting
+from ottla.light_dataclasses import dataclass, field
 
 LENGTH_LIMIT: Final = 100_000
 MODULES: Final = {

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.errors import InvalidSetting
+from ottla.light_dataclasses import dataclass
 from ottla.net.sasl.server import LoginRefused
 
 _NAME: Final = re.compile(r"([^/@]+)(?:/([^/@]*))?@([^/@]+)")

@@ -13,10 +13,10 @@ import base64
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from ottla.errors import AuthenticationFailed, InvalidSetting
+from ottla.light_dataclasses import dataclass, field
 
 SHOWN_LIMIT: Final = 500
 _SEPARATOR: Final = "\x01"

@@ -13,8 +13,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
+from ottla.light_tuples import NamedTuple
 from ottla.net.sasl.server import Identity, LoginRefused
 
 SIZE_LIMIT_BYTES: Final = 65_536

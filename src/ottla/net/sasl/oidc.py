@@ -16,11 +16,11 @@ import ssl
 import urllib.parse
 import urllib.request
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from functools import partial
 
 from ottla.clock import Clock
 from ottla.errors import AuthenticationFailed, InvalidSetting
+from ottla.light_dataclasses import dataclass, field
 from ottla.net.retries import Backoff
 from ottla.net.sasl.oauthbearer import Token, claims_of
 from ottla.net.sasl.provider import ProviderUnreachable, ask

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.errors import InvalidSetting
+from ottla.light_tuples import NamedTuple
 from ottla.net.sasl.server import Identity, LoginRefused
 
 SIZE_LIMIT_BYTES: Final = 65_536

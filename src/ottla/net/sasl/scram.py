@@ -21,10 +21,10 @@ import hashlib
 import hmac
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
 
 from ottla.errors import AuthenticationFailed, InvalidSetting
+from ottla.light_dataclasses import dataclass, field
 
 ITERATIONS_AT_LEAST: Final = 4096
 ITERATIONS_AT_MOST: Final = 1_000_000

@@ -26,9 +26,10 @@ import hmac
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
+from ottla.light_dataclasses import dataclass
+from ottla.light_tuples import NamedTuple
 from ottla.net.sasl.scram import HASHES, ITERATIONS_AT_LEAST, MESSAGE_LIMIT_BYTES, NONCE_BYTES, ScramKeys, xor
 from ottla.net.sasl.server import Identity, LoginRefused
 

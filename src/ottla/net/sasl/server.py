@@ -11,10 +11,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from ottla.errors import AuthenticationFailed
+from ottla.light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

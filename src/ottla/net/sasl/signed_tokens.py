@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from ottla.errors import InvalidSetting
+from ottla.light_dataclasses import dataclass
 from ottla.net.sasl.oauthbearer_server import TokenRefused
 from ottla.net.sasl.server import Identity
 from ottla.net.sasl.token_claims import ClaimRules, identity_in, json_part, split_token

@@ -13,9 +13,9 @@ import base64
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from ottla.light_dataclasses import dataclass
 from ottla.net.sasl.oauthbearer_server import TokenRefused
 from ottla.net.sasl.server import Identity
 

@@ -14,8 +14,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import struct
-from typing import Final, NamedTuple
+from typing import Final
 
+from ottla.light_tuples import NamedTuple
 from ottla.net.tls.der import DerError, children, read_value
 
 MAGIC: Final = b"\xfe\xed\xfe\xed"

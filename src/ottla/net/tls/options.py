@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from ottla.errors import InvalidSetting
+from ottla.light_dataclasses import dataclass, field
 
 VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 

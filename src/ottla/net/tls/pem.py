@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import base64
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.errors import InvalidSetting
+from ottla.light_tuples import NamedTuple
 
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]{1,40})-----(.*?)-----END \1-----", re.DOTALL)
 _CERTIFICATES: Final = ("CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE")

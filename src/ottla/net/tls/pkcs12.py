@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -11,6 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 
 from ottla.errors import InvalidSetting
+from ottla.light_tuples import NamedTuple
 
 
 class Pkcs12Store(NamedTuple):

@@ -11,11 +11,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from ottla.errors import InvalidSetting
+from ottla.light_dataclasses import dataclass, field
 from ottla.net.tls.jks import MAGIC, JksError, JksStore, read_jks, unlock_key
 from ottla.net.tls.options import TlsOptions
 from ottla.net.tls.pem import Pem, as_pem, is_locked, read_pem

@@ -19,12 +19,13 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pyspark.sql.pandas.types import from_arrow_metadata
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from ottla.errors import OttlaError
+from ottla.light_tuples import NamedTuple
 from ottla.spark.formats.ddl import as_nullable, parse_schema
 from ottla.spark.option_table import InvalidOption
 

@@ -13,11 +13,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final
 from urllib.parse import unquote
 
+from ottla.light_dataclasses import dataclass
 from ottla.spark.jobs.archive_commits import NotAnArchive, last_committed_batch
 from ottla.spark.source.ranges import OffsetRange
 from ottla.values import TopicPartition

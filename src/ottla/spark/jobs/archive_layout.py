@@ -22,10 +22,10 @@ from __future__ import annotations
 import json
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass
 from ottla.spark.jobs.reading import ReadPlan
 
 VERSION: Final = 1

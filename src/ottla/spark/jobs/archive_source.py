@@ -15,7 +15,6 @@ Options: path; topics (with commas; all); since, until (milliseconds; until is e
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +22,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
+from ottla.light_dataclasses import dataclass
 from ottla.spark.jobs.archive_index import ArchiveIndex, RowGroup, read_index
 from ottla.spark.running.cores import core_count
 from ottla.spark.source.offsets import Packing, StreamOffset

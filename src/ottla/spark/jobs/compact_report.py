@@ -9,9 +9,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from ottla.light_dataclasses import dataclass
 from ottla.spark.jobs.record_size import size_of_record
 
 if TYPE_CHECKING:

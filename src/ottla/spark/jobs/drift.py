@@ -17,8 +17,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from ottla.light_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

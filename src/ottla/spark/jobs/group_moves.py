@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass
 from ottla.spark.jobs.mirror_rows import MAP_PARTITION
 from ottla.spark.jobs.offset_map import OffsetMap, read_segment
 from ottla.values import OffsetAndMetadata, TopicPartition

@@ -18,10 +18,10 @@ import logging
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass, field
 from ottla.spark.jobs.following import JobFailed, Watch, observed, run_stream, unwatched
 from ottla.spark.jobs.group_moves import GroupMove, GroupMover
 from ottla.spark.jobs.mirror_rows import RECORD_SCHEMA, MirrorRows, TargetPartitionMissing

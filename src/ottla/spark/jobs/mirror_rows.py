@@ -15,14 +15,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow
 from pyarrow import compute
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType, TimestampType
 
 from ottla.errors import OttlaError, UnknownTopicOrPartition
+from ottla.light_dataclasses import dataclass, field
+from ottla.light_tuples import NamedTuple
 from ottla.spark.jobs.offset_map import Segment, SegmentBuilder, segment_key, segment_value
 from ottla.spark.source.schema import HEADERS_TYPE, as_arrow
 from ottla.values import TopicPartition

@@ -20,10 +20,11 @@ from __future__ import annotations
 import bisect
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass
+from ottla.light_tuples import NamedTuple
 from ottla.values import TopicPartition
 
 VERSION: Final = 1

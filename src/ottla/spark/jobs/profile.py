@@ -14,9 +14,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.light_dataclasses import dataclass
 from ottla.spark.jobs.drift import Field, fields_of
 from ottla.spark.jobs.record_size import size_of_record
 

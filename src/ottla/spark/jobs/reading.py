@@ -8,9 +8,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass, field
 from ottla.spark.tokens.handout import without_own_login
 
 

@@ -20,10 +20,10 @@ import hashlib
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass, field
 from ottla.spark.jobs.archive_commits import ArchiveUnfinished, NotAnArchive
 from ottla.spark.jobs.archive_layout import ArchiveLayout, read_topics
 from ottla.spark.jobs.archive_source import NAME, ArchiveSlice, ArchiveSource

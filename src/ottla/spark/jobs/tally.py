@@ -9,8 +9,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
+
+from ottla.light_dataclasses import dataclass
 
 OBSERVED: Final = "ottla_job"
 """The name under which a query is observed."""

@@ -10,10 +10,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass, field
 
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin

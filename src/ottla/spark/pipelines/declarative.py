@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass
 from ottla.spark.pipelines.frames import flow_frame, view_frame
 from ottla.spark.pipelines.operations import Call, Flow, View
 from ottla.spark.pipelines.plan import Plan

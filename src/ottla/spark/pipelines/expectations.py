@@ -16,9 +16,9 @@ and one flow, when a rule wants dead letters: valid__dead, from valid__checked t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from ottla.light_dataclasses import dataclass
 from ottla.spark.pipelines.definition import Expectation
 
 BROKEN: Final = "_ottla_broken"

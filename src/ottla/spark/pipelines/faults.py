@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass
 
 SHOWN_LIMIT: Final = 20
 

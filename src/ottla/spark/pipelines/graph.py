@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
+from ottla.light_dataclasses import dataclass
 from ottla.spark.pipelines.definition import Pipeline, Sink, Source, Step
 
 

@@ -13,10 +13,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ottla.light_dataclasses import dataclass
 from ottla.spark.pipelines.dead_letters import dead_letters
 from ottla.spark.pipelines.definition import DeadLetters, Pipeline, Sink, Source, Step, Watermark
 from ottla.spark.pipelines.expectations import BROKEN, ORIGIN, UNREADABLE, Rules, headers

@@ -13,10 +13,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.light_dataclasses import dataclass
 from ottla.spark.pipelines.checks import checked
 from ottla.spark.pipelines.declarative import Event, PipelineFailed, run_once
 from ottla.spark.pipelines.expectations import READABLE

@@ -10,8 +10,9 @@ with a dot belongs to a catalog, and a name with a parenthesis behind it is a fu
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from ottla.light_dataclasses import dataclass
 
 _TOKEN: Final = re.compile(
     r"""(?P<skip>\s+|--[^\n]*|/\*.*?\*/)

@@ -16,9 +16,9 @@ both. What stands behind it can close one of the two brackets, never both.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from ottla.light_dataclasses import dataclass
 from ottla.spark.pipelines.definition import Source
 from ottla.spark.pipelines.expectations import (
     CORRUPT,

@@ -12,12 +12,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from ottla.client.admin.admin import Admin
 from ottla.client.admin.topics import NewTopic
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass, field
 from ottla.spark.pipelines.faults import Fault, nearest
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.operations import Read

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from ottla.light_dataclasses import dataclass, field
 from ottla.spark.pipelines.frames import OUT, RULES
 from ottla.spark.pipelines.operations import Count, Flow
 from ottla.spark.pipelines.plan import Plan

@@ -21,12 +21,12 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass
 from ottla.spark.running.session import SETTINGS, prepare_environment
 from ottla.spark.running.spark_home import light_home
 

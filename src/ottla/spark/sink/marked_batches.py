@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import WriterCommitMessage
 
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass
 from ottla.spark.option_table import InvalidOption
 from ottla.spark.sink.clients import sink_clients
 from ottla.spark.sink.leftovers import abort_leftovers

@@ -15,11 +15,11 @@ groups. Beside the marker of task 0 stands the decision of the batch, as text, i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.client.producer.transactions.prepared import PreparedTransaction
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass
 from ottla.values import OffsetAndMetadata, TopicPartition
 
 MARKERS_PER_GROUP: Final = 16

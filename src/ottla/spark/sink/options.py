@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, Literal, TypeAlias
 
 from ottla.client.admin.settings import AdminSettings
 from ottla.client.producer.settings import ProducerSettings
 from ottla.errors import InvalidConfig
+from ottla.light_dataclasses import dataclass, field
 from ottla.spark.option_table import (
     InvalidOption,
     Option,

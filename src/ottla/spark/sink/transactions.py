@@ -28,11 +28,11 @@ done. A crash anywhere before that repeats the batch under the same id. So it mu
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from ottla.client.producer.transactions.prepared import PreparedTransaction
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass, replace
 from ottla.spark.sink.markers import Decision, Marker, SinkNames
 
 # --- steps: what is asked of the cluster, and what comes back ---------------------------------------------------------

@@ -22,7 +22,6 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pyspark import TaskContext
@@ -30,6 +29,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from ottla.client.producer.transactions.prepared import PreparedTransaction
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass
 from ottla.spark.sink.clients import SinkClients, sink_clients
 from ottla.spark.sink.marked_batches import check_single, send_at_least_once
 from ottla.spark.sink.options import SinkOptions

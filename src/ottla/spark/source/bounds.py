@@ -12,8 +12,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
+from ottla.light_tuples import NamedTuple
 from ottla.spark.option_table import InvalidOption
 from ottla.spark.source.option_rows import EARLIEST, LATEST, Bound
 from ottla.spark.source.options import SourceOptions

@@ -24,10 +24,10 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from ottla.client.consumer.ranges import DataLost
+from ottla.light_dataclasses import dataclass, field
 from ottla.spark.source.offsets import StreamOffset
 from ottla.values import TopicPartition
 

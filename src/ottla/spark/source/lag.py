@@ -13,11 +13,11 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from ottla.light_dataclasses import dataclass
 from ottla.spark.source.offsets import StreamOffset, UnreadableOffset
 
 if TYPE_CHECKING:

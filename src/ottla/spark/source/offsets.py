@@ -21,10 +21,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass, field
 from ottla.values import TopicPartition
 
 VERSION: Final = 1

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from ottla.light_dataclasses import dataclass
 from ottla.spark.option_table import (
     Option,
     Where,

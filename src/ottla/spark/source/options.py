@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, Literal, TypeAlias
 
 from ottla.client.admin.settings import AdminSettings
 from ottla.client.consumer.settings import ConsumerSettings
 from ottla.errors import InvalidConfig
+from ottla.light_dataclasses import dataclass, field
 from ottla.spark.option_table import InvalidOption, Option, OptionValues, names_of
 from ottla.spark.source import option_rows as table
 from ottla.spark.source.option_rows import EARLIEST, LATEST, SOURCE_OPTIONS, Bound, Topics

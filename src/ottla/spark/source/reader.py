@@ -9,12 +9,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from ottla.light_dataclasses import replace
 from ottla.spark.running.cores import core_count
 from ottla.spark.source import data_loss
 from ottla.spark.source.bounds import ending_positions, starting_positions

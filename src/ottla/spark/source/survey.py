@@ -10,9 +10,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from ottla.light_dataclasses import dataclass
 from ottla.spark.source.bounds import Begin
 from ottla.spark.source.data_loss import Kind, Loss, Seen, resolve_start
 from ottla.spark.source.offsets import StreamOffset

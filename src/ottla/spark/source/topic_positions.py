@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ottla.client.admin.admin import Admin
@@ -21,6 +20,7 @@ from ottla.client.admin.offsets import OffsetSpec, Place
 from ottla.client.admin.plans import PartlyFailed
 from ottla.client.admin.topics import TopicDescription
 from ottla.errors import OttlaError, RequestTimedOut, UnknownTopicOrPartition
+from ottla.light_dataclasses import dataclass
 from ottla.spark.source.options import IsolationLevel, SourceOptions
 from ottla.values import TopicPartition, uuid_to_text
 

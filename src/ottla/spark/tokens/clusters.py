@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from ottla.client.admin.settings import AdminSettings
 from ottla.errors import InvalidConfig
+from ottla.light_dataclasses import dataclass, field
 from ottla.spark.option_table import InvalidOption
 from ottla.spark.tokens.driver import PREFIX
 

@@ -16,11 +16,12 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ottla.client.security_settings import SecuritySettings
+from ottla.light_dataclasses import dataclass, field, replace
 from ottla.spark.option_table import InvalidOption
 from ottla.spark.tokens.clusters import is_for_one_of
 

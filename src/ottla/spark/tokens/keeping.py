@@ -10,10 +10,10 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ottla.client.admin.credentials import DelegationToken
+from ottla.light_dataclasses import dataclass, field, replace
 
 RENEWAL_RATIO: Final = 0.75
 RETRY_PART: Final = 0.1

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
 
+from ottla.light_dataclasses import dataclass
+from ottla.light_tuples import NamedTuple
 from ottla.records import BatchBuilder, Compression, RecordBatch, TimestampType
 from ottla.records.compaction import KeepRules, empty_batch, is_listed, sealed_batch
 from ottla.records.compression import compress

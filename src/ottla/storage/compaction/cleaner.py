@@ -24,9 +24,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ottla.errors import CorruptMessage, StorageExhausted
+from ottla.light_dataclasses import dataclass
 from ottla.storage.compaction.cleaner_plan import CleanerSettings, LogToClean, dirty_range, log_to_clean, next_log
 from ottla.storage.compaction.compaction import CleanCounts, Compaction, Slice
 from ottla.storage.compaction.io_throttle import IoThrottle

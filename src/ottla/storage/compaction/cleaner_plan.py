@@ -19,9 +19,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
+from ottla.light_dataclasses import dataclass
+from ottla.light_tuples import NamedTuple
 from ottla.storage.index.sparse_index import INT32_MAX
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.segment.segment import Segment

@@ -23,10 +23,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 
 from ottla.errors import CorruptMessage, KafkaStorageError, StorageExhausted
+from ottla.light_dataclasses import dataclass, field
 from ottla.records import BatchInfo, scan
 from ottla.records.layout import HEADER_BYTES
 from ottla.storage.compaction.batch_copy import BatchCopier, CopyCounts, keep_rules, last_records

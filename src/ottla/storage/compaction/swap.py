@@ -17,8 +17,9 @@ import logging
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+from ottla.light_tuples import NamedTuple
 from ottla.storage.files import TEMPORARY_SUFFIX, Files
 from ottla.storage.log.log_segments import LogSegments
 from ottla.storage.log.partition_directory import PartitionDirectory

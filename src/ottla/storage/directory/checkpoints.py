@@ -24,11 +24,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
 from ottla.errors import InvalidSetting, KafkaStorageError, OttlaError
+from ottla.light_dataclasses import dataclass, field
 from ottla.settings import parse_properties
 from ottla.storage.files import Files, Lock
 from ottla.values import ZERO_UUID, TopicPartition, uuid_from_text, uuid_to_text

@@ -26,12 +26,13 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.errors import KafkaStorageError
+from ottla.light_dataclasses import replace
+from ottla.light_tuples import NamedTuple
 from ottla.storage.directory.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,

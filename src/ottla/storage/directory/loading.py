@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.errors import KafkaStorageError, OttlaError, TooManyOpenFiles
+from ottla.light_tuples import NamedTuple
 from ottla.storage.directory.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from ottla.storage.directory.directories import FoundLog, LogDirectory
 from ottla.storage.log.partition_log import PartitionLog, opened

@@ -30,9 +30,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.errors import KafkaStorageError, OttlaError, UnknownTopicOrPartition
+from ottla.light_tuples import NamedTuple
 from ottla.storage.directory.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from ottla.storage.directory.directories import DELETE, FUTURE, STRAY, CheckpointJob, FoundLog, LogDirectory
 from ottla.storage.directory.loading import DEFAULT_PRODUCER_LIMITS, LoadedLog, ProducerLimits, load_all, prepare

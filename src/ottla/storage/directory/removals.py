@@ -10,10 +10,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from pathlib import Path
 
+from ottla.light_dataclasses import dataclass
 from ottla.storage.files import Files
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.truncate import Removed

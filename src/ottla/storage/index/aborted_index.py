@@ -21,8 +21,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+from ottla.light_tuples import NamedTuple
 from ottla.storage.files import File, Files
 from ottla.storage.index.sparse_index import CorruptIndex
 

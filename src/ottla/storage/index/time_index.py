@@ -17,8 +17,9 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
+from ottla.light_tuples import NamedTuple
 from ottla.storage.index.sparse_index import INT32_MAX, SparseIndex, in_machine_order
 
 __all__ = ["NO_TIMESTAMP", "TimeIndex", "TimestampOffset"]

@@ -18,9 +18,10 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.errors import KafkaStorageError
+from ottla.light_tuples import NamedTuple
 from ottla.records import BatchInfo, TimestampType
 from ottla.records.checks import PlacedBatch, RecordsCheck
 from ottla.records.implementation import place_plain_batch

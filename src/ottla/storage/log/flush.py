@@ -17,8 +17,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
+from ottla.light_tuples import NamedTuple
 from ottla.storage.log.partition_directory import Unsynced
 from ottla.storage.settings import TopicSettings
 

@@ -21,9 +21,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.errors import StorageExhausted
+from ottla.light_tuples import NamedTuple
 from ottla.storage.directory.checkpoints import read_table, table_bytes, whole_number
 from ottla.storage.files import Files
 from ottla.storage.log.partition_directory import PartitionDirectory

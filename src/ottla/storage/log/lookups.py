@@ -7,8 +7,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from ottla.light_tuples import NamedTuple
 from ottla.storage.log.leader_epochs import EpochEnd, EpochHistory
 from ottla.storage.log.log_end import LogEnd
 from ottla.storage.segment.segment import FoundOffset

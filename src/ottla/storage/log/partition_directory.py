@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
+from ottla.light_tuples import NamedTuple
 from ottla.storage.files import Files, replace_unsynced
 from ottla.storage.segment.segment import Segment
 

@@ -11,9 +11,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from ottla.errors import OffsetOutOfRange
+from ottla.light_tuples import NamedTuple
 from ottla.storage.index.aborted_index import AbortedTransaction
 from ottla.storage.log.log_end import LogEnd
 from ottla.storage.segment.records_file import FileSlice

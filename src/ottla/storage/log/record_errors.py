@@ -7,9 +7,8 @@ there are.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ottla.errors import InvalidRecord, InvalidTimestamp, OttlaError
+from ottla.light_tuples import NamedTuple
 from ottla.records.checks import RecordsCheck, Refusal, RefusedRecord, TimeBounds
 
 SHOWN = 3

@@ -14,8 +14,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
+from ottla.light_tuples import NamedTuple
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.truncate import Removed
 from ottla.storage.segment.segment import Segment

@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
+from ottla.light_tuples import NamedTuple
 from ottla.records import crc32c
 from ottla.storage.files import Files
 from ottla.storage.index.time_index import TimeIndex

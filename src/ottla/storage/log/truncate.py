@@ -15,9 +15,9 @@ import logging
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
 
 from ottla.errors import OffsetOutOfRange
+from ottla.light_tuples import NamedTuple
 from ottla.storage.files import Files
 from ottla.storage.log.leader_epochs import EpochHistory
 from ottla.storage.log.log_end import LogEnd

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from itertools import chain
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from ottla.errors import (
     BrokerError,
@@ -40,6 +40,7 @@ from ottla.errors import (
     RecordListTooLarge,
     UnsupportedCompressionType,
 )
+from ottla.light_tuples import NamedTuple
 from ottla.records.checks import RecordsCheck, TimeBounds
 from ottla.records.compression import Compression, decompress, decompress_in_pieces
 from ottla.records.header import Buffer, view_of

@@ -18,9 +18,8 @@ one with where it already is, and refuses all others, so that retries neither lo
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ottla.errors import InvalidProducerEpoch, InvalidTxnState, OutOfOrderSequenceNumber, TransactionCoordinatorFenced
+from ottla.light_tuples import NamedTuple
 from ottla.records.control import EndTransactionMarker
 from ottla.records.layout import NO_PRODUCER_EPOCH
 from ottla.storage.log.origin import AppendOrigin

@@ -8,8 +8,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from ottla.light_tuples import NamedTuple
 from ottla.records.checks import PlacedBatch
 from ottla.records.control import EndTransactionMarker, read_batch_marker
 from ottla.records.header import Buffer

@@ -13,9 +13,9 @@ that marker: a reader of committed records must not see the outcome of a transac
 from __future__ import annotations
 
 from bisect import insort
-from typing import NamedTuple
 
 from ottla.errors import IllegalMove
+from ottla.light_tuples import NamedTuple
 
 
 class CompletedTransaction(NamedTuple):

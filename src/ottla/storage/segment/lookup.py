@@ -9,9 +9,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from ottla.errors import CorruptMessage
+from ottla.light_tuples import NamedTuple
 from ottla.records import BatchInfo
 from ottla.records.layout import HEADER_BYTES
 from ottla.storage.index.offset_index import OffsetIndex, OffsetPosition

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ottla.errors import CorruptMessage, UnsupportedForMessageFormat
+from ottla.light_dataclasses import dataclass
 from ottla.records import BatchInfo, RecordBatch, crc32c, scan
 from ottla.records.layout import (
     ATTRIBUTES_AT,

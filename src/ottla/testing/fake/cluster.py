@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.clock import Clock
 from ottla.errors import UnknownTopicOrPartition
+from ottla.light_dataclasses import dataclass, field
 from ottla.protocol.api import APIS
 from ottla.testing.fake.log import FakeLog
 from ottla.values import Node, OffsetAndMetadata, TopicPartition

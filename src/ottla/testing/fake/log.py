@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
 
 from ottla.errors import (
     CorruptMessage,
@@ -18,6 +17,7 @@ from ottla.errors import (
     OutOfOrderSequenceNumber,
     UnknownProducerId,
 )
+from ottla.light_dataclasses import dataclass, field
 from ottla.records import BatchInfo, Record, RecordBatch, assign_offsets, scan
 from ottla.records.control import EndTransactionMarker, end_transaction_batch
 

@@ -8,10 +8,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from ottla.errors import ERRORS_BY_NAME, BrokerError
+from ottla.light_dataclasses import dataclass, field
 from ottla.protocol.schema import Message
 
 Moment: TypeAlias = Literal["before", "instead", "in the middle", "after"]

@@ -8,11 +8,11 @@ import logging
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from ottla.clock import Clock
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass
 from ottla.net.framing import Buffer, frame_prefix
 from ottla.net.transport import Link
 from ottla.protocol.api import APIS

@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from ottla.broker.coordinators.effects import Effect, Reply, SetTimer, Token, Write
 from ottla.broker.coordinators.groups.classic_group import ClassicGroup
@@ -46,6 +45,7 @@ from ottla.errors import (
     RebalanceInProgress,
     UnknownServerError,
 )
+from ottla.light_dataclasses import replace
 from ottla.protocol.messages.join_group import JoinGroupRequest
 
 MEMBER_ID_REQUIRED_SINCE = 4

@@ -6,11 +6,12 @@ A member that is not new and waits for an answer is alive; a new one has to show
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from ottla.broker.coordinators.effects import Token
 from ottla.errors import MalformedMessage
+from ottla.light_dataclasses import dataclass, replace
+from ottla.light_tuples import NamedTuple
 from ottla.protocol import compiled
 from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.stored import split_lead

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from ottla.broker.coordinators.effects import ClusterView, Effect, Reply, StoredRecord, Token, Write
 from ottla.broker.coordinators.groups.group import Group
@@ -32,6 +32,7 @@ from ottla.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

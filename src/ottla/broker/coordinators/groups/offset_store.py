@@ -12,8 +12,8 @@ All of it is what `replay` and `end_of_transaction` made of the log; nothing els
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.stored.offsets import OffsetCommitKey, OffsetCommitValue
 from ottla.values import TopicPartition
 

@@ -5,7 +5,7 @@ A timer that fires for a group or member that is gone means nothing, so it need 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ottla.light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

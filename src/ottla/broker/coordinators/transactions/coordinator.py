@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.coordinators.coordinator import Coordinator
@@ -17,6 +16,7 @@ from ottla.broker.requests.context import RequestContext
 from ottla.broker.waiting.turns import Turns
 from ottla.cluster.image import ClusterImage
 from ottla.errors import BrokerError, CoordinatorNotAvailable, OttlaError, UnknownServerError, error_for_code
+from ottla.light_dataclasses import replace
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,

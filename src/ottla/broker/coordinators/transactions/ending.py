@@ -22,7 +22,7 @@ decision; then the epoch says which transaction is meant:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from ottla.broker.coordinators.transactions.state import (
     COMPLETE_ABORT,
@@ -34,6 +34,7 @@ from ottla.broker.coordinators.transactions.state import (
     TransactionMetadata,
 )
 from ottla.errors import InvalidProducerIdMapping, InvalidTxnState, ProducerFenced
+from ottla.light_tuples import NamedTuple
 
 
 class Ending(NamedTuple):

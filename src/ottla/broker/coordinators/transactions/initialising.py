@@ -17,7 +17,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from ottla.broker.coordinators.transactions.producer_ids import names_producer
 from ottla.broker.coordinators.transactions.settings import TransactionSettings
@@ -36,6 +35,7 @@ from ottla.errors import (
     TransactionalIdAuthorizationFailed,
     UnsupportedVersion,
 )
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from ottla.broker.coordinators.effects import Effect
 from ottla.broker.coordinators.transactions.state import PREPARE_COMMIT, TransactionMetadata
@@ -28,6 +28,7 @@ from ottla.errors import (
     UnsupportedForMessageFormat,
     UnsupportedVersion,
 )
+from ottla.light_tuples import NamedTuple
 from ottla.values import TopicPartition
 
 RETRY_FIRST_MS: Final = 20

@@ -13,9 +13,10 @@ where the next block begins, so it is asked once per thousand producers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.errors import NONE, BrokerError, CoordinatorLoadInProgress, InvalidRequest
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 BLOCK_SIZE: Final = 1_000

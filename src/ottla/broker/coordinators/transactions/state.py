@@ -22,12 +22,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final, Self
 
 from ottla.broker.coordinators.effects import StoredRecord
 from ottla.errors import ConcurrentTransactions, MalformedMessage
+from ottla.light_dataclasses import dataclass, replace
 from ottla.protocol.stored.transactions import PartitionsSchema, TransactionLogKey, TransactionLogValue
 from ottla.values import TopicPartition
 

@@ -6,7 +6,6 @@ It is answered when every replica that lives starts there (waiting/delete_record
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from ottla.errors import (
     RequestTimedOut,
     UnknownTopicOrPartition,
 )
+from ottla.light_dataclasses import dataclass
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,

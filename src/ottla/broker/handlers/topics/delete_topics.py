@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.cluster.forwarding import decided
 from ottla.broker.quotas.mutations import mutation_quota
@@ -11,6 +11,7 @@ from ottla.broker.requests.served import Quota, Served
 from ottla.broker.security.needs import Need, Refused
 from ottla.cluster.topics import delete_topics
 from ottla.errors import BrokerError
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.delete_topics import (
     DeletableTopicResult,

@@ -12,7 +12,7 @@ cannot be (a negative id or epoch) is INVALID_REQUEST for its partitions and kee
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.transactions.markers import WriteMarkers
 from ottla.broker.replication.markers import write_marker
@@ -21,6 +21,7 @@ from ottla.broker.requests.running import Running
 from ottla.broker.requests.served import Served
 from ottla.broker.security.needs import Need, Refused
 from ottla.errors import NONE, BrokerError, InvalidRequest, UnknownTopicOrPartition
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarker,

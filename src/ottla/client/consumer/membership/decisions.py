@@ -7,12 +7,12 @@ the racks where it has replicas (empty sets when racks are unknown).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Protocol
 
 from ottla.client.group_metadata import GroupMetadata
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass, field
 from ottla.protocol.schema import Message
 from ottla.values import ZERO_UUID, TopicPartition
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from ottla.errors import MalformedMessage
+from ottla.light_dataclasses import dataclass
 from ottla.protocol.compiled import decode_prefix, encode
 from ottla.protocol.schema import Message
 from ottla.protocol.stored.subscription import (

@@ -22,10 +22,11 @@ import bisect
 import difflib
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.client.producer.values import ProducerRecord
+from ottla.light_dataclasses import dataclass
+from ottla.light_tuples import NamedTuple
 
 if TYPE_CHECKING:
     import pyarrow

@@ -10,10 +10,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.client.producer.batches.producer_batch import ProducerBatch
 from ottla.errors import MalformedMessage
+from ottla.light_tuples import NamedTuple
 from ottla.protocol import compiled
 from ottla.protocol.api import APIS
 from ottla.protocol.header import decode_response

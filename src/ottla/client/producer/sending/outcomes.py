@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -38,6 +37,7 @@ from ottla.errors import (
     UnknownServerError,
     broker_error,
 )
+from ottla.light_dataclasses import dataclass, field
 from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 from ottla.values import Node, TopicPartition
 

@@ -17,7 +17,6 @@ touches neither socket nor clock.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 from ottla.client.metadata import Metadata
@@ -29,6 +28,7 @@ from ottla.client.producer.transactions.manager import TransactionManager
 from ottla.client.producer.transactions.states import PlannedRequest
 from ottla.client.producer.values import DeliveryTimedOut
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass
 from ottla.net.retries import Backoff
 from ottla.values import Node
 

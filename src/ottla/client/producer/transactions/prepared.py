@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ottla.light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

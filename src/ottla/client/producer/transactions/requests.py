@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -50,6 +49,7 @@ from ottla.errors import (
     UnsupportedForMessageFormat,
     broker_error,
 )
+from ottla.light_dataclasses import dataclass
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

@@ -18,11 +18,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.schema import Message
 
 

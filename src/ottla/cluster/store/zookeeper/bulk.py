@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from kazoo.protocol.serialization import ZnodeStat, read_buffer, write_string
+
+from ottla.light_tuples import NamedTuple
 
 _HEADER: Final = struct.Struct(">i?i")
 _INT: Final = struct.Struct(">i")

@@ -11,11 +11,11 @@ Java takes the SASL login from the section `Client` of a JAAS file; name and pas
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from ottla.errors import InvalidSetting
+from ottla.light_dataclasses import dataclass, field
 from ottla.net.tls import VERSIONS, TlsOptions
 
 MECHANISMS: Final = ("DIGEST-MD5", "GSSAPI")

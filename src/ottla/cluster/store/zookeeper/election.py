@@ -11,8 +11,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.clock import Clock
 from ottla.cluster.model import Broker
@@ -22,6 +21,8 @@ from ottla.cluster.store.zookeeper import paths, znodes
 from ottla.cluster.store.zookeeper.reading import brokers_in
 from ottla.cluster.store.zookeeper.session import Refused, Session
 from ottla.cluster.store.zookeeper.writes import Check, Create, Delete, Ensure, SetData
+from ottla.light_dataclasses import replace
+from ottla.light_tuples import NamedTuple
 
 _ATTEMPTS: Final = 10
 """Others come and go between our questions; ten times in a row they do not."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from ottla.cluster.store.interface import StaleImage
 from ottla.cluster.store.zookeeper import paths, znodes
@@ -11,6 +10,7 @@ from ottla.cluster.store.zookeeper.reading import topic_names, topic_of
 from ottla.cluster.store.zookeeper.session import Refused, Session
 from ottla.cluster.store.zookeeper.writes import Check, Create, Ensure, SetData
 from ottla.cluster.store.zookeeper.znodes import Znode
+from ottla.light_dataclasses import replace
 from ottla.storage.directory.checkpoints import ForeignDirectory
 from ottla.values import ZERO_UUID, random_uuid, uuid_to_text
 

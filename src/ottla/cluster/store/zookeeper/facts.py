@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from ottla.cluster.changes import Change, SetController, SetStoredValue
 from ottla.cluster.image import NO_CONTROLLER, ClusterImage
@@ -30,6 +29,8 @@ from ottla.cluster.store.zookeeper.acls import acl_pattern, node_changes
 from ottla.cluster.store.zookeeper.entities import changes_between, read_config, texts_of
 from ottla.cluster.store.zookeeper.reading import feature_changes, is_entity, kept_key
 from ottla.cluster.store.zookeeper.znodes import DamagedNode, Znode
+from ottla.light_dataclasses import dataclass
+from ottla.light_tuples import NamedTuple
 
 log = logging.getLogger(__name__)
 

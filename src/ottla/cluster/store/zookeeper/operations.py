@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
+
+from ottla.light_tuples import NamedTuple
 
 ANY_VERSION: Final = -1
 

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from ottla.cluster.changes import (
     AllocateProducerIds,
@@ -29,6 +28,7 @@ from ottla.cluster.store.zookeeper import paths, znodes
 from ottla.cluster.store.zookeeper.acls import acl_pattern, node_changes
 from ottla.cluster.store.zookeeper.entities import changes_between, read_config
 from ottla.cluster.store.zookeeper.znodes import Znode
+from ottla.light_dataclasses import replace
 
 Nodes = Mapping[str, Znode]
 

@@ -22,13 +22,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 from ottla import java
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import dataclass
 
 RELEASE: Final = "3.9.3"
 START_LIMIT_S: Final = 60

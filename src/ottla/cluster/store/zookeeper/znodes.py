@@ -13,11 +13,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from ottla.cluster.model import NO_LEADER, Broker, Endpoint, FeatureRange, Partition, Topic
 from ottla.cluster.store.events import NO_STATE
 from ottla.errors import OttlaError
+from ottla.light_tuples import NamedTuple
 from ottla.values import ZERO_UUID, uuid_from_text, uuid_to_text
 
 RECOVERING: Final = 1

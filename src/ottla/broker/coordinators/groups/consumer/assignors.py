@@ -12,9 +12,10 @@ else, and assigns every partition of every subscribed topic to exactly one membe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from ottla.broker.coordinators.groups.consumer.member import Target, partitions_of
+from ottla.light_tuples import NamedTuple
 
 
 class MemberSpec(NamedTuple):

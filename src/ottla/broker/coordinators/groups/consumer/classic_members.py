@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 
 from ottla.broker.coordinators.effects import CancelTimer, Effect, Reply, SetTimer, Token, Write
 from ottla.broker.coordinators.groups.consumer.draft import Draft
@@ -58,6 +57,7 @@ from ottla.errors import (
     UnknownMemberId,
     UnknownServerError,
 )
+from ottla.light_dataclasses import replace
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity

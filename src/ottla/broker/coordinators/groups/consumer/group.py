@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ottla.broker.coordinators.effects import StoredRecord
 from ottla.broker.coordinators.groups.consumer.member import (
@@ -43,6 +42,8 @@ from ottla.errors import (
     UnknownMemberId,
     UnsupportedVersion,
 )
+from ottla.light_dataclasses import replace
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.schema import Message
 from ottla.protocol.stored import consumer_groups as stored
 

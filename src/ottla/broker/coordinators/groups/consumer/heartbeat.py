@@ -16,7 +16,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
 
 from ottla.broker.coordinators.effects import (
@@ -62,6 +61,7 @@ from ottla.errors import (
     UnreleasedInstanceId,
     UnsupportedAssignor,
 )
+from ottla.light_dataclasses import replace
 from ottla.protocol.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,

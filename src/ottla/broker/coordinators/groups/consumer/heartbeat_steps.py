@@ -6,8 +6,6 @@ Each of them reads and writes a Draft, so each sees what those before it have de
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
-from typing import NamedTuple
 
 from ottla.broker.coordinators.effects import (
     ClusterView,
@@ -41,6 +39,8 @@ from ottla.broker.settings.groups import GroupCoordinatorSettings
 from ottla.errors import (
     GroupMaxSizeReached,
 )
+from ottla.light_dataclasses import replace
+from ottla.light_tuples import NamedTuple
 
 CLIENT_MAKES_MEMBER_ID_SINCE = 1
 

@@ -7,10 +7,10 @@ when. Both go by topic id, never hold empty topics, and are never changed once m
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final, Never, TypeAlias
 
 from ottla.broker.coordinators.groups.consumer.state import STABLE, MemberState, state_of_number
+from ottla.light_dataclasses import dataclass, field, replace
 from ottla.protocol.messages.consumer_group_heartbeat import TopicPartitions as WirePartitions
 from ottla.protocol.stored.consumer_groups import (
     ClassicMemberMetadata,

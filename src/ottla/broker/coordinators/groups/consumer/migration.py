@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, MutableMapping
-from dataclasses import replace
 
 from ottla.broker.coordinators.effects import ClusterView, Effect, Reply, SetTimer, StoredRecord
 from ottla.broker.coordinators.groups.classic_group import CONSUMER, ClassicGroup
@@ -38,6 +37,7 @@ from ottla.broker.coordinators.groups.settings import GroupSettings
 from ottla.broker.coordinators.groups.timers import CallTimer
 from ottla.broker.settings.groups import GroupCoordinatorSettings
 from ottla.errors import BrokerError, GroupIdNotFound, MalformedMessage, RebalanceInProgress
+from ottla.light_dataclasses import replace
 from ottla.protocol.stored.consumer_groups import ClassicMemberMetadata, ClassicProtocol
 
 log = logging.getLogger(__name__)

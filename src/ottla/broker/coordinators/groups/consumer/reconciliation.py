@@ -15,8 +15,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import NamedTuple
 
 from ottla.broker.coordinators.groups.consumer.member import NOTHING, ConsumerMember, Owned, Target
 from ottla.broker.coordinators.groups.consumer.state import (
@@ -28,6 +26,8 @@ from ottla.broker.coordinators.groups.consumer.state import (
     checked_move,
 )
 from ottla.errors import FencedMemberEpoch
+from ottla.light_dataclasses import replace
+from ottla.light_tuples import NamedTuple
 
 
 class Goal(NamedTuple):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from ottla.broker.coordinators.groups.timers import ConsumerTimer
 from ottla.broker.requests.context import RequestContext
+from ottla.light_dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
