@@ -1,4 +1,5 @@
-"""What every shared store promises: members, election, fencing, events; in memory, and on a real ZooKeeper."""
+"""What every shared store promises: members, election, fencing, events; in memory, behind a socket,
+and on a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -7,11 +8,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import pytest
 from kazoo.client import KazooClient
+from tests.cluster.served_ensemble import ServedEnsemble
 from tests.patience import HANG_S
 
 from ottla.cluster.changes import (
@@ -162,10 +165,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer
 CHROOTS = count()
 
 
-@pytest.fixture(params=["memory", "zookeeper"])
-def ensemble(request: pytest.FixtureRequest) -> Iterator[Ensemble]:
+@pytest.fixture(params=["memory", "served", "zookeeper"])
+def ensemble(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ensemble]:
     if request.param == "memory":
         yield MemoryEnsemble()
+        return
+    if request.param == "served":
+        with ServedEnsemble(tmp_path, CLUSTER) as served:
+            yield served
         return
     if (reason := missing()) is not None:
         pytest.skip(reason)

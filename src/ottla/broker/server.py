@@ -4,7 +4,8 @@
 
 and back: stop listening, answer who waits, flush, mark the directories as closed cleanly. A start that fails undoes
 what it had begun, so that the next one finds no lock. With zookeeper.connect, or a store passed as argument, the broker
-is a member of a cluster (joining.py): its store is shared, and it leaves in order before anything else stops.
+is a member of a cluster (joining.py): its store is shared, and it leaves in order before anything else stops. So it is
+with ottla.metadata.socket, behind which another process keeps the store.
 """
 
 from __future__ import annotations
@@ -472,7 +473,7 @@ class Server:
     # -- in a cluster ------------------------------------------------------------------------------------------------
 
     async def _open_shared_store(self, pool: Executor | None) -> SharedStore | None:
-        if self._shared_store is None and self.settings.zookeeper_connect:
+        if self._shared_store is None and not self.settings.is_alone:
             from ottla.broker.cluster import joining
 
             return await joining.open_shared_store(self.settings, pool)

@@ -96,8 +96,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["--complete"]:
         return _complete(words[1:])
+    return finish(lambda: _run(words))
+
+
+def finish(run: Callable[[], int]) -> int:
+    """The exit code of what runs; what ends it early is said on stderr."""
     try:
-        code = _run(words)
+        code = run()
         sys.stdout.flush()
         return code
     except BrokenPipeError:

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import ottla
@@ -105,6 +105,11 @@ def changes_for(image: ClusterImage) -> Iterator[Change]:
         yield AllocateProducerIds(-1, -1, image.next_producer_id)
 
 
-def rebuilt(cluster_id: str, changes: Iterable[Change], change_number: int) -> ClusterImage:
+def rebuilt(
+    cluster_id: str,
+    changes: Sequence[Change],
+    change_number: int,
+    apply_all: Callable[[ClusterImage, Sequence[Change]], ClusterImage] = apply_all,
+) -> ClusterImage:
     """The image that `changes_for` was made from."""
     return replace(apply_all(ClusterImage(cluster_id), changes), change_number=change_number)

@@ -229,6 +229,8 @@ class ClusterMember:
         return is_done
 
     async def _hand_over(self) -> None:
+        if not set(self._broker.image.brokers) - {self._broker.id}:
+            return  # the last one: there is nobody to take over
         for attempt in range(self._settings.controlled_shutdown_max_retries + 1):
             if attempt:
                 await self._broker.clock.sleep(self._settings.controlled_shutdown_retry_backoff_ms)

@@ -12,6 +12,8 @@
    audit log is written whole: who tries a thousand doors leaves a thousand lines.
 3. Values of what is named like a secret are hidden, even where somebody puts them into a sentence by mistake.
 4. `extra={"topic": ...}` becomes fields of the JSON line.
+5. Processes that share a stream name themselves: "[1] 12:04:31.507 INFO ...", or "process":"1". A line is one write, so
+   lines of several processes do not mix.
 """
 
 from __future__ import annotations
@@ -47,15 +49,17 @@ def configure(
     form: str,
     stream: TextIO,
     monotonic_ms: Callable[[], float],
+    process: str = "",
 ) -> logging.Handler:
     """Send all log lines of this process to the stream; what was set up before is replaced.
 
-    `form` is text, json, or auto: text on a terminal, json elsewhere.
+    `form` is text, json, or auto: text on a terminal, json elsewhere. `process` says which of several that share a
+    stream wrote a line.
     """
     on_terminal = stream.isatty()
     as_text = form == "text" or (form == "auto" and on_terminal)
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(TextLines(colours=on_terminal) if as_text else JsonLines())
+    handler.setFormatter(TextLines(colours=on_terminal, process=process) if as_text else JsonLines(process))
     handler.addFilter(Repeats(monotonic_ms))
     root = logging.getLogger()
     for old in list(root.handlers):
@@ -80,9 +84,10 @@ def one_line(text: str) -> str:
 class TextLines(logging.Formatter):
     """Lines for people; an exception follows its line, indented."""
 
-    def __init__(self, *, colours: bool) -> None:
+    def __init__(self, *, colours: bool, process: str = "") -> None:
         super().__init__()
         self._colours = colours
+        self._prefix = f"[{process}] " if process else ""
 
     def format(self, record: logging.LogRecord) -> str:
         at = time.strftime("%H:%M:%S", time.localtime(record.created))
@@ -90,13 +95,19 @@ class TextLines(logging.Formatter):
         if self._colours and record.levelname in _COLOURS:
             level = f"{_COLOURS[record.levelname]}{level}\033[0m"
         name = record.name.removeprefix("ottla.")
-        line = f"{at}.{int(record.msecs):03d} {level} {name}  {one_line(scrubbed(record.getMessage()))}"
+        line = f"{self._prefix}{at}.{int(record.msecs):03d} {level} {name}  {one_line(scrubbed(record.getMessage()))}"
         trace = _trace(self, record)
-        return line if trace is None else line + "\n" + "\n".join(f"    {one_line(each)}" for each in trace.split("\n"))
+        if trace is None:
+            return line
+        return "\n".join([line, *(f"{self._prefix}    {one_line(each)}" for each in trace.split("\n"))])
 
 
 class JsonLines(logging.Formatter):
     """One JSON object per line."""
+
+    def __init__(self, process: str = "") -> None:
+        super().__init__()
+        self._process = process
 
     def format(self, record: logging.LogRecord) -> str:
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
@@ -106,6 +117,8 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "message": one_line(scrubbed(record.getMessage())),
         }
+        if self._process:
+            line["process"] = self._process
         for name, value in record.__dict__.items():
             if name not in _STANDARD:
                 line.setdefault(name, _field(name, value))

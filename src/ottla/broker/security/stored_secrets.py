@@ -1,6 +1,7 @@
 """Secrets that are set while running are stored with the other settings, but not where others could read them.
 
-1. The embedded store is a file of the broker's own directory: they are kept as they are, as in KRaft.
+1. The embedded store is a file of the broker's own directory, and so is the one that several brokers of a machine
+   share: they are kept as they are, as in KRaft.
 2. In ZooKeeper they are encrypted with password.encoder.secret, as Kafka 3.9 does (password_encoder.py). Without it a
    member of a cluster takes no secret by AlterConfigs, and uses none that is stored.
 3. When the secret is replaced (password.encoder.old.secret), a broker encodes its own secrets anew at its next start.
@@ -25,7 +26,7 @@ NO_ENCODER: Final = (
 
 def secrets_of(settings: BrokerSettings) -> Secrets:
     """How this broker's secrets are stored; InvalidSetting when they cannot be encoded as the settings say."""
-    if settings.is_alone:
+    if not settings.zookeeper_connect:
         return PlainSecrets()
     if settings.password_encoder_secret is None:
         return _Refusal()

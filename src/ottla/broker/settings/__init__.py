@@ -55,6 +55,8 @@ from ottla.storage.settings import BROKER_KEYS, TopicSettings
 
 __all__ = ["BrokerSettings", "Endpoint"]
 
+# With one of these the truth of the cluster is not the broker's own.
+ELSEWHERE: Final = ("zookeeper.connect", "ottla.metadata.socket")
 # One broker cannot have three replicas; Kafka's own server.properties sets the same values.
 ALONE: Final[Mapping[str, int]] = {
     "offsets.topic.replication.factor": 1,
@@ -98,7 +100,7 @@ class BrokerSettings(
     @property
     def is_alone(self) -> bool:
         """Whether this broker is a cluster of its own, with the embedded store."""
-        return not self.zookeeper_connect
+        return not self.zookeeper_connect and not self.ottla_metadata_socket
 
     @property
     def data_directories(self) -> tuple[Path, ...]:
@@ -210,7 +212,7 @@ class BrokerSettings(
     def _fill(self, values: Mapping[str, WrittenValue]) -> None:
         chosen = {slot: each for slot, each in values.items() if each.source is not Source.DEFAULT}
         lowest: dict[str, WrittenValue] = {}
-        if not (chosen.get("zookeeper.connect") and chosen["zookeeper.connect"].value):
+        if not any(name in chosen and chosen[name].value for name in ELSEWHERE):
             lowest = {name: WrittenValue(name, value, Source.DEFAULT) for name, value in ALONE.items()}
         super()._fill({**lowest, **chosen})
 
@@ -225,6 +227,7 @@ class BrokerSettings(
             group.validate(self)
         self.topic_defaults()
         self._check_ids()
+        self._check_truth()
         self._check_directories()
         self._read_endpoints()
         self._inter_broker_listener()
@@ -239,6 +242,12 @@ class BrokerSettings(
         if self.node_id is not None and self.broker_id >= 0 and self.node_id != self.broker_id:
             raise InvalidSetting(
                 f"node.id={self.node_id} and broker.id={self.broker_id} are the same thing; give one of them"
+            )
+
+    def _check_truth(self) -> None:
+        if self.zookeeper_connect and self.ottla_metadata_socket:
+            raise InvalidSetting(
+                "zookeeper.connect and ottla.metadata.socket both say where the truth is; give one of them"
             )
 
     def _check_directories(self) -> None:
@@ -322,7 +331,7 @@ class BrokerSettings(
     def _refuse_unused_encoder(self) -> None:
         """Only what ZooKeeper keeps is encrypted."""
         for each in self._declared.values():
-            if not self.is_alone or not each.name.startswith("password.encoder."):
+            if self.zookeeper_connect or not each.name.startswith("password.encoder."):
                 continue
             if not each.is_default(getattr(self, each.attribute)):
                 raise InvalidSetting(

@@ -1,4 +1,5 @@
 """A broker on its own has one replica of everything: what asks for more is refused, or said to be in the way.
+The brokers of one `ottla broker start --brokers N` have N at most.
 
 1. Refused is what would make every group or every transaction wait for ever: their topics could not be made, or could
    not be written. Kafka starts with such a file, and its clients hang.
@@ -9,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from ottla.broker.settings import BrokerSettings
@@ -25,24 +27,24 @@ _FAILS: Final = {
 }
 
 
-def refuse_missing_replicas(settings: BrokerSettings) -> None:
-    """InvalidSetting when the broker is alone and needs others to serve groups and transactions."""
-    for name, why in _wanting_more(settings, _HANGS):
-        raise InvalidSetting(f"{name}={_value(settings, name)} on a broker that is alone: {why}; set it to 1")
+def refuse_missing_replicas(settings: BrokerSettings, brokers: int = 1) -> None:
+    """InvalidSetting when groups and transactions need more brokers than there are."""
+    for sentence in _wanting_more(settings, _HANGS, brokers):
+        raise InvalidSetting(sentence)
 
 
-def replica_warnings(settings: BrokerSettings) -> list[str]:
+def replica_warnings(settings: BrokerSettings, brokers: int = 1) -> list[str]:
     """One line for each setting that asks for replicas that are not there."""
-    return [
-        f"{name}={_value(settings, name)} on a broker that is alone: {why}; set it to 1"
-        for name, why in _wanting_more(settings, _FAILS)
-    ]
+    return list(_wanting_more(settings, _FAILS, brokers))
 
 
-def _wanting_more(settings: BrokerSettings, reasons: dict[str, str]) -> list[tuple[str, str]]:
+def _wanting_more(settings: BrokerSettings, reasons: dict[str, str], brokers: int) -> Iterator[str]:
     if not settings.is_alone:
-        return []
-    return [(name, why) for name, why in reasons.items() if _value(settings, name) > 1]
+        return
+    where = "on a broker that is alone" if brokers == 1 else f"with {brokers} brokers"
+    for name, why in reasons.items():
+        if (value := _value(settings, name)) > brokers:
+            yield f"{name}={value} {where}: {why}; set it to {brokers}{'' if brokers == 1 else ' or less'}"
 
 
 def _value(settings: BrokerSettings, name: str) -> int:

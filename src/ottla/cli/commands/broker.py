@@ -1,4 +1,4 @@
-"""`ottla broker`: start a broker, look up its settings. The only command that imports the broker.
+"""`ottla broker`: start brokers, see how they are, look up settings. The only command that imports the broker.
 
 1. Settings come from, strongest first: --set, the other options, the environment (KAFKA_ as the official image reads
    it, OTTLA_ for our own, CLUSTER_ID), the file.
@@ -6,7 +6,7 @@
    line. In the environment it is a warning, because KAFKA_ variables of other programs live there too.
 3. One line on stdout when clients are served; the log is on stderr. A start that fails says why and what to do, and
    the exit code is 1.
-4. --secure puts everything behind a lock (secure_start.py).
+4. --secure puts everything behind a lock (secure_start.py); --brokers N runs N of them as one cluster (brokers/).
 5. SIGTERM and Ctrl-C stop the broker in order; a second one ends it at once, as if the machine had lost power.
 """
 
@@ -52,6 +52,7 @@ START_EXAMPLES: Final = """\
 examples:
   ottla broker start
   ottla broker start --secure
+  ottla broker start --brokers 4
   ottla broker start --config server.properties
   ottla broker start --data /var/lib/ottla --listen 127.0.0.1:9092
   ottla broker start --zookeeper 127.0.0.1:2181 --listen 127.0.0.1:9093 --data broker-2
@@ -63,7 +64,11 @@ SETTINGS_EXAMPLES: Final = """\
   ottla broker settings retention                those that are about it
   ottla broker settings --wide | grep timeout    one line each
 """
-EXAMPLES: Final = START_EXAMPLES + SETTINGS_EXAMPLES
+STATUS_EXAMPLES: Final = """\
+  ottla broker status                            the brokers of `broker start --brokers N`
+  ottla broker status --data /var/lib/ottla --format json
+"""
+EXAMPLES: Final = START_EXAMPLES + STATUS_EXAMPLES + SETTINGS_EXAMPLES
 
 
 class ServerInfo(Protocol):
@@ -110,6 +115,13 @@ def add_verbs(verbs: Verbs) -> None:
         help="be a member of the cluster that is kept there (zookeeper.connect); several with commas, /chroot behind",
     )
     start.add_argument(
+        "--brokers",
+        metavar="N",
+        type=int,
+        help="run N broker processes as one cluster on this machine, on the ports that follow the first one's, with a "
+        "folder for each in the data directory, one log and one stop",
+    )
+    start.add_argument(
         "--secure",
         action="store_true",
         help="TLS, logins and access rules: makes certificates, a user and a client.properties in the data directory",
@@ -120,6 +132,17 @@ def add_verbs(verbs: Verbs) -> None:
         help="let others reach a listener that asks for no login, knowing what it means",
     )
     start.set_defaults(run=run_start)
+    status = verbs.add_parser(
+        "status",
+        help="the processes of `broker start --brokers N`",
+        description="Who runs, where, and how often it was started again; the exit code is 0 when all serve.",
+        epilog=f"examples:\n{STATUS_EXAMPLES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    status.add_argument("--data", metavar="DIR", help="the data directory they were started with (log.dirs)")
+    status.add_argument("--config", metavar="FILE", type=Path, help="the server.properties file that names it")
+    status.add_argument("--format", choices=("text", "json"), default="text", help="text, or JSON for programs")
+    status.set_defaults(run=run_status, set=[], listen=None, zookeeper=None, secure=False, insecure=True)
     settings = verbs.add_parser(
         "settings",
         help="what can be set",
@@ -137,8 +160,13 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def run_start(
-    options: argparse.Namespace, environment: Mapping[str, str] = os.environ, serve: Serve | None = None
+    options: argparse.Namespace,
+    environment: Mapping[str, str] = os.environ,
+    serve: Serve | None = None,
+    *,
+    process: str = "",
 ) -> int:
+    """`process` names it in the log, where several write into one."""
     with _uncollected():
         from ottla.broker.observe import log_lines as logs
         from ottla.broker.settings.alone import refuse_missing_replicas, replica_warnings
@@ -151,7 +179,8 @@ def run_start(
 
     try:
         settings, notes = read_settings(options, environment)
-        refuse_missing_replicas(settings)
+        brokers = _brokers(options, settings)
+        refuse_missing_replicas(settings, brokers or 1)
         refuse_to_unlock(settings)
     except InvalidConfig as error:
         raise Failure(f"the broker cannot start. {error}") from None
@@ -160,12 +189,39 @@ def run_start(
         form=settings.ottla_log_format,
         stream=sys.stderr,
         monotonic_ms=SystemClock().monotonic_ms,
+        process=process,
     )
     _check_directories(settings)
-    for note in [*notes, *warnings(settings), *replica_warnings(settings)]:
+    for note in [*notes, *warnings(settings), *replica_warnings(settings, brokers or 1)]:
         log.warning("%s", note)
     secured = _secured(settings) if options.secure else None
+    if brokers is not None:
+        return _start_several(settings, brokers, secured)
     return _serve_until_stopped(settings if secured is None else secured.completed(settings), serve, secured)
+
+
+def _brokers(options: argparse.Namespace, settings: BrokerSettings) -> int | None:
+    """How many are asked for; None is one that is on its own, or a member that somebody else started."""
+    from ottla.cli.brokers.layout import check_brokers, refuse_data_of_several
+
+    if options.brokers is None:
+        refuse_data_of_several(settings.data_directories)
+    else:
+        check_brokers(options.brokers)
+    brokers: int | None = options.brokers
+    return brokers
+
+
+def _start_several(settings: BrokerSettings, brokers: int, secured: Secured | None) -> int:
+    from ottla.cli.brokers.start import start_brokers, with_broker_login
+    from ottla.errors import InvalidConfig
+
+    if secured is not None:
+        settings = with_broker_login(secured.completed(settings), secured)
+    try:
+        return start_brokers(settings, brokers, secured)
+    except InvalidConfig as error:
+        raise Failure(f"the brokers cannot start. {error}") from None
 
 
 def _secured(settings: BrokerSettings) -> Secured:
@@ -426,6 +482,20 @@ def _from_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], l
         else:
             found[key] = value
     return found, notes
+
+
+# --- ottla broker status ----------------------------------------------------------------------------------------------
+
+
+def run_status(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> int:
+    from ottla.cli.brokers.shown import show_status
+    from ottla.errors import InvalidConfig
+
+    try:
+        settings, _ = read_settings(options, environment)
+    except InvalidConfig as error:
+        raise Failure(f"the settings do not say where the data is. {error}") from None
+    return show_status(settings.data_directories[0], options.format)
 
 
 # --- ottla broker settings -------------------------------------------------------------------------------------------

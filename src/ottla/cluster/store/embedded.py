@@ -25,9 +25,9 @@ of that topic (it uses partition 0 itself) and refuses to start beside one whose
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import ottla
 from ottla.cluster.changes import Change, apply_all
@@ -45,6 +45,8 @@ FOLDER: Final = "__cluster_metadata-1"
 SNAPSHOT: Final = "snapshot"
 LOG: Final = "changes.log"
 FORMAT: Final = 1
+
+ApplyAll: TypeAlias = Callable[[ClusterImage, Sequence[Change]], ClusterImage]
 
 SNAPSHOT_AFTER_CHANGES: Final = 10_000
 SNAPSHOT_AFTER_BYTES: Final = 4 << 20
@@ -82,9 +84,12 @@ class EmbeddedStore:
         *,
         files: Files,
         first: Sequence[Change] = (),
+        apply_all: ApplyAll = apply_all,
         snapshot_after_changes: int = SNAPSHOT_AFTER_CHANGES,
         snapshot_after_bytes: int = SNAPSHOT_AFTER_BYTES,
     ) -> None:
+        """`apply_all` is how changes move the image: strictly, or as several members see them (shared.take_in)."""
+        self._apply_all = apply_all
         self._folder = log_directory / FOLDER
         self._cluster_id = cluster_id
         self._files = files
@@ -106,7 +111,7 @@ class EmbeddedStore:
     def load(self) -> ClusterImage:
         """The newest image; the first call recovers the log, or makes a new cluster."""
         if self._history is None:
-            self._history = History(self._open())
+            self._history = History(self._open(), self._apply_all)
         return self._history.image
 
     def changes_since(self, number: int) -> list[Committed] | None:
@@ -219,7 +224,7 @@ class EmbeddedStore:
             if not self._files.exists(directory):
                 self._files.make_directory(directory)
             self._files.sync_directory(directory.parent)
-        image = apply_all(ClusterImage(self._cluster_id), self._first)
+        image = self._apply_all(ClusterImage(self._cluster_id), self._first)
         self._write_snapshot(image)
         return image
 
@@ -237,7 +242,7 @@ class EmbeddedStore:
                 f"cluster {self._cluster_id}. Start it with its own log.dirs, or with cluster.id={data['cluster_id']}"
             )
         self._snapshot_number, self._snapshot_bytes = data["number"], self._files.size(path)
-        image = rebuilt(self._cluster_id, _changes_of(data, path), self._snapshot_number)
+        image = rebuilt(self._cluster_id, _changes_of(data, path), self._snapshot_number, self._apply_all)
         return self._replay(image)
 
     def _replay(self, image: ClusterImage) -> ClusterImage:
@@ -249,7 +254,7 @@ class EmbeddedStore:
         data = file.read_at(0, file.size())
         contents, self._end = read_frames(data, str(path))
         for content in contents:
-            image = _after(image, content, path)
+            image = _after(image, content, path, self._apply_all)
         if self._end < len(data):
             log.warning("%s ends with %d bytes of an unfinished commit; dropped", path, len(data) - self._end)
             file.truncate(self._end)
@@ -291,7 +296,7 @@ def _read_snapshot(files: Files, path: Path) -> dict[str, Any]:
     return data
 
 
-def _after(image: ClusterImage, content: Any, path: Path) -> ClusterImage:
+def _after(image: ClusterImage, content: Any, path: Path, apply_all: ApplyAll) -> ClusterImage:
     first = content.get("first") if isinstance(content, dict) else None
     if type(first) is not int:
         raise DamagedLog(f"{path} has a frame without the number of its first change")

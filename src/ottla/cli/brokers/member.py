@@ -1,0 +1,54 @@
+"""A broker that is one of several on this machine: `python -m ottla.cli.brokers.member FILE NAME`.
+
+It is `ottla broker start --config FILE`, but for: the environment was read by the supervisor and is in the file, the
+log says which broker writes, one line of JSON says where it serves, and it stops when the supervisor is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ottla.cli.brokers.child import say_serving, stop_with_supervisor
+from ottla.cli.commands.broker import run_start
+from ottla.cli.main import finish, make_parser
+
+if TYPE_CHECKING:
+    from ottla.broker.settings import BrokerSettings
+
+
+def main(arguments: Sequence[str]) -> int:
+    file, name = arguments
+    words = ["broker", "start", "--config", file]
+    options = make_parser(words).parse_args(words)
+    return finish(lambda: run_start(options, {}, _serve, process=name))
+
+
+async def _serve(settings: BrokerSettings, *, ready: Callable[[Any], None], stop: asyncio.Event, **more: Any) -> None:
+    from ottla.broker.server import serve
+
+    stop_with_supervisor(stop)
+
+    def serving(info: Any) -> None:
+        admin = info.admin_address
+        say_serving(
+            broker_id=info.broker_id,
+            cluster_id=info.cluster_id,
+            bootstrap_servers=info.bootstrap_servers,
+            ports={each.listener: each.port for each in info.endpoints},
+            admin=None if admin is None else _address(*admin),
+        )
+        gc.freeze()
+
+    await serve(settings, ready=serving, stop=stop, **more)
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

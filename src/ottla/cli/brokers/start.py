@@ -1,0 +1,158 @@
+"""From `ottla broker start --brokers N` to a supervisor: what is refused, what is made, what is printed.
+
+1. Everything is checked before a process is there: the settings of each broker, the data that is found, ports.
+2. What the processes must know (settings, a password with --secure) is in files of a new directory that only we can
+   open, not in arguments that everybody on the machine can read. It goes when the supervisor ends.
+3. A metrics port that nobody asked for and that is taken is left out, with a warning, as with a single broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import socket
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.cli.brokers.layout import TRUTH, refuse_other_data
+from ottla.cli.brokers.plan import settings_of_each
+from ottla.cli.brokers.status import Status
+from ottla.cli.brokers.supervisor import BrokerPlace, KeeperPlace, Supervisor
+from ottla.cli.client_files import scram_login, write_secret
+from ottla.clock import SystemClock
+
+if TYPE_CHECKING:
+    from ottla.broker.settings import BrokerSettings
+    from ottla.cli.secure_start import Secured
+
+SOCKET_LIMIT_BYTES: Final = 100
+"""What every system takes as the path of a socket."""
+
+log = logging.getLogger(__name__)
+
+
+def start_brokers(settings: BrokerSettings, brokers: int, secured: Secured | None) -> int:
+    """Run them until they are stopped."""
+    directories = settings.data_directories
+    refuse_other_data(directories, brokers)
+    first = directories[0].absolute()
+    first.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="ottla-", dir=_short_directory()) as name:
+        place = Path(name)
+        keeper_socket = None if settings.zookeeper_connect else place / "metadata"
+        each = _each(settings, brokers, keeper_socket)
+        names = [str(settings_of_one.get("broker.id", slot)) for slot, settings_of_one in enumerate(each)]
+        places = [BrokerPlace(name, place / f"broker.{slot}.properties", each[slot]) for slot, name in enumerate(names)]
+        keeper = None
+        if keeper_socket is not None:
+            keeper = KeeperPlace(_keeper_file(settings, secured, first / TRUTH, keeper_socket))
+        supervisor = Supervisor(places, keeper, first, SystemClock(), os.getpid())
+        return asyncio.run(_run(supervisor, first, secured))
+
+
+def _each(settings: BrokerSettings, brokers: int, keeper_socket: Path | None) -> list[dict[str, str]]:
+    """The settings of every broker, checked."""
+    from ottla.broker.settings import BrokerSettings
+
+    each = settings_of_each(settings, brokers, host=socket.gethostname(), socket=keeper_socket)
+    if "ottla.admin.listener" not in settings.configured_names():
+        for one in each:
+            one["ottla.admin.listener"] = _free_or_off(one["ottla.admin.listener"])
+    for one in each:
+        BrokerSettings(one)
+    return each
+
+
+def _free_or_off(address: str) -> str:
+    host, _, port = address.rpartition(":")
+    if not address or port == "0":
+        return address
+    try:
+        socket.create_server((host.strip("[]"), int(port))).close()
+    except OSError as error:
+        log.warning(
+            "no metrics and health: %s cannot be opened: %s; ottla.admin.listener names another", address, error
+        )
+        return ""
+    return address
+
+
+def _keeper_file(settings: BrokerSettings, secured: Secured | None, directory: Path, keeper_socket: Path) -> Path:
+    users = [] if secured is None else [[each.name, each.password, each.replace] for each in secured.users]
+    found = {
+        "directory": str(directory),
+        "socket": str(keeper_socket),
+        "cluster_id": settings.ottla_cluster_id,
+        "session_timeout_ms": settings.zookeeper_session_timeout_ms,
+        "log_level": settings.ottla_log_level,
+        "log_format": settings.ottla_log_format,
+        "users": users,
+    }
+    file = keeper_socket.with_name("keeper.json")
+    write_secret(file, json.dumps(found))
+    return file
+
+
+def with_broker_login(settings: BrokerSettings, secured: Secured) -> BrokerSettings:
+    """--secure: brokers log in at each other as the user that it made."""
+    from ottla.cli.secure_start import ADMIN, MECHANISM
+
+    listener = settings.inter_broker_listener.name.lower()
+    name = f"listener.name.{listener}.{MECHANISM.lower()}.sasl.jaas.config"
+    if name in settings.configured_names() or not secured.password:
+        return settings
+    return settings.replaced({name: scram_login(ADMIN, secured.password)})
+
+
+def _short_directory() -> str | None:
+    """Where a socket's path is short enough; None is the usual place for temporary files."""
+    usual = tempfile.gettempdir()
+    return None if len(os.fsencode(usual)) + len("/ottla-xxxxxxxx/metadata") <= SOCKET_LIMIT_BYTES else "/tmp"
+
+
+# --- running ---------------------------------------------------------------------------------------------------------
+
+
+async def _run(supervisor: Supervisor, directory: Path, secured: Secured | None) -> int:
+    stop = asyncio.Event()
+    _stop_on_signals(stop, supervisor.kill)
+
+    def ready(status: Status) -> None:
+        for line in [] if secured is None else secured.served_at(status.bootstrap_servers):
+            print(line)
+        for line in ready_lines(status, directory):
+            print(line, flush=True)
+
+    return await supervisor.run(ready, stop)
+
+
+def _stop_on_signals(stop: asyncio.Event, kill: Callable[[], None]) -> None:
+    loop = asyncio.get_running_loop()
+
+    def received(number: signal.Signals) -> None:
+        if stop.is_set():
+            log.warning("%s again: ending at once", number.name)
+            kill()
+        else:
+            log.info("%s: stopping one broker after the other; once more ends at once", number.name)
+            stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, received, number)
+
+
+def ready_lines(status: Status, directory: Path) -> list[str]:
+    """A line for each broker, and one for all."""
+    lines = [_ready_line(each) for each in status.brokers]
+    place = f"(data: {directory}, cluster id {status.cluster_id})"
+    return [*lines, f"ottla: {len(status.brokers)} brokers are ready at {status.bootstrap_servers} {place}"]
+
+
+def _ready_line(each: Any) -> str:
+    place = f"(process {each.pid}, metrics and health: {each.metrics or 'off'})"
+    return f"ottla: broker {each.broker_id} is ready at {each.address} {place}"

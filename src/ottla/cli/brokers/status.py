@@ -1,0 +1,70 @@
+"""brokers.json in the data directory: which processes run, where they serve, how often they were started again.
+
+1. The supervisor writes it whenever something changed, whole or not at all, and removes it when it ends in order.
+2. A file whose supervisor is gone (it was killed) says so when it is read; nothing is concluded from it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+FILE: Final = "brokers.json"
+STARTING: Final = "starting"
+SERVING: Final = "serving"
+ENDED: Final = "ended"
+GIVEN_UP: Final = "given up"
+
+
+@dataclass
+class ProcessStatus:
+    """One process: a broker, or the keeper of the truth."""
+
+    name: str
+    state: str = STARTING
+    pid: int | None = None
+    broker_id: int | None = None
+    address: str = ""
+    metrics: str = ""
+    restarts: int = 0
+
+
+@dataclass
+class Status:
+    """All of them."""
+
+    supervisor: int
+    cluster_id: str = ""
+    bootstrap_servers: str = ""
+    keeper: ProcessStatus | None = None
+    brokers: list[ProcessStatus] = field(default_factory=list)
+
+    def write(self, directory: Path) -> None:
+        unfinished = directory / f".{FILE}.{os.getpid()}"
+        unfinished.write_text(json.dumps(asdict(self), indent=2) + "\n", "utf-8")
+        unfinished.replace(directory / FILE)
+
+
+def read_status(directory: Path) -> Status | None:
+    """What the file says; None when there is none, or its supervisor is gone."""
+    try:
+        found: dict[str, Any] = json.loads((directory / FILE).read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    keeper = found.pop("keeper")
+    brokers = [ProcessStatus(**each) for each in found.pop("brokers")]
+    status = Status(**found, keeper=None if keeper is None else ProcessStatus(**keeper), brokers=brokers)
+    return status if is_running(status.supervisor) else None
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

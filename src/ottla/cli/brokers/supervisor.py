@@ -1,0 +1,228 @@
+"""Starts the processes of one machine's brokers, starts again what ends, stops all of them in order.
+
+1. The keeper of the truth first, then all brokers together. Who cannot start at the first time ends everything: his
+   own words on stderr say why.
+2. Later a process that ends, for whatever reason, is started again (restarts.py): others lead its partitions
+   meanwhile. While the keeper is away, brokers serve what they have and come back to it by themselves.
+3. A broker that is given up stays away, and the others go on. When no broker is left, or the keeper is given up, the
+   rest is stopped, and the exit code is 1.
+4. The stop is one broker after the other, the last one first: each hands its leaderships to those that are still there.
+   The keeper goes last. Who does not stop within STOP_LIMIT_S is killed; what he acknowledged is on the disk or with
+   others, as after a crash.
+5. A free port that a broker got (port 0) stays its own when it is started again: clients know nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ottla.cli.brokers.child import Child
+from ottla.cli.brokers.restarts import Restarts
+from ottla.cli.brokers.status import ENDED, FILE, GIVEN_UP, SERVING, STARTING, ProcessStatus, Status
+from ottla.cli.client_files import properties_text, write_secret
+from ottla.cli.output import FAILED, OK
+from ottla.clock import Clock
+
+STOP_LIMIT_S: Final = 60.0
+KEEPER: Final = "ottla.cli.brokers.keeper"
+MEMBER: Final = "ottla.cli.brokers.member"
+
+log = logging.getLogger(__name__)
+
+
+class Place:
+    """One process's place: what stays when the process goes."""
+
+    def __init__(self, name: str, child: Child) -> None:
+        self.child = child
+        self.restarts = Restarts()
+        self.status = ProcessStatus(name)
+
+    @property
+    def what(self) -> str:
+        return f"broker {self.status.name}"
+
+    def again(self) -> Sequence[str]:
+        """Arguments of a start after the first one."""
+        return ()
+
+    def took(self, answer: dict[str, Any]) -> None:
+        """It serves."""
+
+
+class KeeperPlace(Place):
+    """The keeper of the truth."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__("metadata", Child(KEEPER, [str(file)]))
+
+    @property
+    def what(self) -> str:
+        return "the keeper of the metadata"
+
+    def again(self) -> Sequence[str]:
+        return ("--again",)
+
+
+class BrokerPlace(Place):
+    """One broker; its settings are in a file that only we can read."""
+
+    def __init__(self, name: str, file: Path, settings: dict[str, str]) -> None:
+        super().__init__(name, Child(MEMBER, [str(file), name]))
+        self._file = file
+        self._settings = settings
+        self._write()
+
+    def took(self, answer: dict[str, Any]) -> None:
+        self.status.broker_id = answer["broker_id"]
+        self.status.address = answer["bootstrap_servers"]
+        self.status.metrics = "" if answer["admin"] is None else f"http://{answer['admin']}"
+        kept = with_ports(self._settings, answer["ports"], answer["admin"])
+        if kept != self._settings:
+            self._settings = kept
+            self._write()
+
+    def _write(self) -> None:
+        text = properties_text(self._settings, "made by ottla broker start --brokers")
+        write_secret(self._file, text, replace=True)
+
+
+def with_ports(settings: dict[str, str], ports: dict[str, int], admin: str | None) -> dict[str, str]:
+    """Settings in which port 0 is the port that it became."""
+    listeners = []
+    for each in settings["listeners"].split(","):
+        name, port = each.partition("://")[0], each.rpartition(":")[2]
+        listeners.append(each[: -len(port)] + str(ports[name]) if port == "0" and ports.get(name) else each)
+    kept = {**settings, "listeners": ",".join(listeners)}
+    if admin is not None and settings["ottla.admin.listener"].endswith(":0"):
+        kept["ottla.admin.listener"] = admin
+    return kept
+
+
+class Supervisor:
+    """See above. `directory` gets brokers.json."""
+
+    def __init__(
+        self, brokers: Sequence[BrokerPlace], keeper: KeeperPlace | None, directory: Path, clock: Clock, pid: int
+    ) -> None:
+        self.brokers = list(brokers)
+        self.keeper = keeper
+        self.status = Status(
+            supervisor=pid,
+            keeper=None if keeper is None else keeper.status,
+            brokers=[each.status for each in brokers],
+        )
+        self._directory = directory
+        self._clock = clock
+        self._over = asyncio.Event()  # nothing is left that could serve
+
+    @property
+    def _all(self) -> list[Place]:
+        return [*([] if self.keeper is None else [self.keeper]), *self.brokers]
+
+    async def run(self, ready: Callable[[Status], None], stop: asyncio.Event) -> int:
+        """Until `stop`, or until nothing is left; the exit code."""
+        try:
+            if not await self._while_not(stop, self._start()):
+                return OK if stop.is_set() else FAILED
+            ready(self.status)
+            watches = [asyncio.ensure_future(self._watch(place)) for place in self._all]
+            await self._while_not(stop, self._over.wait())
+            for watch in watches:
+                watch.cancel()
+            await asyncio.gather(*watches, return_exceptions=True)
+            return FAILED if self._over.is_set() else OK
+        finally:
+            await self._stop()
+
+    def kill(self) -> None:
+        """Everybody, at once."""
+        for place in self._all:
+            place.child.kill()
+
+    # --- starting ---
+
+    async def _start(self) -> bool:
+        """Whether everybody serves."""
+        if self.keeper is not None and not await self._start_one(self.keeper):
+            return False
+        starts = [asyncio.ensure_future(self._start_one(place)) for place in self.brokers]
+        try:
+            for each in asyncio.as_completed(starts):
+                if not await each:
+                    return False
+            return True
+        finally:
+            for start in starts:
+                start.cancel()
+
+    async def _start_one(self, place: Place, *more: str) -> bool:
+        await place.child.start(*more)
+        place.status.state, place.status.pid = STARTING, place.child.pid
+        self._write_status()
+        answer = await place.child.serving()
+        if answer is None:
+            return False
+        place.took(answer)
+        self.status.cluster_id = answer["cluster_id"]
+        self.status.bootstrap_servers = ",".join(each.status.address for each in self.brokers if each.status.address)
+        place.status.state = SERVING
+        self._write_status()
+        return True
+
+    # --- watching ---
+
+    async def _watch(self, place: Place) -> None:
+        while True:
+            code = await place.child.ended()
+            place.status.state, place.status.pid = ENDED, None
+            pause_ms = place.restarts.pause_ms(self._clock.monotonic_ms())
+            if pause_ms is None:
+                self._give_up(place, code)
+                return
+            log.error("%s ended (%s) and is started again", place.what, _how(code))
+            place.status.restarts = place.restarts.count
+            self._write_status()
+            await self._clock.sleep(pause_ms)
+            if await self._start_one(place, *place.again()):
+                log.info("%s serves again", place.what)
+
+    def _give_up(self, place: Place, code: int) -> None:
+        place.status.state = GIVEN_UP
+        self._write_status()
+        log.error("%s ended again and again (%s) and is given up", place.what, _how(code))
+        if place is self.keeper or all(each.status.state == GIVEN_UP for each in self.brokers):
+            self._over.set()
+
+    # --- stopping ---
+
+    async def _stop(self) -> None:
+        for place in [*reversed(self.brokers), *([] if self.keeper is None else [self.keeper])]:
+            if not await place.child.stop(STOP_LIMIT_S):
+                log.error("%s did not stop within %g s and was killed", place.what, STOP_LIMIT_S)
+        (self._directory / FILE).unlink(missing_ok=True)
+
+    async def _while_not(self, stop: asyncio.Event, work: Any) -> Any:
+        """The result of the work; None when `stop` came first."""
+        working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+        try:
+            await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+            return working.result() if working.done() else None
+        finally:
+            for each in (working, stopping):
+                each.cancel()
+            await asyncio.gather(working, stopping, return_exceptions=True)
+
+    def _write_status(self) -> None:
+        try:
+            self.status.write(self._directory)
+        except OSError as error:
+            log.warning("%s could not be written: %s", self._directory / FILE, error)
+
+
+def _how(code: int) -> str:
+    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
