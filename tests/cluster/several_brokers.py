@@ -14,7 +14,7 @@ from typing import Self
 
 from tests.patience import HANG_S
 
-from ottla.cli.brokers.status import Status, is_running, read_status
+from ottla.cli.brokers.status import ProcessStatus, Status, is_running, read_status
 
 QUICK = {
     "replica.lag.time.max.ms": 3_000,
@@ -76,11 +76,7 @@ class SeveralBrokers:
 
     def pids(self) -> set[int]:
         """The processes of now, but for the supervisor."""
-        status = read_status(self.data)
-        if status is None:
-            return set()
-        places = [*status.brokers, *([] if status.keeper is None else [status.keeper])]
-        found = {each.pid for each in places if each.pid is not None}
+        found = {each.pid for each in self._places() if each.pid is not None} if read_status(self.data) else set()
         self._known |= found
         return found
 
@@ -89,30 +85,27 @@ class SeveralBrokers:
         assert found is not None
         return found
 
-    def kill_broker(self, broker: int) -> None:
-        os.kill(self.pid_of(broker), signal.SIGKILL)
-
-    def kill_keeper(self) -> None:
+    def keeper_pid(self) -> int:
         keeper = self.status.keeper
         assert keeper is not None
         assert keeper.pid is not None
-        os.kill(keeper.pid, signal.SIGKILL)
+        return keeper.pid
 
-    def wait_for_restarts(self, *, brokers: int = 0, keeper: int = 0) -> None:
-        """Until so many were started again, and all serve."""
+    def signal_and_wait(self, pid: int, what: signal.Signals = signal.SIGKILL) -> None:
+        """End a process, and wait until it was started again and all serve."""
+        before = self._restarts()
+        os.kill(pid, what)
+        self.wait_until(lambda: self._restarts() > before and self._all_serve())
 
-        def are_back() -> bool:
-            status = self.status
-            assert status.keeper is not None
-            every = [*status.brokers, status.keeper]
-            restarts = sum(each.restarts for each in status.brokers)
-            return (
-                restarts >= brokers
-                and status.keeper.restarts >= keeper
-                and all(each.state == "serving" for each in every)
-            )
+    def _restarts(self) -> int:
+        return sum(each.restarts for each in self._places())
 
-        self.wait_until(are_back)
+    def _all_serve(self) -> bool:
+        return all(each.state == "serving" for each in self._places())
+
+    def _places(self) -> list[ProcessStatus]:
+        status = self.status
+        return [*status.brokers, *([] if status.keeper is None else [status.keeper])]
 
     def stop(self) -> int:
         """SIGTERM, and the exit code."""

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,14 +19,15 @@ from tests.patience import HANG_S
 
 import ottla
 from ottla.cli.brokers.status import is_running, read_status
+from ottla.client.admin.topics import PartitionDescription
 from ottla.testing.promises import NumberedLoad, read_numbers
 
 PARTITIONS = 3
 
 
-@pytest.fixture
-def brokers(tmp_path: Path) -> Iterator[SeveralBrokers]:
-    with SeveralBrokers(tmp_path, 3) as running:
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeveralBrokers]:
+    with SeveralBrokers(tmp_path_factory.mktemp("several"), 3) as running:
         yield running
 
 
@@ -36,14 +37,19 @@ def make_topic(brokers: SeveralBrokers, name: str, replicas: int = 3) -> None:
         admin.create_topics([ottla.NewTopic(name, PARTITIONS, replicas, configs=settings)], timeout=HANG_S)
 
 
-def wait_for_copies(brokers: SeveralBrokers, topic: str) -> None:
+def partitions_of(brokers: SeveralBrokers, topic: str) -> Sequence[PartitionDescription]:
+    """As soon as the broker that is asked knows the topic."""
     with ottla.Admin(bootstrap_servers=brokers.bootstrap_servers) as admin:
+        brokers.wait_until(lambda: topic in admin.list_topics(timeout=HANG_S))
+        return admin.describe_topics([topic], timeout=HANG_S)[topic].partitions
 
-        def are_in_sync() -> bool:
-            found = admin.describe_topics([topic], timeout=HANG_S)[topic].partitions
-            return all(len(each.in_sync) == 3 and each.leader is not None for each in found)
 
-        brokers.wait_until(are_in_sync)
+def leaders_of(brokers: SeveralBrokers, topic: str) -> list[int | None]:
+    return [each.leader for each in partitions_of(brokers, topic)]
+
+
+def wait_for_copies(brokers: SeveralBrokers, topic: str) -> None:
+    brokers.wait_until(lambda: all(len(each.in_sync) == 3 for each in partitions_of(brokers, topic)))
 
 
 def confluent_writes(brokers: SeveralBrokers, topic: str, first: int, count: int) -> None:
@@ -59,7 +65,11 @@ def confluent_writes(brokers: SeveralBrokers, topic: str, first: int, count: int
 
 
 def confluent_reads(brokers: SeveralBrokers, topic: str, count: int) -> list[int]:
-    settings = {"bootstrap.servers": brokers.bootstrap_servers, "group.id": "other", "auto.offset.reset": "earliest"}
+    settings = {
+        "bootstrap.servers": brokers.bootstrap_servers,
+        "group.id": f"of-{topic}",
+        "auto.offset.reset": "earliest",
+    }
     consumer = ConfluentConsumer(settings)
     consumer.subscribe([topic])
     found: list[int] = []
@@ -70,78 +80,6 @@ def confluent_reads(brokers: SeveralBrokers, topic: str, count: int) -> list[int
         found.append(int(message.value()))
     consumer.close()
     return sorted(found)
-
-
-def test_what_is_killed_comes_back_and_nothing_that_was_acknowledged_is_lost(brokers: SeveralBrokers) -> None:
-    make_topic(brokers, "clicks")
-    make_topic(brokers, "others")
-    confluent_writes(brokers, "others", 0, 50)
-    addresses = brokers.bootstrap_servers
-    with NumberedLoad(addresses, "clicks", partitions=PARTITIONS) as load:
-        load.wait_for(100)
-        brokers.kill_broker(1)
-        brokers.wait_for_restarts(brokers=1)
-        wait_for_copies(brokers, "clicks")
-        brokers.kill_keeper()
-        load.wait_for(100)  # while nobody keeps the truth, or just after
-        brokers.wait_for_restarts(brokers=1, keeper=1)
-        brokers.kill_broker(0)
-        brokers.wait_for_restarts(brokers=2, keeper=1)
-        load.wait_for(100)
-    assert brokers.bootstrap_servers == addresses
-    confluent_writes(brokers, "others", 50, 50)
-    load.check(read_numbers(addresses, "clicks", PARTITIONS))
-    assert confluent_reads(brokers, "others", 100) == list(range(100))
-    wait_for_copies(brokers, "clicks")
-    processes = brokers.pids()
-    assert brokers.stop() == 0
-    assert not [pid for pid in processes if is_running(pid)]
-    assert read_status(brokers.data) is None
-    brokers.start()
-    load.check(read_numbers(brokers.bootstrap_servers, "clicks", PARTITIONS))
-
-
-def test_a_broker_that_is_stopped_hands_over_and_comes_back(brokers: SeveralBrokers) -> None:
-    """kill -TERM of one process: a restart in order."""
-    make_topic(brokers, "clicks")
-    with NumberedLoad(brokers.bootstrap_servers, "clicks", partitions=PARTITIONS) as load:
-        load.wait_for(50)
-        os.kill(brokers.pid_of(2), signal.SIGTERM)
-        brokers.wait_for_restarts(brokers=1)
-        load.wait_for(50)
-    load.check(read_numbers(brokers.bootstrap_servers, "clicks", PARTITIONS))
-
-
-def test_while_nobody_keeps_the_truth_brokers_serve_what_they_have(brokers: SeveralBrokers) -> None:
-    make_topic(brokers, "clicks")
-    wait_for_copies(brokers, "clicks")
-    keeper = brokers.status.keeper
-    assert keeper is not None
-    assert keeper.pid is not None
-    os.kill(keeper.pid, signal.SIGSTOP)
-    try:
-        confluent_writes(brokers, "clicks", 0, 50)
-        with ottla.Admin(bootstrap_servers=brokers.bootstrap_servers) as admin:
-            leaders = [each.leader for each in admin.describe_topics(["clicks"])["clicks"].partitions]
-    finally:
-        os.kill(keeper.pid, signal.SIGKILL)
-    brokers.wait_for_restarts(keeper=1)
-    make_topic(brokers, "made-after")
-    with ottla.Admin(bootstrap_servers=brokers.bootstrap_servers) as admin:
-        assert [each.leader for each in admin.describe_topics(["clicks"])["clicks"].partitions] == leaders
-    assert confluent_reads(brokers, "clicks", 50) == list(range(50))
-
-
-def test_when_the_supervisor_is_killed_no_process_is_left(brokers: SeveralBrokers) -> None:
-    make_topic(brokers, "clicks")
-    confluent_writes(brokers, "clicks", 0, 20)
-    processes = brokers.pids()
-    brokers.process.kill()
-    brokers.process.wait(HANG_S)
-    for pid in processes:
-        brokers.wait_until(lambda pid=pid: not is_running(pid))  # type: ignore[misc]
-    brokers.start()
-    assert confluent_reads(brokers, "clicks", 20) == list(range(20))
 
 
 def test_one_status_and_one_log_for_all(brokers: SeveralBrokers) -> None:
@@ -155,6 +93,62 @@ def test_one_status_and_one_log_for_all(brokers: SeveralBrokers) -> None:
     table = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert [line.split()[0] for line in table.splitlines()] == ["BROKER", "0", "1", "2", "metadata"]
     assert "[0] " in brokers.text
+
+
+def test_while_nobody_keeps_the_truth_brokers_serve_what_they_have(brokers: SeveralBrokers) -> None:
+    make_topic(brokers, "served")
+    keeper, leaders = brokers.keeper_pid(), leaders_of(brokers, "served")
+    os.kill(keeper, signal.SIGSTOP)
+    confluent_writes(brokers, "served", 0, 50)
+    brokers.signal_and_wait(keeper)
+    make_topic(brokers, "made-after")  # brokers found their way back
+    assert leaders_of(brokers, "served") == leaders
+    assert confluent_reads(brokers, "served", 50) == list(range(50))
+
+
+def test_a_broker_that_is_told_to_stop_is_a_broker_restarted_in_order(brokers: SeveralBrokers) -> None:
+    make_topic(brokers, "rolled")
+    with NumberedLoad(brokers.bootstrap_servers, "rolled", partitions=PARTITIONS) as load:
+        load.wait_for(50)
+        brokers.signal_and_wait(brokers.pid_of(2), signal.SIGTERM)
+        load.wait_for(50)
+    load.check(read_numbers(brokers.bootstrap_servers, "rolled", PARTITIONS))
+
+
+def test_what_is_killed_comes_back_and_nothing_that_was_acknowledged_is_lost(brokers: SeveralBrokers) -> None:
+    make_topic(brokers, "clicks")
+    make_topic(brokers, "others")
+    confluent_writes(brokers, "others", 0, 50)
+    addresses = brokers.bootstrap_servers
+    with NumberedLoad(addresses, "clicks", partitions=PARTITIONS) as load:
+        load.wait_for(100)
+        brokers.signal_and_wait(brokers.pid_of(1))
+        wait_for_copies(brokers, "clicks")
+        brokers.signal_and_wait(brokers.keeper_pid())
+        brokers.signal_and_wait(brokers.pid_of(0))
+        load.wait_for(100)
+    assert brokers.bootstrap_servers == addresses
+    confluent_writes(brokers, "others", 50, 50)
+    load.check(read_numbers(addresses, "clicks", PARTITIONS))
+    assert confluent_reads(brokers, "others", 100) == list(range(100))
+    processes = brokers.pids()
+    assert brokers.stop() == 0
+    assert not [pid for pid in processes if is_running(pid)]
+    assert read_status(brokers.data) is None
+    brokers.start()
+    load.check(read_numbers(brokers.bootstrap_servers, "clicks", PARTITIONS))
+
+
+def test_when_the_supervisor_is_killed_no_process_is_left(brokers: SeveralBrokers) -> None:
+    make_topic(brokers, "orphaned")
+    confluent_writes(brokers, "orphaned", 0, 20)
+    processes = brokers.pids()
+    brokers.process.kill()
+    brokers.process.wait(HANG_S)
+    for pid in processes:
+        brokers.wait_until(lambda pid=pid: not is_running(pid))  # type: ignore[misc]
+    brokers.start()
+    assert confluent_reads(brokers, "orphaned", 20) == list(range(20))
 
 
 def test_each_broker_has_its_own_metrics_and_all_are_in_the_rack_of_the_machine(tmp_path: Path) -> None:
