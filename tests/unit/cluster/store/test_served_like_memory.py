@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.cluster.served_ensemble import ServedEnsemble
 
@@ -147,7 +147,6 @@ def plain(value: Any) -> Any:
     return value
 
 
-@settings(max_examples=25)
 @given(st.lists(STEPS, max_size=25))
 def test_any_sequence_of_calls_has_the_same_answers_events_and_images(steps: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as directory, ServedEnsemble(Path(directory), CLUSTER) as served:
