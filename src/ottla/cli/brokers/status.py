@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
+
+from ottla.light_dataclasses import dataclass, field
 
 FILE: Final = "brokers.json"
 STARTING: Final = "starting"
