@@ -16,7 +16,7 @@ from ottla.records._numbers cimport take, wrapped_difference
 
 from ottla.errors import InvalidRecord
 from ottla.records.checks import REFUSALS_LIMIT as PYTHON_LIMIT
-from ottla.records.checks import PlacedBatch, RecordsCheck, Refusal, RefusedRecord
+from ottla.records.checks import PlacedBatch, PlacedRun, RecordsCheck, Refusal, RefusedRecord
 
 cdef extern from "_crc32c.h" nogil:
     void ottla_crc32c_prepare()
@@ -28,6 +28,8 @@ cdef enum:
     MAGIC = 2
     TRANSACTIONAL_BIT = 0x10
     LOCK_FREE_BYTES = 128 * 1024
+    # More batches than that are no run; whoever has more goes one by one.
+    RUN_LIMIT = 64
     RECORD_BYTES_MIN = 7
     HEADER_ENTRY_BYTES_MIN = 2
     LIMIT = 1000
@@ -471,15 +473,9 @@ cdef object placed_batch(const uint8_t* batch, Py_ssize_t length, int64_t base_o
     ))
 
 
-def place_plain_batch(buffer, int64_t base_offset, int32_t leader_epoch, int64_t now_ms, int64_t size_limit_bytes,
-                      bint keys_required, int64_t before_max_ms, int64_t after_max_ms):
-    """Check a batch and give it its place, if it is as plain as most are; else change nothing and say None."""
-    cdef object placed = None
-    cdef Py_buffer view
+cdef inline Rules plain_rules(int64_t now_ms, bint keys_required, int64_t before_max_ms, int64_t after_max_ms) noexcept:
     cdef Rules rules
-    cdef Found found
-    cdef uint8_t* batch
-    cdef bint plain
+    rules.base_timestamp_ms = 0
     rules.keys_required = keys_required
     rules.has_append_time = False
     rules.append_time_ms = 0
@@ -487,22 +483,98 @@ def place_plain_batch(buffer, int64_t base_offset, int32_t leader_epoch, int64_t
     rules.now_ms = now_ms
     rules.before_max_ms = before_max_ms
     rules.after_max_ms = after_max_ms
-    clear(&found)
+    return rules
+
+
+cdef inline void place(uint8_t* batch, int64_t base_offset, int32_t leader_epoch) noexcept nogil:
+    put32(batch, <uint32_t> (<uint64_t> base_offset >> 32))
+    put32(batch + 4, <uint32_t> <uint64_t> base_offset)
+    put32(batch + 12, <uint32_t> leader_epoch)
+
+
+def place_plain_batch(buffer, int64_t base_offset, int32_t leader_epoch, int64_t now_ms, int64_t size_limit_bytes,
+                      bint keys_required, int64_t before_max_ms, int64_t after_max_ms):
+    """Check a batch and give it its place, if it is as plain as most are; else change nothing and say None."""
+    cdef object placed = None
+    cdef Py_buffer view
+    cdef Rules rules = plain_rules(now_ms, keys_required, before_max_ms, after_max_ms)
+    cdef Found found
+    cdef uint8_t* batch
+    cdef bint plain
     try:
         PyObject_GetBuffer(buffer, &view, PyBUF_WRITABLE)
     except BufferError:
         return None
     batch = <uint8_t*> view.buf
     plain = has_plain_header(batch, view.len, size_limit_bytes)
+    clear(&found)
     if plain and view.len < LOCK_FREE_BYTES:
         plain = is_plain(batch, view.len, &rules, &found)
     elif plain:
         with nogil:
             plain = is_plain(batch, view.len, &rules, &found)
     if plain:
-        put32(batch, <uint32_t> (<uint64_t> base_offset >> 32))
-        put32(batch + 4, <uint32_t> <uint64_t> base_offset)
-        put32(batch + 12, <uint32_t> leader_epoch)
+        place(batch, base_offset, leader_epoch)
         placed = placed_batch(batch, view.len, base_offset)
     PyBuffer_Release(&view)
     return placed
+
+
+cdef bint are_plain(const Py_buffer* views, Py_ssize_t count, int64_t size_limit, Rules* rules) noexcept nogil:
+    cdef Found found
+    cdef Py_ssize_t index
+    for index in range(count):
+        if not has_plain_header(<const uint8_t*> views[index].buf, views[index].len, size_limit):
+            return False
+        clear(&found)
+        if not is_plain(<const uint8_t*> views[index].buf, views[index].len, rules, &found):
+            return False
+    return True
+
+
+cdef object placed_run(const Py_buffer* views, Py_ssize_t count, int64_t base_offset, int32_t leader_epoch):
+    cdef list batches = []
+    cdef int64_t size_bytes = 0
+    cdef int64_t latest_ms = NO_TIMESTAMP
+    cdef bint have_producer = False
+    cdef uint8_t* batch
+    cdef Py_ssize_t index
+    for index in range(count):
+        batch = <uint8_t*> views[index].buf
+        place(batch, base_offset, leader_epoch)
+        batches.append(placed_batch(batch, views[index].len, base_offset))
+        base_offset += <int32_t> get32(batch + 57)
+        size_bytes += views[index].len
+        latest_ms = max(latest_ms, <int64_t> get64(batch + 35))
+        have_producer = have_producer or <int64_t> get64(batch + 43) != -1
+    return tuple.__new__(PlacedRun, (batches, size_bytes, latest_ms, bool(have_producer)))
+
+
+def place_plain_run(buffers, int64_t base_offset, int32_t leader_epoch, int64_t now_ms, int64_t size_limit_bytes,
+                    bint keys_required, int64_t before_max_ms, int64_t after_max_ms):
+    """Check batches that came together and give them their places, if all are plain; else change nothing: None."""
+    cdef Py_buffer views[RUN_LIMIT]
+    cdef Rules rules = plain_rules(now_ms, keys_required, before_max_ms, after_max_ms)
+    cdef Py_ssize_t count = 0
+    cdef Py_ssize_t size_bytes = 0
+    cdef bint plain
+    cdef object buffer
+    if len(buffers) > RUN_LIMIT:
+        return None
+    try:
+        for buffer in buffers:
+            PyObject_GetBuffer(buffer, &views[count], PyBUF_WRITABLE)
+            size_bytes += views[count].len
+            count += 1
+        if size_bytes < LOCK_FREE_BYTES:
+            plain = are_plain(views, count, size_limit_bytes, &rules)
+        else:
+            with nogil:
+                plain = are_plain(views, count, size_limit_bytes, &rules)
+        return placed_run(views, count, base_offset, leader_epoch) if plain else None
+    except BufferError:
+        return None
+    finally:
+        while count > 0:
+            count -= 1
+            PyBuffer_Release(&views[count])

@@ -12,15 +12,25 @@ only walk over records on the way of a record into the log, so it makes no objec
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
+from typing import Final
 
 from ottla.errors import CorruptMessage, InvalidRecord
 from ottla.light_tuples import NamedTuple
 from ottla.records.header import Buffer, view_of
-from ottla.records.layout import HEADER_ENTRY_BYTES_MIN, NO_TIMESTAMP, RECORD_BYTES_MIN, wrapped_int64
+from ottla.records.layout import (
+    HEADER_ENTRY_BYTES_MIN,
+    LENGTH_AT,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    RECORD_BYTES_MIN,
+    wrapped_int64,
+)
 from ottla.records.varint import decode_varint, decode_varlong
 
 REFUSALS_LIMIT = 1000
+UNPLACED: Final = bytes(LENGTH_AT)
 
 
 class Refusal(IntEnum):
@@ -132,6 +142,48 @@ def place_plain_batch(
     steps that this shortens are in ottla.storage.log.validation, and are taken whenever this says None.
     """
     return None
+
+
+class PlacedRun(NamedTuple):
+    """Batches that came together and got their places, one after the other."""
+
+    batches: list[PlacedBatch]
+    size_bytes: int
+    max_timestamp_ms: int
+    have_producer: bool
+    """One of them at least has a producer that numbers its records."""
+
+
+def place_plain_run(
+    buffers: Sequence[Buffer],
+    base_offset: int,
+    leader_epoch: int,
+    now_ms: int,
+    size_limit_bytes: int,
+    keys_required: bool,
+    before_max_ms: int,
+    after_max_ms: int,
+) -> PlacedRun | None:
+    """`place_plain_batch` for batches that came together: all of them get their places, or none does.
+
+    What is not placed keeps its bytes, but for the leader epoch, which is outside the sum and is given anew.
+    """
+    terms = now_ms, size_limit_bytes, keys_required, before_max_ms, after_max_ms
+    batches: list[PlacedBatch] = []
+    for buffer in buffers:
+        placed = place_plain_batch(buffer, base_offset, leader_epoch, *terms)
+        if placed is None:
+            for each, _ in zip(buffers, batches, strict=False):
+                memoryview(each)[:LENGTH_AT] = UNPLACED
+            return None
+        batches.append(placed)
+        base_offset = placed.last_offset + 1
+    return PlacedRun(
+        batches,
+        sum(each.size_bytes for each in batches),
+        max((each.max_timestamp_ms for each in batches), default=NO_TIMESTAMP),
+        any(each.producer_id != NO_PRODUCER_ID for each in batches),
+    )
 
 
 def _check_count(record_count: int, record_bytes: int) -> None:

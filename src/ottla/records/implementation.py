@@ -39,9 +39,9 @@ else:
     from ottla.records.varint import decode_varint, decode_varlong, encode_varint, encode_varlong
 
 if is_native("ottla.records._checks"):
-    from ottla.records._checks import RecordsWalk, check_records, place_plain_batch
+    from ottla.records._checks import RecordsWalk, check_records, place_plain_batch, place_plain_run
 else:
-    from ottla.records.checks import check_records, place_plain_batch
+    from ottla.records.checks import check_records, place_plain_batch, place_plain_run
     from ottla.records.record_walk import RecordsWalk
 
 if is_native("ottla.records._compaction"):
@@ -72,6 +72,7 @@ __all__ = [
     "index_records",
     "murmur2",
     "place_plain_batch",
+    "place_plain_run",
     "scan",
     "set_append_time",
 ]

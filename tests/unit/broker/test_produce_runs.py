@@ -69,13 +69,12 @@ def framed(request, version, number, client_id="test"):
 
 
 def deliver(memory_broker, frames, *, together):
+    """What is answered to these frames; where they are not to go together, each is read and handled step by step."""
     link = Link()
-    connection = Connection(
-        1,
-        "PLAINTEXT",
-        Dispatch(memory_broker.broker, SERVED_APIS, Gate(memory_broker.broker)),
-        lambda _: None,
-    )
+    dispatch = Dispatch(memory_broker.broker, SERVED_APIS, Gate(memory_broker.broker))
+    if not together:
+        dispatch.dispatch_run = lambda *_: None
+    connection = Connection(1, "PLAINTEXT", dispatch, lambda _: None)
     connection.opened(link)
 
     def run():

@@ -141,6 +141,7 @@ def test_the_walk_is_chosen_like_the_codec():
     expected = checks if CHOSEN == "python" or native is None else native
     assert implementation.check_records is expected.check_records
     assert implementation.place_plain_batch is expected.place_plain_batch
+    assert implementation.place_plain_run is expected.place_plain_run
     assert implementation.RecordsWalk is (record_walk if expected is checks else native).RecordsWalk
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import CoroutineType
 from typing import Any, Final, Protocol, TypeAlias
@@ -65,8 +65,8 @@ class Dispatcher(Protocol):
     def dispatch_run(
         self, frame: memoryview, following: deque[memoryview], connection: Connection
     ) -> bytes | list[tuple[Answering, int]] | None:
-        """The answers to this request and to those that it takes away from `following`: as whole frames, or one by one
-        with the request's size; None when it is to be dispatched alone."""
+        """The answers to this request and to those that it takes away from `following`, if there are any: as whole
+        frames, or one by one with the request's size; None when it is to be dispatched alone."""
 
 
 class Connection:
@@ -179,7 +179,7 @@ class Connection:
         self._link = link
 
     def frame_received(self, frame: memoryview) -> None:
-        if self._link is not None and self._link.following and self.is_idle and self._run_received(frame):
+        if self._link is not None and self._run_received(self._link, frame):
             return
         place = None if self.is_idle else self._arrived(len(frame))
         try:
@@ -189,19 +189,20 @@ class Connection:
             return
         self._answer(answer, len(frame), place)
 
-    def _run_received(self, frame: memoryview) -> bool:
+    def _run_received(self, link: Link, frame: memoryview) -> bool:
         """Have the frame answered together with those behind it, when the dispatcher knows how; else say False."""
-        assert self._link is not None
         try:
-            answers = self._dispatcher.dispatch_run(frame, self._link.following, self)
+            answers = self._dispatcher.dispatch_run(frame, link.following, self)
         except (CloseConnection, MalformedMessage, BrokerError) as reason:
             self.end(reason)
             return True
         if answers is None:
             return False
         if isinstance(answers, bytes):
-            self._write_frames(answers)
-            return True
+            if self.is_idle:
+                self._write_frames(answers)
+                return True
+            answers = [((content,), len(content)) for content in _frames_in(answers)]
         for answer, size_bytes in answers:
             self._answer(answer, size_bytes, None if self.is_idle else self._arrived(size_bytes))
         return True
@@ -410,3 +411,12 @@ class Connection:
             self._write()
         if self._link is not None:
             self._link.close()
+
+
+def _frames_in(content: bytes) -> Iterator[bytes]:
+    """The frames of which these bytes are made, without their sizes."""
+    position = 0
+    while position < len(content):
+        end = position + SIZE.size + SIZE.unpack_from(content, position)[0]
+        yield content[position + SIZE.size : end]
+        position = end

@@ -13,7 +13,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
 from ottla.broker.produce import frames as produce_frames
-from ottla.broker.produce.frames import Produce
+from ottla.broker.produce.frames import Produce, SimpleProduce
 
 cdef enum:
     FLEXIBLE_SINCE = 9
@@ -26,10 +26,15 @@ cdef enum:
     ENTRY_BYTES_MAX = 64
     CORRELATION_AT = 4
     HEADER_FIXED_BYTES = 8
+    ACKS_ALL = -1
+    NO_TIMESTAMP = -1
+    BATCH_HEADER_BYTES = 61
+    CODEC_AT = 22
 
 cdef object scan_by_fields = produce_frames.scan
 cdef object write_by_fields = produce_frames.write
 cdef object write_run_by_fields = produce_frames.write_run
+cdef object write_appended_by_fields = produce_frames.write_appended
 cdef tuple UNREADABLE = produce_frames.UNREADABLE
 
 
@@ -38,6 +43,8 @@ cdef struct Reader:
     const uint8_t* end
     int64_t entries_left
     bint is_flexible
+    # Whether a number may only be written in the shortest way.
+    bint is_strict
     # Set once something was met that is not plain; nothing that was read after it means anything.
     bint gave_up
 
@@ -78,6 +85,8 @@ cdef inline int64_t read_varint(Reader* reader) noexcept:
         reader.at += 1
         value |= <int64_t> (byte & 0x7F) << shift
         if byte < 0x80:
+            if byte == 0 and shift > 0 and reader.is_strict:
+                reader.gave_up = True
             return value
         shift += 7
     reader.gave_up = True
@@ -184,6 +193,7 @@ def scan(int version, int64_t entries_limit, frame, Py_ssize_t position):
         reader.end = <const uint8_t*> view.buf + view.len
         reader.entries_left = entries_limit
         reader.is_flexible = version >= FLEXIBLE_SINCE
+        reader.is_strict = False
         reader.gave_up = not 0 <= position <= view.len
         transactional_id = read_string(&reader)
         acks = read_int16(&reader)
@@ -233,6 +243,88 @@ def scan_run(int version, int64_t entries_limit, list frames, Py_ssize_t positio
     return requests
 
 
+# ---- simple requests: see scan_simple() of the twin ----
+
+cdef object simple_records(Reader* reader, object frame, const uint8_t* start):
+    """The batch at which the reader stands, when it is the last thing in its frame but for empty tags, else None."""
+    cdef int64_t length = read_length(reader, False)
+    cdef Py_ssize_t first
+    if length < BATCH_HEADER_BYTES or lacks(reader, length) or reader.at[CODEC_AT] != 0:
+        return None
+    first = reader.at - start
+    reader.at += length
+    read_tags(reader)  # of the partition,
+    read_tags(reader)  # of the topic
+    read_tags(reader)  # and of the request
+    return None if reader.gave_up or reader.at != reader.end else frame[first : first + length]
+
+
+cdef object alike_records(object frame, const Py_buffer* first, Py_ssize_t records_at, Reader* reader):
+    """The batch of a frame that has the same bytes as the first one up to its records, else None."""
+    cdef Py_buffer view
+    cdef const uint8_t* start
+    PyObject_GetBuffer(frame, &view, PyBUF_SIMPLE)
+    try:
+        start = <const uint8_t*> view.buf
+        if view.len < records_at or memcmp(start, first.buf, CORRELATION_AT) != 0 or memcmp(
+            start + HEADER_FIXED_BYTES, <const uint8_t*> first.buf + HEADER_FIXED_BYTES, records_at - HEADER_FIXED_BYTES
+        ) != 0:
+            return None
+        reader.at = start + records_at
+        reader.end = start + view.len
+        return simple_records(reader, frame, start)
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef object read_simple(int version, list frames, const Py_buffer* first, Py_ssize_t position):
+    cdef Reader reader
+    cdef const uint8_t* start = <const uint8_t*> first.buf
+    cdef int32_t acks, timeout_ms, index
+    cdef object topic, records
+    cdef list found
+    cdef Py_ssize_t records_at, number
+    reader.at = start + position
+    reader.end = start + first.len
+    reader.entries_left = 2
+    reader.is_flexible = version >= FLEXIBLE_SINCE
+    reader.is_strict = True
+    reader.gave_up = not HEADER_FIXED_BYTES <= position <= first.len
+    if read_length(&reader, True) != -1:
+        return None
+    acks = read_int16(&reader)
+    timeout_ms = read_int32(&reader)
+    if read_count(&reader) != 1 or not (acks == ACKS_ALL or acks == 1):
+        return None
+    topic = read_topic(&reader, version >= TOPIC_IDS_SINCE)
+    if read_count(&reader) != 1:
+        return None
+    index = read_int32(&reader)
+    if reader.gave_up:
+        return None
+    records_at = reader.at - start
+    records = simple_records(&reader, frames[0], start)
+    if records is None:
+        return None
+    found = [records]
+    for number in range(1, len(frames)):
+        records = alike_records(frames[number], first, records_at, &reader)
+        if records is None:
+            break
+        found.append(records)
+    return tuple.__new__(SimpleProduce, (acks, timeout_ms, topic, index, found))
+
+
+def scan_simple(int version, list frames, Py_ssize_t position):
+    """The simple requests at the front of `frames` that differ in nothing but their records; None without any."""
+    cdef Py_buffer first
+    PyObject_GetBuffer(frames[0], &first, PyBUF_SIMPLE)
+    try:
+        return read_simple(version, frames, &first, position)
+    finally:
+        PyBuffer_Release(&first)
+
+
 # ---- writing ----
 
 cdef inline uint8_t* put_int32(uint8_t* at, uint32_t value) noexcept:
@@ -278,13 +370,14 @@ cdef uint8_t* put_topic(uint8_t* at, const char* name, Py_ssize_t length, int ve
     return at + length
 
 
-cdef uint8_t* put_outcome(uint8_t* at, object outcome, int version) except NULL:
-    at = put_int32(at, <uint32_t> <int32_t> outcome.index)
+cdef inline uint8_t* put_appended(uint8_t* at, int32_t index, int64_t base_offset, int64_t log_append_time_ms,
+                                  int64_t log_start_offset, int version) noexcept:
+    at = put_int32(at, <uint32_t> index)
     at[0] = at[1] = 0
-    at = put_int64(at + 2, outcome.base_offset)
-    at = put_int64(at, outcome.log_append_time_ms)
+    at = put_int64(at + 2, base_offset)
+    at = put_int64(at, log_append_time_ms)
     if version >= LOG_START_SINCE:
-        at = put_int64(at, outcome.log_start_offset)
+        at = put_int64(at, log_start_offset)
     if version >= RECORD_ERRORS_SINCE:
         at = put_count(at, 0, version)
         if version >= FLEXIBLE_SINCE:
@@ -293,6 +386,12 @@ cdef uint8_t* put_outcome(uint8_t* at, object outcome, int version) except NULL:
             at[0] = at[1] = 0xFF
             at += 2
     return put_tags(at, version)
+
+
+cdef uint8_t* put_outcome(uint8_t* at, object outcome, int version) except NULL:
+    return put_appended(
+        at, outcome.index, outcome.base_offset, outcome.log_append_time_ms, outcome.log_start_offset, version
+    )
 
 
 cdef Py_ssize_t room_for(list answers) except -2:
@@ -370,5 +469,28 @@ def write_run(int version, list frames, list all_answers):
         body = at + 4
         at = put_tags(put_correlation(body, frames[index]), version)
         at = put_answers(at, all_answers[index], version)
+        put_int32(body - 4, <uint32_t> (at - body))
+    return written[: at - start]
+
+
+def write_appended(int version, list frames, topic, int32_t index, list batches, int64_t log_start_offset):
+    """Whole frames that answer simple requests, from the first on: each batch was appended, and where."""
+    cdef bytes name, written
+    cdef uint8_t* start
+    cdef uint8_t* at
+    cdef uint8_t* body
+    cdef Py_ssize_t number
+    if len(topic) > STRING_BYTES_MAX // 4:
+        return write_appended_by_fields(version, frames, topic, index, batches, log_start_offset)
+    name = topic if version >= TOPIC_IDS_SINCE else PyUnicode_AsUTF8String(topic)
+    written = PyBytes_FromStringAndSize(NULL, len(batches) * (3 * ENTRY_BYTES_MAX + len(name)))
+    start = at = <uint8_t*> PyBytes_AS_STRING(written)
+    for number in range(len(batches)):
+        body = at + 4
+        at = put_tags(put_correlation(body, frames[number]), version)
+        at = put_topic(put_count(at, 1, version), name, len(name), version)
+        at = put_count(at, 1, version)
+        at = put_appended(at, index, batches[number][0], NO_TIMESTAMP, log_start_offset, version)
+        at = put_tags(put_int32(put_tags(at, version), 0), version)
         put_int32(body - 4, <uint32_t> (at - body))
     return written[: at - start]

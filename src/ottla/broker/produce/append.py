@@ -27,7 +27,7 @@ from ottla.light_tuples import NamedTuple
 from ottla.records.checks import RecordsCheck
 from ottla.records.compression import Compression
 from ottla.records.layout import ATTRIBUTES_AT, COMPRESSION_MASK, HEADER_BYTES, TRANSACTIONAL_BIT
-from ottla.storage.log.append import AppendResult
+from ottla.storage.log.append import AppendResult, results_of
 from ottla.storage.producers.check import VerificationGuard
 from ottla.values import TopicPartition
 
@@ -48,6 +48,11 @@ Part: TypeAlias = tuple[memoryview, ProduceResult, list[Uncommitted]]
 def topic_name(broker: Broker, topic: Topic) -> str | None:
     """The name of a topic that a request names or gives the id of; None for an id that nobody has."""
     return topic if isinstance(topic, str) else broker.image.topic_name(topic)
+
+
+def waits_for_commit(partition: Partition, acks: int) -> bool:
+    """Whether a request that has just appended is answered when that is committed: see promise 3."""
+    return acks == ACKS_ALL or (acks == 1 and partition.in_sync is None and partition.needs_flush)
 
 
 class Traits(NamedTuple):
@@ -169,14 +174,14 @@ class Appending:
     def _append_run(self, partition: Partition, parts: list[Part], now_ms: int) -> bool:
         """All by one write; False when they must go one by one."""
         try:
-            results = partition.append_run([part[0] for part in parts], acks=self._acks, now_ms=now_ms)
+            batches = partition.append_run([part[0] for part in parts], acks=self._acks, now_ms=now_ms)
         except BrokerError as error:
             for _, outcome, _ in parts:
                 outcome.refuse(error)
             return True
-        if results is None:
+        if batches is None:
             return False
-        self._appended(partition, parts, results)
+        self._appended(partition, parts, results_of(batches, partition.end.log_start_offset, partition.leader_epoch))
         return True
 
     def _append_one(self, partition: Partition, part: Part, now_ms: int, checked: RecordsCheck | None = None) -> None:
@@ -202,8 +207,7 @@ class Appending:
         size_bytes = record_count = 0
         broker.progress.appended(partition)
         wants_all = self._acks == ACKS_ALL
-        waits = wants_all or (self._acks == 1 and partition.in_sync is None and partition.needs_flush)
-        waits_from = partition.end.high_watermark if waits else None
+        waits_from = partition.end.high_watermark if waits_for_commit(partition, self._acks) else None
         for (records, outcome, uncommitted), result in zip(parts, results, strict=True):
             first_offset, last_offset = result[0], result[1]
             outcome.base_offset, outcome.log_append_time_ms, outcome.log_start_offset = (

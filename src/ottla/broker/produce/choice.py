@@ -5,8 +5,8 @@ from __future__ import annotations
 from ottla.native import is_native
 
 if is_native("ottla.broker.produce._frames"):
-    from ottla.broker.produce._frames import scan, scan_run, write, write_run
+    from ottla.broker.produce._frames import scan, scan_run, scan_simple, write, write_appended, write_run
 else:
-    from ottla.broker.produce.frames import scan, scan_run, write, write_run
+    from ottla.broker.produce.frames import scan, scan_run, scan_simple, write, write_appended, write_run
 
-__all__ = ["scan", "scan_run", "write", "write_run"]
+__all__ = ["scan", "scan_run", "scan_simple", "write", "write_appended", "write_run"]

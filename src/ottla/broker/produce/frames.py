@@ -6,6 +6,8 @@
     buffers = write(version, answers)                 # answers: per topic its Outcomes
     requests = scan_run(version, 20_000, frames, position)  # frames that came together, and
     content = write_run(version, frames, all_answers)       # their answers as whole frames
+    simple = scan_simple(version, frames, position)         # the same where all are for one partition and nothing
+    content = write_appended(version, frames, ...)          # is unusual: see simple.py
 
 This is the readable twin: a flat value is what is left of a ProduceRequest when its fields are read, and an answer is a
 ProduceResponse with these fields. The native twin (_produce_frames.pyx) reads and writes the bytes in one pass where
@@ -26,16 +28,23 @@ from ottla.protocol.compiled import decoder, encode
 from ottla.protocol.header import response_header_version
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
+    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from ottla.protocol.schema import Buffer
+from ottla.records.checks import PlacedBatch
+from ottla.records.layout import ATTRIBUTES_AT, HEADER_BYTES
 
 UNREADABLE = (*FAILURES, MalformedMessage)
 API_KEY = 0
 TOPIC_IDS_SINCE = 13
+ACKS_ALL = -1
+SIMPLE_ENTRIES = 2  # a topic and a partition
+CODEC_AT = ATTRIBUTES_AT + 1
 # Of a request header: API key and version, then the correlation id, then who asks.
 CORRELATION_AT = 4
 HEADER_FIXED_BYTES = 8
@@ -79,6 +88,16 @@ class ProduceResult:
 
 
 ProduceResults: TypeAlias = list[tuple[Topic, list[ProduceResult]]]
+
+
+class SimpleProduce(NamedTuple):
+    """Requests that came together and differ in nothing but their records."""
+
+    acks: int
+    timeout_ms: int
+    topic: Topic
+    partition: int
+    records: list[memoryview]
 
 
 def scan(version: int, entries_limit: int, frame: Buffer, position: int) -> tuple[Produce, int]:
@@ -131,6 +150,59 @@ def write_run(version: int, frames: Sequence[memoryview], all_answers: Sequence[
         parts = [bytes(frame[CORRELATION_AT:HEADER_FIXED_BYTES]), tags, *write(version, answers)]
         content += (frame_prefix(parts), *parts)
     return b"".join(content)
+
+
+def scan_simple(version: int, frames: Sequence[memoryview], position: int) -> SimpleProduce | None:
+    """The simple requests at the front of `frames` that differ in nothing but their records; None without any.
+
+    Simple is: it waits for an answer, has no transactional id, and has one partition with one batch that says of itself
+    to be neither compressed nor part of a transaction; and its fields, written again, are the same bytes.
+    """
+    found: SimpleProduce | None = None
+    for frame, request in zip(frames, scan_run(version, SIMPLE_ENTRIES, frames, position), strict=False):
+        simple = _simple_of(version, request, frame[position:])
+        if simple is None or (found is not None and simple[:-1] != found[:-1]):
+            break
+        if found is None:
+            found = simple
+        else:
+            found.records.extend(simple.records)
+    return found
+
+
+def _simple_of(version: int, request: Produce, body: memoryview) -> SimpleProduce | None:
+    if request.transactional_id is not None or request.acks not in (ACKS_ALL, 1) or len(request.topics) != 1:
+        return None
+    [(topic, partitions)] = request.topics
+    if len(partitions) != 1:
+        return None
+    [(index, records)] = partitions
+    if records is None or len(records) < HEADER_BYTES or records[CODEC_AT]:
+        return None
+    data = TopicProduceData(partition_data=[PartitionProduceData(index=index, records=records)])
+    if isinstance(topic, str):
+        data.name = topic
+    else:
+        data.topic_id = topic
+    again = ProduceRequest(acks=request.acks, timeout_ms=request.timeout_ms, topic_data=[data])
+    if b"".join(encode(again, version)) != body:
+        return None
+    return SimpleProduce(request.acks, request.timeout_ms, topic, index, [records])
+
+
+def write_appended(
+    version: int,
+    frames: Sequence[memoryview],
+    topic: Topic,
+    index: int,
+    batches: Sequence[PlacedBatch],
+    log_start_offset: int,
+) -> bytes:
+    """Whole frames that answer simple requests, from the first on: each batch was appended, and where."""
+    answers: list[ProduceResults] = [
+        [(topic, [ProduceResult(index, each.base_offset, log_start_offset=log_start_offset)])] for each in batches
+    ]
+    return write_run(version, frames[: len(batches)], answers)
 
 
 def _partition(outcome: ProduceResult) -> PartitionProduceResponse:

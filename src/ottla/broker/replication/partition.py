@@ -24,7 +24,7 @@ from ottla.errors import (
 )
 from ottla.light_dataclasses import replace
 from ottla.records import RecordBatch, RecordStream
-from ottla.records.checks import RecordsCheck
+from ottla.records.checks import PlacedBatch, RecordsCheck
 from ottla.storage.files import Buffer
 from ottla.storage.log.append import AppendResult
 from ottla.storage.log.origin import AppendOrigin
@@ -187,15 +187,16 @@ class Partition:
         self.advance()
         return result
 
-    def append_run(self, buffers: Sequence[memoryview], *, acks: int, now_ms: int) -> list[AppendResult] | None:
+    def append_run(self, buffers: Sequence[memoryview], *, acks: int, now_ms: int) -> list[PlacedBatch] | None:
         """Append batches of clients that came together, by one write; None when they must go one by one."""
         if self.offline is not None or not self.is_leader:
             return None
         if acks == ACKS_ALL and self.in_sync_count < self.min_in_sync_count:
             return None
-        results = self._appender.append_run(buffers, leader_epoch=self.leader_epoch, now_ms=now_ms)
-        self.advance()
-        return results
+        batches = self._appender.append_run(buffers, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        if batches is not None:
+            self.advance()
+        return batches
 
     def advance(self) -> bool:
         """Recompute the high watermark; True when it moved."""

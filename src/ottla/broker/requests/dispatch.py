@@ -41,6 +41,7 @@ from ottla.broker.requests.served import (
     LARGE_FRAME_BYTES,
     Decode,
     Encode,
+    Runs,
     frame_limit_bytes,
     handler_of,
     served,
@@ -174,32 +175,39 @@ class Dispatch:
         self, frame: memoryview, following: deque[memoryview], connection: Connection
     ) -> bytes | list[tuple[Answering, int]] | None:
         """Requests of one kind and one client that came together, where the handler can take them together."""
-        if len(frame) < _FIXED.size or frame[: _KIND.size] != following[0][: _KIND.size]:
-            return None
-        lane = self._lanes.get(_KIND.unpack_from(frame))
+        lane = self._lanes.get(_KIND.unpack_from(frame)) if len(frame) >= _FIXED.size else None
         if lane is None or lane.runs is None or lane.check is not None:
             return None
         started_ms = self._monotonic_ms()
         context, position = _context(lane, frame, connection)
-        frames = [frame, *islice(following, RUN_LIMIT - 1)]
-        if context.charges is not None and not context.charges.admit(sum(map(len, frames)), started_ms):
+        frames = [frame, *islice(following, RUN_LIMIT - 1)] if following else [frame]
+        charges = context.charges
+        if charges is not None and not charges.admit(sum(map(len, frames)), started_ms):
             return None  # one by one, as each may be the one that has to wait
-        requests = lane.runs.decode(frames, position)
-        handled = lane.runs.handle(self._broker, requests, context) if len(requests) > 1 else ()
-        if context.charges is not None and len(handled) < len(frames):
-            context.charges.take_back(sum(map(len, frames[len(handled) :])), started_ms)
-        if not handled:
+        answers = lane.runs.answer(self._broker, frames, position, context)
+        if answers is None:
+            content, handled = b"", self._handle_run(lane.runs, frames, position, context)
+            count = len(handled)
+        else:
+            count, content, handled = answers.request_count, answers.content, answers.handled
+        if charges is not None and count < len(frames):
+            charges.take_back(sum(map(len, frames[count:])), started_ms)
+        if not count:
             return None
-        del frames[len(handled) :]
-        for _ in frames[1:]:
+        for _ in range(count - 1):
             following.popleft()
-        if not any(map(is_coroutine, handled)):
-            self._count_run(lane, context, len(handled), started_ms)
-            return lane.runs.encode(frames, handled)
-        return [
-            (self._answering(lane, one, context, _FIXED.unpack_from(each)[2], started_ms, 0), len(each))
-            for one, each in zip(handled, frames, strict=True)
-        ]
+        if not content and any(map(is_coroutine, handled)):
+            return [
+                (self._answering(lane, one, context, _FIXED.unpack_from(each)[2], started_ms, 0), len(each))
+                for one, each in zip(handled, frames, strict=False)
+            ]
+        self._count_run(lane, context, count, started_ms)
+        return content or lane.runs.encode(frames[:count], handled)
+
+    def _handle_run(self, runs: Runs, frames: list[memoryview], position: int, context: RequestContext) -> list[Any]:
+        """What the handler returns for the requests that it takes together; nothing where there is but one."""
+        requests = runs.decode(frames, position) if len(frames) > 1 else ()
+        return runs.handle(self._broker, requests, context) if len(requests) > 1 else []
 
     # -- handling ----------------------------------------------------------------------------------------------------
 

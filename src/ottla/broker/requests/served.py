@@ -27,7 +27,7 @@ import pkgutil
 from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from ottla.broker import handlers
 from ottla.broker.security.needs import Need
@@ -69,9 +69,24 @@ class Quota(enum.Enum):
     MUTATION = "controller_mutation_rate"
 
 
+class RunAnswers(Protocol):
+    """The answers to the first `request_count` requests of a run."""
+
+    @property
+    def request_count(self) -> int: ...
+    @property
+    def content(self) -> bytes:
+        """Whole frames; empty where `handled` has what a handler returns, for each request."""
+
+    @property
+    def handled(self) -> list[Any]: ...
+
+
 class Runs(NamedTuple):
     """How requests of one API and version that came together are read, handled and answered."""
 
+    answer: Callable[[Broker, list[memoryview], int, RequestContext], RunAnswers | None]
+    """For simple ones, also for one that came alone: frame in, frame out. None where they must be read and handled."""
     decode: Callable[[list[memoryview], int], list[Any]]
     handle: Callable[[Broker, list[Any], RequestContext], list[Any]]
     encode: Callable[[list[memoryview], list[Any]], bytes]

@@ -23,8 +23,8 @@ from typing import Final
 from ottla.errors import KafkaStorageError
 from ottla.light_tuples import NamedTuple
 from ottla.records import BatchInfo, TimestampType
-from ottla.records.checks import PlacedBatch, RecordsCheck
-from ottla.records.implementation import place_plain_batch
+from ottla.records.checks import UNPLACED, PlacedBatch, PlacedRun, RecordsCheck
+from ottla.records.implementation import place_plain_batch, place_plain_run
 from ottla.records.layout import LENGTH_AT, NO_PRODUCER_ID, NO_TIMESTAMP
 from ottla.storage.files import Buffer
 from ottla.storage.index.sparse_index import INT32_MAX
@@ -41,7 +41,6 @@ from ottla.storage.producers.replay import book
 from ottla.storage.segment.segment import Segment
 from ottla.storage.settings import TopicSettings
 
-UNPLACED: Final = bytes(LENGTH_AT)
 NOBODY: Final = Accepted({}, [], [], set())
 
 
@@ -60,6 +59,11 @@ class AppendResult(NamedTuple):
     def next_offset(self) -> int:
         """What must be replicated or flushed before the append may be acknowledged."""
         return self.last_offset + 1
+
+
+def results_of(batches: Sequence[PlacedBatch], log_start_offset: int, leader_epoch: int) -> list[AppendResult]:
+    """What `append_run` did, said as `append_as_leader` says it."""
+    return [AppendResult(each[0], each[1], NO_TIMESTAMP, log_start_offset, leader_epoch) for each in batches]
 
 
 class Appender:
@@ -148,43 +152,26 @@ class Appender:
 
     # --- batches that came together -----------------------------------------------------------------------------------
 
-    def append_run(self, buffers: Sequence[Buffer], *, leader_epoch: int, now_ms: int) -> list[AppendResult] | None:
+    def append_run(self, buffers: Sequence[Buffer], *, leader_epoch: int, now_ms: int) -> list[PlacedBatch] | None:
         """Check the batches, give them the next offsets and write them; None when they must go one by one."""
-        batches: list[PlacedBatch] = []
-        accepted = self._check_run(buffers, batches, leader_epoch, now_ms)
-        if accepted is None:
-            for buffer, _ in zip(buffers, batches, strict=False):
-                memoryview(buffer)[:LENGTH_AT] = UNPLACED
-            return None
-        end = self._end
-        self._write(end.open_active(), buffers, batches, None if accepted is NOBODY else accepted, now_ms)
-        start_offset = end.log_start_offset
-        # By tuple itself: the constructor of a named tuple takes three times as long, and here that shows.
-        return [
-            tuple.__new__(AppendResult, (each[0], each[1], NO_TIMESTAMP, start_offset, leader_epoch, False))
-            for each in batches
-        ]
-
-    def _check_run(
-        self, buffers: Sequence[Buffer], batches: list[PlacedBatch], leader_epoch: int, now_ms: int
-    ) -> Accepted | None:
-        """Give every batch its place, and say what their producer's state will be; None when this is no run."""
-        terms = self._plain_terms
+        end, terms = self._end, self._plain_terms
         if terms is None or self._epoch_history.written_epoch != leader_epoch:
             return None
-        next_offset, size_bytes, latest_ms, have_producer = self._end.log_end_offset, 0, NO_TIMESTAMP, False
-        for buffer in buffers:
-            placed = place_plain_batch(buffer, next_offset, leader_epoch, now_ms, *terms)
-            if placed is None:
-                return None
-            batches.append(placed)
-            _, last_offset, placed_bytes, timestamp_ms, producer_id, *_ = placed
-            next_offset = last_offset + 1
-            size_bytes += placed_bytes
-            have_producer = have_producer or producer_id != NO_PRODUCER_ID
-            if timestamp_ms > latest_ms:
-                latest_ms = timestamp_ms
-        if not self._end.fits_active(size_bytes, next_offset - 1, latest_ms):
+        run = place_plain_run(buffers, end.log_end_offset, leader_epoch, now_ms, *terms)
+        if run is None:
+            return None
+        accepted = self._check_run(buffers, run)
+        if accepted is None:
+            for buffer in buffers:
+                memoryview(buffer)[:LENGTH_AT] = UNPLACED
+            return None
+        self._write(end.open_active(), buffers, run.batches, None if accepted is NOBODY else accepted, now_ms)
+        return run.batches
+
+    def _check_run(self, buffers: Sequence[Buffer], run: PlacedRun) -> Accepted | None:
+        """What the state of their producer will be; None when these batches cannot go together."""
+        batches, size_bytes, max_timestamp_ms, have_producer = run
+        if not batches or not self._end.fits_active(size_bytes, batches[-1][1], max_timestamp_ms):
             return None
         if not have_producer:
             return NOBODY

@@ -37,7 +37,7 @@ from ottla.storage.directory.checkpoints import PARTITION_METADATA, topic_id_byt
 from ottla.storage.files import Buffer, Files
 from ottla.storage.index.aborted_index import AbortedTransaction
 from ottla.storage.log import recovery
-from ottla.storage.log.append import Appender, AppendResult
+from ottla.storage.log.append import Appender, AppendResult, results_of
 from ottla.storage.log.flush import FlushJob, flush_is_due
 from ottla.storage.log.leader_epochs import EpochEnd, EpochHistory, LeaderEpochs
 from ottla.storage.log.log_end import LogEnd
@@ -199,7 +199,8 @@ class PartitionLog:
         return self.appender.inspect_batch(buffer, now_ms=now_ms, zstd_allowed=zstd_allowed)
 
     def append_run(self, buffers: Sequence[Buffer], *, leader_epoch: int, now_ms: int) -> list[AppendResult] | None:
-        return self.appender.append_run(buffers, leader_epoch=leader_epoch, now_ms=now_ms)
+        batches = self.appender.append_run(buffers, leader_epoch=leader_epoch, now_ms=now_ms)
+        return None if batches is None else results_of(batches, self.end.log_start_offset, leader_epoch)
 
     def append_as_follower(self, buffer: Buffer, *, leader_epoch: int, now_ms: int) -> AppendResult | None:
         return self.appender.append_as_follower(buffer, leader_epoch=leader_epoch, now_ms=now_ms)

@@ -20,6 +20,7 @@ from ottla.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from ottla.records.checks import PlacedBatch
 from ottla.records.implementation import CHOSEN
 from ottla.storage.log.record_errors import RecordError
 
@@ -280,6 +281,92 @@ def test_a_run_is_answered_by_whole_frames(twin, version):
     assert content == b""
 
 
+# --- simple requests -------------------------------------------------------------------------------------------------
+
+HEADER = bytes(61)
+batches = st.builds(
+    lambda before, codec, after: before + codec + after,
+    st.just(HEADER[:22]),
+    st.sampled_from([b"\0", b"\0", b"\1"]),
+    st.binary(min_size=30, max_size=300),
+)
+simple_requests = st.builds(
+    request_of,
+    st.lists(
+        st.tuples(
+            names,
+            st.just(TOPIC_ID),
+            st.lists(st.tuples(st.integers(0, 3), st.none() | batches), min_size=1, max_size=2),
+        ),
+        min_size=1,
+        max_size=2,
+    )
+    | st.lists(
+        st.tuples(st.just("orders"), st.just(TOPIC_ID), st.tuples(st.tuples(st.just(0), batches))),
+        min_size=1,
+        max_size=1,
+    ),
+    transactional_id=st.sampled_from([None, None, None, "tx"]),
+    acks=st.sampled_from([-1, -1, -1, 1, 0]),
+)
+
+
+@given(
+    requests=st.lists(simple_requests, min_size=1, max_size=4),
+    version=st.sampled_from(VERSIONS),
+    edits=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1 << 12), st.integers(0, 255)), max_size=2),
+    cut=st.sampled_from([0, 0, 0, 1, 5]),
+    end=st.sampled_from([b"", b"", b"\0", b"\x80\0"]),
+)
+def test_both_twins_find_the_same_simple_requests(requests, version, edits, cut, end):
+    if native is None:
+        pytest.skip("ottla.broker.produce._frames is not built: that needs a C compiler")
+    frames = [bytearray(frame_of(each, version, header(version, n), end)) for n, each in enumerate(requests)]
+    for number, position, value in edits:
+        frame = frames[number % len(frames)]
+        frame[position % len(frame)] = value
+    views = [memoryview(each)[: len(each) - cut] for each in frames]
+    position = 8 + len(WHO)
+    assert native.scan_simple(version, views, position) == produce_frames.scan_simple(version, views, position)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_simple_requests_for_one_partition_are_found_together(twin, version):
+    requests = [request_of([("orders", TOPIC_ID, [(3, HEADER + bytes(n))])], timeout_ms=9) for n in range(300)]
+    frames = [frame_of(each, version, header(version, n)) for n, each in enumerate(requests)]
+    other = frame_of(request_of([("orders", TOPIC_ID, [(4, HEADER)])], timeout_ms=9), version, header(version, 1))
+    found = twin.scan_simple(version, [*frames, other], 8 + len(WHO))
+    topic = TOPIC_ID if version >= 13 else "orders"
+    assert found[:-1] == (-1, 9, topic, 3)
+    assert found.records == [HEADER + bytes(n) for n in range(300)]
+    found.records[0][:3] = b"xyz"
+    assert b"xyz" in bytes(frames[0])
+
+
+def test_a_number_that_is_written_longer_than_need_be_is_not_simple(twin):
+    frame = bytes(frame_of(request_of([("orders", TOPIC_ID, [(3, HEADER)])]), 11, header(11, 1)))
+    longer = frame.replace(b"\x3e" + HEADER, b"\xbe\x00" + HEADER)
+    assert twin.scan_simple(11, [memoryview(bytearray(frame))], 8 + len(WHO)) is not None
+    assert twin.scan_simple(11, [memoryview(bytearray(longer))], 8 + len(WHO)) is None
+    assert twin.scan(11, LIMIT, memoryview(longer), 8 + len(WHO))[0].topics[0][1] == [(3, HEADER)]
+
+
+@given(
+    version=st.sampled_from(VERSIONS),
+    name=names | st.just("n" * 9_000),
+    index=st.integers(-(2**31), 2**31 - 1),
+    bases=st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=4),
+    log_start_offset=st.integers(-1, 2**63 - 1),
+)
+def test_both_twins_write_the_same_for_what_was_appended(version, name, index, bases, log_start_offset):
+    if native is None:
+        pytest.skip("ottla.broker.produce._frames is not built: that needs a C compiler")
+    frames = [memoryview(header(version, number)) for number in range(len(bases) + 1)]
+    placed = [PlacedBatch(base, base, 61, -1, -1, -1, -1, -1, False) for base in bases]
+    how = version, frames, TOPIC_ID if version >= 13 else name, index, placed, log_start_offset
+    assert native.write_appended(*how) == produce_frames.write_appended(*how)
+
+
 def test_a_refused_outcome_has_no_offset():
     outcome = ProduceResult(0, 5, -1, 0)
     outcome.refuse(NotLeaderOrFollower())
@@ -292,3 +379,5 @@ def test_the_twin_is_chosen_like_the_codec():
     assert produce_choice.write is expected.write
     assert produce_choice.scan_run is expected.scan_run
     assert produce_choice.write_run is expected.write_run
+    assert produce_choice.scan_simple is expected.scan_simple
+    assert produce_choice.write_appended is expected.write_appended

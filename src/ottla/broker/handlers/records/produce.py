@@ -31,6 +31,7 @@ from ottla.broker.produce.committed import Uncommitted, wait_until_committed
 from ottla.broker.produce.frames import Produce, ProduceResult, ProduceResults, Topic
 from ottla.broker.produce.frames import write as write_fields
 from ottla.broker.produce.patience import ask_patiently
+from ottla.broker.produce.simple import answer_simple
 from ottla.broker.produce.verification import refused_produce
 from ottla.broker.replication.partition import ACKS_ALL
 from ottla.broker.requests.context import RequestContext
@@ -69,7 +70,8 @@ def throttled(version: int) -> Callable[[ProduceResults, int], list[Buffer]]:
 
 def runs(version: int) -> Runs:
     """The same for requests that came together."""
-    return Runs(partial(scan_run, version, ENTRIES), handle_run, partial(write_run, version))
+    answer = partial(answer_simple, may_write=WRITE_TOPIC)
+    return Runs(answer, partial(scan_run, version, ENTRIES), handle_run, partial(write_run, version))
 
 
 WRITE_TOPIC = Need(AclOperation.WRITE, AclResource.TOPIC, Refused.ENTRY)

@@ -1,0 +1,219 @@
+"""The simple produce is a short cut: answers, logs, producers and counters are always those of the usual way."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.unit.broker.test_produce_runs import VERSION, deliver, framed
+
+from ottla.broker.produce import simple as simple_produce
+from ottla.errors import DiskFull
+from ottla.protocol.api import APIS
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.records import BatchBuilder
+from ottla.records.compression import Compression
+from ottla.records.implementation import CHOSEN
+
+needs_native = pytest.mark.skipif(CHOSEN == "python", reason="the Python twin takes every batch step by step")
+CLIENT = {"topic": "orders", "index": 0, "acks": -1, "transactional_id": None, "client_id": "test", "end": b""}
+
+
+def batch_of(now_ms, *, count=2, size=20, keyed=True, **how):
+    builder = BatchBuilder(size_limit_bytes=1 << 20, **how)
+    for number in range(count):
+        builder.append(now_ms + number, b"k" if keyed else None, bytes([number]) * size, ())
+    return bytearray(builder.close())
+
+
+def produced(now_ms, sequence, *, producer_id=7, epoch=0, **how):
+    return batch_of(now_ms, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, **how)
+
+
+def damaged(batch, position):
+    batch[position % len(batch)] ^= 1
+    return batch
+
+
+def frame_of(number, records, **how):
+    said = {**CLIENT, **how}
+    request = ProduceRequest(
+        transactional_id=said["transactional_id"],
+        acks=said["acks"],
+        timeout_ms=1_000,
+        topic_data=[
+            TopicProduceData(
+                name=said["topic"],
+                partition_data=[PartitionProduceData(index=said["index"], records=records and memoryview(records))],
+            )
+        ],
+    )
+    written = framed(request, VERSION, number, said["client_id"])
+    return written[: -len(said["end"])] + said["end"] if said["end"] else written
+
+
+BATCHES = st.one_of(
+    st.builds(
+        lambda count, size: lambda now: batch_of(now, count=count, size=size), st.integers(1, 4), st.integers(0, 400)
+    ),
+    st.builds(
+        lambda n, e: lambda now: produced(now, n, epoch=e), st.sampled_from([0, 2, 4, 6, 2**31 - 2]), st.integers(0, 1)
+    ),
+    st.builds(lambda at: lambda now: damaged(batch_of(now), at), st.integers(0, 200)),
+    st.sampled_from(
+        [
+            lambda now: batch_of(now, compression=Compression.GZIP),
+            lambda now: batch_of(now + 10**9),
+            lambda now: batch_of(now, keyed=False),
+            lambda now: produced(now, 0, transactional=True),
+            lambda now: produced(now, 0, producer_id=8),
+            lambda now: batch_of(now) + batch_of(now),
+            lambda now: bytearray(b"rubbish"),
+            lambda now: bytearray(),
+            lambda now: None,
+        ]
+    ),
+)
+WAYS = st.fixed_dictionaries(
+    {},
+    optional={
+        "acks": st.sampled_from([1, -1, 7]),
+        "index": st.sampled_from([0, 0, 1, 99]),
+        "topic": st.sampled_from(["orders", "orders", "nothing", "__consumer_offsets"]),
+        "transactional_id": st.sampled_from([None, "tx"]),
+        "client_id": st.sampled_from(["test", "else"]),
+        "end": st.sampled_from([b"", b"\x01\x63\x02hi"]),
+    },
+)
+SETTINGS = st.sampled_from(
+    [{}, {"internal.segment.bytes": "400"}, {"cleanup.policy": "compact"}, {"compression.type": "lz4"}]
+)
+
+
+def everything(memory_broker, frames, *, together):
+    answered = deliver(memory_broker, frames, together=together)
+    broker, found = memory_broker.broker, [answered]
+    for index in range(2):
+        log = broker.replicas.get(("orders", index)).log
+        for each in log.segments:
+            indexes = each.indexes
+            found.append((each.base_offset, each.records.file.read_at(0, each.size_bytes), each.max_timestamp))
+            found.append((list(indexes.offsets._keys), list(indexes.offsets._values), list(indexes.times._keys)))
+        found.append((log.log_end_offset, log.high_watermark, log.log_start_offset))
+        found.append((dict(log.producers.entries), log.producers.end_offset))
+    counters = broker.topic_metrics.of("orders")
+    requests, times = broker.request_metrics.of(APIS[0], VERSION)
+    found.append((counters.produces.value, counters.bytes_in.value, counters.messages_in.value))
+    found.append((requests.value, times.count))
+    return found
+
+
+@pytest.mark.parametrize("durability", ["replicated", "durable"])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(sent=st.lists(st.tuples(BATCHES, WAYS), min_size=1, max_size=7), topic=SETTINGS)
+def test_drawn_requests_are_answered_as_in_the_usual_way(make_broker, durability, sent, topic):
+    outcomes = []
+    for together in (True, False):
+        broker = make_broker(**{"ottla.durability": durability, "log.index.interval.bytes": "100"})
+        broker.create_topic("orders", 2, **topic)
+        now_ms = broker.clock.now_ms()
+        frames = [frame_of(0, batch_of(now_ms))]  # opens the log, and tells the dispatcher of the kind
+        frames += [frame_of(number, make(now_ms), **how) for number, (make, how) in enumerate(sent, 1)]
+        outcomes.append(everything(broker, frames, together=together))
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """How many requests went the simple way, call by call; 0 for those that were left to the usual one."""
+    seen = []
+    answer = simple_produce.answer_simple
+
+    def counted(*arguments, **how):
+        found = answer(*arguments, **how)
+        seen.append(0 if found is None else found.request_count)
+        return found
+
+    monkeypatch.setattr("ottla.broker.handlers.records.produce.answer_simple", counted)
+    return seen
+
+
+def open_orders(make_broker, **how):
+    broker = make_broker(**{"ottla.durability": "replicated", **how})
+    broker.create_topic("orders", 2)
+    return broker, broker.clock.now_ms()
+
+
+@needs_native
+def test_a_producer_that_goes_on_goes_the_simple_way(make_broker, taken):
+    broker, now_ms = open_orders(make_broker)
+    frames = [frame_of(n, produced(now_ms, 2 * n)) for n in range(4)]
+    deliver(broker, frames, together=True)
+    assert taken == [3]
+    assert broker.broker.replicas.get(("orders", 0)).log.log_end_offset == 8
+
+
+@needs_native
+def test_one_request_alone_goes_the_simple_way_and_waits_for_a_durable_log(make_broker, taken):
+    broker, now_ms = open_orders(make_broker, **{"ottla.durability": "durable"})
+    frames = [frame_of(n, batch_of(now_ms), client_id=name) for n, name in enumerate("aab")]
+    answered, _ = deliver(broker, frames, together=True)
+    assert taken == [1, 1]
+    partition = broker.broker.replicas.get(("orders", 0))
+    assert partition.high_watermark == partition.log.log_end_offset == 6
+    assert [struct.unpack_from(">i", answered, at + 4)[0] for at in range(0, len(answered), len(answered) // 3)] == [
+        0,
+        1,
+        2,
+    ]
+
+
+def test_who_may_not_is_left_to_the_usual_way(make_broker, taken):
+    broker, now_ms = open_orders(make_broker)
+    partition = broker.broker.replicas.get(("orders", 0))
+    opened = [frame_of(0, batch_of(now_ms))]
+    deliver(broker, opened, together=True)
+    partition.min_in_sync_count = 2
+    answered, _ = deliver(broker, [frame_of(n, batch_of(now_ms)) for n in range(2)], together=True)
+    assert taken == [0]
+    assert b"in sync" in answered
+    assert partition.log.log_end_offset == 2
+
+
+@needs_native
+def test_answers_keep_their_place_behind_a_fetch_that_waits(make_broker, taken):
+    broker, now_ms = open_orders(make_broker)
+    wanted = FetchPartition(partition=0, fetch_offset=2, partition_max_bytes=1_000)
+    fetch = FetchRequest(max_wait_ms=500, min_bytes=1, topics=[FetchTopic(topic="orders", partitions=[wanted])])
+    produces = [frame_of(n, batch_of(now_ms)) for n in range(4)]
+    answered, _ = deliver(broker, [produces[0], framed(fetch, 12, 9), *produces[1:]], together=True)
+    assert taken == [3]
+    numbers = []
+    while answered:
+        size, number = struct.unpack_from(">ii", answered)
+        numbers.append(number)
+        answered = answered[4 + size :]
+    assert numbers == [0, 9, 1, 2, 3]
+
+
+@needs_native
+def test_a_full_disk_refuses_every_request_and_the_next_is_appended(make_broker, taken):
+    broker, now_ms = open_orders(make_broker)
+    deliver(broker, [frame_of(n, batch_of(now_ms)) for n in range(2)], together=True)
+    broker.files.fill(free_bytes=0)
+    answered, end = deliver(broker, [frame_of(n, batch_of(now_ms)) for n in range(3)], together=True)
+    assert (answered.count(struct.pack(">h", DiskFull.code)) >= 3, end) == (True, None)
+    broker.files.fill(free_bytes=1 << 30)
+    deliver(broker, [frame_of(n, batch_of(now_ms)) for n in range(3)], together=True)
+    assert broker.broker.replicas.get(("orders", 0)).log.log_end_offset == 10
+    assert taken == [1, 2, 2]
+
+
+def test_a_request_without_an_answer_is_not_simple(make_broker, taken):
+    broker, now_ms = open_orders(make_broker)
+    frames = [frame_of(n, batch_of(now_ms), acks=0) for n in range(3)]
+    deliver(broker, frames, together=True)
+    assert taken == [0, 0]
