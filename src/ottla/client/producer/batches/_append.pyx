@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, binding=False, embedsignature=True
 """The native twin of the hot path: same names, same answers as delivery.py, producer_batch.py, topic_state.py, hot_path.py,
-produce_frames.py.
+produce_frames.py, stamps.py, partition_queue.py, draining.py.
 
 Read the Python twins for the reasons; here only what C changes is explained.
 
@@ -12,6 +12,8 @@ Read the Python twins for the reasons; here only what C changes is explained.
 3. SendFuture has no garbage-collector header: a million of them would be a million objects to walk. A cycle through a
    callback ends when the batch is done, because it drops its callbacks then.
 """
+
+from collections import deque
 
 cimport cython
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
@@ -418,9 +420,10 @@ cdef class ProducerBatch:
     @property
     def size_bytes(self):
         """What it takes on the wire: an estimate while it is open, then the truth."""
-        if self.payload is not None:
-            return HEADER_BYTES + len(self.payload)
-        return self.estimate()
+        return self.wire_bytes()
+
+    cdef inline int64_t wire_bytes(self) except -1:
+        return self.estimate() if self.payload is None else HEADER_BYTES + len(self.payload)
 
     @property
     def uncompressed_bytes(self):
@@ -436,6 +439,9 @@ cdef class ProducerBatch:
 
     @property
     def is_full(self):
+        return self.is_filled()
+
+    cdef inline bint is_filled(self) noexcept:
         return not self.is_open or (self.record_count > 0 and self.estimate() >= self.limit_bytes)
 
     def fits(self, int64_t needed_bytes):
@@ -976,3 +982,5 @@ cdef class AsyncHotPath(HotPath):
 
 include "_arrow_append.pxi"
 include "_produce_frames.pxi"
+include "_stamps.pxi"
+include "_draining.pxi"

@@ -17,56 +17,21 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ottla.client.producer.batches.append_choice import ProducerBatch, TopicState
+from ottla.client.producer.batches.append_choice import PartitionQueue, ProducerBatch, TopicState
 from ottla.client.producer.batches.batch_sizes import BatchSizes
 from ottla.client.producer.batches.buffer_pool import BufferPool, Place
+from ottla.client.producer.batches.draining import take_first
+from ottla.client.producer.batches.stamps import is_later
 from ottla.client.producer.partitioner import Chance, Shares, next_partition
-from ottla.client.producer.sending.sequences import is_later
-from ottla.client.producer.transactions.states import ProducerIdentity
 from ottla.errors import OttlaError
 from ottla.records import Compression, CompressionRatios, RecordBatch
-from ottla.values import Node, TopicPartition
+from ottla.values import TopicPartition
 
 SERVE_SHARE: Final = 64
 """Callers who wait for memory are woken when this share of it is free; see buffer_pool.py."""
-
-
-class PartitionQueue:
-    """The batches of one partition that are not on their way."""
-
-    __slots__ = (
-        "batches",
-        "in_flight_count",
-        "is_muted",
-        "last_bytes",
-        "last_error",
-        "leader",
-        "leader_epoch",
-        "leader_version",
-        "name",
-        "proven",
-        "state",
-    )
-
-    def __init__(self, name: TopicPartition, state: TopicState) -> None:
-        self.name = name
-        self.state = state
-        self.batches: deque[ProducerBatch] = deque()
-        self.is_muted = False
-        self.in_flight_count = 0
-        self.last_bytes = 0  # how large the newest batch was that takes no more records
-        self.last_error: OttlaError | None = None  # why its batches are tried again, until one is delivered
-        self.proven: ProducerIdentity | None = None  # under which identity the broker has taken something here
-        self.leader: Node | None = None
-        self.leader_epoch = -1
-        self.leader_version = -1
-
-    def __repr__(self) -> str:
-        return f"<PartitionQueue {self.name} {len(self.batches)} batches>"
 
 
 class RecordAccumulator:
@@ -242,15 +207,7 @@ class RecordAccumulator:
 
     def take_first(self, queue: PartitionQueue) -> ProducerBatch:
         """Take the head of a queue away; an open one takes no more records. The caller holds the lock."""
-        batch = queue.batches.popleft()
-        if batch.is_open:
-            batch.stop()
-            queue.last_bytes = batch.uncompressed_bytes
-        if queue.state.open_batch(queue.name.partition) is batch:
-            queue.state.set_open(queue.name.partition, None)
-        if not queue.batches:
-            self.busy.pop(queue, None)
-        return batch
+        return take_first(queue, self.busy)
 
     def drop_empty(self, queue: PartitionQueue) -> None:
         """Take away a batch that nobody wrote into; a caller who was about to finds no room and asks again."""

@@ -9,18 +9,25 @@ from ottla.native import is_native
 if TYPE_CHECKING or not is_native("ottla.client.producer.batches._append"):
     from ottla.client.producer.batches.arrow_rows import RowWriter
     from ottla.client.producer.batches.delivery import Delivery, SendFuture
+    from ottla.client.producer.batches.draining import Drainer
+    from ottla.client.producer.batches.partition_queue import PartitionQueue
     from ottla.client.producer.batches.produce_frames import read_accepted, write_body
     from ottla.client.producer.batches.producer_batch import ProducerBatch
+    from ottla.client.producer.batches.stamps import PartitionSequences, Stamp
     from ottla.client.producer.batches.topic_state import TopicState, check_many, has_text
     from ottla.client.producer.hot_path import AsyncHotPath, HotPath
 else:
     from ottla.client.producer.batches._append import (
         AsyncHotPath,
         Delivery,
+        Drainer,
         HotPath,
+        PartitionQueue,
+        PartitionSequences,
         ProducerBatch,
         RowWriter,
         SendFuture,
+        Stamp,
         TopicState,
         check_many,
         has_text,
@@ -31,10 +38,14 @@ else:
 __all__ = [
     "AsyncHotPath",
     "Delivery",
+    "Drainer",
     "HotPath",
+    "PartitionQueue",
+    "PartitionSequences",
     "ProducerBatch",
     "RowWriter",
     "SendFuture",
+    "Stamp",
     "TopicState",
     "check_many",
     "has_text",

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.client.producer.sending.sequences import NO_OFFSET, Retry, Sequences, Stamp
+from ottla.client.producer.sending.sequences import NO_OFFSET, PartitionSequences, Retry, Sequences, Stamp
 from ottla.client.producer.transactions.life import TransactionLife
 from ottla.client.producer.transactions.states import ProducerIdentity, RecordsUnaccounted, TransactionState
 from ottla.errors import (
@@ -84,14 +84,28 @@ class NumberedBatches(TransactionLife):
             return False
         return self._sequences.may_drain(partition, stamp, self.identity)
 
+    def sendable(self) -> tuple[ProducerIdentity | None, set[TopicPartition] | None]:
+        """Under which identity batches may go, None for not at all; and of which partitions, None for all."""
+        if self.state is _S.FATAL_ERROR:
+            return None, None
+        return self.identity, None if self.transactional_id is None else self._added
+
+    def numbers_of(self, partition: TopicPartition) -> PartitionSequences:
+        """The numbers of a partition, made on first use."""
+        return self._sequences.of(partition)
+
     def stamp(self, partition: TopicPartition, record_count: int) -> Stamp:
         """Number a batch that is drained for the first time; ask may_drain first."""
         if self.identity is None:
             raise IllegalMove("a batch was stamped before the producer had an identity", story=self._story)
+        self.stamping()
+        return self._sequences.of(partition).stamp(self.identity, record_count)
+
+    def stamping(self) -> None:
+        """Batches are about to get numbers."""
         # Not when the record was given to us: a coordinator that is still busy with the transaction before takes the
         # end of one that nobody began for the word of a producer that was replaced.
         self._started = self._started or self.is_v2
-        return self._sequences.of(partition).stamp(self.identity, record_count)
 
     def in_flight_count(self, partition: TopicPartition) -> int:
         """Batches with a stamp that are neither acknowledged nor given up."""

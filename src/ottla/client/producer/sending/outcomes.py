@@ -102,7 +102,7 @@ class Outcomes:
                 silent = UnknownServerError(f"{send.node} did not mention {name} in its answer")
                 self._end(batch, Answer(silent), now_ms)
             elif word.error_code == 0:
-                self._accepted(batch, word.base_offset, word.log_append_time_ms)
+                self._sender.drainer.accept((batch,), [(word.base_offset, word.log_append_time_ms)], self._done)
             else:
                 self._end(batch, _answer_of(word), now_ms)
                 self._mind_leader(name, word, nodes)
@@ -112,8 +112,7 @@ class Outcomes:
 
     def accepted(self, send: Send, accepted: Accepted) -> None:
         """The usual answer: the broker has every batch of the request."""
-        for batch, (base_offset, append_time_ms) in zip(send.batches, accepted.places, strict=True):
-            self._accepted(batch, base_offset, append_time_ms)
+        self._sender.drainer.accept(send.batches, accepted.places, self._done)
         self._clear_away()
 
     def not_answered(self, send: Send, error: OttlaError, now_ms: float) -> None:
@@ -125,8 +124,7 @@ class Outcomes:
 
     def not_asked(self, send: Send) -> None:
         """acks=0: written is delivered."""
-        for batch in send.batches:
-            self._accepted(batch, NO_OFFSET, -1)
+        self._sender.drainer.accept(send.batches, [(NO_OFFSET, -1)] * len(send.batches), self._done)
         self._clear_away()
 
     def give_up(self, batch: ProducerBatch, error: OttlaError, *, is_unknown: bool) -> None:
@@ -173,17 +171,8 @@ class Outcomes:
             return error.retriable
         return self._transactions.can_retry(batch.queue.name, batch.stamp, error, answer.log_start_offset)
 
-    def _accepted(self, batch: ProducerBatch, base_offset: int, append_time_ms: int) -> None:
-        """The usual end, for which there is nothing to decide."""
-        if not self._sender.ended(batch):
-            return
-        if batch.delivery.is_done:
-            self._done.append(batch)
-        else:
-            self._delivered(batch, base_offset, append_time_ms)
-
     def _end(self, batch: ProducerBatch, answer: Answer, now_ms: float) -> None:
-        if not self._sender.ended(batch):
+        if not self._sender.drainer.end(batch):
             return
         if batch.delivery.is_done:
             self._done.append(batch)

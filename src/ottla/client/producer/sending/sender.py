@@ -20,10 +20,9 @@ import math
 from typing import Final, Protocol, TypeAlias
 
 from ottla.client.metadata import Metadata
-from ottla.client.producer.batches.accumulator import PartitionQueue, RecordAccumulator
-from ottla.client.producer.batches.append_choice import ProducerBatch
+from ottla.client.producer.batches.accumulator import RecordAccumulator
+from ottla.client.producer.batches.append_choice import Drainer, PartitionQueue, ProducerBatch
 from ottla.client.producer.partitioner import Shares
-from ottla.client.producer.sending.sequences import Stamp
 from ottla.client.producer.transactions.manager import TransactionManager
 from ottla.client.producer.transactions.states import PlannedRequest
 from ottla.client.producer.values import DeliveryTimedOut
@@ -114,20 +113,22 @@ class Sender:
         self.transactions = transactions
         self.in_flight: dict[ProducerBatch, None] = {}
         self.is_saturated = False
+        self.drainer = Drainer(
+            accumulator.busy,
+            self.in_flight,
+            transactions,
+            linger_ms=linger_ms,
+            request_limit_bytes=request_limit_bytes,
+            mutes=in_flight_limit == 1,
+        )
         self._backoff = backoff
-        self._linger_ms = linger_ms
         self._delivery_limit_ms = delivery_limit_ms
-        self._request_limit_bytes = request_limit_bytes
         self._in_flight_limit = in_flight_limit
         self._adaptive = adaptive
         self._availability_limit_ms = availability_limit_ms
         self._now_ms = 0.0
         self._starts: dict[int, int] = {}  # by node: where draining begins, so that nobody is always last
         self._stuck_since_ms: dict[int, float] = {}  # by node: since when it takes nothing although there is something
-
-    @property
-    def keeps_order_by_muting(self) -> bool:
-        return self._in_flight_limit == 1
 
     def plan(self, now_ms: float) -> list[Decision]:
         """Everything to do now, and when to look again."""
@@ -194,50 +195,29 @@ class Sender:
 
     def _ready(self, out: list[Decision], now_ms: float) -> tuple[dict[Node, list[PartitionQueue]], float]:
         """The queues with something to send now, by their leaders, and when to look at the others."""
-        ready: dict[Node, list[PartitionQueue]] = {}
-        wake_ms = math.inf
-        is_hurried = self._is_hurried
-        for queue in list(self.accumulator.busy):
-            leader = self._leader_of(queue)
-            if queue.is_muted or not queue.batches:
-                continue
-            ready_ms = self._ready_ms(queue, now_ms, is_hurried)
-            if queue.batches[0].record_count == 0:
-                # Somebody opened it and did not write into it, yet or at all. It is not sent, and not kept for ever.
-                if ready_ms <= now_ms:
-                    self.accumulator.drop_empty(queue)
-                else:
-                    wake_ms = min(wake_ms, ready_ms)
-            elif ready_ms > now_ms:
-                wake_ms = min(wake_ms, ready_ms)
-            elif leader is None:
-                out.append(RefreshMetadata())
-                wake_ms = min(wake_ms, now_ms + NO_LEADER_WAIT_MS)
-            else:
-                ready.setdefault(leader, []).append(queue)
+        version = self.network.metadata.version
+        found = self.drainer.ready(version, now_ms, self._is_hurried, self._find_leader)
+        ready, wake_ms, empty, leaderless_count = found
+        for queue in empty:
+            # Somebody opened its batch and did not write into it, yet or at all. It is not sent, and not kept for ever.
+            self.accumulator.drop_empty(queue)
+        if leaderless_count:
+            out.append(RefreshMetadata())
+            wake_ms = min(wake_ms, now_ms + NO_LEADER_WAIT_MS)
         return ready, wake_ms
 
     @property
     def _is_hurried(self) -> bool:
         return self.accumulator.is_hurried or (self.transactions is not None and self.transactions.is_completing)
 
-    def _ready_ms(self, queue: PartitionQueue, now_ms: float, is_hurried: bool) -> float:
-        """When the first batch of a queue may go: now or earlier when it may."""
-        batch = queue.batches[0]
-        if batch.attempts > 0 and batch.leader_epoch >= queue.leader_epoch:
-            return batch.last_attempt_ms + batch.backoff_ms
-        if is_hurried or batch.attempts > 0 or len(queue.batches) > 1 or batch.is_full:
-            return now_ms
-        return batch.created_ms + self._linger_ms
-
-    def _leader_of(self, queue: PartitionQueue) -> Node | None:
+    def _find_leader(self, queue: PartitionQueue) -> Node | None:
+        """Ask the metadata, which have changed."""
         metadata = self.network.metadata
-        if queue.leader_version != metadata.version:
-            info = metadata.partition(queue.name)
-            queue.leader = None if info is None else info.leader
-            epoch = None if info is None else info.leader_epoch
-            queue.leader_epoch = -1 if epoch is None else epoch
-            queue.leader_version = metadata.version
+        info = metadata.partition(queue.name)
+        queue.leader = None if info is None else info.leader
+        epoch = None if info is None else info.leader_epoch
+        queue.leader_epoch = -1 if epoch is None else epoch
+        queue.leader_version = metadata.version
         return queue.leader
 
     # --- 4. drain ---
@@ -249,18 +229,18 @@ class Sender:
             return self._why_not_now(out, node, now_ms)
         self._stuck_since_ms.pop(node.id, None)
         room = self._in_flight_limit - self.network.in_flight(node)
+        is_hurried = self._is_hurried
+        start = self._starts.get(node.id, 0)
         with self.accumulator.lock:  # once for all requests: callers write beside us
-            while room > 0 and (batches := self._drain(node, queues, now_ms)):
+            while room > 0:
+                batches, start = self.drainer.drain(queues, start % len(queues), now_ms, is_hurried)
+                if not batches:
+                    break
                 out.append(Send(node, tuple(batches)))
                 room -= 1
+        self._starts[node.id] = start
         self.is_saturated = self.is_saturated and room <= 0
-        return self._next_ready_ms(queues, now_ms)
-
-    def _next_ready_ms(self, queues: list[PartitionQueue], now_ms: float) -> float:
-        """When what was left behind may go, if only time holds it back; for all else an answer makes a turn."""
-        is_hurried = self._is_hurried
-        left = [self._ready_ms(queue, now_ms, is_hurried) for queue in queues if queue.batches and not queue.is_muted]
-        return min((ready_ms for ready_ms in left if ready_ms > now_ms), default=math.inf)
+        return self.drainer.next_ready_ms(queues, now_ms, self._is_hurried)
 
     def _why_not_now(self, out: list[Decision], node: Node, now_ms: float) -> float:
         if self.network.in_flight(node) > 0:
@@ -270,54 +250,6 @@ class Sender:
             return now_ms + wait_ms
         out.append(Connect(node))
         return math.inf
-
-    def _drain(self, node: Node, queues: list[PartitionQueue], now_ms: float) -> list[ProducerBatch]:
-        """The first batch of each queue that may go, from a rotating start, as much as one request may hold."""
-        batches: list[ProducerBatch] = []
-        size_bytes = 0
-        count = len(queues)
-        start = self._starts.get(node.id, 0) % count
-        is_hurried = self._is_hurried
-        for step in range(count):
-            queue = queues[(start + step) % count]
-            if not self._may_leave(queue, now_ms, is_hurried):
-                continue
-            first_bytes = queue.batches[0].size_bytes
-            if batches and size_bytes + first_bytes > self._request_limit_bytes:
-                self._starts[node.id] = start + step
-                return batches
-            size_bytes += first_bytes
-            batches.append(self._take(queue))
-        self._starts[node.id] = start + 1
-        return batches
-
-    def _may_leave(self, queue: PartitionQueue, now_ms: float, is_hurried: bool) -> bool:
-        if not queue.batches or queue.is_muted or queue.batches[0].record_count == 0:
-            return False
-        # The queue was ready when the turn began; what follows its first batch must be ready by itself.
-        if self._ready_ms(queue, now_ms, is_hurried) > now_ms:
-            return False
-        if self.transactions is None:
-            return True
-        stamp = queue.batches[0].stamp
-        if stamp is None and queue.in_flight_count and queue.proven != self.transactions.identity:
-            # A broker that knows nothing of a producer takes any first number. If our first batch is refused for a
-            # while and the second is not, the order is broken for good: so the first one goes alone.
-            return False
-        if stamp is not None and (probe := self.transactions.probe(queue.name)) is not None:
-            stamp = _bring_forward(queue, probe, self.transactions)
-        return self.transactions.may_drain(queue.name, stamp)
-
-    def _take(self, queue: PartitionQueue) -> ProducerBatch:
-        batch = self.accumulator.take_first(queue)
-        if self.transactions is not None and batch.stamp is None:
-            batch.stamp = self.transactions.stamp(queue.name, batch.record_count)
-        batch.leader_epoch = queue.leader_epoch
-        if self.keeps_order_by_muting:
-            queue.is_muted = True
-        self.in_flight[batch] = None
-        queue.in_flight_count += 1
-        return batch
 
     # --- 5. shares of records without a key ---
 
@@ -341,29 +273,6 @@ class Sender:
 
     # --- after an answer ---
 
-    def ended(self, batch: ProducerBatch) -> bool:
-        """The request that carried this batch is over, one way or the other; False when that was told before."""
-        if batch not in self.in_flight:
-            return False
-        del self.in_flight[batch]
-        batch.queue.in_flight_count -= 1
-        if self.keeps_order_by_muting:
-            batch.queue.is_muted = False
-        return True
-
     def backoff_ms(self, attempts: int) -> float:
         """How long a batch waits before its next try."""
         return self._backoff.delay_ms(max(0, attempts - 1))
-
-
-def _bring_forward(queue: PartitionQueue, probe: Stamp, transactions: TransactionManager) -> Stamp | None:
-    """Let a probe go first at the leader that refused the first batch; another leader is asked about that one."""
-    first = queue.batches[0]
-    batch = next((each for each in queue.batches if each.stamp is probe), first)
-    if first.leader_epoch != queue.leader_epoch:
-        transactions.end_probing(queue.name)
-    elif batch is not first:
-        queue.batches.remove(batch)
-        queue.batches.appendleft(batch)
-    found: Stamp | None = queue.batches[0].stamp
-    return found
