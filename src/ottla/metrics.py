@@ -120,6 +120,18 @@ class Window:
             sample.largest = value
         self.total += value
 
+    def record_many(self, total: float, count: int, smallest: float, largest: float, now_ms: float) -> None:
+        """The same for several values at once, of which the sum and the extremes are known."""
+        if count == 0:
+            return
+        self.record(largest, now_ms)
+        sample = self._samples[-1]
+        sample.total += total - largest
+        sample.count += count - 1
+        if smallest < sample.smallest:
+            sample.smallest = smallest
+        self.total += total - largest
+
     def rate(self, now_ms: float) -> float:
         """Sum per second."""
         samples = self._alive(now_ms)

@@ -118,6 +118,12 @@ class WatchedConnection(NodeConnection):
                     watcher.set_result(None)
             self._on_change(self, before)
 
+    def complete_at_once(self, frame: memoryview) -> bool:
+        if not super().complete_at_once(frame):
+            return False
+        self.bytes_in += len(frame)
+        return True
+
     def _act(self, decision: Decision) -> None:
         if isinstance(decision, Send):
             self.bytes_out += sum(map(len, decision.buffers))

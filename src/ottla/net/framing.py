@@ -69,7 +69,10 @@ _TLS_RECORD_TYPES: Final = (0x15, 0x16)  # alert and handshake, both followed by
 
 def frame_prefix(parts: Iterable[Sized]) -> bytes:
     """The size that goes before a frame made of these parts."""
-    return SIZE.pack(sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts))
+    size = 0
+    for part in parts:
+        size += part.nbytes if type(part) is memoryview else len(part)
+    return SIZE.pack(size)
 
 
 def stranger_of(size: int) -> str | None:

@@ -51,7 +51,8 @@ class _LinkEvents:
         self._notify(self._node.peer.connected)
 
     def frame_received(self, frame: memoryview) -> None:
-        self._notify(self._node.peer.received, frame)
+        if not (self._node.is_newest(self) and self._node.complete_at_once(frame)):
+            self._notify(self._node.peer.received, frame)
 
     def writable_changed(self, writable: bool) -> None:
         self._notify(self._node.peer.writable, writable)
@@ -156,6 +157,8 @@ class NodeConnection:
         self._refuse_when_closed()
         ticket = next(self._tickets)
         self._answers[ticket] = answer
+        if expects_response and self._write_at_once(ticket, request, version, timeout_ms):
+            return
         self.happened(
             self.peer.send,
             ticket,
@@ -187,15 +190,44 @@ class NodeConnection:
             for decision in event(*arguments, now_ms=self._clock.monotonic_ms(), **named):
                 self._act(decision)
         except Exception as error:
-            log.exception("the connection to %s:%s failed in itself", self.peer.host, self.peer.port)
-            self._give_up_link(None)
-            self._fail_everybody(error)
+            self._failed_in_itself(error)
+
+    def _failed_in_itself(self, error: Exception) -> None:
+        log.error("the connection to %s:%s failed in itself", self.peer.host, self.peer.port, exc_info=error)
+        self._give_up_link(None)
+        self._fail_everybody(error)
+
+    def _write_at_once(self, ticket: object, request: WrittenRequest, version: int, timeout_ms: float) -> bool:
+        """The usual case of `happened` for a request: only bytes leave. False when nothing was done."""
+        now_ms = self._clock.monotonic_ms()
+        buffers = self.peer.send_at_once(ticket, request, version=version, now_ms=now_ms, timeout_ms=timeout_ms)
+        if buffers is None:
+            return False
+        try:
+            self._act(Send(buffers))
+        except Exception as error:
+            self._failed_in_itself(error)
+        return True
+
+    def complete_at_once(self, frame: memoryview) -> bool:
+        """The usual case of `happened` for a frame: an answer that somebody waits for. False when nothing was done."""
+        completed = self.peer.answer_at_once(frame, self._clock.monotonic_ms())
+        if completed is None:
+            return False
+        try:
+            self._complete(completed)
+        except Exception as error:
+            self._failed_in_itself(error)
+        return True
+
+    def _complete(self, completed: Completed) -> None:
+        if (answer := self._answers.pop(completed.ticket, None)) is not None and not answer.done():
+            answer.set_result(completed.response)
 
     def _act(self, decision: Decision) -> None:
         match decision:
             case Completed():
-                if (answer := self._answers.pop(decision.ticket, None)) is not None and not answer.done():
-                    answer.set_result(decision.response)
+                self._complete(decision)
             case Failed():
                 if (answer := self._answers.pop(decision.ticket, None)) is not None and not answer.done():
                     answer.set_exception(decision.error)

@@ -207,6 +207,31 @@ class Peer:
         self._wake(out, deadline_ms)
         return out
 
+    def send_at_once(
+        self, ticket: object, request: WrittenRequest, *, version: int, now_ms: float, timeout_ms: float
+    ) -> list[Buffer] | None:
+        """The usual case of `send`: the bytes to write when nothing else has to be decided, else None."""
+        deadline_ms = now_ms + timeout_ms
+        if not self.can_send_now or self._reauthenticate_ms <= now_ms or deadline_ms < self._announced_ms:
+            return None
+        try:
+            buffers = self._connection.send(ticket, request, version=version, deadline_ms=deadline_ms)
+        except Exception:
+            return None  # nothing has happened yet, and `send` says what is wrong
+        self._used_ms = now_ms
+        return buffers
+
+    def answer_at_once(self, frame: Buffer, now_ms: float) -> Completed | None:
+        """The usual case of `received`: the answer when it brings nothing to decide, else None and nothing happened."""
+        if self._state is not State.READY or self._waiting or self._reauthenticate_ms <= now_ms:
+            return None
+        try:
+            completed = self._connection.receive(frame)
+        except OttlaError:
+            return None  # it is still there for `received`, which knows what to do about it
+        self._used_ms = now_ms
+        return completed
+
     def abandon(self, ticket: object) -> bool:
         """Nobody wants this answer any more. True when the request was not sent and now never will be."""
         return self._waiting.abandon(ticket)

@@ -49,6 +49,7 @@ log = logging.getLogger(__name__)
 Address: TypeAlias = tuple[str, int]
 
 JOIN_LIMIT_BYTES: Final = 16_384
+GATHERED_LIMIT_BYTES: Final = 4_096  # where one call takes many buffers, larger ones are not worth a copy
 HOLD_LIMIT_BYTES: Final = 2_048
 TURN_FRAMES: Final = 64
 SCRATCH_BYTES: Final = 4_096
@@ -159,14 +160,14 @@ class Transport(Protocol):
     ) -> Listener: ...
 
 
-def gathered(buffers: Sequence[Buffer]) -> list[Buffer]:
+def gathered(buffers: Sequence[Buffer], join_limit_bytes: int = JOIN_LIMIT_BYTES) -> list[Buffer]:
     """The same bytes in few pieces: runs of small buffers joined, big ones untouched."""
     if len(buffers) == 1:
         return list(buffers)
     pieces: list[Buffer] = []
     small: list[Buffer] = []
     for buffer in buffers:
-        if len(buffer) <= JOIN_LIMIT_BYTES:
+        if len(buffer) <= join_limit_bytes:
             small.append(buffer)
             continue
         if small:
@@ -220,6 +221,7 @@ class FramedLink(abc.ABC):
         self._yielding = False  # the frames kept back wait for the next turn of the loop
         self._held: list[Buffer] = []
         self._held_bytes = 0
+        self._join_limit_bytes = JOIN_LIMIT_BYTES
         self._ending = False
         self._finished = False
         self._reason: OttlaError | None = None
@@ -289,7 +291,7 @@ class FramedLink(abc.ABC):
         if waiting_bytes >= self._settings.write_limit_bytes:
             self.abort(ConnectionClosed(f"the other side does not read: {waiting_bytes} bytes wait to be written"))
             return
-        self._put(gathered(buffers))
+        self._put(gathered(buffers, self._join_limit_bytes))
 
     def send_file(self, before: Sequence[Buffer], number: int, position: int, size_bytes: int) -> int | None:
         return None
@@ -437,6 +439,7 @@ class StreamLink(FramedLink, asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]  # uvloop's transports have no common base
         self._gathers = _gathers(transport)
+        self._join_limit_bytes = GATHERED_LIMIT_BYTES if self._gathers else JOIN_LIMIT_BYTES
         self._door = door_of(transport)
         self._stream.set_write_buffer_limits(high=self._settings.write_pause_bytes)
         _set_options(transport.get_extra_info("socket"), self._settings)

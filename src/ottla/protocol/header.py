@@ -18,6 +18,7 @@ header yet, and those of the future get some room.
 """
 
 import struct
+from functools import lru_cache
 from typing import Final, TypeVar
 
 from ottla.errors import MalformedMessage, UnsupportedVersion
@@ -64,11 +65,25 @@ def encode_request(
     request: Message | WrittenRequest, *, version: int, correlation_id: int, client_id: str | None
 ) -> list[Buffer]:
     key = api_of(request).key
+    if isinstance(request, WrittenRequest):
+        before, after = _around_correlation_id(key, version, client_id)
+        return _joined([before, _CORRELATION_ID.pack(correlation_id), after], request.body)
     header = RequestHeader(
         request_api_key=key, request_api_version=version, correlation_id=correlation_id, client_id=client_id
     )
-    body = request.body if isinstance(request, WrittenRequest) else compiled.encode(request, version)
-    return _joined(compiled.encode(header, request_header_version(key, version)), body)
+    header_version = request_header_version(key, version)
+    return _joined(compiled.encode(header, header_version), compiled.encode(request, version))
+
+
+@lru_cache(maxsize=256)
+def _around_correlation_id(key: int, version: int, client_id: str | None) -> tuple[bytes, bytes]:
+    """What a request's header has before and behind its correlation id: the same for every request of a client."""
+    header = RequestHeader(
+        request_api_key=key, request_api_version=version, correlation_id=0, client_id=client_id
+    )
+    whole = b"".join(compiled.encode(header, request_header_version(key, version)))
+    end = _KEY_AND_VERSION.size
+    return whole[:end], whole[end + _CORRELATION_ID.size :]
 
 
 def decode_response(api: Api, version: int, frame: Buffer) -> tuple[int, Message]:

@@ -5,6 +5,7 @@ They are counted per request and per batch, never per record: a record costs a f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from ottla.client.producer.batches.append_choice import ProducerBatch
@@ -79,21 +80,26 @@ class ProducerMetrics:
 
     def sending(self, batches: tuple[ProducerBatch, ...], now_ms: float) -> None:
         """A request leaves. What is an average is taken once for all its batches."""
-        records = record_bytes = 0
-        oldest_ms = now_ms
+        records = record_bytes = total_bytes = largest = 0
+        smallest, oldest_ms = math.inf, now_ms
         topics: dict[str, tuple[int, int]] = {}
         for batch in batches:
             count, size_bytes, topic = batch.record_count, batch.size_bytes, batch.delivery.topic
             records += count
             record_bytes += batch.uncompressed_bytes
+            total_bytes += size_bytes
+            if size_bytes > largest:
+                largest = size_bytes
+            if size_bytes < smallest:
+                smallest = size_bytes
             if batch.last_attempt_ms < oldest_ms:
                 oldest_ms = batch.last_attempt_ms
-            self.batch_size.record(size_bytes, now_ms)
             before_count, before_bytes = topics.get(topic, NOTHING)
             topics[topic] = before_count + count, before_bytes + size_bytes
             if batch.is_compressed:
                 self.compression.record(batch.compression_ratio, now_ms)
                 self.topic(topic).compression.record(batch.compression_ratio, now_ms)
+        self.batch_size.record_many(total_bytes, len(batches), smallest, largest, now_ms)
         self.queue_time.record(now_ms - oldest_ms, now_ms)
         self.record_size.record(record_bytes / max(1, records), now_ms)
         self.sent.record(records, now_ms)

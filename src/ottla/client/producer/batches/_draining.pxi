@@ -110,6 +110,8 @@ cdef class Drainer:
             if batches and size_bytes + first_bytes > self.request_limit_bytes:
                 return batches, step
             size_bytes += first_bytes
+            if added is not None and not batches:
+                self.numbering.stamping()  # only transactions want to know
             batches.append(self.take(queue, identity))
         return batches, start + 1
 
@@ -153,7 +155,6 @@ cdef class Drainer:
         if not len(queue.batches):
             self.busy.pop(queue, None)
         if self.numbering is not None and batch.stamp is None:
-            self.numbering.stamping()
             batch.stamp = self.numbers_of(queue).stamp(identity, batch.record_count)
         batch.leader_epoch = queue.leader_epoch
         if self.mutes:
