@@ -78,9 +78,7 @@ def encode_request(
 @lru_cache(maxsize=256)
 def _around_correlation_id(key: int, version: int, client_id: str | None) -> tuple[bytes, bytes]:
     """What a request's header has before and behind its correlation id: the same for every request of a client."""
-    header = RequestHeader(
-        request_api_key=key, request_api_version=version, correlation_id=0, client_id=client_id
-    )
+    header = RequestHeader(request_api_key=key, request_api_version=version, correlation_id=0, client_id=client_id)
     whole = b"".join(compiled.encode(header, request_header_version(key, version)))
     end = _KEY_AND_VERSION.size
     return whole[:end], whole[end + _CORRELATION_ID.size :]

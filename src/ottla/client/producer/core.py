@@ -162,6 +162,7 @@ class ProducerCore:
             compression=settings.compression,
             level=settings.level,
             ignores_keys=settings.partitioner_ignore_keys,
+            adaptive=settings.partitioner_adaptive_partitioning_enable,
             # The machine's clock is read where records are written, without a call into Python for each.
             now_ms=None if isinstance(self.clock, SystemClock) else self.clock.now_ms,
         )
@@ -180,7 +181,6 @@ class ProducerCore:
             delivery_limit_ms=settings.delivery_limit_ms,
             request_limit_bytes=settings.max_request_size,
             in_flight_limit=settings.max_in_flight_requests_per_connection,
-            adaptive=settings.partitioner_adaptive_partitioning_enable,
             availability_limit_ms=settings.partitioner_availability_timeout_ms,
         )
 

@@ -4,7 +4,7 @@
    in topic_state.py; `partitioner.ignore.keys` turns it off.)
 2. Records without a key stick to one partition for batch.size bytes, then move on, so that batches fill up (KIP-480).
 3. Where they move on to is drawn by chance, and partitions with shorter queues have more chances (KIP-794): a slow
-   broker gets less. Without the sizes of queues, or with adaptive partitioning off, the chances are equal.
+   broker gets less. The lengths are those of the moment; with adaptive partitioning off the chances are equal.
 4. A partition whose leader did not take a batch for `partitioner.availability.timeout.ms` has no chance at all.
 
 Chance comes in as an argument. A partitioner of the user's own (`partitioner.class`) is called with
@@ -32,36 +32,25 @@ class Chance(Protocol):
         """A number from 0 up to but not including 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shares:
-    """The chances of partitions, as a running sum."""
-
-    partitions: tuple[int, ...]
-    running_sums: tuple[int, ...]
-
-    @classmethod
-    def of_queues(cls, queue_sizes: Mapping[int, int]) -> Shares | None:
-        """The shorter the queue, the more chances; None when that says nothing."""
-        if len(queue_sizes) < 2:
-            return None
-        largest = max(queue_sizes.values())
-        weights = [largest + 1 - size for size in queue_sizes.values()]
-        if all(weight == weights[0] for weight in weights):
-            return None
-        return cls(tuple(queue_sizes), tuple(itertools.accumulate(weights)))
-
-    def draw(self, chance: Chance) -> int:
-        point = int(chance.random() * self.running_sums[-1])
-        return self.partitions[bisect.bisect_right(self.running_sums, point)]
-
-
-def next_partition(shares: Shares | None, available: Sequence[int], partition_count: int, chance: Chance) -> int:
-    """Where records without a key go next: by shares, else among those with a leader, else anywhere."""
-    if shares is not None:
-        return shares.draw(chance)
-    if available:
-        return available[int(chance.random() * len(available))]
-    return int(chance.random() * partition_count)
+def next_partition(waiting: Mapping[int, int], available: Sequence[int], partition_count: int, chance: Chance) -> int:
+    """Where records without a key go next: among those with a leader if there are any, else anywhere. `waiting` are
+    the lengths of the queues that are not empty; only they are walked, however many partitions there are."""
+    among: Sequence[int] = available or range(partition_count)
+    whole = max(waiting.values(), default=0) + 1  # the chances of a partition with nothing in its queue
+    places = sorted(
+        (place, whole - length)
+        for partition, length in waiting.items()
+        if (place := bisect.bisect_left(among, partition)) < len(among) and among[place] == partition
+    )
+    point = int(chance.random() * (whole * (len(among) - len(places)) + sum(chances for _, chances in places)))
+    for place, chances in places:
+        if point < chances:
+            return among[place]
+        point -= chances
+    index = point // whole  # of one that nothing waits for: step over the others
+    for place, _ in places:
+        index += place <= index
+    return among[index]
 
 
 # --- partitioners by name: what librdkafka calls them -----------------------------------------------------------------

@@ -1,12 +1,12 @@
 """Where records go: chances by queue lengths, and Java's murmur2 for keys."""
 
-import random
+import collections
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.producer.partitioner import BUILT_IN, NAMED, RoundRobin, Shares, murmur2_partition, next_partition
+from ottla.client.producer.partitioner import BUILT_IN, NAMED, RoundRobin, murmur2_partition, next_partition
 
 
 class Always:
@@ -17,33 +17,38 @@ class Always:
         return self.number
 
 
+def drawn(waiting, available, steps=1000):
+    """How often each partition is drawn, by points that lie side by side."""
+    points = [step / steps for step in range(steps)]
+    return collections.Counter(next_partition(waiting, available, 9, Always(point)) for point in points)
+
+
 def test_shorter_queues_get_more_chances():
-    shares = Shares.of_queues({0: 0, 1: 3, 2: 1})
-    assert shares.running_sums == (4, 5, 8)
-    assert [shares.draw(Always(point)) for point in (0.0, 0.49, 0.5, 0.62, 0.63, 0.999)] == [0, 0, 1, 1, 2, 2]
+    assert drawn({1: 3, 2: 1}, (0, 1, 2), steps=800) == {0: 400, 1: 100, 2: 300}
 
 
-def test_equal_queues_say_nothing():
-    assert Shares.of_queues({0: 2, 1: 2}) is None
-    assert Shares.of_queues({0: 7}) is None
-
-
-def test_without_shares_partitions_with_a_leader_are_drawn():
-    assert next_partition(None, (3, 5), 6, Always(0.6)) == 5
-    assert next_partition(None, (), 6, Always(0.99)) == 5
-
-
-@given(st.dictionaries(st.integers(0, 9), st.integers(0, 20), min_size=2), st.floats(0, 0.999999))
-def test_every_draw_is_one_of_the_partitions(queues, point):
-    shares = Shares.of_queues(queues)
-    if shares is not None:
-        assert shares.draw(Always(point)) in queues
+def test_equal_queues_have_equal_chances():
+    assert drawn({0: 2, 1: 2}, (0, 1)) == {0: 500, 1: 500}
+    assert drawn({}, (0, 1)) == {0: 500, 1: 500}
 
 
 def test_the_longest_queue_still_gets_a_chance():
-    shares = Shares.of_queues({0: 0, 1: 9})
-    drawn = [shares.draw(random.Random(7)) for _ in range(1)] + [shares.draw(Always(0.999))]
-    assert 1 in drawn
+    assert drawn({1: 9}, (0, 1), steps=1100) == {0: 1000, 1: 100}
+
+
+def test_without_queues_partitions_with_a_leader_are_drawn():
+    assert next_partition({}, (3, 5), 6, Always(0.6)) == 5
+    assert next_partition({}, (), 6, Always(0.99)) == 5
+
+
+@given(
+    st.dictionaries(st.integers(0, 9), st.integers(1, 20)),
+    st.sets(st.integers(0, 9), min_size=1).map(sorted).map(tuple),
+)
+def test_chances_are_those_of_a_full_walk_over_all_partitions(waiting, available):
+    longest = max(waiting.values(), default=0)
+    chances = {each: longest + 1 - waiting.get(each, 0) for each in available}
+    assert drawn(waiting, available, steps=sum(chances.values())) == chances
 
 
 @pytest.mark.parametrize("key", [b"", b"abc", b"hello", b"a-little-bit-long-string"])

@@ -1,6 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, binding=False, embedsignature=True
 """The native twin of the hot path: same names, same answers as delivery.py, producer_batch.py, topic_state.py, hot_path.py,
-produce_frames.py, stamps.py, partition_queue.py, draining.py.
+produce_frames.py, stamps.py, partition_queue.py, draining.py,
+rooms.py.
 
 Read the Python twins for the reasons; here only what C changes is explained.
 
@@ -392,6 +393,10 @@ cdef class ProducerBatch:
 
     def __init__(self, queue, str topic, int32_t partition, buffer, int64_t accounted_bytes, *, int64_t limit_bytes,
                  double created_ms, compression=NONE_CODEC, level=None, double ratio=1.0):
+        self.begin(queue, topic, partition, buffer, accounted_bytes, limit_bytes, created_ms, compression, level, ratio)
+
+    cdef int begin(self, queue, str topic, int32_t partition, buffer, int64_t accounted_bytes, int64_t limit_bytes,
+                   double created_ms, compression, level, double ratio) except -1:
         self.delivery = Delivery.__new__(Delivery, topic, partition)
         self.queue = queue
         self.buffer = buffer
@@ -409,6 +414,7 @@ cdef class ProducerBatch:
         self.ratio = ratio
         self.max_time_ms = -1
         self.is_open = True
+        return 0
 
     # --- what it knows of itself ---
 
@@ -446,6 +452,9 @@ cdef class ProducerBatch:
 
     def fits(self, int64_t needed_bytes):
         """Whether a record that needs at most so much, header of a batch included, finds room."""
+        return self.has_space(needed_bytes)
+
+    cdef inline bint has_space(self, int64_t needed_bytes) noexcept:
         cdef int64_t record_bytes = needed_bytes - HEADER_BYTES
         if not self.is_open or self.used + record_bytes > self.capacity:
             return False
@@ -676,6 +685,7 @@ cdef class TopicState:
     cdef readonly int32_t sticky
     cdef readonly int64_t sticky_bytes
     cdef list open
+    cdef list queues
     cdef int64_t sticky_limit_bytes
     cdef int64_t record_limit_bytes
     cdef bint ignores_keys
@@ -691,6 +701,7 @@ cdef class TopicState:
         self.record_limit_bytes = record_limit_bytes
         self.ignores_keys = ignores_keys
         self.open = []
+        self.queues = []
         self.wanted = -1
         self.now_ms = now_ms
 
@@ -984,3 +995,4 @@ include "_arrow_append.pxi"
 include "_produce_frames.pxi"
 include "_stamps.pxi"
 include "_draining.pxi"
+include "_rooms.pxi"

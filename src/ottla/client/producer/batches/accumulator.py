@@ -20,12 +20,12 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ottla.client.producer.batches.append_choice import PartitionQueue, ProducerBatch, TopicState
+from ottla.client.producer.batches.append_choice import PartitionQueue, ProducerBatch, Rooms, TopicState
 from ottla.client.producer.batches.batch_sizes import BatchSizes
 from ottla.client.producer.batches.buffer_pool import BufferPool, Place
 from ottla.client.producer.batches.draining import take_first
 from ottla.client.producer.batches.stamps import is_later
-from ottla.client.producer.partitioner import Chance, Shares, next_partition
+from ottla.client.producer.partitioner import Chance
 from ottla.errors import OttlaError
 from ottla.records import Compression, CompressionRatios, RecordBatch
 from ottla.values import TopicPartition
@@ -47,6 +47,7 @@ class RecordAccumulator:
         compression: Compression = Compression.NONE,
         level: int | None = None,
         ignores_keys: bool = False,
+        adaptive: bool = True,
         now_ms: Callable[[], int] | None = None,
     ) -> None:
         self.lock = threading.Lock()
@@ -55,17 +56,19 @@ class RecordAccumulator:
         self.queues: dict[TopicPartition, PartitionQueue] = {}
         self.busy: dict[PartitionQueue, None] = {}
         self.incomplete: dict[ProducerBatch, None] = {}
-        self.shares: dict[str, Shares | None] = {}
-        self.available: dict[str, tuple[int, ...]] = {}
+        self.available: dict[str, tuple[int, ...]] = {}  # by topic: the partitions with a leader, in order
+        self.avoided: frozenset[TopicPartition] = frozenset()  # whose leaders have taken nothing for too long
         self.flushing_count = 0
         self.is_closed = False
         self.on_new_batch: Callable[[bool], None] = _nobody
         self.admit: Callable[[TopicPartition], None] = _everybody
         self.sizes = BatchSizes(batch_bytes)
+        self.chance = chance
+        self.is_adaptive = adaptive
+        self.compression = compression
+        self.level = level
         self._record_limit_bytes = record_limit_bytes
-        self._chance = chance
-        self._compression = compression
-        self._level = level
+        self._rooms = Rooms(self)
         self._ignores_keys = ignores_keys
         self._clock = {} if now_ms is None else {"now_ms": now_ms}
 
@@ -91,14 +94,7 @@ class RecordAccumulator:
         granted: list[Place] = []
         stopped: list[ProducerBatch] = []
         with self.lock:
-            if partition is None:
-                partition = self._turn(state, needed_bytes, stopped)
-            batch = state.open_batch(partition)
-            has_room = batch is not None and (batch.fits(needed_bytes) or self._grow(batch, needed_bytes))
-            if place is not None and (has_room or place.size_bytes < needed_bytes):
-                granted += self.pool.leave(place)
-                place = None
-            found = None if has_room else self._room(state, partition, needed_bytes, now_ms, place, stopped)
+            found, has_room = self._rooms.make(state, partition, needed_bytes, now_ms, place, stopped, granted)
         _notify(granted)
         for full in stopped:
             # Compressing here, in the caller's thread, leaves the interpreter to the sender meanwhile.
@@ -106,6 +102,13 @@ class RecordAccumulator:
         if not has_room or stopped:
             self.on_new_batch(bool(stopped))
         return found
+
+    def available_of(self, topic: str) -> tuple[int, ...]:
+        """The partitions for records without a key: with a leader, and one that takes batches if there is any."""
+        available = self.available.get(topic, ())
+        if not self.avoided:
+            return available
+        return tuple(each for each in available if TopicPartition(topic, each) not in self.avoided) or available
 
     def leave(self, place: Place) -> None:
         """Nobody waits at this place any more."""
@@ -118,90 +121,6 @@ class RecordAccumulator:
         with self.lock:
             granted = self.pool.serve()
         _notify(granted)
-
-    def _room(
-        self,
-        state: TopicState,
-        partition: int,
-        needed_bytes: int,
-        now_ms: float,
-        place: Place | None,
-        stopped: list[ProducerBatch],
-    ) -> Place | None:
-        """Stop the batch that has no room and open another, if there is memory for it."""
-        queue = self.queue_of(state, partition)
-        self.admit(queue.name)
-        self._stop(state, partition, stopped)
-        limit_bytes = self.sizes.limit_bytes(state.topic, needed_bytes)
-        if place is None:
-            found = self.pool.allocate(self.sizes.first_bytes(queue.last_bytes, limit_bytes, needed_bytes))
-            if isinstance(found, Place):
-                return found
-        else:
-            found = self.pool.take(place)
-        self._open(queue, found, limit_bytes, now_ms)
-        return None
-
-    @staticmethod
-    def _stop(state: TopicState, partition: int, stopped: list[ProducerBatch]) -> None:
-        batch = state.open_batch(partition)
-        if batch is not None:
-            batch.stop()
-            batch.queue.last_bytes = batch.uncompressed_bytes
-            state.set_open(partition, None)
-            stopped.append(batch)
-
-    def _turn(self, state: TopicState, needed_bytes: int, stopped: list[ProducerBatch]) -> int:
-        """Whose turn it is among the partitions, for a record without a key that found no room."""
-        is_over = state.sticky_bytes > 0 and state.sticky_bytes + needed_bytes >= self.sizes.batch_bytes
-        batch = None if state.sticky < 0 else state.open_batch(state.sticky)
-        if state.sticky < 0 or (is_over and (batch is None or not batch.fits(needed_bytes))):
-            self._stop(state, state.sticky, stopped)
-            available = self.available.get(state.topic, ())
-            shares = self.shares.get(state.topic)
-            state.stick_to(next_partition(shares, available, state.partition_count, self._chance))
-        return state.sticky
-
-    def _open(self, queue: PartitionQueue, buffer: bytearray, limit_bytes: int, now_ms: float) -> None:
-        topic, partition = queue.name
-        batch = ProducerBatch(
-            queue,
-            topic,
-            partition,
-            buffer,
-            len(buffer),
-            limit_bytes=limit_bytes,
-            created_ms=now_ms,
-            compression=self._compression,
-            level=self._level,
-            ratio=self.ratios.estimate(topic, self._compression),
-        )
-        queue.batches.append(batch)
-        self.busy[queue] = None
-        self.incomplete[batch] = None
-        queue.state.set_open(partition, batch)
-
-    def _grow(self, batch: ProducerBatch, needed_bytes: int) -> bool:
-        """Let a batch with a small buffer go on in a larger one, as far as memory is free."""
-        if not batch.fits_grown(needed_bytes):
-            return False
-        old_bytes = batch.accounted_bytes
-        limit_bytes = self.sizes.limit_bytes(batch.delivery.topic, needed_bytes)
-        size = self.sizes.grown_bytes(old_bytes, limit_bytes, needed_bytes, is_compressed=batch.is_compressed)
-        buffer = self.pool.try_allocate(size) if size else None
-        if buffer is None:
-            return False
-        old = batch.grow(buffer, size)
-        self.pool.give_back(old_bytes, old)  # nobody waits, or nothing would have been granted
-        return True
-
-    def queue_of(self, state: TopicState, partition: int) -> PartitionQueue:
-        """The queue of a partition, made on first use."""
-        name = TopicPartition(state.topic, partition)
-        queue = self.queues.get(name)
-        if queue is None:
-            queue = self.queues[name] = PartitionQueue(name, state)
-        return queue
 
     # --- for the sender, on the loop ---
 
@@ -252,7 +171,7 @@ class RecordAccumulator:
         """The records of a batch that was too large, in batches of at most `limit_bytes`; its futures follow them."""
         if batch.is_compressed:
             # The broker proved the estimate wrong: expect the worst until batches say otherwise (KIP-126).
-            self.ratios.reset(batch.delivery.topic, self._compression, max(1.0, batch.compression_ratio))
+            self.ratios.reset(batch.delivery.topic, self.compression, max(1.0, batch.compression_ratio))
         parts: list[ProducerBatch] = []
         firsts: list[int] = []
         records = RecordBatch(bytes(batch.seal(-1, -1, -1, False)))
@@ -277,8 +196,8 @@ class RecordAccumulator:
             0,
             limit_bytes=limit_bytes,
             created_ms=batch.created_ms,
-            compression=self._compression,
-            level=self._level,
+            compression=self.compression,
+            level=self.level,
             ratio=1.0,
         )
         part.attempts = batch.attempts
@@ -288,14 +207,12 @@ class RecordAccumulator:
     def finish(self, *batches: ProducerBatch) -> None:
         """Their deliveries are known and nothing refers to them: memory back, those in line are told."""
         released = [batch.release() for batch in batches]
-        granted: list[Place] = []
         with self.lock:
             for batch in batches:
                 self.incomplete.pop(batch, None)
-            for size, buffer in released:
-                if size:
-                    granted += self.pool.give_back(size, buffer)
-        _notify(granted)
+            granted = self.pool.give_back_all(released)
+        if granted:
+            _notify(granted)
 
     def forget(self, batch: ProducerBatch) -> None:
         """Nobody waits for it any more, though a request still refers to its memory."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING or not is_native("ottla.client.producer.batches._append"):
     from ottla.client.producer.batches.partition_queue import PartitionQueue
     from ottla.client.producer.batches.produce_frames import read_accepted, write_body
     from ottla.client.producer.batches.producer_batch import ProducerBatch
+    from ottla.client.producer.batches.rooms import Rooms
     from ottla.client.producer.batches.stamps import PartitionSequences, Stamp
     from ottla.client.producer.batches.topic_state import TopicState, check_many, has_text
     from ottla.client.producer.hot_path import AsyncHotPath, HotPath
@@ -25,6 +26,7 @@ else:
         PartitionQueue,
         PartitionSequences,
         ProducerBatch,
+        Rooms,
         RowWriter,
         SendFuture,
         Stamp,
@@ -43,6 +45,7 @@ __all__ = [
     "PartitionQueue",
     "PartitionSequences",
     "ProducerBatch",
+    "Rooms",
     "RowWriter",
     "SendFuture",
     "Stamp",

@@ -43,18 +43,18 @@ class BufferPool:
         self.total_bytes = total_bytes
         self.buffer_bytes = buffer_bytes
         self._serve_from_bytes = serve_from_bytes
-        self._free: list[bytearray] = []
+        self.free: list[bytearray] = []  # buffers of `buffer_bytes` that nobody uses
         self._loose_bytes = total_bytes
         self._line: deque[Place] = deque()
 
     @property
     def available_bytes(self) -> int:
         """Free bytes, pooled or not; what waiting places have gathered is not free."""
-        return self._loose_bytes + len(self._free) * self.buffer_bytes
+        return self._loose_bytes + len(self.free) * self.buffer_bytes
 
     @property
     def pooled_bytes(self) -> int:
-        return len(self._free) * self.buffer_bytes
+        return len(self.free) * self.buffer_bytes
 
     @property
     def waiting_count(self) -> int:
@@ -78,10 +78,22 @@ class BufferPool:
     def give_back(self, size_bytes: int, buffer: bytearray | None) -> list[Place]:
         """Memory is free again; returns the places that are granted by it, to be notified without a lock."""
         if buffer is not None and size_bytes == self.buffer_bytes == len(buffer):
-            self._free.append(buffer)
+            self.free.append(buffer)
         else:
             self._loose_bytes += size_bytes
         return self.serve() if self._line and self._available_to_line >= self._serve_from_bytes else []
+
+    def give_back_all(self, released: list[tuple[int, bytearray | None]]) -> list[Place]:
+        """The same for the memory of several batches: (bytes, buffer) of each."""
+        granted: list[Place] = []
+        for size_bytes, buffer in released:
+            if self._line:
+                granted += self.give_back(size_bytes, buffer)
+            elif buffer is not None and size_bytes == self.buffer_bytes == len(buffer):
+                self.free.append(buffer)
+            else:
+                self._loose_bytes += size_bytes
+        return granted
 
     @property
     def _available_to_line(self) -> int:
@@ -109,8 +121,8 @@ class BufferPool:
         return buffer
 
     def _grant(self, size_bytes: int) -> bytearray | None:
-        if size_bytes == self.buffer_bytes and self._free:
-            return self._free.pop()
+        if size_bytes == self.buffer_bytes and self.free:
+            return self.free.pop()
         if self.available_bytes < size_bytes:
             return None
         self._loosen(size_bytes)
@@ -118,8 +130,8 @@ class BufferPool:
         return bytearray(size_bytes)
 
     def _loosen(self, size_bytes: int) -> None:
-        while self._loose_bytes < size_bytes and self._free:
-            self._free.pop()
+        while self._loose_bytes < size_bytes and self.free:
+            self.free.pop()
             self._loose_bytes += self.buffer_bytes
 
     def serve(self) -> list[Place]:
@@ -134,8 +146,8 @@ class BufferPool:
         return granted
 
     def _fill(self, place: Place) -> bool:
-        if place.size_bytes == self.buffer_bytes and self._free:
-            place.buffer = self._free.pop()
+        if place.size_bytes == self.buffer_bytes and self.free:
+            place.buffer = self.free.pop()
             self._loose_bytes += place.gathered_bytes
             place.gathered_bytes = 0
             return True

@@ -22,7 +22,6 @@ from typing import Final, Protocol, TypeAlias
 from ottla.client.metadata import Metadata
 from ottla.client.producer.batches.accumulator import RecordAccumulator
 from ottla.client.producer.batches.append_choice import Drainer, PartitionQueue, ProducerBatch
-from ottla.client.producer.partitioner import Shares
 from ottla.client.producer.transactions.manager import TransactionManager
 from ottla.client.producer.transactions.states import PlannedRequest
 from ottla.client.producer.values import DeliveryTimedOut
@@ -105,7 +104,6 @@ class Sender:
         delivery_limit_ms: float,
         request_limit_bytes: int,
         in_flight_limit: int,
-        adaptive: bool = True,
         availability_limit_ms: float = 0,
     ) -> None:
         self.accumulator = accumulator
@@ -124,16 +122,14 @@ class Sender:
         self._backoff = backoff
         self._delivery_limit_ms = delivery_limit_ms
         self._in_flight_limit = in_flight_limit
-        self._adaptive = adaptive
         self._availability_limit_ms = availability_limit_ms
-        self._now_ms = 0.0
         self._starts: dict[int, int] = {}  # by node: where draining begins, so that nobody is always last
+        self._avoided_nodes: frozenset[int] = frozenset()
         self._stuck_since_ms: dict[int, float] = {}  # by node: since when it takes nothing although there is something
 
     def plan(self, now_ms: float) -> list[Decision]:
         """Everything to do now, and when to look again."""
         out: list[Decision] = []
-        self._now_ms = now_ms
         wake_ms = self._plan_identity(out, now_ms)
         wake_ms = min(wake_ms, self._expire(out, now_ms))
         ready, check_ms = self._ready(out, now_ms)
@@ -141,8 +137,8 @@ class Sender:
         self.is_saturated = bool(ready)
         for node, queues in ready.items():
             wake_ms = min(wake_ms, self._plan_node(out, node, queues, now_ms))
-        if self._adaptive and ready:
-            self._update_shares(ready)
+        if self._availability_limit_ms > 0 and ready:
+            self._avoid_stuck(now_ms)
         if wake_ms < math.inf:
             out.append(WakeAt(wake_ms))
         return out
@@ -251,25 +247,18 @@ class Sender:
         out.append(Connect(node))
         return math.inf
 
-    # --- 5. shares of records without a key ---
+    # --- 5. who takes nothing ---
 
-    def _update_shares(self, ready: dict[Node, list[PartitionQueue]]) -> None:
-        """How long the queues of each topic with something to send are, for the partitioner."""
-        for topic in {queue.name.topic for queues in ready.values() for queue in queues}:
-            self.accumulator.shares[topic] = Shares.of_queues(self._queue_sizes(topic))
-
-    def _queue_sizes(self, topic: str) -> dict[int, int]:
-        sizes: dict[int, int] = {}
-        for info in self.network.metadata.partitions_of(topic) or ():
-            if info.leader is not None and not self._is_stuck(info.leader):
-                queue = self.accumulator.queues.get(info.name)
-                sizes[info.partition] = 0 if queue is None else len(queue.batches)
-        return sizes
-
-    def _is_stuck(self, node: Node) -> bool:
-        if self._availability_limit_ms <= 0 or node.id not in self._stuck_since_ms:
-            return False
-        return self._now_ms - self._stuck_since_ms[node.id] >= self._availability_limit_ms
+    def _avoid_stuck(self, now_ms: float) -> None:
+        """Let records without a key go past leaders that took nothing for partitioner.availability.timeout.ms."""
+        limit_ms = self._availability_limit_ms
+        stuck = frozenset(node for node, since_ms in self._stuck_since_ms.items() if now_ms - since_ms >= limit_ms)
+        if stuck != self._avoided_nodes or stuck:
+            self._avoided_nodes = stuck
+            infos = [self.network.metadata.partitions_of(topic) or () for topic in list(self.accumulator.available)]
+            self.accumulator.avoided = frozenset(
+                info.name for each in infos for info in each if info.leader is not None and info.leader.id in stuck
+            )
 
     # --- after an answer ---
 
