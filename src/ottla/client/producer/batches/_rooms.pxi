@@ -12,6 +12,7 @@ cdef object PlaceInLine = Place
 cdef enum:
     FIRST_BYTES = 16384
     GROWTH = 4
+    PLAIN_PARTITIONS = 64
 
 
 cdef inline ProducerBatch open_at(TopicState state, int32_t partition):
@@ -27,6 +28,24 @@ cdef int stop_open(TopicState state, int32_t partition, list stopped) except -1:
         state.open[partition] = None
         stopped.append(batch)
     return 0
+
+
+cdef int32_t chosen_by(double fraction, list lengths, Py_ssize_t whole, Py_ssize_t total) except -1:
+    """The partition at this fraction of all chances: first those with something in their queues, then the others."""
+    cdef Py_ssize_t point = <Py_ssize_t> (fraction * <double> total)
+    cdef Py_ssize_t place, length
+    for place in range(len(lengths)):
+        length = lengths[place]
+        if length:
+            if point < whole - length:
+                return <int32_t> place
+            point -= whole - length
+    for place in range(len(lengths)):
+        if not lengths[place]:
+            if point < whole:
+                return <int32_t> place
+            point -= whole
+    raise AssertionError("the chances add up to the total")
 
 
 cdef class Rooms:
@@ -67,18 +86,38 @@ cdef class Rooms:
         cdef ProducerBatch batch = open_at(state, state.sticky)
         if state.sticky < 0 or (is_over and (batch is None or not batch.has_space(needed_bytes))):
             stop_open(state, state.sticky, stopped)
-            available = self.all.available_of(state.topic)
-            waiting = self.waiting_of(state) if self.all.is_adaptive else {}
-            state.stick_to(next_partition_of(waiting, available, state.partition_count, self.all.chance))
+            state.stick_to(self.draw(state, self.all.available_of(state.topic)))
         return state.sticky
+
+    cdef int32_t draw(self, TopicState state, tuple available) except? -2:
+        """What partitioner.next_partition draws. Queues that are not empty are few: when each of them stands for the
+        partition with its own number, as it does while all have leaders, nothing has to be searched or sorted."""
+        cdef Py_ssize_t count = len(available)
+        cdef Py_ssize_t whole = 1
+        cdef Py_ssize_t total, index, place
+        cdef list lengths
+        cdef PartitionQueue queue
+        if count == 0 or count > PLAIN_PARTITIONS or <int32_t?> available[count - 1] != count - 1:
+            return next_partition_of(self.waiting_of(state), available, state.partition_count, self.all.chance)
+        lengths = [0] * count
+        total = 0
+        if self.all.is_adaptive:
+            for queue in <dict?> self.all.busy:
+                if queue.state is state and queue.partition < count:
+                    place = len(queue.batches)
+                    lengths[queue.partition] = place
+                    total += place
+                    whole = max(whole, place + 1)
+        return chosen_by(<double> self.all.chance.random(), lengths, whole, whole * count - total)
 
     cdef dict waiting_of(self, TopicState state):
         """The lengths of a topic's queues that are not empty."""
         cdef dict waiting = {}
         cdef PartitionQueue queue
-        for queue in <dict?> self.all.busy:
-            if queue.state is state:
-                waiting[queue.partition] = len(queue.batches)
+        if self.all.is_adaptive:
+            for queue in <dict?> self.all.busy:
+                if queue.state is state:
+                    waiting[queue.partition] = len(queue.batches)
         return waiting
 
     cdef object open_another(self, TopicState state, int32_t partition, int64_t needed_bytes, double now_ms,
