@@ -19,7 +19,6 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias
 
-from ottla.light_dataclasses import dataclass
 from ottla.records import murmur2
 
 Partitioner: TypeAlias = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
