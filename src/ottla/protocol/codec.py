@@ -11,7 +11,9 @@ In flexible versions every struct ends with its tag section: uvarint count, then
 
 import re
 import struct
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final, TypeVar
 
 from ottla.errors import MalformedMessage, OttlaError, Unwritable
 from ottla.protocol.primitives import (
@@ -39,6 +41,8 @@ from ottla.protocol.schema import (
     WireType,
     shown,
 )
+
+NO_TAGS: Final = b"\x00"
 
 M = TypeVar("M", bound=Message)
 
@@ -149,7 +153,7 @@ def _read_array(reader: Reader, element: WireType, version: int, *, flexible: bo
 def read_tags(
     reader: Reader, struct_class: StructType, version: int, values: dict[str, Any]
 ) -> dict[int, bytes] | None:
-    known = {field.tag: field for field in struct_class.fields if field.tag is not None and version in field.present}
+    known = tagged_fields(struct_class, version)
     unknown: dict[int, bytes] = {}
     for _ in range(reader.uvarint()):
         reader.count(1)
@@ -165,6 +169,12 @@ def read_tags(
         if inner.bytes_left:
             raise MalformedMessage(f"{field.name}: {inner.bytes_left} bytes too many in tag {tag}")
     return unknown or None
+
+
+@lru_cache(maxsize=1024)
+def tagged_fields(struct_class: StructType, version: int) -> Mapping[int, Field]:
+    """The fields that have a tag at this version, by their tags."""
+    return {field.tag: field for field in struct_class.fields if field.tag is not None and version in field.present}
 
 
 def least_bytes(wire_type: WireType, version: int, *, flexible: bool) -> int:
@@ -303,13 +313,14 @@ def _packed(primitive: Primitive, value: Any) -> bytes:
 def write_tags(value: Struct, version: int) -> bytes:
     """The tag section: known tags that differ from their default, and unknown ones, by rising number."""
     contents = dict(value.unknown_tags or {})
-    for field in value.fields:
-        if field.tag is not None and version in field.present:
-            part = getattr(value, field.name)
-            if part != field.make_default():
-                inner = _Writer()
-                _write_field(inner, field, part, version, flexible=True)
-                contents[field.tag] = b"".join(inner.finish())
+    for tag, field in tagged_fields(type(value), version).items():
+        part = getattr(value, field.name)
+        if part != field.make_default():
+            inner = _Writer()
+            _write_field(inner, field, part, version, flexible=True)
+            contents[tag] = b"".join(inner.finish())
+    if not contents:
+        return NO_TAGS
     packed = write_uvarint(len(contents))
     for tag in sorted(contents):
         packed += write_uvarint(tag) + write_uvarint(len(contents[tag])) + contents[tag]

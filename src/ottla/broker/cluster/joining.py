@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.broker.broker import Broker
 from ottla.broker.cluster.controller_role import ControllerRole
@@ -28,9 +28,13 @@ from ottla.cluster import model
 from ottla.cluster.controller.state import ControllerRules
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.store.interface import SharedStore
+from ottla.net.transport import LinkSettings
 
 if TYPE_CHECKING:
     from ottla.broker.server import World
+
+# Nearly all that comes by them are large answers.
+FETCHER_LINK: Final = LinkSettings(waits_for_much=True)
 
 
 async def open_shared_store(settings: BrokerSettings, pool: Executor | None) -> SharedStore:
@@ -83,7 +87,7 @@ def make_member(
             known = store.load().brokers.get(broker_id)
         return None if known is None else known.endpoint(listener)
 
-    def broker_connections(client_id: str | None = None) -> InterBroker:
+    def broker_connections(client_id: str | None = None, link_settings: LinkSettings | None = None) -> InterBroker:
         return InterBroker(
             broker.id,
             endpoint_of,
@@ -91,9 +95,13 @@ def make_member(
             clock=world.clock,
             random=world.random,
             client_id=client_id,
+            link_settings=link_settings,
             login=login,
             tls=tls,
         )
+
+    def fetchers_of(settings: BrokerSettings) -> list[InterBroker]:
+        return [broker_connections(link_settings=FETCHER_LINK) for _ in range(settings.num_replica_fetchers)]
 
     inter_broker = broker_connections()
     inter_broker.owns_login = True
@@ -106,14 +114,14 @@ def make_member(
         check_interval_s=lambda: _check_interval_s(broker.settings),
         clock=world.clock,
     )
-    fetchers = [broker_connections() for _ in range(settings.num_replica_fetchers)]
+    fetchers = fetchers_of(settings)
     forwarder = Forwarder(
         broker, broker_connections(forwarding_client_id(broker.id)), limit_ms=settings.request_timeout_ms
     )
     member = ClusterMember(broker, store, inter_broker, role, fetchers, forwarder, settings=settings, pool=pool)
     broker.dynamic.subscribe(
         ["num.replica.fetchers"],
-        lambda _, new: member.replication.redistribute([broker_connections() for _ in range(new.num_replica_fetchers)]),
+        lambda _, new: member.replication.redistribute(fetchers_of(new)),
     )
     return member
 

@@ -9,7 +9,8 @@ What goes into the answer, in which order, and what a session already knows, is 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.fetch.reader import Reader
@@ -107,9 +108,28 @@ class Attempt:
 
     async def _wait(self) -> FetchResponse:
         deadline_ms = self._broker.clock.monotonic_ms() + self._request.max_wait_ms
-        keys = [TopicPartition(key.topic, key.partition) for key, _ in self._plan.wanted]
-        await self._broker.progress.fetch_purgatory.wait(self._has_enough, keys, deadline_ms)
+        wanted = {TopicPartition(key.topic, key.partition): position for key, position in self._plan.wanted}
+        purgatory = self._broker.progress.fetch_purgatory
+        if self._reader.is_follower and self._min_bytes <= 1:
+            # One look when it wakes finds what all partitions have got in this turn, and how far they are committed.
+            await purgatory.wait(partial(self._has_news, wanted), wanted, deadline_ms, partial(self._is_news, wanted))
+            self._read_all()
+        else:
+            await purgatory.wait(self._has_enough, wanted, deadline_ms)
         return self._throttled(self._broker.clock.monotonic_ms()) or self._respond()
+
+    def _has_news(self, wanted: Mapping[TopicPartition, FetchPosition]) -> bool:
+        return any(self._is_news(wanted, name) for name in wanted)
+
+    def _is_news(self, wanted: Mapping[TopicPartition, FetchPosition], name: Hashable) -> bool:
+        """Whether a follower has something to fetch from a partition, or must hear of it; without reading."""
+        assert isinstance(name, TopicPartition)
+        partition, position = self._broker.replicas.get(name), wanted[name]
+        if partition is None or partition.in_sync is None or partition.offline is not None:
+            return True
+        if partition.leader_epoch != position.current_leader_epoch >= 0:
+            return True
+        return partition.end.log_end_offset > position.fetch_offset and not self._reader.is_throttled(partition)
 
     def _has_enough(self) -> bool:
         self._read_all()

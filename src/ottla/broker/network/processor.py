@@ -6,7 +6,8 @@
    read what it asked for, we stop reading its requests; TCP tells the client.
 3. An answer may hold slices of files. They go out in portions, one per turn of the loop, so that a consumer of
    megabytes does not make producers wait; nothing is read ahead of what the socket takes. Where the link can, the
-   kernel sends KERNEL_PORTION_BYTES straight from the file; elsewhere PORTION_BYTES are read and written.
+   kernel sends KERNEL_PORTION_BYTES straight from the file, to a follower FOLLOWER_PORTION_BYTES; elsewhere
+   PORTION_BYTES are read and written.
 4. A request that cannot be understood ends the connection, and the log says who sent what.
 5. While a long request of a connection is worked on (`hold`), none of its other requests is begun until it is answered.
 6. An answer that must be awaited is a coroutine; its first step runs at once, in the order of the requests.
@@ -41,6 +42,7 @@ log.addFilter(LineLimit())
 
 OUTBOX_LIMIT_BYTES: Final = 2 * 1024 * 1024
 KERNEL_PORTION_BYTES: Final = 262_144
+FOLLOWER_PORTION_BYTES: Final = 1_048_576  # producers wait for followers: it is their turn, too
 ANONYMOUS: Final = "User:ANONYMOUS"
 ANSWERED: Final = -1
 
@@ -89,6 +91,7 @@ class Connection:
         self.by_token = False
         self.client_software = ("unknown", "unknown")
         self.last_active_ms = 0.0
+        self.kernel_portion_bytes = KERNEL_PORTION_BYTES
         self._dispatcher = dispatcher
         self._gone = gone
         self._link: Link | None = None
@@ -348,7 +351,7 @@ class Connection:
         number = piece.file.fileno()
         if number is None:
             return None
-        wanted = min(KERNEL_PORTION_BYTES, len(piece) - self._offset)
+        wanted = min(self.kernel_portion_bytes, len(piece) - self._offset)
         sent = link.send_file(before, number, piece.position + self._offset, wanted)
         if sent:
             self._outbox_bytes -= sent

@@ -15,6 +15,7 @@ class ClientConnection(Protocol):
     """The part of a connection (network/processor.py) that the handling of a request may use."""
 
     client_software: tuple[str, str]
+    kernel_portion_bytes: int  # of a file, that are sent to this client in one turn
 
     @property
     def is_gone(self) -> bool:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 from ottla.broker.fetch.attempt import TOPIC_IDS_SINCE, Attempt, WideAttempt
 from ottla.broker.fetch.reader import replica_of
 from ottla.broker.fetch.sessions import FetchKey, FetchPlan, FetchPosition
+from ottla.broker.network.processor import FOLLOWER_PORTION_BYTES
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.running import Work
 from ottla.broker.requests.served import WIDE_ENTRIES, Quota, Served
@@ -61,8 +62,11 @@ SERVES = Served(
 
 def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse | Work[FetchResponse]:
     count = sum([len(topic.partitions) for topic in request.topics]) + broker.fetch_sessions.size_of(request.session_id)
+    is_follower = _is_follower(request, context.api_version)
+    if is_follower and context.connection is not None:
+        context.connection.kernel_portion_bytes = FOLLOWER_PORTION_BYTES
     # A follower waits at every leader for all it has: what changes anywhere must not cost a look at all of it.
-    if count > (FOLLOWER_PARTITIONS if _is_follower(request, context.api_version) else WIDE_PARTITIONS):
+    if count > (FOLLOWER_PARTITIONS if is_follower else WIDE_PARTITIONS):
         return _fetch_wide(broker, request, context)
     try:
         plan = _plan(broker, request, context, _wanted(broker, request, context))
