@@ -41,6 +41,8 @@ class Child:
     """A process of ours; `program` is what its arguments are given to."""
 
     program: tuple[str, ...] = (sys.executable, "-m")
+    start_limit_s = START_LIMIT_S
+    stop_limit_s = STOP_LIMIT_S
     is_server = False  # a server goes on when its stdin ends, and stops at a signal
     directory = ROOT
     environment = ENVIRONMENT
@@ -99,7 +101,7 @@ class Child:
         self._process.stdin.close()
         if self._process.poll() is None and self.is_server:
             self._process.terminate()
-        self._process.wait(STOP_LIMIT_S)
+        self._process.wait(self.stop_limit_s)
 
 
 class BareServer(Child):
@@ -124,7 +126,7 @@ class AnsweringServer(Child):
         self.start_cpu_s = self.cpu_s
 
     def _first_answer(self) -> float:
-        end_s = self.begun_s + START_LIMIT_S
+        end_s = self.begun_s + self.start_limit_s
         while time.perf_counter() < end_s:
             try:
                 ask(self.port, requests.api_versions())
@@ -135,7 +137,7 @@ class AnsweringServer(Child):
             else:
                 return time.perf_counter()
         self._process.kill()
-        raise TimeoutError(f"the broker did not answer within {START_LIMIT_S} s")
+        raise TimeoutError(f"the broker did not answer within {self.start_limit_s} s")
 
 
 class BrokerProcess(AnsweringServer):
