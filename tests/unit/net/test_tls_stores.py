@@ -101,6 +101,15 @@ def both(stores: Stores, options: TlsOptions) -> None:
 # --- key stores ------------------------------------------------------------------------------------------------------
 
 
+def test_a_password_for_a_key_that_has_no_lock_is_refused_where_kafka_refuses_it(stores: Stores) -> None:
+    """Kafka takes the key for an encrypted one, in a file and as text. Files by librdkafka's names are not Kafka's."""
+    certificate, key = stores.issued.certificates_pem, stores.issued.key_pem()
+    with pytest.raises(InvalidSetting, match=r"is not encrypted, and ssl\.key\.password is given") as refused:
+        server_context(TlsOptions(certificate_text=certificate, key_text=key, key_password="hunter2"))
+    assert "hunter2" not in str(refused.value)
+    both(stores, TlsOptions(certificate_location=str(stores.pem), key_password="hunter2"))
+
+
 def test_pem_in_one_file_and_as_texts_and_locked(stores: Stores) -> None:
     both(stores, TlsOptions(store_location=str(stores.pem), store_type="PEM"))
     certificate, key = stores.issued.certificates_pem, stores.issued.key_pem()
@@ -184,6 +193,7 @@ def test_the_chain_is_sent(stores: Stores) -> None:
             "ssl.key.password must be that of ssl.keystore.password",
         ),
         (TlsOptions(store_location="{pem}", store_password="hunter2"), "a PEM file, which has none"),
+        (TlsOptions(store_location="{pem}", key_password="hunter2"), "is not encrypted, and ssl.key.password is given"),
         (TlsOptions(store_location="{ca}"), "there is no key"),
         (TlsOptions(store_location="{jceks}", store_password="x"), "keytool -importkeystore"),
         (TlsOptions(store_location="{empty}"), "is empty"),

@@ -27,7 +27,7 @@ from ottla.errors import AuthenticationFailed, InvalidSetting
 from ottla.light_dataclasses import dataclass, field
 
 ITERATIONS_AT_LEAST: Final = 4096
-ITERATIONS_AT_MOST: Final = 1_000_000
+ITERATIONS_AT_MOST: Final = 100_000
 NONCE_BYTES: Final = 24
 MESSAGE_LIMIT_BYTES: Final = 65_536
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}

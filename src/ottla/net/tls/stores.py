@@ -6,6 +6,8 @@
    counts, of a key entry in a JKS the first of its chain, as in Java.
 3. Errors are InvalidSetting: which setting and file, what is wrong, what to do. No key and no password is in them.
 4. A file is read once and up to FILE_LIMIT_BYTES.
+5. A password for a key that has no lock is refused in a key store, as by Kafka: who gives it believes that the key is
+   locked. With librdkafka's names for files (ssl.key.location) it is left unused, as librdkafka does.
 """
 
 from __future__ import annotations
@@ -79,6 +81,7 @@ def _identity_of_texts(options: TlsOptions) -> Identity:
         raise InvalidSetting("ssl.keystore.location and ssl.keystore.key are both given; give one of them")
     certificates = read_pem(options.certificate_text, "ssl.keystore.certificate.chain")
     keys = read_pem(options.key_text, "ssl.keystore.key")
+    _refuse_unused(options.key_password, keys, "ssl.keystore.key")
     return _identity_of_pem("ssl.keystore.key", certificates, keys, options.key_password)
 
 
@@ -99,12 +102,20 @@ def _identity_of_store(options: TlsOptions, location: str) -> Identity:
     if kind == "PEM":
         _refuse_password(options.store_password, name, "ssl.keystore.password", "a locked key's is ssl.key.password")
         pem = read_pem(_as_text(content, name), name)
+        _refuse_unused(options.key_password, pem, name)
         return _identity_of_pem(name, pem, pem, options.key_password)
     if options.store_password is None:
         raise InvalidSetting(f"{name} is a {kind} store and needs ssl.keystore.password")
     if kind == "JKS":
         return _identity_of_jks(_open_jks(content, options.store_password, name), options, name)
     return _identity_of_pkcs12(content, options, name)
+
+
+def _refuse_unused(key_password: str | None, pem: Pem, name: str) -> None:
+    if key_password is not None and pem.keys and not is_locked(pem.keys[0]):
+        raise InvalidSetting(
+            f"the key of {name} is not encrypted, and ssl.key.password is given; encrypt it or leave it out"
+        )
 
 
 def _identity_of_pem(name: str, certificates: Pem, keys: Pem, password: str | None) -> Identity:

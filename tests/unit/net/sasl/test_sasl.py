@@ -88,6 +88,8 @@ def test_a_server_that_does_not_know_the_password_is_found_out() -> None:
         b"r=rOprNGfwEbeRWgbNEkqO,s=c2FsdA==,i=4096",
         b"r=rOprNGfwEbeRWgbNEkqOx,s=,i=4096",
         b"r=rOprNGfwEbeRWgbNEkqOx,s=c2FsdA==,i=1",
+        b"r=rOprNGfwEbeRWgbNEkqOx,s=c2FsdA==,i=4095",
+        b"r=rOprNGfwEbeRWgbNEkqOx,s=c2FsdA==,i=100001",
         b"r=rOprNGfwEbeRWgbNEkqOx,s=c2FsdA==,i=999999999",
         b"r=rOprNGfwEbeRWgbNEkqOx,s=???,i=4096",
         b"e=unknown-user",
@@ -98,6 +100,11 @@ def test_a_server_that_does_not_know_the_password_is_found_out() -> None:
 def test_a_challenge_that_is_not_safe_ends_the_login(challenge: bytes) -> None:
     with pytest.raises(AuthenticationFailed):
         scram_client().answered(challenge)
+
+
+@pytest.mark.parametrize("count", [4_096, 100_000])
+def test_as_many_iterations_as_are_safe_are_made(count: int) -> None:
+    assert scram_client().answered(b"r=rOprNGfwEbeRWgbNEkqOx,s=c2FsdA==,i=%d" % count)
 
 
 @given(st.binary(max_size=200), st.booleans())
