@@ -23,11 +23,9 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Literal, Required, Self, TypedDict, TypeVar, Unpack, overload
@@ -337,6 +335,8 @@ def _java_double(value: float) -> str:
     """As Java's Double.toString writes it: 0.5, 1.0E-4, 1.7976931348623157E308."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
+    from decimal import Decimal  # few texts are of numbers with a fraction
+
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     assert isinstance(exponent, int)
     first, rest = str(digits[0]), "".join(map(str, digits[1:])) or "0"
@@ -564,6 +564,8 @@ def _unknown(written: str, known: Iterable[str]) -> UnknownSetting:
     names = list(known)
     # The right words with "_" for "." are nearer than any other word that difflib may find.
     same_words = [name for name in names if _as_keyword(name) == _as_keyword(written)]
+    import difflib
+
     nearest = same_words or difflib.get_close_matches(written[:SHOWN_LIMIT], names, n=1)
     hint = f" (did you mean {nearest[0]!r}?)" if nearest else ", nor one that is spelled like it"
     return UnknownSetting(f"{written[:SHOWN_LIMIT]!r}{hint}")
@@ -572,7 +574,7 @@ def _unknown(written: str, known: Iterable[str]) -> UnknownSetting:
 # --- where settings are written --------------------------------------------------------------------------------------
 
 _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-_PAIR: Final = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+_PAIR: Final = r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)"
 
 
 def read_properties(path: Path | str) -> dict[str, str]:
@@ -597,7 +599,7 @@ def lines_of_properties(path: Path) -> dict[str, int]:
 
 def _numbered_pairs(text: str) -> Iterator[tuple[int, str, str]]:
     for number, line in _logical_lines(text):
-        found = _PAIR.fullmatch(line)
+        found = re.fullmatch(_PAIR, line, re.DOTALL)
         if found is not None:
             yield number, _unescaped(found[1]), _unescaped(found[2])
 
@@ -645,14 +647,14 @@ SCRIPT_VARIABLES: Final = frozenset(
     }
 )
 # Kubernetes puts these into every pod of a namespace that has a service named kafka or kafka-something.
-_KUBERNETES: Final = re.compile(r"KAFKA_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT(_[0-9]+_(TCP|UDP)(_\w+)?)?)")
+_KUBERNETES: Final = r"KAFKA_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT(_[0-9]+_(TCP|UDP)(_\w+)?)?)"
 
 
 def read_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Dotted keys from KAFKA_ variables: "_" is ".", "__" is "_", "___" is "-", as in the official image."""
     found: dict[str, str] = {}
     for name, value in environment.items():
-        if not name.startswith("KAFKA_") or name in SCRIPT_VARIABLES or _KUBERNETES.fullmatch(name):
+        if not name.startswith("KAFKA_") or name in SCRIPT_VARIABLES or re.fullmatch(_KUBERNETES, name):
             continue
         if name.startswith("KAFKA_CFG_"):
             log.warning("%s is read, but is another image's form; write KAFKA_%s", name, name[len("KAFKA_CFG_") :])

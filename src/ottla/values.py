@@ -14,7 +14,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterable
 from typing import Final
-from uuid import UUID
 
 from ottla.errors import InvalidSetting
 from ottla.light_dataclasses import dataclass
@@ -172,7 +171,9 @@ def random_uuid(random_bytes: Callable[[int], bytes]) -> bytes:
     Ids whose text begins with a dash are drawn again, as Kafka does, because command lines take them for options.
     """
     for _ in range(100):
-        uuid = UUID(bytes=random_bytes(16), version=4).bytes
+        drawn = bytearray(random_bytes(16))
+        drawn[6], drawn[8] = drawn[6] & 0x0F | 0x40, drawn[8] & 0x3F | 0x80  # what RFC 4122 says of version 4
+        uuid = bytes(drawn)
         if not is_reserved_uuid(uuid) and not uuid_to_text(uuid).startswith("-"):
             return uuid
     raise ValueError("the random source gave no usable uuid in 100 draws; it is not random")

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from ottla.cli.collecting import uncollected
 from ottla.cli.output import Failure, Output
 
 if TYPE_CHECKING:
@@ -141,7 +142,8 @@ def _failure_text(error: Exception) -> str:
 @contextmanager
 def admin_of(options: argparse.Namespace) -> Iterator[Admin]:
     """An admin client for as long as the command runs."""
-    from ottla.client.admin.admin import Admin
+    with uncollected():
+        from ottla.client.admin.admin import Admin
 
     with sentences():
         settings = settings_of(options)

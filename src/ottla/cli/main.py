@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import re
 import sys
@@ -19,7 +18,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
-from ottla.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, OK, WRONG_USAGE, Failure
+from ottla.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, OK, WRONG_USAGE, Failure, terminal_columns
 
 NOUNS: Final = {
     "broker": "start a broker, and look up its settings",
@@ -72,6 +71,9 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*arguments, **options)
         self._negative_number_matcher = re.compile(r"^-(\d+|\d*\.\d+)(ms|[smhd])?$")
 
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        return self.formatter_class(prog=self.prog, width=terminal_columns() - 2)  # type: ignore[call-arg]
+
     def error(self, message: str) -> NoReturn:
         self.exit(WRONG_USAGE, f"{self.prog}: {message}\ntry: {self.prog} --help\n")
 
@@ -85,6 +87,8 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         if action.choices is not None and value not in action.choices:
+            import difflib
+
             known = [str(choice) for choice in action.choices]
             near = difflib.get_close_matches(str(value), known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else f"; there is {', '.join(known)}"
@@ -161,7 +165,8 @@ def make_parser(words: Sequence[str]) -> Parser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     parser.set_defaults(parser=parser)
-    nouns = parser.add_subparsers(metavar="NOUN", title="nouns", parser_class=Parser)
+    # With `prog` argparse need not format a usage for it, for which it would look for the size of the terminal.
+    nouns = parser.add_subparsers(metavar="NOUN", title="nouns", parser_class=Parser, prog=parser.prog)
     for noun, help_text in NOUNS.items():
         noun_parser = nouns.add_parser(noun, help=help_text, description=f"{help_text[0].upper()}{help_text[1:]}.")
         noun_parser.set_defaults(parser=noun_parser)
@@ -177,7 +182,7 @@ def _fill(parser: Parser, noun: str) -> None:
     if hasattr(commands, "add_options"):
         commands.add_options(parser)
     else:
-        commands.add_verbs(parser.add_subparsers(metavar="VERB", title="verbs", parser_class=Parser))
+        commands.add_verbs(parser.add_subparsers(metavar="VERB", title="verbs", parser_class=Parser, prog=parser.prog))
 
 
 class _Version(argparse.Action):

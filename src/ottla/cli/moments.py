@@ -8,13 +8,12 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from typing import Final
 
 from ottla.clock import Clock, SystemClock
 
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_AGO: Final = re.compile(r"-(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_AGO: Final = r"-(\d+(?:\.\d+)?)(ms|s|m|h|d)"
 
 
 def duration_ms(text: str) -> int:
@@ -32,10 +31,12 @@ def duration_ms(text: str) -> int:
 def milliseconds(text: str, clock: Clock | None = None) -> int:
     """A moment in milliseconds since 1970; ValueError says how to write one."""
     text = text.strip().removeprefix("@")
-    if (ago := _AGO.fullmatch(text)) is not None:
+    if (ago := re.fullmatch(_AGO, text)) is not None:
         return (clock or SystemClock()).now_ms() - round(float(ago[1]) * _UNITS_MS[ago[2]])
     if text.isdigit() and len(text) > 8:
         return int(text)
+    from datetime import datetime
+
     try:
         return round(datetime.fromisoformat(text).timestamp() * 1000)
     except ValueError:

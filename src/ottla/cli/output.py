@@ -16,12 +16,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import shutil
-import textwrap
-import unicodedata
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Final, Literal, TextIO
@@ -34,6 +31,7 @@ BROKEN_PIPE: Final = 141  # and of one that wrote into a closed pipe
 
 PARAGRAPH_COLUMNS: Final = 100  # longer lines are hard to read, however wide the terminal is
 
+NO_TERMINAL_COLUMNS: Final = 80
 Form = Literal["text", "json"]
 
 FOLDED_COLUMNS_MIN: Final = 12
@@ -65,13 +63,17 @@ class Output:
     def paragraph(self, text: str, *, indent: str) -> None:
         """A text for people, in lines that fit the terminal."""
         if self.form == "text":
-            width = min(shutil.get_terminal_size().columns, PARAGRAPH_COLUMNS)
+            import textwrap
+
+            width = min(terminal_columns(), PARAGRAPH_COLUMNS)
             print(
                 textwrap.fill(escaped(text), width, initial_indent=indent, subsequent_indent=indent), file=self.stream
             )
 
     def value(self, value: Any) -> None:
         """One value as JSON, whatever the form."""
+        import json
+
         print(json.dumps(value, ensure_ascii=False, default=str), file=self.stream)
 
     def table(self, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -79,9 +81,21 @@ class Output:
             names = [heading.lower().replace(" ", "_").replace("-", "_") for heading in headings]
             self.value([dict(zip(names, row, strict=True)) for row in rows])
             return
-        columns = shutil.get_terminal_size().columns if self.stream.isatty() else None
+        columns = terminal_columns() if self.stream.isatty() else None
         for number, line in enumerate(aligned(headings, rows, columns)):
             print(f"{_BOLD}{line}{_PLAIN}" if self.colours and number == 0 else line, file=self.stream)
+
+
+def terminal_columns() -> int:
+    """What shutil.get_terminal_size says, without the archivers that shutil loads: every usage asks for it."""
+    try:
+        return int(os.environ.get("COLUMNS", "")) or NO_TERMINAL_COLUMNS
+    except ValueError:
+        pass
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or NO_TERMINAL_COLUMNS  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):
+        return NO_TERMINAL_COLUMNS
 
 
 def aligned(headings: Sequence[str], rows: Sequence[Sequence[object]], columns: int | None = None) -> list[str]:
@@ -155,5 +169,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], to_the_right: Sequence[bo
 def _width(text: str) -> int:
     if text.isascii():
         return len(text)
+    import unicodedata
+
     wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
     return len(text) + wide - sum(bool(unicodedata.combining(each)) for each in text)

@@ -61,7 +61,7 @@ ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.
 transaction.timeout.ms transaction.two.phase.commit.enable transactional.id value.deserializer value.serializer
     """.split()  # noqa: SIM905  # easier to compare with Java's own list
 )
-JAVA_CLASS: Final = re.compile(r"[a-z]\w*(\.[a-z]\w*)+\.[A-Z]\w*")
+JAVA_CLASS: Final = r"[a-z]\w*(\.[a-z]\w*)+\.[A-Z]\w*"
 
 _warned: set[frozenset[str]] = set()
 
@@ -74,7 +74,7 @@ def is_unused(key: str, value: object, setting: Setting[Any] | None) -> bool:
 
 
 def _names_java_classes(value: object) -> bool:
-    return isinstance(value, str) and all(JAVA_CLASS.fullmatch(each.strip()) for each in value.split(","))
+    return isinstance(value, str) and all(re.fullmatch(JAVA_CLASS, each.strip()) for each in value.split(","))
 
 
 def _is_refused(setting: Setting[Any], value: object) -> bool:

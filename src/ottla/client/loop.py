@@ -7,7 +7,8 @@
 3. `close` cancels what still runs, ends the thread and may be called twice; whatever is still waited for is cancelled.
    At the end of the process loops that nobody closed are closed, for at most a second each.
 4. A fork copies the client and not its thread: in the child every call raises ForkedClient at once, nothing hangs.
-5. It is uvloop if that is installed, else asyncio's own.
+5. It is uvloop if that is installed, else asyncio's own; a caller that asks little may have asyncio's at once, for
+   which nothing is loaded.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ _running: Final[weakref.WeakSet[BackgroundLoop]] = weakref.WeakSet()
 class BackgroundLoop:
     """One thread that runs one event loop, from `start` to `close`."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, new_event_loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
         self._name = name
+        self._new_event_loop = new_event_loop or _new_event_loop
         self._forks = _forks
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -61,7 +63,7 @@ class BackgroundLoop:
         with self._lock:
             if self._thread is not None or self._closed:
                 return
-            self._loop = _new_event_loop()
+            self._loop = self._new_event_loop()
             started = threading.Event()
             self._thread = threading.Thread(target=self._run, args=(self._loop, started), name=self._name, daemon=True)
             self._thread.start()

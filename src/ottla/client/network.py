@@ -50,7 +50,6 @@ from ottla.net.retries import Backoff, RandomSource
 from ottla.net.transport import TcpTransport, Transport
 from ottla.protocol.api import Api, WrittenRequest, api_of
 from ottla.protocol.messages.metadata import MetadataResponse
-from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from ottla.protocol.schema import Message
 from ottla.values import Address, Node
 
@@ -290,6 +289,8 @@ class NetworkClient:
         it has some. One that has none answers that the question is out of place, one that is stopping says nothing."""
         if not connection.node.is_bootstrap or not self._connections.may_want_login(connection):
             return
+        from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
+
         question = SaslHandshakeRequest(mechanism="")
         try:
             answer = await connection.send(question, version=1, timeout_ms=LOGIN_QUESTION_MS)

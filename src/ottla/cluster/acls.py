@@ -36,7 +36,7 @@ DELETIONS_LIMIT: Final = 10_000
 
 SCANS_LIMIT: Final = 100
 
-_NO_NODE: Final = re.compile("[/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
+_NO_NODE: Final = "[/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]"
 """What ZooKeeper takes in no name of a node."""
 
 E = TypeVar("E", bound=IntEnum)
@@ -152,7 +152,7 @@ def create_acls(
 
 def _checked_binding(creation: AclCreation, in_paths: bool) -> AclBinding:
     pattern = _checked_pattern(creation)
-    if in_paths and (_NO_NODE.search(pattern.name) or pattern.name in (".", "..")):
+    if in_paths and (re.search(_NO_NODE, pattern.name) or pattern.name in (".", "..")):
         raise InvalidRequest("ZooKeeper cannot keep rules for a name with a slash or with control characters")
     entry = AclEntry(
         creation.principal,

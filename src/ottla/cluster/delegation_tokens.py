@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import hmac
 import logging
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -48,6 +47,8 @@ class TokenRules:
 
     def hmac_of(self, token_id: str) -> bytes:
         """The password of a token."""
+        import hmac
+
         return hmac.digest(self.secret_key.value.encode(), token_id.encode(), "sha512")
 
 
@@ -99,6 +100,8 @@ def _readable(token_id: str, text: str) -> DelegationToken | None:
 
 def find_token(image: ClusterImage, secret: bytes, rules: TokenRules) -> DelegationToken:
     """The token that has this HMAC; raises DelegationTokenNotFound."""
+    import hmac
+
     for token_id in image.stored(KIND):
         if hmac.compare_digest(rules.hmac_of(token_id), secret):
             token = token_in(image, token_id)

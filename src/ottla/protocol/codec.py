@@ -332,7 +332,7 @@ def _path(step: str, error: OttlaError) -> str:
     said = error.detail or ""
     if said.startswith("["):
         return step + said
-    return f"{step}.{said}" if _PLACE.match(said) else f"{step}: {said}"
+    return f"{step}.{said}" if re.match(_PLACE, said) else f"{step}: {said}"
 
 
-_PLACE = re.compile(r"[a-z0-9_]+(\[\d+\])*[:.]")
+_PLACE = r"[a-z0-9_]+(\[\d+\])*[:.]"

@@ -206,7 +206,7 @@ class StructType(type):
         namespace["__slots__"] = tuple(annotations) if bases else (*annotations, "unknown_tags")
         namespace["fields"] = fields
         if fields:
-            namespace["__init__"] = _constructor(name, fields)
+            namespace["__init__"] = _first_constructor(name, fields)
         return super().__new__(mcs, name, bases, namespace, **kwargs)
 
 
@@ -260,6 +260,17 @@ def _wire_type(hint: Any) -> WireType:
         if isinstance(extra, Primitive):
             return extra
     raise TypeError(f"not a wire type: {hint!r}")
+
+
+def _first_constructor(name: str, fields: tuple[Field, ...]) -> Any:
+    """Writes the constructor when the first one is made: most messages that a process loads it never makes."""
+
+    def first(self: Any, **values: Any) -> None:
+        owner: Any = next(base for base in type(self).__mro__ if base.__dict__.get("fields") is fields)
+        constructor = owner.__init__ = _constructor(name, fields)
+        constructor(self, **values)
+
+    return first
 
 
 def _constructor(name: str, fields: tuple[Field, ...]) -> Any:

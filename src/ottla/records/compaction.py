@@ -20,7 +20,6 @@ The readable twin of _compaction.pyx. A table of keys has a fixed number of slot
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from array import array
 from bisect import bisect_left
@@ -97,6 +96,8 @@ class KeyTable:
 
 
 def _digest(key: Buffer) -> bytes:
+    import hashlib  # only where logs are compacted
+
     return hashlib.md5(key, usedforsecurity=False).digest()
 
 

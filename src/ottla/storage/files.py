@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -189,6 +188,8 @@ class DiskFiles:
 
     def remove_directory(self, path: Path) -> None:
         with _doing("remove directory", path):
+            import shutil  # loads archivers, and a start has no use for it
+
             shutil.rmtree(path)
 
     def sync_directory(self, path: Path) -> None:
@@ -208,6 +209,8 @@ class DiskFiles:
 
     def free_bytes(self, path: Path) -> int:
         with _doing("look at the room of", path):
+            import shutil  # loads archivers, and a start has no use for it
+
             return shutil.disk_usage(path).free
 
     def lock(self, path: Path) -> DiskLock:

@@ -6,9 +6,9 @@ import sys
 
 from tests.patience import HANG_S
 
-BROKER_MODULES = 275
+BROKER_MODULES = 265
 """Of ours, up to the first answers. Whoever loads more at the start says why it cannot come later."""
-LIST_MODULES = 80
+LIST_MODULES = 73
 LATER = (
     "ottla.broker.handlers.records",
     "ottla.broker.housekeeping.compaction",
@@ -21,6 +21,8 @@ LATER = (
     "ottla.storage.compaction.cleaner",
 )
 """What a broker on its own, without a lock, does not need to answer."""
+LATER_LIBRARIES = ("dataclasses", "uuid", "platform", "decimal", "difflib", "shutil", "cryptography", "crc32c", "lz4")
+"""What neither a broker nor a command loads at its start."""
 
 
 def imported(errors: str) -> list[str]:
@@ -44,6 +46,10 @@ def test_a_broker_and_a_command_load_little_before_they_answer(tmp_path):
         broker.communicate(timeout=HANG_S)
     assert at is not None, said.read_text()
     assert listed.returncode == 0, listed.stderr
+    for name in LATER_LIBRARIES:
+        found = re.search(rf"^import time:.*\| +{name}$", said.read_text() + listed.stderr, re.MULTILINE)
+        assert found is None, f"{name} is loaded before it is needed"
+    assert not re.search(r"\| +uvloop$", listed.stderr, re.MULTILINE), "asyncio's own loop is enough for a question"
     loaded = imported(said.read_text())
     assert not [each for each in loaded if each.startswith(LATER) and each != "ottla.broker.handlers.records"]
     assert len(loaded) <= BROKER_MODULES, loaded

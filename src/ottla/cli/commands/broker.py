@@ -20,12 +20,12 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
+from ottla.cli.collecting import uncollected
 from ottla.cli.output import FAILED, OK, Failure, Output
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def run_start(
     process: str = "",
 ) -> int:
     """`process` names it in the log, where several write into one."""
-    with _uncollected():
+    with uncollected():
         from ottla.broker.observe import log_lines as logs
         from ottla.broker.settings.alone import refuse_missing_replicas, replica_warnings
         from ottla.broker.settings.without_effect import warnings
@@ -231,18 +231,6 @@ def _secured(settings: BrokerSettings) -> Secured:
     from ottla.clock import SystemClock
 
     return secure(settings, datetime.fromtimestamp(SystemClock().now_ms() // 1000, UTC))
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Modules make many objects and no garbage: the collector would only take a twentieth of the time to start."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _the_server() -> Serve:

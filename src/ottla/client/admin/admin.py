@@ -9,6 +9,7 @@ The calls are those of AsyncAdmin, listed here once more by name only: arguments
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
@@ -37,7 +38,7 @@ class Admin:
 
     def __init__(self, config: Mapping[str, object] | None = None, /, **settings: object) -> None:
         self._async = AsyncAdmin(config, **settings)  # type: ignore[arg-type]  # settings are checked by name
-        self._loop = BackgroundLoop("ottla admin")
+        self._loop = BackgroundLoop("ottla admin", asyncio.new_event_loop)  # fast enough, nothing to load
         self._loop.start()
 
     def __enter__(self) -> Self:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.client.admin.operations import AclOperation, operations_of
 from ottla.client.admin.plans import Plan, Question, Route, by_topic, error_of
 from ottla.errors import OttlaError, TopicAlreadyExists, UnknownTopicId, UnknownTopicOrPartition
 from ottla.light_dataclasses import dataclass, field
-from ottla.protocol.messages import create_partitions, create_topics, delete_records, delete_topics
-from ottla.protocol.messages import describe_topic_partitions as paged
 from ottla.protocol.messages import metadata as wire
 from ottla.protocol.schema import Message
 from ottla.values import ZERO_UUID, TopicPartition
+
+if TYPE_CHECKING:  # commands that only list topics do not load them
+    from ottla.protocol.messages import create_partitions, create_topics, delete_records
 
 PAGE_PARTITIONS = 2000
 
@@ -93,6 +94,8 @@ class CreateTopics(Plan[str, CreatedTopic]):
         return None
 
     def request(self, keys: Sequence[str], timeout_ms: int) -> Message:
+        from ottla.protocol.messages import create_topics
+
         return create_topics.CreateTopicsRequest(
             topics=[_creatable(self.topics[name]) for name in keys],
             timeout_ms=timeout_ms,
@@ -109,6 +112,8 @@ class CreateTopics(Plan[str, CreatedTopic]):
 
 
 def _creatable(topic: NewTopic) -> create_topics.CreatableTopic:
+    from ottla.protocol.messages import create_topics
+
     assignments = [
         create_topics.CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
         for index, brokers in (topic.replica_assignments or {}).items()
@@ -163,6 +168,8 @@ class DeleteTopics(Plan[str, None]):
         return None
 
     def request(self, keys: Sequence[str], timeout_ms: int) -> Message:
+        from ottla.protocol.messages import delete_topics
+
         states = [delete_topics.DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in keys]
         return delete_topics.DeleteTopicsRequest(topics=states, topic_names=list(keys), timeout_ms=timeout_ms)
 
@@ -180,6 +187,8 @@ class DeleteTopicsById(Plan[bytes, None]):
         """It is gone, as was asked."""
 
     def request(self, keys: Sequence[bytes], timeout_ms: int) -> Message:
+        from ottla.protocol.messages import delete_topics
+
         states = [delete_topics.DeleteTopicState(name=None, topic_id=topic_id) for topic_id in keys]
         return delete_topics.DeleteTopicsRequest(topics=states, timeout_ms=timeout_ms)
 
@@ -200,6 +209,8 @@ class CreatePartitions(Plan[str, None]):
         return None
 
     def request(self, keys: Sequence[str], timeout_ms: int) -> Message:
+        from ottla.protocol.messages import create_partitions
+
         topics = [
             create_partitions.CreatePartitionsTopic(
                 name=name, count=self.counts[name], assignments=self._assignments(name)
@@ -211,6 +222,8 @@ class CreatePartitions(Plan[str, None]):
         )
 
     def _assignments(self, name: str) -> list[create_partitions.CreatePartitionsAssignment] | None:
+        from ottla.protocol.messages import create_partitions
+
         if name not in self.assignments:
             return None
         return [create_partitions.CreatePartitionsAssignment(broker_ids=list(ids)) for ids in self.assignments[name]]
@@ -280,6 +293,8 @@ class TopicPage(Question["tuple[list[tuple[str, TopicDescription | OttlaError]],
     cursor: Any = None
 
     def ask(self, timeout_ms: int) -> Message:
+        from ottla.protocol.messages import describe_topic_partitions as paged
+
         topics = [paged.TopicRequest(name=name) for name in sorted(self.names)]
         return paged.DescribeTopicPartitionsRequest(
             topics=topics, response_partition_limit=PAGE_PARTITIONS, cursor=self.cursor
@@ -340,6 +355,8 @@ class DeleteRecords(Plan[TopicPartition, int]):
     before_offsets: Mapping[TopicPartition, int]
 
     def request(self, keys: Sequence[TopicPartition], timeout_ms: int) -> Message:
+        from ottla.protocol.messages import delete_records
+
         topics = [
             delete_records.DeleteRecordsTopic(name=topic, partitions=[self._partition(topic, each) for each in indexes])
             for topic, indexes in by_topic(keys).items()
@@ -347,6 +364,8 @@ class DeleteRecords(Plan[TopicPartition, int]):
         return delete_records.DeleteRecordsRequest(topics=topics, timeout_ms=timeout_ms)
 
     def _partition(self, topic: str, index: int) -> delete_records.DeleteRecordsPartition:
+        from ottla.protocol.messages import delete_records
+
         offset = self.before_offsets[TopicPartition(topic, index)]
         return delete_records.DeleteRecordsPartition(partition_index=index, offset=offset)
 

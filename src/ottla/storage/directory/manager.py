@@ -25,7 +25,7 @@
 from __future__ import annotations
 
 import logging
-import secrets
+import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
@@ -92,7 +92,7 @@ class LogManager:
         broker_id: int,
         producer_limits: ProducerLimits = DEFAULT_PRODUCER_LIMITS,
         cordoned: Iterable[Path] = (),
-        random_bytes: Callable[[int], bytes] = secrets.token_bytes,
+        random_bytes: Callable[[int], bytes] = os.urandom,
         meta_version: int = 1,
     ) -> None:
         if not directories:
