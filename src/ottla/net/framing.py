@@ -292,21 +292,31 @@ def _keep_spare(memory: bytearray) -> None:
 
 
 def _take_spare(size: int) -> bytearray | None:
-    """Memory which nobody holds any more: some that is large enough, else the oldest made longer; None without any."""
+    """Memory which nobody holds any more: the newest that is large enough, because the processor may still have it at
+    hand, else the oldest made longer; None without any."""
     if size > SPARE_LIMIT_BYTES:
         return None
-    try:
-        for _ in range(len(_spares)):
-            spare = _spares.popleft()
+    passed: deque[bytearray] = deque()  # in their order
+    found = None
+    with contextlib.suppress(IndexError):  # that was the last; readers of other threads take some, too
+        while found is None:
+            spare = _spares.pop()
             if size <= len(spare) <= size * SPARE_EXCESS and not is_lent(spare):
-                return spare
-            _spares.append(spare)
-        spare = _spares.popleft()
-    except IndexError:  # readers of other threads took them
-        return None
-    if is_lent(spare):
-        _spares.append(spare)
-        return None
-    _grow(spare, size)
-    del spare[size:]
-    return spare
+                found = spare
+            else:
+                passed.appendleft(spare)
+    if found is None:
+        found = _made_longer(passed, size)
+    _spares.extend(passed)
+    return found
+
+
+def _made_longer(spares: deque[bytearray], size: int) -> bytearray | None:
+    """The first that nobody holds, taken out of them and made as long as it must be."""
+    for index, spare in enumerate(spares):
+        if not is_lent(spare):
+            del spares[index]
+            _grow(spare, size)
+            del spare[size:]
+            return spare
+    return None

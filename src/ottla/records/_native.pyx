@@ -23,7 +23,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, _Py_REFCNT
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
 from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memmove
 
 from ottla.records._numbers cimport (
     get16, get32, get64, murmur2_of, put16, put32, put64, put_varint, take_long, varint_size, zigzag

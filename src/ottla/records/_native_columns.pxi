@@ -86,13 +86,16 @@ cdef size_t used_bytes = 0
 
 
 cdef void keep_used(uint8_t* memory, size_t capacity) noexcept:
-    """Nobody holds this any more."""
+    """Nobody holds this any more. What was used longest ago makes room for it."""
     global used_count, used_bytes
-    if memory == NULL:
-        return
-    if used_count == USED_PIECES or used_bytes + capacity > USED_BYTES_MAX:
+    if memory == NULL or capacity > USED_BYTES_MAX:
         free(memory)
         return
+    while used_count == USED_PIECES or used_bytes + capacity > USED_BYTES_MAX:
+        free(used_pieces[0].memory)
+        used_bytes -= used_pieces[0].capacity
+        used_count -= 1
+        memmove(&used_pieces[0], &used_pieces[1], used_count * sizeof(Growing))
     used_pieces[used_count].memory = memory
     used_pieces[used_count].capacity = capacity
     used_count += 1
@@ -100,15 +103,14 @@ cdef void keep_used(uint8_t* memory, size_t capacity) noexcept:
 
 
 cdef void take_used(Growing* space, size_t wanted) noexcept:
-    """The smallest piece with room for `wanted` bytes, if one has it and not far too much; else nothing changes."""
+    """The piece that was used last and has room for `wanted` bytes, but not far too much: the processor may still have
+    it at hand. Nothing changes without one."""
     global used_count, used_bytes
-    cdef int index, found = -1
+    cdef int found = used_count - 1
     if wanted < COPIED_BYTES_MAX or space.capacity >= wanted:
         return
-    for index in range(used_count):
-        if used_pieces[index].capacity >= wanted and used_pieces[index].capacity <= 2 * wanted and (
-                found < 0 or used_pieces[index].capacity < used_pieces[found].capacity):
-            found = index
+    while found >= 0 and not wanted <= used_pieces[found].capacity <= 2 * wanted:
+        found -= 1
     if found < 0:
         return
     free(space.memory)
@@ -116,7 +118,7 @@ cdef void take_used(Growing* space, size_t wanted) noexcept:
     space.capacity = used_pieces[found].capacity
     used_bytes -= space.capacity
     used_count -= 1
-    used_pieces[found] = used_pieces[used_count]
+    memmove(&used_pieces[found], &used_pieces[found + 1], (used_count - found) * sizeof(Growing))
 
 
 @cython.final

@@ -242,6 +242,19 @@ def test_the_memory_of_a_big_frame_is_used_again_once_nobody_holds_it() -> None:
     assert (second, third) == (b"b" * 400, b"c" * 600)
 
 
+def test_of_several_spares_that_nobody_holds_the_newest_is_used_first() -> None:
+    _spares.clear()
+    held = [feed(FrameReader(chunk_bytes=64), wire(bytes([number]) * 500))[0] for number in range(4)]
+    memory = [frame.obj for frame in held]
+    del held[1:3]  # the second and the third are free, the newest is held
+    (next_frame,) = feed(FrameReader(chunk_bytes=64), wire(b"n" * 500))
+    assert next_frame.obj is memory[2]
+    (after_it,) = feed(FrameReader(chunk_bytes=64), wire(b"a" * 500))
+    assert after_it.obj is memory[1]
+    assert (held[0], held[1]) == (bytes([0]) * 500, bytes([3]) * 500)
+    _spares.clear()
+
+
 def test_a_frame_may_live_in_memory_that_is_somewhat_larger_but_not_in_far_too_much() -> None:
     _spares.clear()
     (first,) = feed(FrameReader(chunk_bytes=64), wire(b"a" * 1_000))
