@@ -166,7 +166,20 @@ def run_on_loop(run: Callable[[], Any]) -> dict[str, float]:
     return found
 
 
+def bare(port: int, total: int) -> dict[str, float]:
+    """What the machine gives to somebody who drops what it reads."""
+    from bench.client.bare import BareReader
+
+    meter = Meter(total)
+    reader = BareReader(port, TOPIC, PARTITIONS)
+    while meter.more(reader.read()):
+        pass
+    reader.close()
+    return meter.result()
+
+
 KINDS: Final[dict[str, Callable[[int, int], dict[str, float]]]] = {
+    "bare receiver": bare,
     "confluent defaults": confluent_defaults,
     "confluent consume(1000)": confluent_list,
     "ours poll": ours_list,
@@ -251,6 +264,8 @@ def figures(rounds: int = 5, count: int = 2_000_000) -> list[Any]:
         figure("consume 1 KB, Arrow tables, defaults", large, "ours arrow", defaults, at_least=3),
         figure("consume 100 B, asyncio, defaults", small, "ours asyncio poll", "aiokafka getmany", at_least=6),
         figure("consume 1 KB, asyncio, defaults", large, "ours asyncio poll", "aiokafka getmany", at_least=6),
+        figure("consume 1 KB, Arrow tables, beside the ceiling", large, "ours arrow", "bare receiver"),
+        figure("consume 1 KB, confluent-kafka beside the ceiling", large, defaults, "bare receiver"),
         figure("CPU per record, 1 KB, lists, defaults", large, "ours poll", defaults, "cpu_us", at_most=1),
         figure("CPU per record, 1 KB, Arrow, defaults", large, "ours arrow", defaults, "cpu_us", at_most=1),
         figure("consume 100 B, lists of 1000", small, "ours poll", confluent, at_least=2),

@@ -20,7 +20,7 @@ from bench.micro.measure import Row
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.micro", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9, help="how often the sides take turns (default 9)")
-    parser.add_argument("--only", metavar="PART", help="one part: records, protocol, storage, compaction")
+    parser.add_argument("--only", metavar="PART", help="one part: records, consume, protocol, storage, compaction")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print JSON")
     shape.add_argument("--markdown", action="store_true", help="print a Markdown table")
@@ -37,8 +37,8 @@ def main() -> int:
 def measure(rounds: int, only: str | None) -> list[Row]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # kafka-python warns at import
-        from bench.micro import compaction, protocol, records, storage
-    parts = {"records": records, "protocol": protocol, "storage": storage, "compaction": compaction}
+        from bench.micro import compaction, consume, protocol, records, storage
+    parts = {"records": records, "consume": consume, "protocol": protocol, "storage": storage, "compaction": compaction}
     chosen = parts if only is None else {only: parts[only]}
     found = []
     for name, part in chosen.items():
