@@ -91,12 +91,12 @@ class FrameReader:
         "_big_filled",
         "_big_size",
         "_big_was_last",
-        "_broken",
         "_chunk",
         "_end",
         "_kind_limit_bytes",
         "_start",
         "_view",
+        "broken",
         "chunk_bytes",
         "size_limit_bytes",
     )
@@ -122,12 +122,8 @@ class FrameReader:
         self._big_filled = 0
         self._big_size = 0
         self._big_was_last = False
-        self._broken: OttlaError | None = None
-
-    @property
-    def broken(self) -> OttlaError | None:
+        self.broken: OttlaError | None = None
         """Why this stream cannot be read any further, once a bad size was met."""
-        return self._broken
 
     @property
     def pending_bytes(self) -> int:
@@ -146,8 +142,8 @@ class FrameReader:
 
     def get_buffer(self, sizehint: int = -1) -> memoryview:
         """Memory for the next bytes, never empty; valid until the call of `received` that reports them."""
-        if self._broken is not None:
-            raise self._broken
+        if self.broken is not None:
+            raise self.broken
         if self._big is not None:
             return self._big_room(self._big)
         if self._must_move():
@@ -160,8 +156,8 @@ class FrameReader:
 
     def received(self, nbytes: int) -> list[memoryview]:
         """`nbytes` are now in the lent memory; the frames they complete, oldest first."""
-        if self._broken is not None:
-            raise self._broken
+        if self.broken is not None:
+            raise self.broken
         if self._big is not None:
             return self._big_received(self._big, nbytes)
         self._end += nbytes
@@ -176,7 +172,7 @@ class FrameReader:
         while end - start >= SIZE.size:
             (size,) = SIZE.unpack_from(view, start)
             if not 0 <= size <= self.size_limit_bytes:
-                self._broken = self._bad_size(size)
+                self.broken = self._bad_size(size)
                 break
             stop = start + SIZE.size + size
             if stop > end:
@@ -246,7 +242,7 @@ class FrameReader:
     def _check_kind(self, big: bytearray) -> None:
         limit_bytes = self._kind_limit_bytes and self._kind_limit_bytes(KIND.unpack_from(big)[0])
         if limit_bytes is not None and self._big_size > limit_bytes:
-            self._broken = FrameTooLarge(f"{self._big_size} bytes, the limit is {limit_bytes} for its kind")
+            self.broken = FrameTooLarge(f"{self._big_size} bytes, the limit is {limit_bytes} for its kind")
             self._big, self._big_filled = None, 0
 
     def _big_received(self, big: bytearray, nbytes: int) -> list[memoryview]:
@@ -254,8 +250,8 @@ class FrameReader:
         self._big_filled += nbytes
         if is_new_kind and self._big_filled >= KIND.size:
             self._check_kind(big)
-            if self._broken is not None:
-                raise self._broken
+            if self.broken is not None:
+                raise self.broken
         if self._big_filled < self._big_size:
             return []
         self._big, self._big_filled, self._big_was_last = None, 0, True
