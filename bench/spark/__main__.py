@@ -22,7 +22,13 @@ from bench.spark import parts
 from bench.spark.both import Both
 from bench.walk.figures import Figure, markdown, table
 
-PARTS = {"read": parts.read, "decode": parts.decode, "write": parts.write, "batches": parts.micro_batches}
+PARTS = {
+    "read": parts.read,
+    "decode": parts.decode,
+    "write": parts.write,
+    "batches": parts.micro_batches,
+    "phases": parts.phases,
+}
 
 
 def main() -> int:
