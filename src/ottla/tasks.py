@@ -23,6 +23,7 @@ from typing import Any, Final
 from ottla.clock import Clock
 from ottla.errors import LimitReached
 from ottla.light_dataclasses import dataclass, field
+from ottla.ordered_set import OrderedSet
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class Schedule:
         self._random_share = random_share
         self._limit = limit
         self._waiting: list[tuple[float, int, Job]] = []
-        self._live: set[Job] = set()
+        self._live: OrderedSet[Job] = OrderedSet()
         self._scheduled = 0
 
     def __len__(self) -> int:
@@ -137,7 +138,7 @@ class TaskRunner:
         self._clock = clock
         self._on_failure = on_failure
         self._at_once = at_once
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: OrderedSet[asyncio.Task[None]] = OrderedSet()
         self._changed = asyncio.Event()
 
     def once(self, name: str, action: Action, *, delay_ms: float = 0) -> Job:

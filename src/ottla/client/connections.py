@@ -30,6 +30,7 @@ from ottla.net.decisions import Decision, Send
 from ottla.net.node import NodeConnection
 from ottla.net.peer import Peer, State
 from ottla.net.transport import LinkSettings, Transport
+from ottla.ordered_set import OrderedSet
 from ottla.values import Node
 
 log = logging.getLogger(__name__)
@@ -95,7 +96,7 @@ class WatchedConnection(NodeConnection):
         self._watch_clock = clock
         self._on_change = on_change
         self._prepare = prepare
-        self._watchers: set[asyncio.Future[None]] = set()
+        self._watchers: OrderedSet[asyncio.Future[None]] = OrderedSet()
 
     @property
     def is_ready(self) -> bool:
@@ -171,7 +172,7 @@ class Connections:
         self._options = options
         self._on_change = on_change
         self._by_id: dict[int, WatchedConnection] = {}
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing: OrderedSet[asyncio.Task[None]] = OrderedSet()
         self.advertised_by = ""
 
     def get(self, node_id: int) -> WatchedConnection | None:

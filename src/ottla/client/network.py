@@ -48,6 +48,7 @@ from ottla.net.connection import ApiVersionTable
 from ottla.net.peer import State
 from ottla.net.retries import Backoff, RandomSource
 from ottla.net.transport import TcpTransport, Transport
+from ottla.ordered_set import OrderedSet
 from ottla.protocol.api import Api, WrittenRequest, api_of
 from ottla.protocol.messages.metadata import MetadataResponse
 from ottla.protocol.schema import Message
@@ -107,7 +108,7 @@ class NetworkClient:
         self._metrics: NetworkMetrics | None = None
         self._features: Mapping[str, int] = {}
         self._features_epoch = -1
-        self._sleepers: set[asyncio.Future[None]] = set()
+        self._sleepers: OrderedSet[asyncio.Future[None]] = OrderedSet()
         self._closed = False
 
     @classmethod

@@ -22,6 +22,7 @@ from ottla.client.connections import within
 from ottla.client.metadata import Metadata
 from ottla.clock import Clock
 from ottla.errors import OttlaError, RequestTimedOut
+from ottla.ordered_set import OrderedSet
 from ottla.protocol.schema import Message
 from ottla.values import Address
 
@@ -55,7 +56,7 @@ class MetadataKeeper:
         self._canonical_names = canonical_names
         self._task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._waiters: OrderedSet[asyncio.Future[None]] = OrderedSet()
         self._listeners: list[Callable[[], None]] = []
         self._begun = 0
         self._ended = 0

@@ -24,6 +24,7 @@ from ottla.net.connection import ApiVersionTable, Completed, Failed
 from ottla.net.decisions import BackingOff, Close, Connect, Decision, Ready, Send, WakeAt
 from ottla.net.peer import Peer, State
 from ottla.net.transport import Link, LinkSettings, Transport
+from ottla.ordered_set import OrderedSet
 from ottla.protocol.api import WrittenRequest
 from ottla.protocol.schema import Message
 
@@ -91,7 +92,7 @@ class NodeConnection:
         self._timer: asyncio.Task[None] | None = None
         self._tickets = itertools.count()
         self._answers: dict[object, Answer] = {}
-        self._ready: set[asyncio.Future[ApiVersionTable]] = set()
+        self._ready: OrderedSet[asyncio.Future[ApiVersionTable]] = OrderedSet()
         self._closed = False
 
     # --- what the user calls ---

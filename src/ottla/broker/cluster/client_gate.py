@@ -22,6 +22,7 @@ from ottla.broker.network.processor import Answer, Answering, CloseConnection, C
 from ottla.broker.requests.running import awaited, resolve
 from ottla.broker.requests.served import BROKER_APIS
 from ottla.clock import Clock
+from ottla.ordered_set import OrderedSet
 from ottla.protocol.api import APIS
 
 _OTHERS: Final = ("api_versions", "sasl_handshake", "sasl_authenticate", "write_txn_markers")
@@ -36,7 +37,7 @@ class ClientGate:
     def __init__(self, behind: Dispatcher, clock: Clock) -> None:
         self._behind = behind
         self._clock = clock
-        self._waiting: set[asyncio.Future[bool]] = set()
+        self._waiting: OrderedSet[asyncio.Future[bool]] = OrderedSet()
         self.is_open = False
 
     def open(self) -> None:

@@ -64,6 +64,7 @@ from ottla.errors import (
     broker_error,
 )
 from ottla.light_dataclasses import replace
+from ottla.ordered_set import OrderedSet
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
@@ -131,7 +132,7 @@ class ClusterMember:
         self._pool = pool
         self._me: BrokerEntry | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: OrderedSet[asyncio.Task[None]] = OrderedSet()
         self._commits = 0  # that are being written
         self._is_leaving = False
         self._is_announcing = False

@@ -29,6 +29,7 @@ from ottla.broker.replication.throttle import Throttle, is_listed
 from ottla.broker.requests.running import next_turn
 from ottla.cluster.model import NO_LEADER
 from ottla.errors import KafkaStorageError, NotLeaderOrFollower, UnknownLeaderEpoch
+from ottla.ordered_set import OrderedSet
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest
 from ottla.protocol.schema import Message
 from ottla.values import TopicPartition
@@ -76,7 +77,7 @@ class Replication:
         self._broker = broker
         self._connections = connections
         self._loops: dict[tuple[int, int], FetchLoop] = {}
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing: OrderedSet[asyncio.Task[None]] = OrderedSet()
         self._sender = IsrSender(
             broker.id, ask_controller, broker_epoch=broker_epoch, clock=broker.clock, decided=self._isr_decided
         )

@@ -24,6 +24,8 @@ from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from typing import Generic, TypeAlias, TypeGuard, TypeVar
 
+from ottla.ordered_set import OrderedSet
+
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -114,7 +116,7 @@ class Background:
     """Work that nobody waits for."""
 
     def __init__(self) -> None:
-        self._running: set[Running[None]] = set()
+        self._running: OrderedSet[Running[None]] = OrderedSet()
 
     @property
     def is_idle(self) -> bool:

@@ -38,6 +38,7 @@ from ottla.client.network import NetworkClient
 from ottla.clock import Clock, SystemClock
 from ottla.errors import OttlaError, RequestTimedOut
 from ottla.net.transport import Transport
+from ottla.ordered_set import OrderedSet
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.values import Node, OffsetAndTimestamp, TopicPartition
 
@@ -83,7 +84,7 @@ class ConsumerCore:
         self._wake_loop = wake_loop
         self._fetcher: Fetcher
         self._awake: asyncio.Event
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: OrderedSet[asyncio.Task[Any]] = OrderedSet()
         self._keeper: asyncio.Task[None] | None = None
         self._moved: asyncio.Event
         self._seen_version = -1

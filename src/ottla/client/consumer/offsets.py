@@ -174,7 +174,7 @@ def fetch_request(
 ) -> OffsetFetchRequest:
     """`version` is the one it will be sent with: version 8 changed its shape. Members of consumer groups show their
     epoch, so that a member that was fenced learns of it."""
-    topics = by_topic(partitions)
+    topics = by_topic(sorted(partitions))
     if version < GROUPED_FETCH_VERSION:
         old = [OffsetFetchRequestTopic(name=name, partition_indexes=found) for name, found in topics.items()]
         return OffsetFetchRequest(group_id=group.group_id, topics=old, require_stable=version >= 7)

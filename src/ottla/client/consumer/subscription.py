@@ -20,7 +20,7 @@ Plain: no clock, no lock, no socket. The consumer's lock guards it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Set
 from enum import Enum
 from typing import Final
 
@@ -225,8 +225,8 @@ class Subscription:
     # --- what is assigned ---
 
     def set_assignment(self, partitions: Iterable[TopicPartition]) -> None:
-        """Exactly these; those that stay keep their positions."""
-        wanted = dict.fromkeys(partitions)
+        """Exactly these; those that stay keep their positions. A set has no order of its own that two runs share."""
+        wanted = dict.fromkeys(sorted(partitions) if isinstance(partitions, Set) else partitions)
         self._states = {name: self._states.get(name) or self._new(name) for name in wanted}
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:

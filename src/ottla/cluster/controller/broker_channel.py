@@ -23,6 +23,7 @@ from ottla.clock import Clock
 from ottla.cluster.controller.orders import Order
 from ottla.cluster.model import Broker
 from ottla.errors import OttlaError, StaleBrokerEpoch
+from ottla.ordered_set import OrderedSet
 from ottla.protocol.messages.stop_replica import StopReplicaRequest
 from ottla.protocol.schema import Message
 
@@ -131,7 +132,7 @@ class BrokerChannels:
         self._answered = answered
         self._fell_behind = fell_behind
         self._channels: dict[int, BrokerChannel] = {}
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing: OrderedSet[asyncio.Task[None]] = OrderedSet()
 
     @property
     def is_idle(self) -> bool:

@@ -160,6 +160,11 @@ class EventQueue(Generic[E]):
         if events:
             self._wake()
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there are events that nobody has taken."""
+        return bool(self._waiting)
+
     def wake(self) -> None:
         """Somebody should look again."""
         self._wake()

@@ -26,6 +26,7 @@ from ottla.client.producer.sending.outcomes import Outcomes
 from ottla.client.producer.sending.sender import Ask, Connect, Decision, Fail, RefreshMetadata, Send, Sender, WakeAt
 from ottla.client.producer.transactions.states import PlannedRequest
 from ottla.errors import NotConnected, OttlaError, UnknownServerError
+from ottla.ordered_set import OrderedSet
 from ottla.protocol.api import APIS, WrittenRequest, api_of
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.schema import ZERO_UUID, Buffer
@@ -63,7 +64,7 @@ class SenderLoop:
         self._turn_is_due = False
         self._armed_ms = math.inf
         self._timer: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: OrderedSet[asyncio.Task[None]] = OrderedSet()
         self._connecting: set[int] = set()
         self._is_stopped = False
         self.on_turn: Callable[[], None] = _nothing
