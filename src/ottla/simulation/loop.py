@@ -21,6 +21,7 @@ import asyncio
 import contextvars
 import gc
 import heapq
+import logging
 import sys
 import threading
 import zlib
@@ -235,12 +236,15 @@ class SimulationLoop(asyncio.AbstractEventLoop):
         self._enter()
         self._is_closed = True
         hook, sys.unraisablehook = sys.unraisablehook, _say_nothing
+        level = logging.root.manager.disable
+        logging.disable(logging.CRITICAL)
         try:
             for process in self.processes:
                 process.bury()
             self._timers.clear()
             gc.collect()
         finally:
+            logging.disable(level)
             sys.unraisablehook = hook
             self._leave()
 
@@ -303,6 +307,11 @@ class SimulationLoop(asyncio.AbstractEventLoop):
     def note(self, data: bytes) -> None:
         """Let the digest depend on this."""
         self.digest = zlib.crc32(data, zlib.crc32(b"%d %.9f" % (self.steps, self._now_s), self.digest))
+
+
+def new_loop(random: Random) -> SimulationLoop:
+    """A loop. What asyncio's loops do with sockets, signals and processes raises NotImplementedError here."""
+    return SimulationLoop(random)  # type: ignore[abstract]
 
 
 def _say_nothing(unraisable: object) -> None: ...

@@ -1,0 +1,205 @@
+"""Real brokers on simulated machines: one of its own, or several that share an ensemble.
+
+    cluster = SimulatedCluster(loop, Random(7), brokers=3)
+    cluster.start()
+    await cluster.ready()
+    cluster.kill(0); cluster.restart(0)
+
+1. A broker is `ottla.broker.server.Server` with the doors of its machine; nothing of it is replaced.
+2. Somebody watches: a broker whose process ended by itself is started again after RESTART_S, as systemd would.
+3. Clients have machines of their own (`client_machine`), and only know the brokers' addresses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Final
+
+from ottla.broker.replication.partition import Partition
+from ottla.broker.server import Server
+from ottla.broker.settings import BrokerSettings
+from ottla.cluster.features import first_features
+from ottla.records import RecordStream
+from ottla.simulation.ensemble import Ensemble
+from ottla.simulation.loop import SimulationLoop
+from ottla.simulation.machine import Machine
+from ottla.simulation.network import SimulatedNetwork
+from ottla.testing.files import Keep
+from ottla.values import random_uuid, uuid_to_text
+
+RESTART_S: Final = 1.0
+CHECK_S: Final = 0.1
+READ_BYTES: Final = 1 << 20
+PORT: Final = 9092
+SESSION_TIMEOUT_MS: Final = 6_000.0
+
+SETTINGS: Final[Mapping[str, object]] = {
+    "group.initial.rebalance.delay.ms": 0,
+    "offsets.topic.num.partitions": 2,
+    "transaction.state.log.num.partitions": 2,
+    "ottla.admin.listener": "",
+    "ottla.allow.insecure.listeners": "true",
+    "log.dirs": "/data",
+    "replica.lag.time.max.ms": 4_000,
+    "controlled.shutdown.retry.backoff.ms": 100,
+    "auto.create.topics.enable": "false",
+}
+COPIED: Final = {
+    "offsets.topic.replication.factor": 3,
+    "transaction.state.log.replication.factor": 3,
+    "default.replication.factor": 3,
+    "transaction.state.log.min.isr": 2,
+    "min.insync.replicas": 2,
+}
+
+
+class Seat:
+    """One broker's place: what stays when its process goes."""
+
+    def __init__(self, machine: Machine, settings: BrokerSettings) -> None:
+        self.machine = machine
+        self.settings = settings
+        self.server: Server | None = None  # of the process that lives, once it is ready
+        self.is_wanted = False
+
+
+class SimulatedCluster:
+    """See the module."""
+
+    def __init__(
+        self, loop: SimulationLoop, random: Random, *, brokers: int, settings: Mapping[str, object] | None = None
+    ) -> None:
+        self.loop = loop
+        self.random = random
+        self.network = SimulatedNetwork(loop, Random(random.getrandbits(64)))
+        self.ensemble: Ensemble | None = None
+        if brokers > 1:
+            cluster_id = uuid_to_text(random_uuid(random.randbytes))
+            self.ensemble = Ensemble(self.network, cluster_id, tuple(first_features()))
+            self.ensemble.session_timeout_ms = SESSION_TIMEOUT_MS
+        fitting = {name: min(value, brokers) for name, value in COPIED.items()}
+        self.seats = {
+            number: self._seat(number, {**SETTINGS, **fitting, **(settings or {})}) for number in range(brokers)
+        }
+        self._clients = 0
+        self.deaths: list[str] = []  # processes that ended by themselves, and why
+
+    def _seat(self, number: int, settings: Mapping[str, object]) -> Seat:
+        host = f"10.0.0.{number + 1}"
+        machine = Machine(self.loop, self.network, host, Random(self.random.getrandbits(64)))
+        own = {"broker.id": number, "listeners": f"PLAINTEXT://{host}:{PORT}"}
+        return Seat(machine, BrokerSettings({**settings, **own}))
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(f"{seat.machine.host}:{PORT}" for seat in self.seats.values())
+
+    def client_machine(self) -> Machine:
+        """A machine for one client, without a process yet."""
+        self._clients += 1
+        return Machine(self.loop, self.network, f"10.0.1.{self._clients}", Random(self.random.getrandbits(64)))
+
+    # --- coming and going ---
+
+    def start(self) -> None:
+        for number in self.seats:
+            self.restart(number)
+
+    def restart(self, number: int) -> None:
+        """Start the broker's process, unless it lives."""
+        seat = self.seats[number]
+        seat.is_wanted = True
+        if seat.machine.process is None or seat.machine.process.is_dead:
+            seat.machine.power_on()
+            process = seat.machine.boot(f"broker {number}")
+            self.loop.start(process, self._serve(number, seat), f"broker {number}")
+
+    async def _serve(self, number: int, seat: Seat) -> None:
+        process = seat.machine.process
+        assert process is not None, "it runs in it"
+        member = None if self.ensemble is None else self.ensemble.connect(process, seat.machine.host)
+        try:
+            server = Server(seat.settings, seat.machine.world(), shared_store=member)
+            await server.start()
+            seat.server = server
+            await server.failed.wait()
+            reason = str(server.failure)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+        self.deaths.append(f"{self.loop.time():.3f} broker {number}: {reason}")
+        self.loop.call_soon(self._ended_by_itself, number, context=self.loop.outside.context.copy())
+
+    def _ended_by_itself(self, number: int) -> None:
+        """The process exits; who watches starts it again."""
+        self.kill(number)
+        self.loop.call_later(RESTART_S, self.restart, number)
+
+    def kill(self, number: int) -> None:
+        """kill -9; it stays away until `restart`."""
+        seat = self.seats[number]
+        seat.is_wanted, seat.server = False, None
+        seat.machine.kill()
+
+    def cut_power(self, number: int, keep: Keep = "any") -> None:
+        """The whole machine; it stays away until `restart`."""
+        seat = self.seats[number]
+        seat.is_wanted, seat.server = False, None
+        seat.machine.power_off(keep)
+
+    # --- inspecting, from outside of all processes ---
+
+    def servers(self) -> dict[int, Server]:
+        """The brokers that are ready."""
+        return {number: seat.server for number, seat in self.seats.items() if seat.server is not None}
+
+    def replicas(self, topic: str, partition: int) -> dict[int, Partition]:
+        found = {number: server.broker.replicas.get((topic, partition)) for number, server in self.servers().items()}
+        return {number: each for number, each in found.items() if each is not None}
+
+    def is_in_sync(self, topic: str, partitions: int, *, is_quiet: bool = False) -> bool:
+        """Whether every broker runs, and every copy of the topic is in sync; with `is_quiet` all of them have the same
+        end and have heard that it is committed, which is only so when nobody writes."""
+        if len(self.servers()) < len(self.seats):
+            return False
+        copies = [self.replicas(topic, number) for number in range(partitions)]
+        return all(self._is_led(each) and (not is_quiet or _is_level(each)) for each in copies)
+
+    def _is_led(self, copies: Mapping[int, Partition]) -> bool:
+        states = [each.state for number, each in copies.items() if each.state and each.state.leader == number]
+        return len(states) == 1 and len(states[0].isr) == len(copies) == min(3, len(self.seats))
+
+    async def in_sync(self, topic: str, partitions: int, *, is_quiet: bool = False) -> None:
+        """Wait until it is."""
+        await _until(lambda: self.is_in_sync(topic, partitions, is_quiet=is_quiet))
+
+    async def ready(self) -> None:
+        """Wait until every broker runs."""
+        await _until(lambda: len(self.servers()) == len(self.seats))
+
+    def committed_bytes(self, topic: str, partition: int) -> dict[int, bytes]:
+        """What every copy holds below its high watermark."""
+        return {number: _committed(copy) for number, copy in self.replicas(topic, partition).items()}
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    """Virtual time costs nothing, so asking again and again is as good as being told, and touches no broker."""
+    while not condition():  # noqa: ASYNC110
+        await asyncio.sleep(CHECK_S)
+
+
+def _is_level(copies: Mapping[int, Partition]) -> bool:
+    ends = {(each.log.log_end_offset, each.log.high_watermark) for each in copies.values()}
+    return len(ends) == 1 and all(end == mark for end, mark in ends)
+
+
+def _committed(partition: Partition) -> bytes:
+    log, pieces = partition.log, bytearray()
+    offset = log.log_start_offset
+    while offset < log.high_watermark:
+        piece = log.read(offset, READ_BYTES, up_to="high_watermark", at_least_one_batch=True).slice.read()
+        whole = list(RecordStream(piece))
+        pieces += piece[: sum(batch.size_bytes for batch in whole)]
+        offset = whole[-1].next_offset
+    return bytes(pieces)

@@ -1,0 +1,89 @@
+"""Whole runs: real brokers and clients under faults from a seed, and the same history every time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from ottla.simulation.__main__ import main
+from ottla.simulation.faults import KINDS
+from ottla.simulation.run import Plan, run_plan
+
+QUICK = {"work_s": 8.0, "fault_pause_s": 2.0, "send_pause_s": 0.2}
+
+
+def quick(seed, brokers, **changes):
+    return replace(Plan.drawn(seed, brokers), **{**QUICK, **changes})
+
+
+def check(result):
+    assert result.anomalies == [], f"{result.summary()}\n{result.repeat_command}"
+    assert result.acknowledged > 0
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_one_broker_keeps_what_it_acknowledged_through_power_cuts(seed):
+    check(run_plan(quick(seed, 1, kinds=("power", "kill"))))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_three_brokers_keep_what_they_acknowledged_through_one_kind_of_fault(kind):
+    check(run_plan(quick(KINDS.index(kind), 3, kinds=(kind,))))
+
+
+@pytest.mark.parametrize("seed", range(100, 102))
+def test_three_brokers_keep_what_they_acknowledged_through_all_faults(seed):
+    check(run_plan(quick(seed, 3, kinds=KINDS)))
+
+
+def test_the_same_seed_gives_the_same_history_byte_for_byte():
+    first, second = (run_plan(quick(5, 3, kinds=("kill", "reset"))) for _ in range(2))
+    assert first.history.text() == second.history.text()
+    assert (first.steps, first.digest, first.virtual_s) == (second.steps, second.digest, second.virtual_s)
+
+
+def test_the_same_seed_gives_the_same_history_in_processes_with_other_hashes():
+    """The order of sets of texts is another one in every process."""
+    command = [sys.executable, "-m", "ottla.simulation", "--seed", "3", "--brokers", "3", "--history"]
+    texts = set()
+    for hash_seed in ("1", "2"):
+        done = subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": hash_seed}, capture_output=True, text=True, check=True
+        )
+        texts.add(done.stdout.partition("\n")[2])
+    assert len(texts) == 1
+    assert '"send"' in texts.pop()
+
+
+def test_the_command_prints_how_to_repeat_a_seed(capsys, monkeypatch):
+    def damaged(seed, brokers):
+        result = run_plan(quick(seed, 1, kinds=(), work_s=2.0))
+        result.history.invoke("somebody", "final-read")
+        result.anomalies.append(next(iter(_recheck(result))))
+        return result
+
+    monkeypatch.setattr("ottla.simulation.__main__.run_seed", damaged)
+    assert main(["--seed", "9"]) == 1
+    printed = capsys.readouterr().out
+    assert "final-read-incomplete" in printed
+    assert "python -m ottla.simulation --seed 9 --brokers 1" in printed
+
+
+def _recheck(result):
+    from ottla.simulation.checker import check as check_events
+
+    return check_events(result.history.events)
+
+
+def test_several_seeds_have_a_total(capsys):
+    assert main(["--seeds", "14:16", "--brokers", "1"]) == 0
+    assert "2 seeds" in capsys.readouterr().out
+
+
+def test_a_seed_draws_its_plan():
+    assert Plan.drawn(7) == Plan.drawn(7)
+    assert len({Plan.drawn(seed) for seed in range(50)}) == 50
