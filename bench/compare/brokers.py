@@ -49,11 +49,11 @@ class ApacheKafka(AnsweringServer):
     name = "Apache Kafka"
     program = ("java",)
 
-    def __init__(self, jars: Path, directory: Path) -> None:
+    def __init__(self, jars: Path, directory: Path, *settings: str) -> None:
         port, controller_port = free_port(), free_port()
         properties = directory / "server.properties"
         text = PROPERTIES.format(port=port, controller_port=controller_port, data=directory / "data")
-        properties.write_text(text)
+        properties.write_text("\n".join((text, *settings)))
         path = ("-cp", f"{jars}/*")
         what = ("format", "-t", CLUSTER_ID, "-c", str(properties))
         command = ["java", *path, "kafka.tools.StorageTool", *what]
@@ -66,8 +66,8 @@ class Ottla(BrokerProcess):
 
     name = "Ottla"
 
-    def __init__(self, directory: Path) -> None:
-        super().__init__(directory / "data", settings=("ottla.admin.listener=127.0.0.1:0",))
+    def __init__(self, directory: Path, *settings: str) -> None:
+        super().__init__(directory / "data", settings=("ottla.admin.listener=127.0.0.1:0", *settings))
 
 
 Broker = ApacheKafka | Ottla
