@@ -24,8 +24,8 @@ SECONDS: Final = 0.7
 WARM_S: Final = 0.2
 FETCH_BYTES: Final = 1 << 20
 CELLS: Final = (
-    ("produce 16 KB, acks=1: broker / bare sink", 16_384, 1, 0.6),
-    ("produce 16 KB, acks=all: broker / bare sink", 16_384, -1, 0.6),
+    ("produce 16 KB, acks=1: broker / bare sink", 16_384, 1, 0.65),
+    ("produce 16 KB, acks=all: broker / bare sink", 16_384, -1, 0.65),
     ("produce 256 KB, acks=1: broker / bare sink", 262_144, 1, 0.75),
     ("produce 256 KB, acks=all: broker / bare sink", 262_144, -1, 0.75),
 )
