@@ -1,4 +1,4 @@
-"""`python -m bench.cluster`: three brokers on one ZooKeeper, as processes: what copies cost, and how fast leaders move.
+"""`python -m bench.cluster`: several brokers as processes: what copies cost, how fast leaders move, what sharing costs.
 
     python -m bench.cluster                    the table
     python -m bench.cluster --only failover    one part; --help lists them
@@ -20,12 +20,14 @@ from pathlib import Path
 
 from bench.cluster import parts
 from bench.cluster.against_kafka import produce_against_kafka
+from bench.cluster.several import four_against_one
 from bench.walk.figures import Figure, markdown, table
 
 PARTS = {
     "produce": parts.produce,
     "failover": parts.failover,
     "many": parts.many_partitions,
+    "several": four_against_one,
     "kafka": produce_against_kafka,
 }
 

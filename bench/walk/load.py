@@ -6,7 +6,8 @@ pace      one request every `1 / rate` seconds; times of the answers. A request 
           was late counts from the moment it was due.
 idle      opens connections, makes one request on each, and holds them until stdin ends
 
-With `ca`, a file, connections speak TLS. `warm_s` comes before `seconds` and is not counted.
+With `ca`, a file, connections speak TLS; with `ports`, the leader of each partition is at its own. `warm_s` comes
+before `seconds` and is not counted.
 """
 
 from __future__ import annotations
@@ -74,9 +75,11 @@ async def produce(task: dict[str, Any]) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
     producers = []
     for number in range(task["connections"]):
-        request = requests.produce(task["batch_bytes"], number % task["partitions"], task["acks"])
+        partition = number % task["partitions"]
+        request = requests.produce(task["batch_bytes"], partition, task["acks"])
+        port = task["ports"][partition] if "ports" in task else task["port"]
         _, producer = await loop.create_connection(
-            lambda request=request: Producer(request, task["in_flight"]), "127.0.0.1", task["port"], ssl=tls_of(task)
+            lambda request=request: Producer(request, task["in_flight"]), "127.0.0.1", port, ssl=tls_of(task)
         )
         producers.append(producer)
     for producer in producers:
