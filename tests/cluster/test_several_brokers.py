@@ -20,7 +20,10 @@ from tests.patience import HANG_S
 import ottla
 from ottla.cli.brokers.status import is_running, read_status
 from ottla.client.admin.topics import PartitionDescription
+from ottla.net.sasl.jaas import parse_jaas
+from ottla.settings import read_properties
 from ottla.testing.promises import NumberedLoad, read_numbers
+from ottla.testing.zookeeper import ZooKeeperServer, missing
 
 PARTITIONS = 3
 
@@ -161,3 +164,38 @@ def test_each_broker_has_its_own_metrics_and_all_are_in_the_rack_of_the_machine(
             nodes = admin.describe_cluster(timeout=HANG_S).nodes
         assert [each.id for each in nodes] == [5, 6]
         assert {each.rack for each in nodes} == {os.uname().nodename}
+
+
+@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+def test_with_zookeeper_the_truth_is_there_and_nobody_else_keeps_it(tmp_path: Path) -> None:
+    copies: dict[str, object] = {"offsets.topic.replication.factor": 2, "zookeeper.session.timeout.ms": 3_000}
+    with ZooKeeperServer(tmp_path / "zookeeper") as zookeeper:
+        with SeveralBrokers(tmp_path, 2, "--zookeeper", zookeeper.connect, settings=copies) as brokers:
+            assert brokers.status.keeper is None
+            with ottla.Admin(bootstrap_servers=brokers.bootstrap_servers) as admin:
+                nodes = admin.describe_cluster(timeout=HANG_S).nodes
+            assert [each.id for each in nodes] == [1001, 1002]
+            make_topic(brokers, "kept-there", replicas=2)
+            confluent_writes(brokers, "kept-there", 0, 10)
+            assert confluent_reads(brokers, "kept-there", 10) == list(range(10))
+            assert brokers.stop() == 0
+
+
+def test_secured_brokers_trust_each_other_and_show_no_secret(tmp_path: Path) -> None:
+    with SeveralBrokers(tmp_path, 2, "--secure", settings={"ottla.admin.listener": ""}) as brokers:
+        client = read_properties(brokers.data / "client.properties")
+        with ottla.Admin(client) as admin:
+            admin.create_topics([ottla.NewTopic("locked", 2, 2)], timeout=HANG_S)
+        with NumberedLoad(client["bootstrap.servers"], "locked", partitions=2, **_connection(client)) as load:
+            load.wait_for(20)
+            brokers.signal_and_wait(brokers.pid_of(1))
+            load.wait_for(20)
+        load.check(read_numbers(client["bootstrap.servers"], "locked", 2, **_connection(client)))
+        password = parse_jaas(client["sasl.jaas.config"]).options["password"]
+        for pid in (*brokers.pids(), brokers.process.pid):
+            assert password.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
+        assert brokers.text.count(password) == 1, "shown once"
+
+
+def _connection(client: dict[str, str]) -> dict[str, str]:
+    return {name.replace(".", "_"): value for name, value in client.items() if name != "bootstrap.servers"}

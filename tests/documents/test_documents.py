@@ -41,7 +41,7 @@ with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     seen = []
     for line in broker.stdout:
         seen.append(line)
-        if "is ready at" in line:
+        if "is ready at" in line and not any("is ready at" in each for each in seen[:-1]):
             broker.terminate()
 code = broker.returncode
 sys.exit(code if any("is ready at" in line for line in seen) else "".join(seen))

@@ -69,8 +69,6 @@ def internal_copies(brokers: int) -> dict[str, str]:
         "offsets.topic.replication.factor": str(copies),
         "transaction.state.log.replication.factor": str(copies),
         "transaction.state.log.min.isr": str(in_sync),
-        "share.coordinator.state.topic.replication.factor": str(copies),
-        "share.coordinator.state.topic.min.isr": str(in_sync),
     }
 
 

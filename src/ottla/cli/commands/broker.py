@@ -166,7 +166,7 @@ def run_start(
     *,
     process: str = "",
 ) -> int:
-    """`process` names it in the log, where several write into one."""
+    """`process` names a broker that a supervisor started, in the log that several write into."""
     with uncollected():
         from ottla.broker.observe import log_lines as logs
         from ottla.broker.settings.alone import refuse_missing_replicas, replica_warnings
@@ -192,8 +192,9 @@ def run_start(
         process=process,
     )
     _check_directories(settings)
-    for note in [*notes, *warnings(settings), *replica_warnings(settings, brokers or 1)]:
-        log.warning("%s", note)
+    if not process:  # its supervisor has said it
+        for note in [*notes, *warnings(settings), *replica_warnings(settings, brokers or 1)]:
+            log.warning("%s", note)
     secured = _secured(settings) if options.secure else None
     if brokers is not None:
         return _start_several(settings, brokers, secured)
