@@ -169,16 +169,18 @@ def test_each_broker_has_its_own_metrics_and_all_are_in_the_rack_of_the_machine(
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))
 def test_with_zookeeper_the_truth_is_there_and_nobody_else_keeps_it(tmp_path: Path) -> None:
     copies: dict[str, object] = {"offsets.topic.replication.factor": 2, "zookeeper.session.timeout.ms": 3_000}
-    with ZooKeeperServer(tmp_path / "zookeeper") as zookeeper:
-        with SeveralBrokers(tmp_path, 2, "--zookeeper", zookeeper.connect, settings=copies) as brokers:
-            assert brokers.status.keeper is None
-            with ottla.Admin(bootstrap_servers=brokers.bootstrap_servers) as admin:
-                nodes = admin.describe_cluster(timeout=HANG_S).nodes
-            assert [each.id for each in nodes] == [1001, 1002]
-            make_topic(brokers, "kept-there", replicas=2)
-            confluent_writes(brokers, "kept-there", 0, 10)
-            assert confluent_reads(brokers, "kept-there", 10) == list(range(10))
-            assert brokers.stop() == 0
+    with (
+        ZooKeeperServer(tmp_path / "zookeeper") as zookeeper,
+        SeveralBrokers(tmp_path, 2, "--zookeeper", zookeeper.connect, settings=copies) as brokers,
+    ):
+        assert brokers.status.keeper is None
+        with ottla.Admin(bootstrap_servers=brokers.bootstrap_servers) as admin:
+            nodes = admin.describe_cluster(timeout=HANG_S).nodes
+        assert [each.id for each in nodes] == [1001, 1002]
+        make_topic(brokers, "kept-there", replicas=2)
+        confluent_writes(brokers, "kept-there", 0, 10)
+        assert confluent_reads(brokers, "kept-there", 10) == list(range(10))
+        assert brokers.stop() == 0
 
 
 def test_secured_brokers_trust_each_other_and_show_no_secret(tmp_path: Path) -> None:
