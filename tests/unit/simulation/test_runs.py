@@ -12,6 +12,7 @@ import pytest
 from ottla.simulation.__main__ import main
 from ottla.simulation.faults import KINDS
 from ottla.simulation.run import Plan, run_plan
+from ottla.testing.files import MemoryFile
 
 QUICK = {"work_s": 8.0, "fault_pause_s": 2.0, "send_pause_s": 0.2}
 
@@ -28,6 +29,19 @@ def check(result):
 @pytest.mark.parametrize("seed", range(2))
 def test_one_broker_keeps_what_it_acknowledged_through_power_cuts(seed):
     check(run_plan(quick(seed, 1, kinds=("power", "kill"))))
+
+
+def test_a_disk_that_pretends_to_sync_records_is_found_out(monkeypatch):
+    """The checker and the power cut are worth something: what is acknowledged is not there."""
+    sync = MemoryFile.sync
+
+    def pretend(file, *, metadata=False):
+        if file.path.suffix != ".log" or not file.path.parent.name.startswith("t-"):
+            sync(file, metadata=metadata)
+
+    monkeypatch.setattr(MemoryFile, "sync", pretend)
+    found = {anomaly.name for anomaly in run_plan(quick(0, 1, kinds=("power",))).anomalies}
+    assert found & {"lost-write", "inconsistent-offsets"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
