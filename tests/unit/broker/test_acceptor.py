@@ -64,6 +64,9 @@ class Patient:
     def dispatch(self, frame: memoryview, connection: Connection) -> Any:
         return self._wait()
 
+    def dispatch_run(self, *_: Any) -> None:
+        """Nothing goes together."""
+
     async def _wait(self) -> None:
         await asyncio.get_running_loop().create_future()
 
