@@ -39,7 +39,7 @@ from ottla.client.producer.intake import Prepared, pair_of, record_of
 from ottla.client.producer.producer import CLOSE_LIMIT_S, EXIT_LIMIT_S, NETWORK_CLOSE_MS
 from ottla.client.producer.settings import ProducerSettings
 from ottla.client.producer.transactions.prepared import PreparedTransaction
-from ottla.client.producer.values import BufferExhausted, HeaderItems, ProducerRecord, RecordMetadata
+from ottla.client.producer.values import BufferExhausted, HeaderItems, ProducerRecord, RecordMetadata, headers_of
 from ottla.clock import Clock
 from ottla.errors import OttlaError
 from ottla.metrics import MetricKey
@@ -149,6 +149,7 @@ class AsyncProducer(AsyncHotPath):
         deadline = self._deadline()
         state = await self._state_of(topic, partition, deadline)
         now_ms = self._core.clock.now_ms() if timestamp_ms is None else timestamp_ms
+        headers = headers_of(headers)
         many = self._core.intake.prepare_many(topic, values, headers, partition, now_ms)
         runs: list[Run] = []
         if many is None:  # something of the user's must see each record

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from ottla.client.producer.batches.delivery import SendFuture
 from ottla.client.producer.batches.topic_state import RECORD_OVERHEAD_BYTES, TopicState
-from ottla.client.producer.values import HeaderItems, ProducerRecord
+from ottla.client.producer.values import HeaderItems, ProducerRecord, headers_of
 from ottla.records.builder import encode_record
 
 T = TypeVar("T")
@@ -68,6 +68,7 @@ class HotPath:
         on_delivery: Callable[..., object] | None = None,
     ) -> SendFuture:
         """Send a record: a future of its metadata."""
+        headers = headers_of(headers)
         future: SendFuture | None = None
         if on_delivery is None:
             future = self._quick(topic, value, key, partition, timestamp_ms, headers, True)
@@ -87,6 +88,7 @@ class HotPath:
         on_delivery: Callable[..., object] | None = None,
     ) -> None:
         """Send a record without a future: a failure is raised by flush() or close()."""
+        headers = headers_of(headers)
         if on_delivery is None and self._quick(topic, value, key, partition, timestamp_ms, headers, False):
             return
         self._send_slowly(topic, value, key, partition, timestamp_ms, headers, on_delivery, False)
@@ -120,6 +122,7 @@ class AsyncHotPath(HotPath):
         on_delivery: Callable[..., object] | None = None,
     ) -> Awaitable[SendFuture]:
         """Send a record; `await` returns a future of its metadata as soon as there is room for it."""
+        headers = headers_of(headers)
         if on_delivery is None:
             future = self._quick(topic, value, key, partition, timestamp_ms, headers, True)
             if future is not None:
@@ -141,6 +144,7 @@ class AsyncHotPath(HotPath):
         on_delivery: Callable[..., object] | None = None,
     ) -> Awaitable[None]:
         """Send a record without a future: a failure is raised by flush() or close()."""
+        headers = headers_of(headers)
         if on_delivery is None and self._quick(topic, value, key, partition, timestamp_ms, headers, False):
             return Ready(None)
         slow: Awaitable[None] = self._send_slowly(

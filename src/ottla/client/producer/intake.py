@@ -16,7 +16,7 @@ from ottla.client.producer.interceptors import Interceptors
 from ottla.client.producer.partitioner import BUILT_IN
 from ottla.client.producer.settings import ProducerSettings
 from ottla.client.producer.tracing import Tracing
-from ottla.client.producer.values import HeaderItems, ProducerRecord, RecordTooLargeToSend
+from ottla.client.producer.values import HeaderItems, ProducerRecord, RecordTooLargeToSend, headers_of
 from ottla.client.serializers import as_serializer, serialize_plain
 from ottla.errors import OttlaError
 from ottla.light_tuples import NamedTuple
@@ -186,7 +186,11 @@ def record_of(
 ) -> ProducerRecord:
     """The arguments of send() as a record; a record as it is."""
     if isinstance(topic, ProducerRecord):
-        return topic
+        plain = headers_of(topic.headers)
+        if plain is topic.headers:
+            return topic
+        value, key, partition, timestamp_ms = topic.value, topic.key, topic.partition, topic.timestamp_ms
+        headers, topic = plain, topic.topic
     if not isinstance(topic, str):
         raise TypeError(f"a topic is a str (or send a ProducerRecord), not {type(topic).__name__}")
     return ProducerRecord(topic, value, key, partition, timestamp_ms, headers or ())

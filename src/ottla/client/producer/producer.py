@@ -44,7 +44,7 @@ from ottla.client.producer.inspection import Inspection, inspected
 from ottla.client.producer.intake import Prepared, pair_of, record_of
 from ottla.client.producer.settings import ProducerSettings
 from ottla.client.producer.transactions.prepared import PreparedTransaction
-from ottla.client.producer.values import BufferExhausted, HeaderItems, ProducerRecord
+from ottla.client.producer.values import BufferExhausted, HeaderItems, ProducerRecord, headers_of
 from ottla.errors import OttlaError
 from ottla.metrics import MetricKey
 from ottla.values import OffsetAndMetadata, TopicPartition
@@ -124,6 +124,7 @@ class Producer(HotPath):
         deadline = self._deadline()
         state = self._state_of(topic, partition, deadline)
         now_ms = self._core.clock.now_ms() if timestamp_ms is None else timestamp_ms
+        headers = headers_of(headers)
         many = self._core.intake.prepare_many(topic, values, headers, partition, now_ms)
         runs: list[Run] = []
         if many is None:  # something of the user's must see each record

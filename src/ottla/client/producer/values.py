@@ -6,7 +6,7 @@ record's own, or the broker's when the topic says LogAppendTime.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from ottla.errors import OttlaError
@@ -17,6 +17,26 @@ from ottla.values import TopicPartition
 HeaderItems: TypeAlias = Sequence[tuple[str, bytes | None]] | Mapping[str, bytes | None]
 
 FAILED_RECORDS_LIMIT: Final = 100
+
+
+def headers_of(headers: HeaderItems | None) -> HeaderItems | None:
+    """Headers that can be read twice: what is neither a mapping nor a list or tuple of pairs is read once, here.
+    TypeError when it is no headers at all."""
+    if headers is None:
+        return None
+    if isinstance(headers, Mapping):
+        return headers if isinstance(headers, dict) else dict(headers)
+    items = headers if isinstance(headers, list | tuple) else _listed(headers)
+    for item in items:
+        if not isinstance(item, list | tuple) or len(item) != 2:
+            raise TypeError(f"headers are pairs of a name and bytes, or a mapping; {item!r:.60} is no pair")
+    return items
+
+
+def _listed(headers: Iterable[Any]) -> list[Any]:
+    if isinstance(headers, str | bytes) or not isinstance(headers, Iterable):
+        raise TypeError(f"headers are pairs of a name and bytes, or a mapping, not {type(headers).__name__}")
+    return list(headers)
 
 
 class RecordMetadata(NamedTuple):

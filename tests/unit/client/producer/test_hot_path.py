@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import threading
+import types
 
 import pytest
 from hypothesis import given
@@ -419,3 +420,62 @@ def test_awaiting_a_quick_send_needs_no_turn_of_the_loop(twin):
     future, nothing = ended.value.value
     assert nothing is None
     assert not future.done()
+
+
+# --- headers ---
+
+
+class Pairs(dict):
+    """A mapping that is more than a dict."""
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: [("a", b"1"), ("b", None)],
+        lambda: iter([("a", b"1"), ("b", None)]),
+        lambda: (pair for pair in [["a", b"1"], ["b", None]]),
+        lambda: {"a": b"1", "b": None},
+        lambda: Pairs(a=b"1", b=None),
+        lambda: types.MappingProxyType({"a": b"1", "b": None}),
+    ],
+    ids=["list", "iterator", "generator of lists", "dict", "subclass", "proxy"],
+)
+def test_headers_are_read_once_and_kept_also_when_there_was_no_room(twin, make, has_room):
+    state, slow = state_of(twin, partitions=1), []
+
+    class Face(twin.HotPath):
+        def _send_slowly(self, *record):
+            slow.append(record)
+
+    face = Face()
+    face.topic_states["t"], face.is_hot = state, True
+    batch = batch_of(twin)
+    if has_room:
+        state.set_open(0, batch)
+    face.quick_room = lambda *_: state.set_open(0, batch) is None
+    face.produce("t", b"v", partition=0, headers=make())
+    (record,) = RecordBatch(bytes(batch.seal(-1, -1, -1, False)))
+    assert list(record.headers) == [("a", b"1"), ("b", None)]
+    face.quick_room = None
+    state.set_open(0, None)
+    face.produce("t", b"v", partition=0, headers=make())
+    kept = slow[0][5]
+    assert list(map(tuple, kept.items() if isinstance(kept, dict) else kept)) == [("a", b"1"), ("b", None)]
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+@pytest.mark.parametrize("bad", [[("a",)], ["ab"], "ab", 7, iter([5]), [("a", b"1", 2)]], ids=repr)
+def test_what_is_no_headers_is_refused_with_the_same_words(both, bad, has_room):
+    said = []
+    for twin in both:
+        face, state = twin.HotPath(), state_of(twin, partitions=1)
+        face.topic_states["t"], face.is_hot = state, True
+        if has_room:
+            state.set_open(0, batch_of(twin))
+        for send in (face.send, face.produce):
+            with pytest.raises(TypeError, match="headers are pairs of a name and bytes") as error:
+                send("t", b"v", partition=0, headers=iter([5]) if hasattr(bad, "__next__") else bad)
+            said.append(str(error.value))
+    assert len(set(said)) == 1

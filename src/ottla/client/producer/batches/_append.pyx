@@ -28,7 +28,7 @@ from libc.string cimport memcpy
 
 from ottla.records._numbers cimport get16, get32, get64, murmur2_of, put16, put32, put64, put_varint, varint_size, zigzag
 
-from ottla.client.producer.values import RecordMetadata
+from ottla.client.producer.values import RecordMetadata, headers_of
 from ottla.client.producer.batches.waiting import again, await_done, call_waiters, wait_until_done
 from ottla.records.builder import check_timestamp, owned_bytes
 from ottla.records.compression import Compression, compress
@@ -644,6 +644,18 @@ cdef bytes owned(data, str what):
     return <bytes> data if type(data) is bytes else owned_bytes(data, what)
 
 
+cdef bint are_plain(headers) except -1:
+    """Whether these are a dict, or a list or tuple of pairs: then they can be read twice as they are."""
+    if type(headers) is dict:
+        return True
+    if type(headers) is not list and type(headers) is not tuple:
+        return False
+    for item in headers:
+        if type(item) is not tuple or len(<tuple> item) != 2:
+            return False
+    return True
+
+
 cdef bytes encode_headers(headers):
     """Count and headers, as they stand in the record."""
     cdef list parts = []
@@ -931,6 +943,8 @@ cdef class HotPath:
     def send(self, topic, value=None, *, key=None, partition=None, timestamp_ms=None, headers=None, on_delivery=None):
         """Send a record: a future of its metadata."""
         cdef object future
+        if headers is not None and not are_plain(headers):
+            headers = headers_of(headers)
         if on_delivery is None:
             future = self.quick(topic, value, key, partition, timestamp_ms, headers, True)
             if future is not None:
@@ -940,6 +954,8 @@ cdef class HotPath:
     def produce(self, topic, value=None, *, key=None, partition=None, timestamp_ms=None, headers=None,
                 on_delivery=None):
         """Send a record without a future: a failure is raised by flush() or close()."""
+        if headers is not None and not are_plain(headers):
+            headers = headers_of(headers)
         if on_delivery is None and self.quick(topic, value, key, partition, timestamp_ms, headers, False) is not None:
             return
         self._send_slowly(topic, value, key, partition, timestamp_ms, headers, on_delivery, False)
@@ -977,6 +993,8 @@ cdef class AsyncHotPath(HotPath):
     def send(self, topic, value=None, *, key=None, partition=None, timestamp_ms=None, headers=None, on_delivery=None):
         """Send a record; `await` gives a future of its metadata as soon as there is room for it."""
         cdef object future
+        if headers is not None and not are_plain(headers):
+            headers = headers_of(headers)
         if on_delivery is None:
             future = self.quick(topic, value, key, partition, timestamp_ms, headers, True)
             if future is not None:
@@ -986,6 +1004,8 @@ cdef class AsyncHotPath(HotPath):
     def produce(self, topic, value=None, *, key=None, partition=None, timestamp_ms=None, headers=None,
                 on_delivery=None):
         """Send a record without a future: a failure is raised by flush() or close()."""
+        if headers is not None and not are_plain(headers):
+            headers = headers_of(headers)
         if on_delivery is None and self.quick(topic, value, key, partition, timestamp_ms, headers, False) is not None:
             return NOTHING
         return self._send_slowly(topic, value, key, partition, timestamp_ms, headers, on_delivery, False)
