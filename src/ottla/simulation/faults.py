@@ -23,7 +23,7 @@ KINDS: Final = ("kill", "power", "pause", "one-way", "isolate", "reset", "half-o
 SLOW: Final = (
     Weather(delay_s=(0.020, 0.200)),
     Weather(bytes_per_s=20_000.0),
-    Weather(piece_bytes=7),
+    Weather(piece_bytes=61),
 )
 
 

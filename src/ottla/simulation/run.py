@@ -57,9 +57,9 @@ class Plan:
             partitions=random.randint(1, 3),
             durability="durable" if count == 1 else random.choice(("durable", "replicated")),
             kinds=tuple(kind for kind in KINDS if random.random() < 0.4),
-            work_s=random.uniform(10.0, 40.0),
+            work_s=random.uniform(15.0, 60.0),
             fault_pause_s=random.choice((1.0, 3.0, 8.0)),
-            send_pause_s=random.choice((0.05, 0.2, 1.0)),
+            send_pause_s=random.choice((0.2, 0.5, 2.0)),
         )
 
 
