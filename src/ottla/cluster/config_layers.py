@@ -35,7 +35,7 @@ from ottla.storage.settings import BROKER_KEYS, TopicSettings
 
 log = logging.getLogger(__name__)
 
-REMEMBERED_LIMIT: Final = 10_000
+REMEMBERED_BEYOND: Final = 64
 
 
 class ConfigSource(IntEnum):
@@ -195,7 +195,10 @@ def topic_in_effect(image: ClusterImage, name: str, rules: ConfigRules) -> Topic
 
 
 class TopicsInEffect:
-    """topic_in_effect, remembered until a setting changes: an order about a thousand partitions asks that often."""
+    """topic_in_effect, remembered until a setting changes: an order about a thousand partitions asks that often.
+
+    Topics come and go without a setting of their own, so what is remembered is bounded by how many there are now.
+    """
 
     def __init__(self, rules: ConfigRules) -> None:
         self._rules = rules
@@ -203,7 +206,7 @@ class TopicsInEffect:
         self._found: dict[str, TopicSettings] = {}
 
     def of(self, image: ClusterImage, name: str) -> TopicSettings:
-        if image.configs is not self._configs or len(self._found) >= REMEMBERED_LIMIT:
+        if image.configs is not self._configs or len(self._found) > 2 * len(image.topics_by_name) + REMEMBERED_BEYOND:
             self._configs, self._found = image.configs, {}
         found = self._found.get(name)
         if found is None:

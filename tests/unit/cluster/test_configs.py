@@ -382,6 +382,13 @@ def test_what_a_topic_has_is_remembered_until_a_setting_changes(image: ClusterIm
     assert remembered.of(image, "t").retention_ms == 2 * 3_600_000
 
 
+def test_topics_that_are_gone_are_not_remembered_for_ever(image: ClusterImage) -> None:
+    remembered = TopicsInEffect(rules())
+    for number in range(1_000):
+        remembered.of(image, f"gone-{number}")
+    assert len(remembered._found) < 200
+
+
 def test_synonyms_and_documentation_are_told_on_demand_only(image: ClusterImage) -> None:
     for entry in describe(image, TOPIC, "t", everything=False).configs:
         assert (entry.synonyms, entry.documentation) == ([], None)
