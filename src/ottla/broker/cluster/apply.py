@@ -25,6 +25,7 @@ def apply_image(broker: Broker, image: ClusterImage, changes: Sequence[Change]) 
     """Make an image the broker's; returns the topics that changed, None for all."""
     before = broker.image
     broker.take_image(image)
+    _forget_counters(broker, {name for name, _ in _removed_topics(before, changes)})
     if any(isinstance(each, AlterConfig) and each.resource.type is ResourceType.BROKER for each in changes):
         broker.load_dynamic_settings()
     for coordinator in broker.coordinators.made:
@@ -34,11 +35,22 @@ def apply_image(broker: Broker, image: ClusterImage, changes: Sequence[Change]) 
 
 def notify_groups(broker: Broker, before: ClusterImage, changes: Sequence[Change], changed: set[str] | None) -> None:
     """Groups forget the offsets of topics that are gone, and share out partitions that are new."""
-    deleted = [
-        (before.topic_name(each.topic_id) or "", each.topic_id) for each in changes if isinstance(each, RemoveTopic)
-    ]
+    deleted = _removed_topics(before, changes)
     for coordinator in broker.coordinators.made:
         coordinator.topics_changed(deleted, changed)
+
+
+def _removed_topics(before: ClusterImage, changes: Sequence[Change]) -> list[tuple[str, bytes]]:
+    """Names and ids; the name is only in the image before."""
+    removed = [each.topic_id for each in changes if isinstance(each, RemoveTopic)]
+    return [(before.topic_name(topic_id) or "", topic_id) for topic_id in removed]
+
+
+def _forget_counters(broker: Broker, topics: set[str]) -> None:
+    """A topic that is gone has no metrics any more; one that was made again under its name goes on with them."""
+    for topic in topics:
+        if broker.image.topic(topic) is None:
+            broker.topic_metrics.forget(topic)
 
 
 def apply_topic_settings(broker: Broker, topics: set[str] | None) -> None:
@@ -54,6 +66,8 @@ def apply_topic_settings(broker: Broker, topics: set[str] | None) -> None:
 
 async def apply_moves(broker: Broker, moves: Moves, pace: Pace) -> None:
     broker.link.replication.apply(moves)
+    # Also of topics that left the image before: they were counted as long as their partitions were here.
+    _forget_counters(broker, {name.topic for name in moves.removed})
     for name in [*moves.removed, *(each.name for each in moves.followers)]:
         broker.progress.forget(name)
         coordinator = broker.coordinators.of_topic(name.topic)

@@ -39,3 +39,14 @@ def test_a_coordinator_is_unloaded_when_its_partitions_leave(broker, kind, topic
     assert len(list(runtime.shards())) == 3
     assert broker.ask(DeleteTopicsRequest(topic_names=[topic], timeout_ms=1000), 5).responses[0].error_code == 0
     assert list(runtime.shards()) == []
+
+
+def test_a_topic_that_is_deleted_takes_its_metrics_with_it(broker, batch):
+    for number in range(3):
+        broker.create_topic(f"gone-{number}")
+        assert broker.produce(f"gone-{number}", batch("one")).error_code == 0
+        request = DeleteTopicsRequest(topic_names=[f"gone-{number}"], timeout_ms=1000)
+        assert broker.ask(request, 5).responses[0].error_code == 0
+    metrics = broker.broker.topic_metrics
+    assert metrics._topics == {}
+    assert [family.series() for family in metrics._families.values()] == [[]] * len(metrics._families)
