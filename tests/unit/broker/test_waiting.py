@@ -31,9 +31,19 @@ def test_a_timer_set_again_replaces_the_first() -> None:
     assert (wheel.pop_due(40), wheel.pop_due(50), len(wheel)) == ([], ["a"], 0)
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 500), st.booleans()), max_size=60))
-def test_the_wheel_agrees_with_a_plain_dict(steps: list[tuple[int, int, bool]]) -> None:
-    wheel: TimerWheel[int] = TimerWheel(tick_ms=7)
+def test_a_timer_that_is_moved_on_for_ever_leaves_nothing_behind() -> None:
+    wheel: TimerWheel[str] = TimerWheel(tick_ms=10)
+    for number in range(10_000):
+        wheel.set("moved", 604_800_000 + number * 10)
+    assert len(wheel._heap) == len(wheel._buckets) < 100
+    assert wheel.next_due_ms() == 604_800_000 + 99_990
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 500), st.booleans()), max_size=60), st.sampled_from([0, 64])
+)
+def test_the_wheel_agrees_with_a_plain_dict(steps: list[tuple[int, int, bool]], empty_limit: int) -> None:
+    wheel: TimerWheel[int] = TimerWheel(tick_ms=7, empty_limit=empty_limit)
     model: dict[int, int] = {}
     now = 0
     for key, at_ms, is_set in steps:

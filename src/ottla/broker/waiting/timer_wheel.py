@@ -7,6 +7,8 @@ wheel has fixed slots in several levels for the same effect; a dict of buckets n
 1. A timer fires at or after its deadline, at most one tick late as far as the wheel is concerned, in order of ticks.
 2. A key has one timer; setting it again replaces it.
 3. No clock inside: `pop_due(now_ms)` gets the time as an argument.
+4. Memory follows the timers that are set: a timer that is moved on again and again for days (the expiration of a
+   transactional id) leaves no empty bucket behind for each of its moves.
 """
 
 from __future__ import annotations
@@ -18,11 +20,13 @@ from typing import Final, Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 TICK_MS: Final = 10
+EMPTY_LIMIT: Final = 64
 
 
 class TimerWheel(Generic[K]):
-    def __init__(self, tick_ms: int = TICK_MS) -> None:
+    def __init__(self, tick_ms: int = TICK_MS, empty_limit: int = EMPTY_LIMIT) -> None:
         self._tick_ms = tick_ms
+        self._empty_limit = empty_limit
         self._buckets: dict[int, dict[K, None]] = {}
         self._bucket_of: dict[K, int] = {}
         self._heap: list[int] = []
@@ -49,12 +53,18 @@ class TimerWheel(Generic[K]):
         return is_next
 
     def cancel(self, key: K) -> bool:
-        """Forget a timer; False when there was none. Its bucket stays until its time, empty or not."""
+        """Forget a timer; False when there was none. Its bucket stays, empty or not, until there are too many."""
         tick = self._bucket_of.pop(key, None)
         if tick is None:
             return False
         del self._buckets[tick][key]
+        if len(self._heap) > 2 * len(self._bucket_of) + self._empty_limit:
+            self._drop_empty()
         return True
+
+    def _drop_empty(self) -> None:
+        self._buckets = {tick: bucket for tick, bucket in self._buckets.items() if bucket}
+        self._heap = sorted(self._buckets)
 
     def next_due_ms(self) -> int | None:
         """When the next timer is due; empty buckets are dropped on the way."""
