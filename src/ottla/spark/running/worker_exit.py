@@ -6,23 +6,19 @@ to report it over the closed connection, fails, and prints up to three traceback
 stopped a query in good order.
 
 1. exit_quietly_when_closed() is called when such a process imports our data source. In any other process it does
-   nothing.
+   nothing. A worker imports it in the middle of its first task, and that task is quiet already.
 2. Only the broken connection to Spark is silent, and only where it ends the process: nobody is left to tell. Every
    other error is printed as before, and errors of a task or a source reach Spark as before.
 """
 
 from __future__ import annotations
 
-import socket
 import sys
-from collections.abc import Callable
 from types import ModuleType, TracebackType
-from typing import Final
+from typing import Any, Final
 
 DAEMON: Final = "pyspark.daemon"
 STREAM_SOURCE: Final = "pyspark.sql.streaming.python_streaming_source_runner"
-
-Worker = Callable[[socket.socket, bool], int]
 
 _CLOSED: Final = (EOFError, BrokenPipeError, ConnectionResetError)
 
@@ -33,19 +29,23 @@ def exit_quietly_when_closed(program: ModuleType | None = None) -> None:
     name = getattr(getattr(main, "__spec__", None), "name", None)
     if name == STREAM_SOURCE:
         sys.excepthook = _print_unless_closed
-    elif name == DAEMON and (worker := getattr(main, "worker", None)) is not None:
-        # A worker runs tasks in a loop around this function, so from its next task on it is ours.
-        main.worker = _quiet(worker)  # type: ignore[attr-defined]
+    elif name == DAEMON and (printing := getattr(main, "traceback", None)) is not None:
+        # Its loop around the tasks prints what ended it with this module, and ends the process.
+        main.traceback = _QuietTraceback(printing)  # type: ignore[attr-defined]
 
 
-def _quiet(worker: Worker) -> Worker:
-    def run(sock: socket.socket, authenticated: bool) -> int:
-        try:
-            return worker(sock, authenticated)
-        except _CLOSED:
-            return 1  # the daemon's sign for: end this process
+class _QuietTraceback:
+    """The module `traceback`, silent about a connection that was closed."""
 
-    return run
+    def __init__(self, printing: ModuleType) -> None:
+        self._printing = printing
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._printing, name)
+
+    def print_exc(self, *arguments: Any, **options: Any) -> None:
+        if not isinstance(sys.exc_info()[1], _CLOSED):
+            self._printing.print_exc(*arguments, **options)
 
 
 def _print_unless_closed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -11,17 +12,19 @@ import pytest
 from ottla.spark.running.worker_exit import DAEMON, STREAM_SOURCE, exit_quietly_when_closed
 
 
-def program(name: str | None, error: BaseException | None = None) -> Any:
-    """The main module of a process."""
+def program(name: str | None) -> Any:
+    """The main module of a process, whose loop ends as that of Spark's daemon does."""
 
-    def worker(sock: Any, authenticated: bool) -> int:
-        if error is not None:
+    def end_with(error: BaseException) -> None:
+        try:
             raise error
-        return 0
+        except BaseException:
+            made.traceback.print_exc()
 
     made: Any = ModuleType("__main__")
     made.__spec__ = None if name is None else SimpleNamespace(name=name)
-    made.worker = worker
+    made.traceback = traceback
+    made.end_with = end_with
     return made
 
 
@@ -33,26 +36,24 @@ def hook(monkeypatch):
 @pytest.mark.parametrize("name", [None, "pytest", "pyspark.worker"])
 def test_other_processes_are_left_alone(name):
     main = program(name)
-    before = main.worker
     exit_quietly_when_closed(main)
-    assert (main.worker, sys.excepthook) == (before, sys.__excepthook__)
+    assert (main.traceback, sys.excepthook) == (traceback, sys.__excepthook__)
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError(), ConnectionResetError(), EOFError()])
-def test_a_worker_whose_connection_was_closed_just_ends(error):
-    main = program(DAEMON, error)
-    exit_quietly_when_closed(main)
-    assert main.worker(None, True) == 1
-
-
-def test_a_worker_that_goes_on_or_fails_does_so_as_before():
+def test_a_worker_whose_connection_was_closed_just_ends_also_in_its_first_task(error, capsys):
     main = program(DAEMON)
     exit_quietly_when_closed(main)
-    assert main.worker(None, True) == 0
-    main = program(DAEMON, ValueError("other"))
+    main.end_with(error)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_worker_that_fails_says_so_as_before(capsys):
+    main = program(DAEMON)
     exit_quietly_when_closed(main)
-    with pytest.raises(ValueError, match="other"):
-        main.worker(None, True)
+    main.end_with(ValueError("other"))
+    assert "ValueError: other" in capsys.readouterr().err
+    assert main.traceback.format_exc is traceback.format_exc
 
 
 def test_the_process_of_a_source_is_silent_about_the_closed_connection_alone(capsys):
