@@ -381,6 +381,39 @@ def test_in_a_run_an_answer_that_is_ready_waits_for_the_one_before() -> None:
     run(test)
 
 
+def test_a_request_that_holds_its_connection_lets_it_go_also_when_others_began_after_it() -> None:
+    """A produce request asks its coordinator, and pauses when that has answered; others came and went meanwhile."""
+
+    async def test() -> None:
+        first, second = Unanswered(), Unanswered()
+        connection, link = connect(first, second, [b"three"])
+        connection.frame_received(memoryview(b"first"))
+        connection.frame_received(memoryview(b"second"))
+        await second.resolve([b"two"])
+        connection.hold()
+        assert not link.is_reading
+        await first.resolve([b"one"])
+        assert b"".join(link.written) == framed(b"one") + framed(b"two")
+        assert link.is_reading
+
+    run(test)
+
+
+def test_a_connection_is_held_until_all_that_was_begun_is_answered() -> None:
+    async def test() -> None:
+        first, second = Unanswered(), Unanswered()
+        connection, link = connect(first, second)
+        connection.frame_received(memoryview(b"first"))
+        connection.frame_received(memoryview(b"second"))
+        connection.hold()
+        await first.resolve([b"one"])
+        assert not link.is_reading
+        await second.resolve([b"two"])
+        assert link.is_reading
+
+    run(test)
+
+
 def test_a_request_that_is_no_run_is_answered_alone() -> None:
     link = FakeLink()
     link.following.append(memoryview(b"frame"))

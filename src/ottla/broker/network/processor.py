@@ -44,7 +44,6 @@ OUTBOX_LIMIT_BYTES: Final = 2 * 1024 * 1024
 KERNEL_PORTION_BYTES: Final = 262_144
 FOLLOWER_PORTION_BYTES: Final = 1_048_576  # producers wait for followers: it is their turn, too
 ANONYMOUS: Final = "User:ANONYMOUS"
-ANSWERED: Final = -1
 
 Piece: TypeAlias = Buffer | FileSlice
 Answer: TypeAlias = Sequence[Piece]
@@ -105,8 +104,7 @@ class Connection:
         self._waits_for_room = False
         self._throttled = False
         self._throttled_until_ms = 0.0
-        self._begun = 0  # requests whose answers are awaited, counted
-        self._held_by: int | None = None
+        self._is_held = False
         self._throttle_timer: Timer | None = None
         # The dispatcher's memory of who asks by this connection, per kind of request.
         self.contexts: dict[object, tuple[RequestContext, bytes]] = {}
@@ -142,13 +140,14 @@ class Connection:
         return self._link is None
 
     def hold(self) -> None:
-        """Begin no other request of this connection until the one that was begun last is answered."""
-        self._held_by = self._begun
+        """Begin no other request of this connection until all that were begun are answered: who calls is one of them,
+        and need not be the last."""
+        self._is_held = True
         self._resume_or_pause_reading()
 
     @property
     def is_held(self) -> bool:
-        return self._held_by is not None
+        return self._is_held
 
     def resume(self) -> None:
         """Read requests again, unless something else holds them back."""
@@ -218,8 +217,7 @@ class Connection:
     def _answer(self, answering: Answering, size_bytes: int, place: int | None) -> None:
         """The answer to a request of that size; `place` None: nothing waits before it."""
         if type(answering) is CoroutineType:
-            self._begun += 1
-            self._run(Running(answering), self._begun, size_bytes, place)
+            self._run(Running(answering), size_bytes, place)
             return
         answer: Any = answering
         if place is None:
@@ -228,17 +226,15 @@ class Connection:
             self._answered(place, answer)
             self._resume_or_pause_reading()
 
-    def _run(self, running: Running[Answer | None], number: int, size_bytes: int, place: int | None) -> None:
+    def _run(self, running: Running[Answer | None], size_bytes: int, place: int | None) -> None:
         if running.is_done:
-            self._completed(running, number, place)
+            self._completed(running, place)
         else:
             waits_at = self._arrived(size_bytes) if place is None else place
-            running.on_done = partial(self._completed, running, number, waits_at)
+            running.on_done = partial(self._completed, running, waits_at)
             self._resume_or_pause_reading()
 
-    def _completed(self, running: Running[Answer | None], number: int, place: int | None) -> None:
-        if self._held_by == number:
-            self._held_by = ANSWERED
+    def _completed(self, running: Running[Answer | None], place: int | None) -> None:
         try:
             answer = running.result()
         except (CloseConnection, MalformedMessage, BrokerError) as reason:
@@ -252,6 +248,8 @@ class Connection:
                 self._write_at_once(answer)
             else:
                 self._answered(place, answer)
+        if not self._order.waiting_count:
+            self._is_held = False
         self._resume_or_pause_reading()
 
     def writable_changed(self, writable: bool) -> None:
@@ -382,15 +380,13 @@ class Connection:
         if self._link is None:
             return
         if (  # what nearly every request finds
-            self._held_by is None
+            not self._is_held
             and self._order.wants_reading
             and self._outbox_bytes < OUTBOX_LIMIT_BYTES
             and not (self._throttled or self._waiting.is_full)
         ):
             self._link.resume_reading()
             return
-        if self._held_by == ANSWERED and not self._order.waiting_count:
-            self._held_by = None  # its answer has left, and so have those before it
         # Who has nothing waiting may always ask: one of those requests may be what the others are waiting for.
         is_one_at_a_time = self._waiting.is_full and self._order.waiting_count > 0
         is_held_back = self._throttled or self.is_held or is_one_at_a_time
