@@ -212,10 +212,10 @@ class NodeConnection:
 
     def complete_at_once(self, frame: memoryview) -> bool:
         """The usual case of `happened` for a frame: an answer that somebody waits for. False when nothing was done."""
-        completed = self.peer.answer_at_once(frame, self._clock.monotonic_ms())
-        if completed is None:
-            return False
         try:
+            completed = self.peer.answer_at_once(frame, self._clock.monotonic_ms())
+            if completed is None:
+                return False
             self._complete(completed)
         except Exception as error:
             self._failed_in_itself(error)

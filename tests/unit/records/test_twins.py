@@ -248,7 +248,7 @@ def test_both_have_the_same_public_names(both):
     for name in ("BatchBuilder", "BatchInfo", "RecordBatch", "RecordStream"):
         ours = {attribute for attribute in dir(getattr(python, name)) if not attribute.startswith("_")}
         theirs = {attribute for attribute in dir(getattr(native, name)) if not attribute.startswith("_")}
-        assert ours - {"batch_type"} == theirs
+        assert ours - {"batch_type", "walk"} == theirs  # how the Python twins of others read it
 
 
 @pytest.mark.parametrize(

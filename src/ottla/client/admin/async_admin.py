@@ -25,7 +25,6 @@ from ottla.client.admin.plans import PartlyFailed, Plan, Question
 from ottla.client.admin.settings import AdminSettings
 from ottla.client.arguments import by_partition, offset_of, partitions_of, whole_number
 from ottla.client.network import NetworkClient
-from ottla.client.producer.transactions.prepared import PreparedTransaction
 from ottla.clock import Clock
 from ottla.errors import GroupIdNotFound, OttlaError, TopicAlreadyExists, UnsupportedVersion, Unwritable
 from ottla.light_dataclasses import replace
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
         topics,
         transactions,
     )
+    from ottla.client.producer.transactions.prepared import PreparedTransaction
 else:
     # Each call needs one or two of these, and a command line that lists topics should not pay for all of them.
     access, cluster, configs, credentials, groups, offsets, quotas, replicas, topics, transactions = map(
