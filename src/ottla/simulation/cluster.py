@@ -26,6 +26,7 @@ from ottla.simulation.ensemble import Ensemble
 from ottla.simulation.loop import SimulationLoop
 from ottla.simulation.machine import Machine
 from ottla.simulation.network import SimulatedNetwork
+from ottla.simulation.timeline import Timeline
 from ottla.testing.files import Keep
 from ottla.values import random_uuid, uuid_to_text
 
@@ -69,9 +70,16 @@ class SimulatedCluster:
     """See the module."""
 
     def __init__(
-        self, loop: SimulationLoop, random: Random, *, brokers: int, settings: Mapping[str, object] | None = None
+        self,
+        loop: SimulationLoop,
+        random: Random,
+        *,
+        brokers: int,
+        settings: Mapping[str, object] | None = None,
+        timeline: Timeline | None = None,
     ) -> None:
         self.loop = loop
+        self.timeline = Timeline(loop.time) if timeline is None else timeline
         self.random = random
         self.network = SimulatedNetwork(loop, Random(random.getrandbits(64)))
         self.ensemble: Ensemble | None = None
@@ -114,6 +122,7 @@ class SimulatedCluster:
         if seat.machine.process is None or seat.machine.process.is_dead:
             seat.machine.power_on()
             process = seat.machine.boot(f"broker {number}")
+            self.timeline.add(f"broker {number}", "started", process.name)
             self.loop.start(process, self._serve(number, seat), f"broker {number}")
 
     async def _serve(self, number: int, seat: Seat) -> None:
@@ -124,11 +133,13 @@ class SimulatedCluster:
             server = Server(seat.settings, seat.machine.world(), shared_store=member)
             await server.start()
             seat.server = server
+            self.timeline.add(f"broker {number}", "ready", process.name)
             await server.failed.wait()
             reason = str(server.failure)
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
         self.deaths.append(f"{self.loop.time():.3f} broker {number}: {reason}")
+        self.timeline.add(f"broker {number}", "ended", f"by itself: {reason}")
         self.loop.call_soon(self._ended_by_itself, number, context=self.loop.outside.context.copy())
 
     def _ended_by_itself(self, number: int) -> None:
@@ -140,12 +151,14 @@ class SimulatedCluster:
         """kill -9; it stays away until `restart`."""
         seat = self.seats[number]
         seat.is_wanted, seat.server = False, None
+        self.timeline.add(f"broker {number}", "killed")
         seat.machine.kill()
 
     def cut_power(self, number: int, keep: Keep = "any") -> None:
         """The whole machine; it stays away until `restart`."""
         seat = self.seats[number]
         seat.is_wanted, seat.server = False, None
+        self.timeline.add(f"broker {number}", "power cut")
         seat.machine.power_off(keep)
 
     # --- inspecting, from outside of all processes ---

@@ -22,7 +22,7 @@ import asyncio
 import contextvars
 import ssl
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from random import Random
 from typing import Final
 
@@ -84,7 +84,7 @@ class SimulatedNetwork:
         self.links: list[SimulatedLink] = []
         self._weathers: dict[str, Weather] = {}
         self._listeners: dict[Address, SimulatedListener] = {}
-        self._blocked: dict[tuple[str, str], None] = {}
+        self._blocked: dict[tuple[str, str], int] = {}  # by how many partitions
         self._powerless: dict[str, None] = {}
         self._dialing: deque[tuple[str, str, asyncio.Future[None]]] = deque()
         self._next_port = FIRST_PORT
@@ -104,10 +104,22 @@ class SimulatedNetwork:
 
     def partition(self, senders: Collection[str], receivers: Collection[str]) -> None:
         """Nothing of the first arrives at the second; the other direction stays open."""
-        for sender in senders:
-            for receiver in receivers:
-                if sender != receiver:
-                    self._blocked[sender, receiver] = None
+        self.block([(sender, receiver) for sender in senders for receiver in receivers])
+
+    def block(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Nothing goes from the first to the second of each pair, until as many `unblock` them."""
+        for sender, receiver in pairs:
+            if sender != receiver:
+                self._blocked[sender, receiver] = self._blocked.get((sender, receiver), 0) + 1
+
+    def unblock(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """One `block` of these pairs is over; what nobody else blocks goes on."""
+        for pair in pairs:
+            if self._blocked.get(pair, 0) > 1:
+                self._blocked[pair] -= 1
+            else:
+                self._blocked.pop(pair, None)
+        self._go_on()
 
     def heal(self) -> None:
         """Every way is open, and what was held back goes on."""

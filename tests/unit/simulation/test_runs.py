@@ -11,7 +11,8 @@ import pytest
 
 from ottla.simulation.__main__ import main
 from ottla.simulation.faults import KINDS
-from ottla.simulation.run import Plan, run_plan
+from ottla.simulation.plan import Plan
+from ottla.simulation.run import run_plan
 from ottla.testing.files import MemoryFile
 
 QUICK = {"work_s": 8.0, "fault_pause_s": 2.0, "send_pause_s": 0.2}

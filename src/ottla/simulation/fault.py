@@ -1,0 +1,115 @@
+"""One fault as a plain value, and how a seed draws a list of them.
+
+    faults = draw_faults(Random(7), kinds=("kill", "reset"), brokers=3, work_s=30.0, pause_s=2.0)
+    run_seed(7, faults=faults[:3])                # any list may be run: dropped one by one, changed, written by hand
+
+1. A fault says everything about itself: when (seconds after the clients began to work), what, which broker, for how
+   long, and all that it would have to draw. So one can be left out without changing another.
+2. What can only be chosen when it happens (one of the connections that are open then) is a number from 0 up to 1.
+3. `line` and `read_fault` are its text: one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Final, TypeAlias
+
+from ottla.light_dataclasses import dataclass
+
+Parameter: TypeAlias = float | int | str | bool
+Parameters: TypeAlias = tuple[tuple[str, Parameter], ...]
+
+ENSEMBLE: Final = -1  # as the other side of a partition
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """See the module."""
+
+    at_s: float
+    kind: str
+    broker: int
+    duration_s: float = 0.0
+    parameters: Parameters = ()
+
+    @property
+    def named(self) -> dict[str, Parameter]:
+        return dict(self.parameters)
+
+    def number(self, name: str, default: float = 0.0) -> float:
+        return float(self.named.get(name, default))
+
+    def line(self) -> str:
+        return json.dumps([self.at_s, self.kind, self.broker, self.duration_s, self.named], sort_keys=True)
+
+    def __str__(self) -> str:
+        details = "".join(f" {name}={value}" for name, value in self.parameters)
+        lasting = f" for {self.duration_s:g} s" if self.duration_s else ""
+        return f"{self.kind} broker {self.broker}{lasting}{details}"
+
+
+def read_fault(line: str) -> Fault:
+    """The fault of a text."""
+    at_s, kind, broker, duration_s, named = json.loads(line)
+    return Fault(at_s, kind, broker, duration_s, tuple(sorted(named.items())))
+
+
+def draw_faults(random: Random, *, kinds: Sequence[str], brokers: int, work_s: float, pause_s: float) -> list[Fault]:
+    """A fault every `pause_s` on average, for as long as the clients work."""
+    faults: list[Fault] = []
+    at_s = 0.0
+    while kinds:
+        at_s += pause_s * 2 * random.random()
+        if at_s >= work_s:
+            break
+        faults.append(_drawn(random, at_s, random.choice(list(kinds)), random.randrange(brokers), brokers))
+    return faults
+
+
+def _drawn(random: Random, at_s: float, kind: str, broker: int, brokers: int) -> Fault:
+    longest_s = LONGEST_S[kind]
+    duration_s = longest_s * random.random() ** 2  # mostly short, sometimes long
+    parameters = DRAWN[kind](random, broker, brokers) if kind in DRAWN else {}
+    return Fault(round(at_s, 6), kind, broker, round(duration_s, 6), tuple(sorted(parameters.items())))
+
+
+def _pick(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:
+    return {"pick": round(random.random(), 6)}
+
+
+def _one_way(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:
+    """One direction between a broker and one other, which may be the ensemble."""
+    others = [ENSEMBLE, *(number for number in range(brokers) if number != broker)]
+    return {"other": random.choice(others), "is_incoming": random.random() < 0.5}
+
+
+def _slow(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:
+    return {"weather": random.choice(("delayed", "narrow", "pieces"))}
+
+
+def _jump(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:
+    """By seconds up to a day, in either direction."""
+    return {"jump_ms": round((random.random() - 0.5) * 10.0 ** random.randint(3, 8), 3)}
+
+
+LONGEST_S: Final[Mapping[str, float]] = {
+    "kill": 10.0,
+    "power": 10.0,
+    "pause": 15.0,
+    "one-way": 15.0,
+    "isolate": 15.0,
+    "reset": 0.0,
+    "half-open": 0.0,
+    "slow": 10.0,
+    "wall-clock": 0.0,
+}
+KINDS: Final = tuple(LONGEST_S)
+DRAWN: Final[Mapping[str, Callable[[Random, int, int], Mapping[str, Parameter]]]] = {
+    "one-way": _one_way,
+    "reset": _pick,
+    "half-open": _pick,
+    "slow": _slow,
+    "wall-clock": _jump,
+}

@@ -1,0 +1,48 @@
+"""What a seed draws before anything runs."""
+
+from __future__ import annotations
+
+from random import Random
+
+from ottla.light_dataclasses import dataclass
+from ottla.simulation.fault import KINDS, Fault, draw_faults
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The size of the cluster, what clients do and for how long, and which kinds of faults come how often. Runs with
+    few kinds of faults find what runs with all of them hide."""
+
+    seed: int
+    brokers: int
+    partitions: int
+    durability: str
+    kinds: tuple[str, ...]
+    work_s: float
+    fault_pause_s: float
+    send_pause_s: float
+
+    @classmethod
+    def drawn(cls, seed: int, brokers: int | None = None) -> Plan:
+        random = Random(f"plan {seed}")
+        count = brokers or random.choice((1, 3))
+        return cls(
+            seed,
+            count,
+            partitions=random.randint(1, 3),
+            durability="durable" if count == 1 else random.choice(("durable", "replicated")),
+            kinds=tuple(kind for kind in KINDS if random.random() < 0.4),
+            work_s=random.uniform(15.0, 60.0),
+            fault_pause_s=random.choice((1.0, 3.0, 8.0)),
+            send_pause_s=random.choice((0.2, 0.5, 2.0)),
+        )
+
+    def faults(self) -> list[Fault]:
+        """The faults of this seed."""
+        return draw_faults(
+            Random(f"faults {self.seed}"),
+            kinds=self.kinds,
+            brokers=self.brokers,
+            work_s=self.work_s,
+            pause_s=self.fault_pause_s,
+        )

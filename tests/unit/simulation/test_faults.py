@@ -1,0 +1,63 @@
+"""Faults are plain values: drawn up front, written as text, left out one by one."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from ottla.simulation.fault import KINDS, Fault, draw_faults, read_fault
+from ottla.simulation.plan import Plan
+from ottla.simulation.run import Simulation
+from ottla.simulation.timeline import Timeline
+
+
+def drawn(seed=1, kinds=KINDS):
+    return draw_faults(Random(seed), kinds=kinds, brokers=3, work_s=100.0, pause_s=0.5)
+
+
+def test_a_seed_draws_its_faults_in_order_and_within_the_time():
+    faults = drawn()
+    assert faults == drawn() != drawn(2)
+    assert [each.at_s for each in faults] == sorted(each.at_s for each in faults)
+    assert 100 < len(faults) < 400
+    assert faults[-1].at_s < 100.0
+    assert {each.kind for each in faults} == set(KINDS)
+    assert {each.broker for each in faults} == {0, 1, 2}
+
+
+def test_without_kinds_there_are_no_faults():
+    assert drawn(kinds=()) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fault_is_its_text(kind):
+    fault = drawn(kinds=(kind,))[0]
+    assert fault.kind == kind
+    assert read_fault(fault.line()) == fault
+    assert str(fault.broker) in str(fault)
+
+
+def test_a_run_makes_the_faults_of_a_list_and_no_others():
+    plan = Plan(3, 3, 1, "durable", kinds=KINDS, work_s=6.0, fault_pause_s=0.5, send_pause_s=0.3)
+    simulation = Simulation(plan, [Fault(2.0, "pause", 1, 0.5), Fault(1.0, "kill", 0, 1.0)])
+    result = simulation.run()
+    assert result.anomalies == []
+    assert [event.action for event in result.history.events if event.client == "faults" and event.kind == "invoke"] == [
+        "kill",
+        "pause",
+        "healed",
+    ]
+    kinds = [moment.kind for moment in result.timeline.of("broker 0")]
+    assert kinds == ["started", "ready", "fault", "killed", "started", "undone", "ready"]
+    assert [moment.kind for moment in result.timeline.of("broker 1")] == ["started", "ready", "fault", "undone"]
+
+
+def test_a_timeline_is_bounded(monkeypatch):
+    monkeypatch.setattr("ottla.simulation.timeline.MOMENTS_LIMIT", 2)
+    timeline = Timeline(lambda: 1.5)
+    for number in range(5):
+        timeline.add("broker 0", "step", str(number))
+    assert [each.text for each in timeline.moments] == ["0", "1"]
+    assert timeline.dropped == 3
+    assert "1.500000  broker 0" in timeline.text()
