@@ -49,15 +49,17 @@ class ApacheKafka(AnsweringServer):
     name = "Apache Kafka"
     program = ("java",)
 
-    def __init__(self, jars: Path, directory: Path, *settings: str) -> None:
-        port, controller_port = free_port(), free_port()
+    def __init__(self, jars: Path, directory: Path, *settings: str, ports: tuple[int, int] | None = None) -> None:
+        """`ports` of a node that was here before are those of its clients and of its controller."""
+        port, controller_port = ports or (free_port(), free_port())
         properties = directory / "server.properties"
         text = PROPERTIES.format(port=port, controller_port=controller_port, data=directory / "data")
         properties.write_text("\n".join((text, *settings)))
         path = ("-cp", f"{jars}/*")
-        what = ("format", "-t", CLUSTER_ID, "-c", str(properties))
-        command = ["java", *path, "kafka.tools.StorageTool", *what]
-        subprocess.run(command, check=True, capture_output=True, timeout=FORMAT_LIMIT_S)
+        if not (directory / "data").exists():
+            what = ("format", "-t", CLUSTER_ID, "-c", str(properties))
+            command = ["java", *path, "kafka.tools.StorageTool", *what]
+            subprocess.run(command, check=True, capture_output=True, timeout=FORMAT_LIMIT_S)
         super().__init__(port, *SERVER_HEAP, *JVM, *path, "kafka.Kafka", str(properties))
 
 

@@ -159,8 +159,8 @@ async def idle(task: dict[str, Any]) -> dict[str, Any]:
         return writer
 
     opened = []
-    for _ in range(0, task["connections"], OPENING_AT_ONCE):
-        opened += await asyncio.gather(*(one() for _ in range(OPENING_AT_ONCE)))
+    while missing := task["connections"] - len(opened):
+        opened += await asyncio.gather(*(one() for _ in range(min(missing, OPENING_AT_ONCE))))
     print(json.dumps({"open": len(opened)}), flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     return {}

@@ -96,12 +96,27 @@ class Child:
                 return int(line.split()[1]) / 1024
         raise RuntimeError("no VmRSS")
 
+    @property
+    def open_files(self) -> int:
+        return sum(1 for _ in Path(f"/proc/{self._process.pid}/fd").iterdir())
+
+    def kill(self) -> None:
+        """kill -9, and wait until it is gone."""
+        self._process.kill()
+        self._wait()
+
     def stop(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
         if self._process.poll() is None and self.is_server:
             self._process.terminate()
+        self._wait()
+
+    def _wait(self) -> None:
         self._process.wait(self.stop_limit_s)
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
 
 
 class BareServer(Child):

@@ -83,9 +83,9 @@ def fetch(size_bytes: int, partition: int, offset: int = 0) -> bytes:
     return framed(request, FETCH_VERSION)
 
 
-def create_topic(partitions: int, name: str = TOPIC) -> bytes:
+def create_topic(partitions: int, name: str = TOPIC, timeout_ms: int = 10_000) -> bytes:
     topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[])
-    return framed(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 5)
+    return framed(CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms), 5)
 
 
 def alter_quotas(values: Mapping[str, float | None]) -> bytes:

@@ -27,6 +27,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Literal, Required, Self, TypedDict, TypeVar, Unpack, overload
 
@@ -481,7 +482,7 @@ class Settings:
         cls, dotted: Mapping[str, object], keywords: Mapping[str, object], source: Source
     ) -> dict[str, WrittenValue]:
         """Values by the slot they fill: the setting's name, or a synonym's. One slot filled twice is an error."""
-        spelled = {_as_keyword(key): key for key in cls._slots}
+        spelled = {_as_keyword(key): key for key in cls._slots} if keywords else {}
         values: dict[str, WrittenValue] = {}
         pairs = [(key, key, value) for key, value in dotted.items()]
         for written, key, value in [
@@ -532,6 +533,7 @@ class Settings:
         return Entry(each, shown(self.__dict__[each.attribute]), self.source(each.name), tuple(levels))
 
 
+@cache
 def _as_keyword(name: str) -> str:
     return name.replace(".", "_").replace("-", "_")
 

@@ -43,7 +43,7 @@ from ottla.broker.settings.group_level import GroupLevelSettings
 from ottla.broker.settings.listeners import parse_connection_overrides
 from ottla.clock import Clock, SystemClock
 from ottla.cluster import model
-from ottla.cluster.config_layers import ConfigRules, topic_in_effect
+from ottla.cluster.config_layers import ConfigRules, TopicsInEffect
 from ottla.cluster.features import SUPPORTED, first_features
 from ottla.cluster.store.embedded import EmbeddedStore, found_cluster_id
 from ottla.cluster.store.interface import MetadataStore, SharedStore
@@ -317,9 +317,10 @@ class Server:
         which topics are compacted, because only there a gap between offsets is no damage.
         """
         rules = ConfigRules(broker_id=broker_id, broker=self.settings, group=GroupLevelSettings)
+        in_effect = TopicsInEffect(rules)
 
         def settings_of(topic: str) -> TopicSettings:
-            return topic_in_effect(store.load(), topic, rules)
+            return in_effect.of(store.load(), topic)
 
         logs = LogManager(
             directories,

@@ -182,8 +182,12 @@ def topic_defaults(image: ClusterImage, rules: ConfigRules) -> TopicSettings:
 
 def topic_in_effect(image: ClusterImage, name: str, rules: ConfigRules) -> TopicSettings:
     """What a topic has."""
-    defaults = topic_defaults(image, rules)
-    values = image.topic_config(name)
+    return _over(topic_defaults(image, rules), image.topic_config(name), name, rules)
+
+
+def _over(defaults: TopicSettings, values: Mapping[str, str], name: str, rules: ConfigRules) -> TopicSettings:
+    if not values:
+        return defaults
     try:
         return defaults.for_topic(values)
     except InvalidConfig as problem:
@@ -195,7 +199,7 @@ def topic_in_effect(image: ClusterImage, name: str, rules: ConfigRules) -> Topic
 
 
 class TopicsInEffect:
-    """topic_in_effect, remembered until a setting changes: an order about a thousand partitions asks that often.
+    """topic_in_effect, remembered until a setting changes: a start with ten thousand partitions asks that often.
 
     Topics come and go without a setting of their own, so what is remembered is bounded by how many there are now.
     """
@@ -204,13 +208,15 @@ class TopicsInEffect:
         self._rules = rules
         self._configs: object = None
         self._found: dict[str, TopicSettings] = {}
+        self._defaults: TopicSettings | None = None
 
     def of(self, image: ClusterImage, name: str) -> TopicSettings:
         if image.configs is not self._configs or len(self._found) > 2 * len(image.topics_by_name) + REMEMBERED_BEYOND:
-            self._configs, self._found = image.configs, {}
+            self._configs, self._found, self._defaults = image.configs, {}, None
         found = self._found.get(name)
         if found is None:
-            found = self._found[name] = topic_in_effect(image, name, self._rules)
+            self._defaults = self._defaults or topic_defaults(image, self._rules)
+            found = self._found[name] = _over(self._defaults, image.topic_config(name), name, self._rules)
         return found
 
 

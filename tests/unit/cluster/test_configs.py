@@ -382,6 +382,14 @@ def test_what_a_topic_has_is_remembered_until_a_setting_changes(image: ClusterIm
     assert remembered.of(image, "t").retention_ms == 2 * 3_600_000
 
 
+def test_topics_without_settings_of_their_own_share_one_object(image: ClusterImage) -> None:
+    image = setting_of(image, TOPIC, "t", retention_ms="7")
+    remembered = TopicsInEffect(rules())
+    assert remembered.of(image, "one") is remembered.of(image, "other")
+    assert remembered.of(image, "t").retention_ms == 7
+    assert remembered.of(image, "other") == topic_in_effect(image, "other", rules())
+
+
 def test_topics_that_are_gone_are_not_remembered_for_ever(image: ClusterImage) -> None:
     remembered = TopicsInEffect(rules())
     for number in range(1_000):
