@@ -17,6 +17,7 @@ Any client library works: the broker speaks Kafka on a loopback port.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import TYPE_CHECKING
@@ -27,6 +28,20 @@ if TYPE_CHECKING:
     from ottla.testing.broker import KafkaBroker
 
 _numbers = count(1)
+
+
+def _leave_as_written(packages: frozenset[str] = frozenset({"ottla", "pyspark_ottla"})) -> None:
+    """Take our modules off pytest's list of those whose asserts it rewrites: it has every module of a distribution with
+    a plugin there, and ours are hundreds. The first run of a user's tests would parse them all again, some of them in
+    threads, which CPython 3.11 does not always survive. pytest has no public call for it."""
+    for finder in sys.meta_path:
+        rewritten = getattr(finder, "_must_rewrite", None)
+        if isinstance(rewritten, set):
+            rewritten -= packages
+            getattr(finder, "_marked_for_rewrite_cache", {}).clear()
+
+
+_leave_as_written()
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+import traceback
 from collections import defaultdict
 from collections.abc import Mapping
 from types import TracebackType
@@ -70,6 +72,11 @@ class _Background:
     def _run(self) -> None:
         raise NotImplementedError
 
+    def _where(self) -> str:
+        """The functions the thread is in, the innermost last: what a stuck one waits for."""
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        return " > ".join(f"{each.name}:{each.lineno}" for each in traceback.extract_stack(frame)) if frame else "over"
+
 
 class NumberedLoad(_Background):
     """See the module. `settings` are the producer's."""
@@ -95,7 +102,9 @@ class NumberedLoad(_Background):
         wanted, end = self.count + more, time.monotonic() + limit_s
         while self.count < wanted:
             if self._failure is not None or time.monotonic() > end:
-                raise BrokenPromise(f"{self.count} of {wanted} were acknowledged within {limit_s:g} s")
+                raise BrokenPromise(
+                    f"{self.count} of {wanted} were acknowledged within {limit_s:g} s; the load is in {self._where()}"
+                )
             time.sleep(PAUSE_S)
 
     def _run(self) -> None:
@@ -188,7 +197,11 @@ class GroupReading(_Background):
         end = time.monotonic() + limit_s
         while self.count < count:
             if self._failure is not None or time.monotonic() > end:
-                raise self._failure or BrokenPromise(f"{self.count} of {count} were read within {limit_s:g} s")
+                read = {partition: (len(set(numbers)), max(numbers)) for partition, numbers in self.numbers.items()}
+                raise self._failure or BrokenPromise(
+                    f"{self.count} of {count} were read within {limit_s:g} s; how many and the highest by partition:"
+                    f" {read}; committed: {self.committed}; the reader is in {self._where()}"
+                )
             time.sleep(PAUSE_S)
 
     def _run(self) -> None:
