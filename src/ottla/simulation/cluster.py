@@ -32,6 +32,7 @@ from ottla.values import random_uuid, uuid_to_text
 
 RESTART_S: Final = 1.0
 CHECK_S: Final = 0.1
+STOP_LIMIT_S: Final = 60.0
 READ_BYTES: Final = 1 << 20
 PORT: Final = 9092
 SESSION_TIMEOUT_MS: Final = 6_000.0
@@ -91,7 +92,7 @@ class SimulatedCluster:
         self.seats = {
             number: self._seat(number, {**SETTINGS, **fitting, **(settings or {})}) for number in range(brokers)
         }
-        self._clients = 0
+        self.clients: list[Machine] = []
         self.deaths: list[str] = []  # processes that ended by themselves, and why
 
     def _seat(self, number: int, settings: Mapping[str, object]) -> Seat:
@@ -106,8 +107,11 @@ class SimulatedCluster:
 
     def client_machine(self) -> Machine:
         """A machine for one client, without a process yet."""
-        self._clients += 1
-        return Machine(self.loop, self.network, f"10.0.1.{self._clients}", Random(self.random.getrandbits(64)))
+        machine = Machine(
+            self.loop, self.network, f"10.0.1.{len(self.clients) + 1}", Random(self.random.getrandbits(64))
+        )
+        self.clients.append(machine)
+        return machine
 
     # --- coming and going ---
 
@@ -153,6 +157,18 @@ class SimulatedCluster:
         seat.is_wanted, seat.server = False, None
         self.timeline.add(f"broker {number}", "killed")
         seat.machine.kill()
+
+    async def stop(self, number: int) -> None:
+        """SIGTERM: it hands over and goes, within STOP_LIMIT_S; it stays away until `restart`."""
+        seat = self.seats[number]
+        process, server = seat.machine.process, seat.server
+        if server is not None and process is not None:
+            self.timeline.add(f"broker {number}", "stopping")
+            stopping = self.loop.start(process, server.stop(), "stop")
+            end_s = self.loop.time() + STOP_LIMIT_S
+            await _until(lambda: stopping.done() or process.is_dead or self.loop.time() > end_s)
+        if seat.machine.process is process:
+            self.kill(number)
 
     def cut_power(self, number: int, keep: Keep = "any") -> None:
         """The whole machine; it stays away until `restart`."""

@@ -8,9 +8,12 @@
 
 1. `mount` gives a Files whose every call fails with EIO once the process is gone: code of a dead process that Python
    still runs (a `finally` at the very end) changes nothing.
-2. Unsynced writes after a power cut: any subset, each torn at any byte; names of a directory: the first few, in order
-   (testing/files.py, 2). A process that is killed loses nothing of what it wrote: the kernel has it.
-3. Faults are those of MemoryFiles: `files.fill`, `files.fail`, `files.flip_bit`, `files.open_limit`.
+2. Unsynced writes after a power cut: any subset, each torn at any byte, or zeros, or garbage; names of a directory:
+   the first few, in order (testing/files.py, 2). A process that is killed loses nothing of what it wrote: the kernel
+   has it.
+3. Faults are those of MemoryFiles: `files.fill`, `files.fail`, `files.mend`, `files.flip_bit`, `files.open_limit`.
+4. `strike_at` lets something happen instead of the n-th operation from now: a kill or a power cut in the middle of what
+   the broker does to its disk.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from random import Random
 from typing import Final
 
 from ottla.storage.files import File, Files, Lock, storage_error
-from ottla.testing.files import CAPACITY_BYTES, Keep, MemoryFiles
+from ottla.testing.files import CAPACITY_BYTES, Keep, MemoryFiles, Operation
 
 __all__ = ["SimulatedDisk"]
 
@@ -37,13 +40,17 @@ class SimulatedDisk:
         self, random: Random, now_ms: Callable[[], int] = lambda: 0, *, capacity_bytes: int = CAPACITY_BYTES
     ) -> None:
         self._mounts: list[_Mount] = []
-        self.files = MemoryFiles(seed=random.getrandbits(32), now_ms=now_ms, capacity_bytes=capacity_bytes)
+        self.files = _StruckFiles(seed=random.getrandbits(32), now_ms=now_ms, capacity_bytes=capacity_bytes)
 
     def mount(self) -> Files:
         """The disk as one process sees it, for as long as that lives."""
         mounted = _Mount(self.files)
         self._mounts.append(mounted)
         return mounted
+
+    def strike_at(self, count: int, strike: Callable[[], None]) -> None:
+        """Call this instead of the `count`-th operation from now, which fails. A power cut before that forgets it."""
+        self.files.strike, self.files.until_strike = strike, count
 
     def kill(self) -> None:
         """Whoever had mounted it is gone; what was written is there."""
@@ -55,6 +62,7 @@ class SimulatedDisk:
     def crash(self, keep: Keep = "any") -> None:
         """A power cut."""
         self.kill()
+        self.files.strike = None
         self.files.crash(keep)
 
     def image(self) -> dict[str, bytes]:
@@ -67,6 +75,22 @@ class SimulatedDisk:
             below = path / name
             found += self._walk(below) if self.files.is_directory(below) else [below]
         return found
+
+
+class _StruckFiles(MemoryFiles):
+    """MemoryFiles in which an operation is the last one."""
+
+    strike: Callable[[], None] | None = None
+    until_strike = 0
+
+    def attempt(self, operation: Operation, *, may_be_full: bool = True) -> None:
+        if self.strike is not None:
+            self.until_strike -= 1
+            if self.until_strike <= 0:
+                strike, self.strike = self.strike, None
+                strike()
+                raise storage_error(OSError(errno.EIO, os.strerror(errno.EIO)), DEAD, operation.path)
+        super().attempt(operation, may_be_full=may_be_full)
 
 
 class _Mount:

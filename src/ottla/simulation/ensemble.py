@@ -7,17 +7,22 @@ the specification of the store on ZooKeeper. The wire and the znodes of ZooKeepe
    ensemble, or has lost its session.
 2. A session ends `session_timeout_ms` after the ensemble last heard of its broker: one that is killed, paused or cut
    off. Its registration is gone then, and the others are told; the broker itself hears of it when it can be reached.
-3. Events reach a broker after the network's delay, in its own process, and wait for as long as it is cut off.
+3. `expire` ends a session while its broker lives and is connected; with `after_commit` it ends with the next commit of
+   the broker, which is made, and whose answer is lost.
+4. Events reach a broker after the network's delay, in its own process, and wait for as long as it is cut off.
 """
 
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from ottla.cluster.changes import Change
+from ottla.cluster.store.events import Controller
 from ottla.cluster.store.interface import NoSession
 from ottla.cluster.store.shared_memory import MemoryMember, SharedMemory
+from ottla.cluster.store.truth import Seat
 from ottla.simulation.network import SimulatedNetwork
 from ottla.simulation.process import Life, Process
 
@@ -55,6 +60,21 @@ class Ensemble(SharedMemory):
                 self._give_up(member)
         self.loop.call_later(BEAT_S, self._beat, context=self.loop.outside.context.copy())
 
+    def expire(self, process: Process, *, after_commit: bool = False) -> None:
+        """End the session of this broker; it gets another one with its next heartbeat."""
+        for member in [each for each in self._watched if each.process is process and each.has_session]:
+            if after_commit:
+                member.loses_next_answer = True
+            else:
+                self.end_session(member, is_notified=False)
+
+    def commit(self, changes: Sequence[Change], elected: Controller | None, by: Seat) -> None:
+        super().commit(changes, elected, by)
+        if isinstance(by, SimulatedMember) and by.loses_next_answer:
+            by.loses_next_answer = False
+            self.end_session(by, is_notified=False)
+            raise NoSession("the answer was lost, and then the session")
+
     def _hear(self, member: SimulatedMember, now_s: float) -> None:
         member.heard_s = now_s
         if not member.has_session and member.is_open:
@@ -85,6 +105,8 @@ class SimulatedMember(MemoryMember):
         self._owner_wake: Callable[[], None] | None = None
         self._context: contextvars.Context = process.context
         self._is_waking = False
+        self._is_owed = False
+        self.loses_next_answer = False
 
     @property
     def is_open(self) -> bool:
@@ -98,11 +120,16 @@ class SimulatedMember(MemoryMember):
 
     def wake_with(self, wake: Callable[[], None]) -> None:
         self._owner_wake = wake
-        super().wake_with(self.deliver)
+        super().wake_with(self._owe)
+
+    def _owe(self) -> None:
+        """The broker must be told: also when what it does meanwhile takes the events out of the queue."""
+        self._is_owed = True
+        self.deliver()
 
     def deliver(self) -> None:
         """Tell the broker, after a while and in its own process, that events wait."""
-        if self._owner_wake is None or self._is_waking or not self.queue.is_waiting or not self.is_reachable:
+        if self._owner_wake is None or self._is_waking or not self._is_owed or not self.is_reachable:
             return
         self._is_waking = True
         network = self._service.network
@@ -110,7 +137,7 @@ class SimulatedMember(MemoryMember):
         network.loop.call_later(delay_s, self._wake_owner, context=self._context.copy())
 
     def _wake_owner(self) -> None:
-        self._is_waking = False
+        self._is_waking = self._is_owed = False
         if self._owner_wake is not None and not self._closed:
             self._owner_wake()
 

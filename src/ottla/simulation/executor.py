@@ -13,23 +13,27 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from ottla.simulation.loop import SimulationLoop
 
 T = TypeVar("T")
 
+SLOW_S: Final = 0.020
+
 
 class SimulatedExecutor(Executor):
-    """See the module. `slow_s` is the longest time of one piece of work; most are far shorter."""
+    """See the module. `slow_s` says how long one piece of work takes at most; most are far shorter."""
 
-    def __init__(self, loop: SimulationLoop, random: Random, *, workers: int, slow_s: float = 0.020) -> None:
+    def __init__(
+        self, loop: SimulationLoop, random: Random, *, workers: int, slow_s: Callable[[], float] = lambda: SLOW_S
+    ) -> None:
         self._loop = loop
         self._random = random
         self._free_at_s = [0.0] * workers
         self._is_shut = False
-        self.slow_s = slow_s
+        self._slow_s = slow_s
 
     def start(self, function: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
         """Do it on a worker; what `loop.run_in_executor` calls."""
@@ -44,7 +48,7 @@ class SimulatedExecutor(Executor):
 
     def _drawn_s(self) -> float:
         """Mostly short, sometimes long."""
-        return self.slow_s * self._random.random() ** 4
+        return self._slow_s() * self._random.random() ** 4
 
     def _work(
         self, answer: asyncio.Future[T], end_s: float, function: Callable[..., T], arguments: tuple[Any, ...]

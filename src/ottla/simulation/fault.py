@@ -94,22 +94,71 @@ def _jump(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:
     return {"jump_ms": round((random.random() - 0.5) * 10.0 ** random.randint(3, 8), 3)}
 
 
+def _isolate(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:
+    return {"from": random.choice(("brokers", "clients", "all"))}
+
+
+def _strike(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:
+    """Soon, or in the middle of the start that follows another fault."""
+    return {"operations": random.randint(1, 10 ** random.randint(0, 3)), "away_s": round(3 * random.random(), 6)}
+
+
+def _full(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:
+    return {"free_bytes": random.randint(0, 10 ** random.randint(0, 5))}
+
+
+def _failing(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:
+    return {"operation": random.choice(("write", "sync", "sync_directory", "rename", "read", "open"))}
+
+
+def _slow_disk(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:
+    return {"slow_s": random.choice((0.2, 1.0, 5.0))}
+
+
+def _rate(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:
+    return {"rate": random.choice((0.8, 0.99, 1.01, 1.25))}
+
+
+def _session(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:
+    return {"after_commit": random.random() < 0.5}
+
+
 LONGEST_S: Final[Mapping[str, float]] = {
     "kill": 10.0,
+    "restart": 0.0,  # killed, and started at once
+    "stop": 5.0,
+    "kill-at-disk": 10.0,
     "power": 10.0,
+    "power-at-disk": 10.0,
+    "power-all": 10.0,
     "pause": 15.0,
+    "disk-full": 10.0,
+    "disk-slow": 10.0,
+    "disk-fail": 5.0,
+    "wall-clock": 0.0,
+    "clock-rate": 20.0,
+    "session-loss": 0.0,
     "one-way": 15.0,
     "isolate": 15.0,
     "reset": 0.0,
     "half-open": 0.0,
+    "hold": 30.0,
     "slow": 10.0,
-    "wall-clock": 0.0,
 }
 KINDS: Final = tuple(LONGEST_S)
 DRAWN: Final[Mapping[str, Callable[[Random, int, int], Mapping[str, Parameter]]]] = {
+    "kill-at-disk": _strike,
+    "power-at-disk": _strike,
+    "disk-full": _full,
+    "disk-slow": _slow_disk,
+    "disk-fail": _failing,
+    "wall-clock": _jump,
+    "clock-rate": _rate,
+    "session-loss": _session,
     "one-way": _one_way,
+    "isolate": _isolate,
     "reset": _pick,
     "half-open": _pick,
+    "hold": _pick,
     "slow": _slow,
-    "wall-clock": _jump,
 }

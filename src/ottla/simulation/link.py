@@ -59,6 +59,7 @@ class SimulatedLink(FramedLink):
         self._other_ended = False
         self._broken: OttlaError | None = None  # what the process has not heard yet
         self._is_gone = False  # no packet comes from here any more
+        self.is_held = False  # what it writes stays here, while other connections of the machine work
 
     @property
     def is_finished(self) -> bool:
@@ -105,7 +106,9 @@ class SimulatedLink(FramedLink):
     def go_on(self) -> None:
         """Send the next piece, unless one is under way or the way is blocked."""
         network, there = self._network, self.other.host
-        if self._is_travelling or not self._outgoing or self._is_gone or network.is_blocked(self.host, there):
+        if self._is_travelling or not self._outgoing or self._is_gone or self.is_held:
+            return
+        if network.is_blocked(self.host, there):
             return
         self._is_travelling = True
         piece = self._outgoing[0]
@@ -119,7 +122,7 @@ class SimulatedLink(FramedLink):
         if not self._outgoing:
             return
         other, network = self.other, self._network
-        if network.is_blocked(self.host, other.host):
+        if self.is_held or network.is_blocked(self.host, other.host):
             return  # it is repeated when the way is open again
         piece = self._outgoing.popleft()
         if other._is_gone or other._finished:

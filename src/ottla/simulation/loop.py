@@ -174,6 +174,8 @@ class SimulationLoop(asyncio.AbstractEventLoop):
             except (SystemExit, KeyboardInterrupt):
                 raise
             except BaseException as error:
+                if handle.process.is_dead:  # it was killed in this very step
+                    return True
                 self.call_exception_handler({"message": f"a callback failed: {handle.callback}", "exception": error})
         return True
 

@@ -15,7 +15,7 @@ from random import Random
 from ottla.broker.server import World
 from ottla.simulation.clock import SimulatedClock
 from ottla.simulation.disk import SimulatedDisk
-from ottla.simulation.executor import SimulatedExecutor
+from ottla.simulation.executor import SLOW_S, SimulatedExecutor
 from ottla.simulation.loop import SimulationLoop
 from ottla.simulation.network import SimulatedNetwork
 from ottla.simulation.process import Process
@@ -35,7 +35,9 @@ class Machine:
         self.process: Process | None = None
         self._loop = loop
         self._network = network
+        self.slow_disk_s = SLOW_S
         self._boots = 0
+        self._has_power = True
         self._lives = 0
 
     def boot(self, name: str) -> Process:
@@ -55,7 +57,9 @@ class Machine:
             self.clock,
             random,
             boot_id=f"boot {self._boots}",
-            make_pool=lambda workers: SimulatedExecutor(self._loop, random, workers=workers),
+            make_pool=lambda workers: SimulatedExecutor(
+                self._loop, random, workers=workers, slow_s=lambda: self.slow_disk_s
+            ),
         )
 
     def kill(self) -> None:
@@ -69,12 +73,16 @@ class Machine:
         """The power fails; see disk.py for what is left."""
         if self.process is not None:
             self.process.kill()
+        self._has_power = False
         self._network.power_off(self.host)
         self.disk.crash(keep)
 
     def power_on(self) -> None:
-        self._boots += 1
-        self._network.power_on(self.host)
+        """A new life of the machine, when it had no power; its processes can tell by the `boot_id`."""
+        if not self._has_power:
+            self._has_power = True
+            self._boots += 1
+            self._network.power_on(self.host)
 
     def pause(self) -> None:
         """SIGSTOP."""

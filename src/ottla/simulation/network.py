@@ -12,8 +12,9 @@
 3. A process that is killed leaves its sockets to the kernel, which tells the other ends. A machine that loses power
    tells nobody; when it is back it answers "reset" to whoever still writes.
 4. Flow control is real: what was written and is not read counts, until it is read; `writable_changed` follows.
-5. A connection to nobody is refused; through a partition it is not answered, and whoever waits must know how long.
-6. Delay, bandwidth and cuts into pieces come from the `Weather` of the two machines, drawn from the seed.
+5. `hold` keeps back what one end of one connection writes, while all others work.
+6. A connection to nobody is refused; through a partition it is not answered, and whoever waits must know how long.
+7. Delay, bandwidth and cuts into pieces come from the `Weather` of the two machines, drawn from the seed.
 """
 
 from __future__ import annotations
@@ -133,6 +134,11 @@ class SimulatedNetwork:
         link.break_here("the connection was reset")
         if not half_open:
             link.other.break_here("the connection was reset")
+
+    def hold(self, link: SimulatedLink, is_held: bool) -> None:
+        """What this end writes does not arrive, until it is let go; other connections of its machine go on."""
+        link.is_held = is_held
+        link.go_on()
 
     def power_off(self, host: str) -> None:
         """The machine tells nobody that it is gone."""

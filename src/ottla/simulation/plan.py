@@ -25,13 +25,14 @@ class Plan:
     @classmethod
     def drawn(cls, seed: int, brokers: int | None = None) -> Plan:
         random = Random(f"plan {seed}")
-        count = brokers or random.choice((1, 3))
+        drawn = random.choice((1, 3))  # also when it is said: the rest must not depend on that
+        count = brokers or drawn
         return cls(
             seed,
             count,
             partitions=random.randint(1, 3),
-            durability="durable" if count == 1 else random.choice(("durable", "replicated")),
-            kinds=tuple(kind for kind in KINDS if random.random() < 0.4),
+            durability=random.choice(("durable", "replicated")) if count > 1 else "durable",
+            kinds=tuple(random.sample(KINDS, random.choice((0, 1, 1, 2, 2, 3, 4, 6, 10)))),
             work_s=random.uniform(15.0, 60.0),
             fault_pause_s=random.choice((1.0, 3.0, 8.0)),
             send_pause_s=random.choice((0.2, 0.5, 2.0)),

@@ -30,6 +30,7 @@ from ottla.simulation.faults import Faults
 from ottla.simulation.history import History
 from ottla.simulation.loop import SimulationStuck, new_loop
 from ottla.simulation.plan import Plan
+from ottla.simulation.process import PROCESS
 from ottla.simulation.timeline import Timeline
 from ottla.simulation.workload import TOPIC, FinalRead, Follower, Member, Numbers, Workload
 
@@ -88,6 +89,9 @@ class _Errors(logging.Handler):
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
+        process = PROCESS.get(None)
+        if process is not None and process.is_dead:
+            return  # it was killed in this very step
         if record.exc_info and record.exc_info[1] is not None:
             self.lines.append(f"{record.name}: {record.getMessage()}: {record.exc_info[1]!r}")
 
@@ -196,10 +200,13 @@ class Simulation:
         ]
 
     def _faults(self) -> Faults:
-        def power_may_fail() -> bool:
-            return self.plan.durability == "durable" or self.cluster.is_in_sync(TOPIC, self.plan.partitions)
-
-        return Faults(self.cluster, self.history, self.faults, power_may_fail=power_may_fail)
+        return Faults(
+            self.cluster,
+            self.history,
+            self.faults,
+            is_durable=self.plan.durability == "durable",
+            is_in_sync=lambda: self.cluster.is_in_sync(TOPIC, self.plan.partitions),
+        )
 
     async def _healed(self) -> bool:
         """Whether all copies came into sync in time; an anomaly when not."""

@@ -10,7 +10,8 @@
 
 1. It promises what `ottla.storage.files` promises and nothing more; one test suite runs on both.
 2. What a crash may leave is the worst that POSIX allows. Of a file's unsynced writes any subset, each torn at any
-   byte. Of the unsynced names of a directory the first few, in order; syncing a file does not keep its name.
+   byte, or its room without its bytes: zeros, or what another file left there. Of the unsynced names of a directory
+   the first few, in order; syncing a file does not keep its name.
    A failed sync is like a crash for that file: some of it is on the disk, the rest never will be, yet readers see all.
 3. After a crash, handles and locks of the life before are dead and planned failures are forgotten.
 4. Everything is decided by the seed and the order of calls. `trace` has the operations that were tried.
@@ -37,6 +38,7 @@ from ottla.storage.files import Buffer, DirectoryInUse, replace_through, storage
 CAPACITY_BYTES: Final = 256 << 20
 TRACE_LIMIT: Final = 100_000
 PENDING_LIMIT: Final = 10_000
+FATES: Final = ("lost", "lost", "whole", "whole", "start", "start", "middle", "middle", "zeros", "garbage")
 
 Keep: TypeAlias = Literal["any", "nothing", "everything"]
 
@@ -67,7 +69,7 @@ class MemoryFiles:
         self.now_ms = now_ms
         self.open_limit = open_limit  # with as many files open, EMFILE
         self._random = Random(seed)
-        self._capacity_bytes = capacity_bytes
+        self._capacity_bytes = self._first_capacity_bytes = capacity_bytes
         self._allocated_at_most_bytes = 0
         self._root = _Directory()
         self._locked: set[Path] = set()
@@ -93,6 +95,11 @@ class MemoryFiles:
         """Leave room for that many bytes more."""
         self._allocated_at_most_bytes = self._root.allocated()
         self._capacity_bytes = self._allocated_at_most_bytes + free_bytes
+
+    def mend(self) -> None:
+        """Planned failures are forgotten, and there is room again."""
+        self._failures.clear()
+        self._capacity_bytes = self._first_capacity_bytes
 
     def fail(self, when: int | Callable[[Operation], bool], error: int = errno.EIO, *, for_ever: bool = False) -> None:
         """Let an operation fail: the `when`-th from now (1 is the next), or the first that `when` says yes to.
@@ -443,10 +450,12 @@ class _Inode:
 
 def _torn(change: _Change, random: Random) -> Iterator[_Change]:
     position, content = change
-    fate = random.choice(("lost", "whole", "start", "middle"))
+    fate = random.choice(FATES)
     if content is None:
         if fate in ("whole", "start"):
             yield change
+    elif fate in ("zeros", "garbage"):
+        yield _Change(position, bytes(len(content)) if fate == "zeros" else random.randbytes(len(content)))
     elif fate != "lost":
         start = random.randint(0, len(content)) if fate == "middle" else 0
         end = len(content) if fate == "whole" else random.randint(start, len(content))
