@@ -159,9 +159,11 @@ class SimulatedCluster:
         seat.machine.kill()
 
     async def stop(self, number: int) -> None:
-        """SIGTERM: it hands over and goes, within STOP_LIMIT_S; it stays away until `restart`."""
+        """SIGTERM: it hands over and goes, within STOP_LIMIT_S; it stays away until `restart`. Who asks for it once more
+        meanwhile has lost patience: that is kill -9."""
         seat = self.seats[number]
         process, server = seat.machine.process, seat.server
+        seat.server = None
         if server is not None and process is not None:
             self.timeline.add(f"broker {number}", "stopping")
             stopping = self.loop.start(process, server.stop(), "stop")
