@@ -27,7 +27,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Literal, Required, Self, TypedDict, TypeVar, Unpack, overload
 
@@ -252,7 +252,7 @@ class Setting(Generic[T]):
         # Objects hold their values in __dict__, which Python looks at before a descriptor without __set__.
         return self if instance is None else instance.__dict__[self.attribute]
 
-    @property
+    @cached_property
     def attribute(self) -> str:
         return _as_keyword(self.name)
 
@@ -383,6 +383,7 @@ class Settings:
 
     _declared: ClassVar[Mapping[str, Setting[Any]]] = {}
     _slots: ClassVar[Mapping[str, tuple[str, Alias | None]]] = {}
+    _defaults: ClassVar[Mapping[str, Any]] = {}
     _written: Mapping[str, WrittenValue]
 
     def __init_subclass__(cls) -> None:
@@ -392,6 +393,7 @@ class Settings:
         }
         cls._declared = {each.name: each for each in by_attribute.values()}
         cls._slots = _slots_of(cls._declared.values())
+        cls._defaults = {name: each.default for name, each in by_attribute.items()}
 
     def __init__(self, dotted: Mapping[str, object] | None = None, /, **keywords: object) -> None:
         if dotted is not None and not isinstance(dotted, Mapping):
@@ -444,6 +446,10 @@ class Settings:
         """Everything about every setting, for DescribeConfigs and the console."""
         return [self._entry(each) for each in self._declared.values()]
 
+    def written_entries(self) -> list[Entry]:
+        """As `entries`, but only what is not left to its default."""
+        return [self._entry(each) for each in self._declared.values() if self._in_effect(each) is not None]
+
     def as_dict(self) -> dict[str, object]:
         """Dotted names and values; secrets are Passwords and stay hidden when printed."""
         return {name: self.__dict__[each.attribute] for name, each in self._declared.items()}
@@ -455,6 +461,8 @@ class Settings:
         raise AttributeError("settings do not change")
 
     def __eq__(self, other: object) -> bool:
+        if other is self:
+            return True
         return type(other) is type(self) and isinstance(other, Settings) and other.as_dict() == self.as_dict()
 
     def __hash__(self) -> int:
@@ -498,9 +506,15 @@ class Settings:
         return values
 
     def _fill(self, values: Mapping[str, WrittenValue]) -> None:
-        self.__dict__["_written"] = values
+        # Most settings have their default, and an object is made several times in the start of a broker: only what is
+        # written is worked out.
+        own = self.__dict__
+        own["_written"] = values
+        own.update(self._defaults)
+        written = values.keys()
         for each in self._declared.values():
-            self.__dict__[each.attribute] = self._value(each)
+            if each.default is REQUIRED or each.name in written or each.synonyms:
+                own[each.attribute] = self._value(each)
         self.validate()
 
     def _value(self, each: Setting[Any]) -> Any:

@@ -122,7 +122,8 @@ class ConfigRules:
 
     def _texts(self, wanted: Source) -> Iterable[tuple[str, str]]:
         """From the weakest to the strongest of a name, so that the strongest is the last."""
-        for entry in self.broker.entries():
+        entries = self.broker.entries() if wanted is Source.DEFAULT else self.broker.written_entries()
+        for entry in entries:
             for name, text, source in reversed(entry.synonyms):
                 if source is wanted and text is not None:
                     yield name, text

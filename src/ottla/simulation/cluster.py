@@ -159,8 +159,8 @@ class SimulatedCluster:
         seat.machine.kill()
 
     async def stop(self, number: int) -> None:
-        """SIGTERM: it hands over and goes, within STOP_LIMIT_S; it stays away until `restart`. Who asks for it once more
-        meanwhile has lost patience: that is kill -9."""
+        """SIGTERM: it hands over and goes, within STOP_LIMIT_S; it stays away until `restart`. Who asks once more while
+        it goes has lost patience: that is kill -9."""
         seat = self.seats[number]
         process, server = seat.machine.process, seat.server
         seat.server = None

@@ -120,6 +120,7 @@ class Simulation:
         logger = logging.getLogger("ottla")
         was_collecting = gc.isenabled()
         gc.disable()  # what it collects, and when, is not decided by the seed
+        gc.freeze()  # what was there before the run is none of its rubbish, and costs most of the search for that
         logger.addHandler(errors)
         began_s = time.process_time()
         try:
@@ -132,6 +133,7 @@ class Simulation:
             logger.removeHandler(errors)
             result.anomalies += [Anomaly("unhandled-error", line) for line in (*errors.lines, *loop.failures)]
             loop.close()
+            gc.unfreeze()
             if was_collecting:
                 gc.enable()
         return result

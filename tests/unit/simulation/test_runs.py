@@ -15,7 +15,7 @@ from ottla.simulation.plan import Plan
 from ottla.simulation.run import run_plan
 from ottla.testing.files import MemoryFile
 
-QUICK = {"work_s": 8.0, "fault_pause_s": 2.0, "send_pause_s": 0.2}
+QUICK = {"work_s": 5.0, "fault_pause_s": 1.5, "send_pause_s": 0.2}
 
 
 def quick(seed, brokers, **changes):

@@ -142,6 +142,8 @@ class BrokerSettings(
         keys = [key for key in self._listener_keys() if key.listener == name.upper() and key.mechanism in wanted]
         keys.sort(key=lambda key: bool(key.mechanism))
         overrides = {key.setting: self._written[key.text] for key in keys}
+        if not overrides:
+            return self
         return self._made({**self._written, **overrides})
 
     def configured_names(self) -> tuple[str, ...]:
@@ -311,7 +313,8 @@ class BrokerSettings(
 
     def _refuse_false_protection(self) -> None:
         """What would seem to protect somebody and has no effect must not be set."""
-        plain = [(each.name, each, getattr(self, each.attribute)) for each in self._declared.values()]
+        marked = (each for each in self._declared.values() if each.no_effect is not None)
+        plain = [(each.name, each, getattr(self, each.attribute)) for each in marked]
         keys = [(key.text, self._declared[key.setting], self._written[key.text].value) for key in self._listener_keys()]
         for name, declared, value in (*plain, *keys):
             mark = declared.no_effect
@@ -330,8 +333,10 @@ class BrokerSettings(
 
     def _refuse_unused_encoder(self) -> None:
         """Only what ZooKeeper keeps is encrypted."""
+        if self.zookeeper_connect:
+            return
         for each in self._declared.values():
-            if self.zookeeper_connect or not each.name.startswith("password.encoder."):
+            if not each.name.startswith("password.encoder."):
                 continue
             if not each.is_default(getattr(self, each.attribute)):
                 raise InvalidSetting(

@@ -103,6 +103,8 @@ class DynamicSettings:
     def _load(self, scope: Dynamic, values: Mapping[str, str]) -> None:
         """Each attempt has fewer values. Stores of keys go first: without them a listener may still do the rest of what
         it was told, as to ask for certificates."""
+        if not values and not self._values[scope]:
+            return  # nothing was set and nothing is
         while True:
             try:
                 self.replace(scope, values)
