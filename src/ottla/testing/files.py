@@ -10,8 +10,8 @@
 
 1. It promises what `ottla.storage.files` promises and nothing more; one test suite runs on both.
 2. What a crash may leave is the worst that POSIX allows. Of a file's unsynced writes any subset, each torn at any
-   byte, or its room without its bytes: zeros, or what another file left there. Of the unsynced names of a directory
-   the first few, in order; syncing a file does not keep its name.
+   byte; of what makes a file longer also the room without its bytes: zeros, or what another file left there. Of the
+   unsynced names of a directory the first few, in order; syncing a file does not keep its name.
    A failed sync is like a crash for that file: some of it is on the disk, the rest never will be, yet readers see all.
 3. After a crash, handles and locks of the life before are dead and planned failures are forgotten.
 4. Everything is decided by the seed and the order of calls. `trace` has the operations that were tried.
@@ -436,9 +436,10 @@ class _Inode:
 
     def crash(self, keep: Keep, random: Random) -> None:
         """Decide what of the unsynced changes the disk has."""
+        old_size = self._durable.size
         while self._pending:
             change = self._pending.popleft()
-            for kept in _torn(change, random) if keep == "any" else [change] if keep == "everything" else []:
+            for kept in _torn(change, random, old_size) if keep == "any" else [change] if keep == "everything" else []:
                 self._durable.apply(kept)
 
     def forget(self) -> None:
@@ -448,14 +449,16 @@ class _Inode:
         self.live.size = self._durable.size
 
 
-def _torn(change: _Change, random: Random) -> Iterator[_Change]:
+def _torn(change: _Change, random: Random, old_size: int) -> Iterator[_Change]:
     position, content = change
     fate = random.choice(FATES)
     if content is None:
         if fate in ("whole", "start"):
             yield change
     elif fate in ("zeros", "garbage"):
-        yield _Change(position, bytes(len(content)) if fate == "zeros" else random.randbytes(len(content)))
+        start = min(len(content), max(0, old_size - position))  # room that the disk had given has its old bytes
+        new = len(content) - start
+        yield _Change(position + start, bytes(new) if fate == "zeros" else random.randbytes(new))
     elif fate != "lost":
         start = random.randint(0, len(content)) if fate == "middle" else 0
         end = len(content) if fate == "whole" else random.randint(start, len(content))
