@@ -128,16 +128,19 @@ class NodeConnection:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._answers[ticket] = answer
         try:
-            self.happened(
-                self.peer.send,
-                ticket,
-                request,
-                timeout_ms=timeout_ms,
-                version=version,
-                at_most=at_most,
-                expects_response=expects_response,
-                client_id=client_id,
-            )
+            if not expects_response or not self._write_at_once(
+                ticket, request, timeout_ms, version=version, at_most=at_most, client_id=client_id
+            ):
+                self.happened(
+                    self.peer.send,
+                    ticket,
+                    request,
+                    timeout_ms=timeout_ms,
+                    version=version,
+                    at_most=at_most,
+                    expects_response=expects_response,
+                    client_id=client_id,
+                )
             return await answer
         finally:
             if self._answers.pop(ticket, None) is not None:
@@ -158,7 +161,7 @@ class NodeConnection:
         self._refuse_when_closed()
         ticket = next(self._tickets)
         self._answers[ticket] = answer
-        if expects_response and self._write_at_once(ticket, request, version, timeout_ms):
+        if expects_response and self._write_at_once(ticket, request, timeout_ms, version=version):
             return
         self.happened(
             self.peer.send,
@@ -198,14 +201,25 @@ class NodeConnection:
         self._give_up_link(None)
         self._fail_everybody(error)
 
-    def _write_at_once(self, ticket: object, request: WrittenRequest, version: int, timeout_ms: float) -> bool:
+    def _write_at_once(
+        self,
+        ticket: object,
+        request: Message | WrittenRequest,
+        timeout_ms: float,
+        *,
+        version: int | None,
+        at_most: int | None = None,
+        client_id: str | None = None,
+    ) -> bool:
         """The usual case of `happened` for a request: only bytes leave. False when nothing was done."""
         now_ms = self._clock.monotonic_ms()
-        buffers = self.peer.send_at_once(ticket, request, version=version, now_ms=now_ms, timeout_ms=timeout_ms)
+        buffers = self.peer.send_at_once(
+            ticket, request, now_ms=now_ms, timeout_ms=timeout_ms, version=version, at_most=at_most, client_id=client_id
+        )
         if buffers is None:
             return False
         try:
-            self._act(Send(buffers))
+            self._link_to_write_to.write(buffers)
         except Exception as error:
             self._failed_in_itself(error)
         return True
@@ -233,9 +247,7 @@ class NodeConnection:
                 if (answer := self._answers.pop(decision.ticket, None)) is not None and not answer.done():
                     answer.set_exception(decision.error)
             case Send():
-                assert self._events is not None, "Send comes after the link was opened"
-                assert self._events.link is not None, "Send comes after the link was opened"
-                self._events.link.write(decision.buffers)
+                self._link_to_write_to.write(decision.buffers)
             case WakeAt():
                 self._wake_at(decision.ms)
             case Connect():
@@ -247,6 +259,12 @@ class NodeConnection:
                 self._notify_ready(decision.versions)
             case BackingOff():
                 self._notify_backing_off(decision)
+
+    @property
+    def _link_to_write_to(self) -> Link:
+        assert self._events is not None, "requests are sent after the link was opened"
+        assert self._events.link is not None, "requests are sent after the link was opened"
+        return self._events.link
 
     async def _dial(self, connect: Connect, events: _LinkEvents) -> None:
         try:

@@ -208,14 +208,27 @@ class Peer:
         return out
 
     def send_at_once(
-        self, ticket: object, request: WrittenRequest, *, version: int, now_ms: float, timeout_ms: float
+        self,
+        ticket: object,
+        request: Message | WrittenRequest,
+        *,
+        now_ms: float,
+        timeout_ms: float,
+        version: int | None = None,
+        at_most: int | None = None,
+        client_id: str | None = None,
     ) -> list[Buffer] | None:
         """The usual case of `send`: the bytes to write when nothing else has to be decided, else None."""
         deadline_ms = now_ms + timeout_ms
         if not self.can_send_now or self._reauthenticate_ms <= now_ms or deadline_ms < self._announced_ms:
             return None
+        assert self._versions is not None, "READY comes after negotiation"
         try:
-            buffers = self._connection.send(ticket, request, version=version, deadline_ms=deadline_ms)
+            if version is None:
+                version = self._versions.choose(api_of(request), at_most=at_most)
+            buffers = self._connection.send(
+                ticket, request, version=version, deadline_ms=deadline_ms, client_id=client_id
+            )
         except Exception:
             return None  # nothing has happened yet, and `send` says what is wrong
         self._used_ms = now_ms

@@ -16,7 +16,7 @@ from typing import Any
 from ottla.protocol import codec
 from ottla.protocol.primitives import NO_ENTRIES_LIMIT, STRING_BYTES_MAX, Reader
 from ottla.protocol.schema import BYTES, RECORDS, STRING, ArrayOf, Field, Message, StructType, WireType
-from ottla.protocol.source import Mismatch, Source, form, repeated
+from ottla.protocol.source import FlatTag, Mismatch, Source, flat_tag, form, repeated
 
 FAILURES = (struct.error, IndexError, UnicodeDecodeError, Mismatch)
 
@@ -68,13 +68,34 @@ class _Decoder:
         return repr(value) if isinstance(value, int | str | bytes | None) else self.source.constant("default", value)
 
     def tags(self, target: str, struct_class: StructType) -> None:
-        """One byte 0 nearly always; anything else is left to the reference codec."""
+        """One byte 0 nearly always, or one flat tag; anything else is left to the reference codec."""
         count = self.source.fresh("tags")
         self.wait(count, "B")
         self.unpack()
         read = self.source.constant("read_tags", _TagReader(struct_class, self.version))
         self.source.add(f"if {count}:")
-        self.source.add(f"    pos, left = {read}({target}, view, pos - 1, left)")
+        self.source.depth += 1
+        if (flat := flat_tag(struct_class, self.version)) is not None:
+            self.flat_tag(f"{target}.{flat.field.name}", count, flat)
+            self.source.add("else:")
+            self.source.depth += 1
+        self.source.add(f"pos, left = {read}({target}, view, pos - 1, left)")
+        self.source.depth -= 1 if flat is None else 2
+
+    def flat_tag(self, slot: str, count: str, flat: FlatTag) -> None:
+        """The tag when it is the only one and has no tags itself; what is cut off raises, as everywhere."""
+        size = flat.size_bytes
+        is_flat = f"buf[pos] == {flat.field.tag} and buf[pos + 1] == {size} and buf[pos + {size + 1}] == 0"
+        self.source.add(f"if {count} == 1 and {is_flat}:")
+        self.source.depth += 1
+        self.source.add("left -= 1")
+        self.source.add("if left < 0: raise Mismatch")
+        letters = "".join(letter for _, letter in flat.parts)
+        unpack = self.source.constant(f"unpack_{letters}", form(letters, "unpack_from"))
+        targets = "".join(f"{slot}.{part.name}, " for part, _ in flat.parts)
+        self.source.add(f"{targets}= {unpack}(buf, pos + 2)")  # into the default, which is an object of its own
+        self.source.add(f"pos += {size + 2}")
+        self.source.depth -= 1
 
     # -- fields -------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import Any
 from ottla.protocol import codec
 from ottla.protocol.primitives import STRING_BYTES_MAX, write_uvarint
 from ottla.protocol.schema import RECORDS, STRING, UUID, ArrayOf, Field, Message, StructType, WireType
-from ottla.protocol.source import LEAD, Mismatch, Source, form, repeated
+from ottla.protocol.source import LEAD, Mismatch, Source, flat_tag, form, repeated
 
 FAILURES = (struct.error, TypeError, AttributeError, ValueError, OverflowError, Mismatch)
 
@@ -64,17 +64,29 @@ class _Encoder:
             self.source.add(f"if {target}.unknown_tags: raise Mismatch")
 
     def tags(self, target: str, struct_class: StructType) -> None:
-        """One byte 0 nearly always; anything else is left to the reference codec."""
-        present = [f"{target}.unknown_tags"]
-        for field in struct_class.fields:
-            if field.tag is not None and self.version in field.present:
-                present.append(self.differs(f"{target}.{field.name}", field))
+        """One byte 0 nearly always, or one flat tag; anything else is left to the reference codec."""
+        tagged = [field for field in struct_class.fields if field.tag is not None and self.version in field.present]
+        flat = flat_tag(struct_class, self.version)
+        others = [
+            self.differs(f"{target}.{field.name}", field) for field in tagged if flat is None or field != flat.field
+        ]
+        if flat is not None:
+            others.append(f"{target}.{flat.field.name}.unknown_tags")
         waiting = list(self.waiting)
-        self.source.add(f"if {' or '.join(present)}:")
+        self.source.add(f"if {' or '.join([f'{target}.unknown_tags', *others])}:")
         self.source.depth += 1
         self.pack()
         self.source.add(f"add(write_tags({target}, {self.version}))")
         self.source.depth -= 1
+        if flat is not None:
+            slot = f"{target}.{flat.field.name}"
+            self.source.add(f"elif {self.differs(slot, flat.field)}:")
+            self.source.depth += 1
+            head = [("1", "B"), (str(flat.field.tag), "B"), (str(flat.size_bytes), "B")]
+            values = [(f"{slot}.{part.name}", letter) for part, letter in flat.parts]
+            self.waiting = [*waiting, *head, *values, ("0", "B")]
+            self.pack()
+            self.source.depth -= 1
         self.source.add("else:")
         self.source.depth += 1
         self.waiting = [*waiting, ("0", "B")]

@@ -65,14 +65,9 @@ def encode_request(
     request: Message | WrittenRequest, *, version: int, correlation_id: int, client_id: str | None
 ) -> list[Buffer]:
     key = api_of(request).key
-    if isinstance(request, WrittenRequest):
-        before, after = _around_correlation_id(key, version, client_id)
-        return _joined([before, _CORRELATION_ID.pack(correlation_id), after], request.body)
-    header = RequestHeader(
-        request_api_key=key, request_api_version=version, correlation_id=correlation_id, client_id=client_id
-    )
-    header_version = request_header_version(key, version)
-    return _joined(compiled.encode(header, header_version), compiled.encode(request, version))
+    before, after = _around_correlation_id(key, version, client_id)
+    body = request.body if isinstance(request, WrittenRequest) else compiled.encode(request, version)
+    return _joined([before, _CORRELATION_ID.pack(correlation_id), after], body)
 
 
 @lru_cache(maxsize=256)

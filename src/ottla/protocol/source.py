@@ -9,6 +9,8 @@ import struct
 from typing import Any
 
 from ottla.errors import OttlaError
+from ottla.light_tuples import NamedTuple
+from ottla.protocol.schema import UUID, Field, Primitive, StructType
 
 
 class Mismatch(OttlaError):
@@ -87,6 +89,37 @@ def form(letters: str, method: str) -> Any:
     if key not in _FORMS:
         _FORMS[key] = getattr(struct.Struct(">" + letters), method)
     return _FORMS[key]
+
+
+class FlatTag(NamedTuple):
+    """A tagged struct of numbers, such as a follower's id and epoch in every fetch: it is packed in one call."""
+
+    field: Field
+    parts: list[tuple[Field, str]]  # with their struct letters
+    size_bytes: int  # of the tag's content, which ends with a byte for the struct's own tags
+
+
+def flat_tag(struct_class: StructType, version: int) -> FlatTag | None:
+    """The first tagged struct of numbers at this version; None when there is none."""
+    for field in struct_class.fields:
+        if field.tag is None or version not in field.present or field.factory is None or field.null_at(version):
+            continue
+        parts = [(part, letter) for part in _parts(field) if (letter := _number_letter(part, version))]
+        size_bytes = struct.calcsize(">" + "".join(letter for _, letter in parts)) + 1
+        if parts and len(parts) == len(_parts(field)) and max(size_bytes, field.tag) < 0x80:
+            return FlatTag(field, parts, size_bytes)
+    return None
+
+
+def _parts(field: Field) -> tuple[Field, ...]:
+    return field.type.fields if isinstance(field.type, StructType) else ()
+
+
+def _number_letter(part: Field, version: int) -> str | None:
+    """How a part is packed; None for what is no number, or not always there."""
+    if part.tag is not None or version not in part.present or part.type is UUID:
+        return None
+    return part.type.format if isinstance(part.type, Primitive) else None
 
 
 # LEAD[n] is the compact length of n elements or bytes, for n below 127.

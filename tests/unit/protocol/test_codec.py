@@ -8,7 +8,7 @@ import pytest
 from ottla.errors import MalformedMessage, Unwritable
 from ottla.protocol import codec, compiled
 from ottla.protocol.messages.api_versions import ApiVersionsResponse, SupportedFeatureKey
-from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -249,3 +249,37 @@ def test_tags_and_arrays_in_tags_count_as_entries(machine: ModuleType) -> None:
     assert machine.decode_prefix(ApiVersionsResponse, 3, written, 0, 1 + 5)[0] == answer
     with pytest.raises(MalformedMessage, match="5 entries are 1 more"):
         machine.decode_prefix(ApiVersionsResponse, 3, written, 0, 5)
+
+
+@pytest.mark.parametrize("version", [15, 17])
+@pytest.mark.parametrize("rack", ["", "a" * 200])
+@pytest.mark.parametrize(
+    ("state", "inner", "outer", "cluster_id"),
+    [
+        (ReplicaState(), None, None, None),
+        (ReplicaState(replica_id=3, replica_epoch=1 << 40), None, None, None),
+        (ReplicaState(replica_id=3), None, None, None),
+        (ReplicaState(replica_id=3), {5: b"x"}, None, None),
+        (ReplicaState(replica_id=3), None, {7: b"yy"}, None),
+        (ReplicaState(replica_id=3), None, None, "a cluster"),
+    ],
+)
+def test_a_tagged_struct_of_numbers_is_written_and_read_as_by_the_reference(
+    version: int, rack: str, state: ReplicaState, inner: dict[int, bytes], outer: dict[int, bytes], cluster_id: str
+) -> None:
+    message = FetchRequest(max_wait_ms=1, min_bytes=1, topics=[], replica_state=state, rack_id=rack)
+    message.cluster_id, message.unknown_tags, state.unknown_tags = cluster_id, outer, inner
+    frame = b"".join(codec.encode(message, version))
+    assert b"".join(compiled.encode(message, version)) == frame
+    assert compiled.decode(FetchRequest, version, frame) == codec.decode(FetchRequest, version, frame) == message
+    for size in range(len(frame)):
+        with pytest.raises(MalformedMessage):
+            compiled.decode(FetchRequest, version, frame[:size])
+
+
+def test_a_tagged_struct_of_numbers_counts_as_an_entry(machine: ModuleType) -> None:
+    message = FetchRequest(max_wait_ms=1, min_bytes=1, topics=[], replica_state=ReplicaState(replica_id=3))
+    frame = b"".join(codec.encode(message, 17))
+    assert machine.decode_prefix(FetchRequest, 17, frame, 0, 1)[0] == message
+    with pytest.raises(MalformedMessage):
+        machine.decode_prefix(FetchRequest, 17, frame, 0, 0)

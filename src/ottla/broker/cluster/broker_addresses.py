@@ -30,6 +30,8 @@ from ottla.errors import OttlaError
 log = logging.getLogger(__name__)
 
 REFRESH_EVERY_MS: Final = 1_000.0
+ADDRESSES_LIMIT: Final = 1_000
+"""So many answers are remembered: a follower asks with every fetch, and reading an address costs forty calls."""
 
 IpAddress: TypeAlias = IPv4Address | IPv6Address
 IpNetwork: TypeAlias = IPv4Network | IPv6Network
@@ -55,11 +57,20 @@ class BrokerAddresses:
         self._by_host: dict[str, frozenset[IpAddress]] = {}
         self._addresses: frozenset[IpAddress] = frozenset()
         self._has_loopback = False
+        self._included: dict[str, bool] = {}  # what was answered about addresses, since the last update
         self._refreshing: asyncio.Task[None] | None = None
         self._refreshed_ms: float | None = None
 
     def includes(self, address: str) -> bool:
         """Whether the address is a broker's, as far as is known."""
+        known = self._included.get(address)
+        if known is None:
+            known = self._is_included(address)
+            if len(self._included) < ADDRESSES_LIMIT:
+                self._included[address] = known
+        return known
+
+    def _is_included(self, address: str) -> bool:
         parsed = parse_address(address)
         if parsed is None:
             return False
@@ -90,6 +101,7 @@ class BrokerAddresses:
         self._by_host = dict(zip(hosts, found, strict=True))
         self._addresses = frozenset(address for addresses in found for address in addresses)
         self._has_loopback = any(address.is_loopback for address in self._addresses)
+        self._included.clear()
 
     async def close(self) -> None:
         """End a refresh that is under way."""

@@ -164,14 +164,14 @@ class Attempt:
             diverging = _divergence(partition, wanted)
             if diverging is not None:
                 return _data(key, partition, diverging_epoch=diverging)
-            preferred = self._reader.preferred(partition, wanted.fetch_offset)
-            if preferred is not None:
-                return _data(key, partition, preferred_read_replica=preferred)
             if self._reader.is_follower:
                 if self._is_first_read:
                     self._reader.note(partition, wanted)
-                if self._reader.is_throttled(partition):
+                # It has all there is, as at every first look of one that waits, or may not have more now.
+                if wanted.fetch_offset == partition.end.log_end_offset or self._reader.is_throttled(partition):
                     return _data(key, partition)
+            elif (preferred := self._reader.preferred(partition, wanted.fetch_offset)) is not None:
+                return _data(key, partition, preferred_read_replica=preferred)
             if limit_bytes <= 0 and not is_first:
                 return _data(key, partition)
             found = partition.read(
@@ -217,7 +217,7 @@ class Attempt:
             raise TopicAuthorizationFailed(key.topic)
         if self._uses_ids and not key.topic:
             raise UnknownTopicId()
-        partition = self._broker.replicas.get(TopicPartition(key.topic, key.partition))
+        partition = self._broker.replicas.get((key.topic, key.partition))
         if partition is None:
             raise UnknownTopicOrPartition(f"{key.topic}-{key.partition}")
         if self._uses_ids and partition.topic_id != key.topic_id:

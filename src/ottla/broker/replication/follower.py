@@ -189,17 +189,19 @@ class Follower:
         """What to ask now; None when there is nothing before `next_due_ms`.
 
         `is_throttled` is asked about (partition, whether it is in step with its leader)."""
-        awake = [each for each in self._followed.values() if each.rests_until_ms <= now_ms]
-        for phase in (Phase.TRUNCATING, Phase.SEEKING_END, Phase.SEEKING_START):
-            chosen = [each for each in awake if each.phase is phase]
-            if chosen:
+        fetching: list[Followed] = []
+        asking: dict[Phase, list[Followed]] = {}
+        for each in self._followed.values():
+            if each.rests_until_ms > now_ms:
+                continue
+            if each.phase is not Phase.FETCHING:
+                asking.setdefault(each.phase, []).append(each)
+            elif not is_throttled(each.replica.name, each.lag == 0):
+                fetching.append(each)
+        for phase in (Phase.TRUNCATING, Phase.SEEKING_END, Phase.SEEKING_START) if asking else ():
+            if chosen := asking.get(phase):
                 self._remember(chosen)
                 return self._ask(phase, chosen)
-        fetching = [
-            each
-            for each in awake
-            if each.phase is Phase.FETCHING and not is_throttled(each.replica.name, each.lag == 0)
-        ]
         if not fetching:
             return None
         self._remember(fetching)

@@ -60,6 +60,10 @@ class PartitionProgress:
         partition.advance()
         self._check(partition)
 
+    def committed(self, partition: Partition) -> None:
+        """The same for whoever knows that the high watermark has just moved."""
+        self._check(partition)
+
     def flush(self, partition: Partition) -> None:
         """Have this partition synced, even if nobody waits for it."""
         self._flusher.mark(partition)

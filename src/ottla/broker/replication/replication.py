@@ -203,7 +203,7 @@ class Replication:
         for name in applied.committed:
             partition = self._broker.replicas.get(name)
             if partition is not None:
-                self._broker.progress.advanced(partition)
+                self._broker.progress.committed(partition)
         unsynced = [self._broker.progress.synced(each) for each in partitions if each is not None and each.needs_flush]
         if unsynced:
             await asyncio.gather(*unsynced)
@@ -266,7 +266,7 @@ class Replication:
             in_sync.update_joining(end, now_ms, lag_limit_ms=self._lag_limit_ms, may_join=self._may_join)
             self._propose(partition, in_sync.expand(replica_id, partition.high_watermark, self._may_join))
         if partition.advance():
-            self._broker.progress.advanced(partition)
+            self._broker.progress.committed(partition)
         elif log_start_offset != start_before:
             self._broker.progress.produce_purgatory.check(partition.name)  # deletions wait for it
 

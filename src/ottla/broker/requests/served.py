@@ -25,6 +25,7 @@ from __future__ import annotations
 import enum
 import pkgutil
 from collections.abc import Callable
+from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
@@ -144,6 +145,7 @@ def served(api: Api) -> Served:
     return declared
 
 
+@lru_cache(maxsize=256)  # every large request asks; what nobody knows takes a place, but no more than these
 def frame_limit_bytes(api_key: int) -> int:
     """The limit for a frame whose first bytes name this API, of which nobody knows yet whether they are a request."""
     api = APIS.get(api_key)

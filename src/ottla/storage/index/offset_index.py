@@ -62,17 +62,23 @@ class OffsetIndex(SparseIndex):
 
     def append(self, offset: int, position: int) -> None:
         """Add an entry after the last one. See `make_ready`."""
+        if not self.append_unless_full(offset, position):
+            raise ValueError(f"{self.path} is full with {len(self._keys)} entries; roll the segment first")
+
+    def append_unless_full(self, offset: int, position: int) -> bool:
+        """The same for whoever can do without the entry: False when there is no room for it."""
         if not self._loaded:
             self.load()
         keys, relative = self._keys, offset - self.base_offset
         if len(keys) >= self._full_at:
-            raise ValueError(f"{self.path} is full with {len(self._keys)} entries; roll the segment first")
+            return False
         if not 0 <= relative <= INT32_MAX or not 0 <= position <= INT32_MAX:
             raise ValueError(f"{self.path} has no room for offset {offset} at position {position} in 31 bits")
         if keys and (relative <= keys[-1] or position <= self._values[-1]):
             raise ValueError(f"{self.path} ends with {self.last_entry}, which ({offset}, {position}) does not follow")
         keys.append(relative)
         self._values.append(position)
+        return True
 
     def truncate_to(self, offset: int) -> None:
         """Forget every entry at `offset` or later."""

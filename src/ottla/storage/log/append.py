@@ -186,7 +186,8 @@ class Appender:
         ready = check_follower_append(buffer, next_offset=end.log_end_offset, leader_epoch=leader_epoch)
         if ready is None:
             return None
-        self._epoch_history.change(lambda epochs: _assign_epochs(epochs, ready.batches))
+        if not self._epoch_history.covers(ready.leader_epoch):
+            self._epoch_history.change(lambda epochs: _assign_epochs(epochs, ready.batches))
         for batches in _runs(ready.batches, end.limits.segment_bytes):
             start, stop = batches[0].position, batches[-1].position + batches[-1].size_bytes
             known = read_producer_batches(ready.buffer, batches)
@@ -249,6 +250,11 @@ def _assign_epochs(epochs: LeaderEpochs, batches: list[BatchInfo]) -> bool:
 
 def _runs(batches: list[BatchInfo], size_limit_bytes: int) -> Iterator[list[BatchInfo]]:
     """The batches in rows that each fit one segment, if only a batch does."""
+    last = batches[-1]
+    whole_bytes = last.position + last.size_bytes - batches[0].position
+    if whole_bytes <= size_limit_bytes and last.last_offset - batches[0].base_offset <= INT32_MAX:
+        yield batches
+        return
     row: list[BatchInfo] = []
     size_bytes = 0
     for batch in batches:

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import struct
-from itertools import pairwise
 
 from ottla.errors import CorruptMessage, OttlaError, UnsupportedForMessageFormat
 from ottla.records.header import Buffer, view_of
@@ -43,24 +42,29 @@ def check_follower_append(buffer: Buffer, *, next_offset: int, leader_epoch: int
     batches = scan(view, 0, _end_of_usable(view, leader_epoch))
     if not batches:
         return None
-    for earlier, later in pairwise(batches):
-        if later.last_offset <= earlier.last_offset:
-            raise OffsetsOutOfOrder(f"a batch that ends at {later.last_offset} follows one at {earlier.last_offset}")
-    first_offset, last_offset = batches[0].base_offset, batches[-1].last_offset
+    newest, newest_ms, newest_epoch, last_offset = 0, batches[0].max_timestamp_ms, batches[0].leader_epoch, -1
+    for index, batch in enumerate(batches):
+        if index and batch.last_offset <= last_offset:
+            raise OffsetsOutOfOrder(f"a batch that ends at {batch.last_offset} follows one at {last_offset}")
+        last_offset = batch.last_offset
+        if batch.max_timestamp_ms > newest_ms:
+            newest, newest_ms = index, batch.max_timestamp_ms
+        if batch.leader_epoch > newest_epoch:
+            newest_epoch = batch.leader_epoch
+    first_offset = batches[0].base_offset
     if first_offset < next_offset:
         raise UnexpectedOffset(
             f"the batch begins at offset {first_offset}, our log ends at {next_offset}", first_offset, last_offset
         )
-    newest = max(batches, key=lambda batch: batch.max_timestamp_ms)
     return ValidatedAppend(
         buffer=view[: batches[-1].position + batches[-1].size_bytes],
         batches=batches,
         first_offset=first_offset,
         last_offset=last_offset,
-        max_timestamp_ms=newest.max_timestamp_ms,
-        offset_of_max_timestamp=newest.last_offset,
+        max_timestamp_ms=newest_ms,
+        offset_of_max_timestamp=batches[newest].last_offset,
         log_append_time_ms=NO_TIMESTAMP,
-        leader_epoch=batches[-1].leader_epoch,
+        leader_epoch=newest_epoch,
         is_rewritten=False,
     )
 

@@ -154,6 +154,10 @@ class EpochHistory:
         if changed.assign(epoch, log_end_offset):
             self.epochs, self.written_epoch = changed, UNWRITTEN
 
+    def covers(self, epoch: int) -> bool:
+        """Whether records of this epoch, and of older ones, change nothing here: the file has it, or a newer one."""
+        return epoch <= self.written_epoch
+
     def change(self, change: Callable[[LeaderEpochs], bool]) -> None:
         """Change the epochs, in the file first: a change that fails has not happened."""
         changed = LeaderEpochs(self.epochs.entries)

@@ -18,6 +18,7 @@ from ottla.storage.segment.segments import Segments
 
 T = TypeVar("T")
 POSITIONS_LIMIT: Final = 2
+TAILS_LIMIT: Final = 8
 
 
 class LogSegments(Segments[Segment]):
@@ -34,6 +35,7 @@ class LogSegments(Segments[Segment]):
         self._directory = directory
         self._start_and_time = start_and_time
         self._positions: dict[int, tuple[Segment, int]] = {}
+        self._tails: dict[int, tuple[Segment, int]] = {}
 
     def sound(self, segment: Segment, question: Callable[[Segment], T]) -> T:
         """The answer of a segment whose indexes are in order, after rebuilding them if they are not."""
@@ -67,9 +69,21 @@ class LogSegments(Segments[Segment]):
                 self._positions[offset] = known
         return known
 
+    def tail_at(self, offset: int) -> tuple[Segment, int] | None:
+        """Segment and position where the batch of `offset` begins, when a reader has just come that far."""
+        return self._tails.get(offset)
+
+    def note_tail(self, offset: int, segment: Segment, position: int) -> None:
+        """A reader got all before `offset`, which ends at this position of the last segment: it will go on there."""
+        if segment is self.last:
+            if len(self._tails) >= TAILS_LIMIT:
+                del self._tails[next(iter(self._tails))]
+            self._tails[offset] = segment, position
+
     def forget_positions(self) -> None:
         """Segments were cut, replaced or removed."""
         self._positions.clear()
+        self._tails.clear()
 
 
 def _position_in(segment: Segment, offset: int) -> int:

@@ -6,6 +6,8 @@
 3. A piece never crosses segments. Where a segment has nothing from the offset on (compaction may have removed it), the
    next one is asked.
 4. A reader of committed records also gets the aborted transactions that reach into what it gets.
+5. Who reads on where a reader has just come to the limit (followers, and consumers that keep up) is not looked up in
+   the index: where he stopped is remembered.
 """
 
 from __future__ import annotations
@@ -70,6 +72,8 @@ class LogReader:
     def _find(
         self, offset: int, max_bytes: int, limit: int, *, at_least_one_batch: bool
     ) -> tuple[Segment, FileSlice] | None:
+        if (tail := self._read_tail(offset, max_bytes, limit)) is not None:
+            return tail
         segment = self._segments.floor(offset) or self._segments.first
         while segment is not None and segment.base_offset < limit:
             max_position = self._max_position(segment, limit)
@@ -82,9 +86,23 @@ class LogReader:
             )
             piece = self._segments.sound(segment, ask)
             if piece is not None:
+                if piece.position + piece.size_bytes == max_position:
+                    self._segments.note_tail(limit, segment, max_position)
                 return segment, piece
             segment = self._segments.higher(segment.base_offset)
         return None
+
+    def _read_tail(self, offset: int, max_bytes: int, limit: int) -> tuple[Segment, FileSlice] | None:
+        """All from `offset` to the limit, when it is known where that begins and the reader wants it all."""
+        tail = self._segments.tail_at(offset)
+        if tail is None:
+            return None
+        segment, position = tail
+        stop = self._max_position(segment, limit)
+        if not position < stop <= position + max_bytes:
+            return None
+        self._segments.note_tail(limit, segment, stop)
+        return segment, FileSlice(segment.records.file, position, stop - position)
 
     def _max_position(self, segment: Segment, limit: int) -> int:
         """Where in this segment a reader must stop."""

@@ -146,6 +146,8 @@ class ProducerState:
             decided = self._find_duplicate(batches) or (self.check_run(batches) if len(batches) == 1 else None)
             if decided is not None:
                 return decided
+        elif origin is AppendOrigin.REPLICATION and batches and (going_on := self.check_run(batches)) is not None:
+            return going_on
         return self._accept(batches, origin, guard, transaction_version)
 
     def check_run(self, batches: Sequence[ProducerBatch]) -> Accepted | None:

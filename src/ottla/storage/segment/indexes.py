@@ -89,8 +89,7 @@ class SegmentIndexes:
 
     def _enter(self, last_offset: int, position: int, latest: TimestampOffset) -> None:
         offsets, times = self.offsets, self.times
-        if not (offsets.is_full or times.is_full):
-            offsets.append(last_offset, position)
+        if not times.is_full and offsets.append_unless_full(last_offset, position):
             if latest is not self._entered_latest:
                 times.maybe_append(latest[0], latest[1])
                 self._entered_latest = latest

@@ -485,3 +485,22 @@ def test_batches_are_read_from_a_buffer_and_those_without_a_producer_are_left_ou
         ProducerBatch(9, 2, LAST_SEQUENCE, 0, 4, 5, NOW_MS + 5, True),
         ProducerBatch(9, 3, -1, -1, 6, 6, 7, True, True, end),
     ]
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [data(sequence=1, offset=1)],
+        [data(sequence=1, offset=1), data(sequence=2, offset=2, count=3)],
+        [data(sequence=7, offset=1)],
+        [data(sequence=1, offset=1), data(producer_id=2, offset=2)],
+        [data(sequence=1, offset=1, transactional=True)],
+        [data(epoch=1, sequence=0, offset=1)],
+        [data(sequence=1, offset=1), marker(offset=2)],
+        [],
+    ],
+)
+def test_what_simply_goes_on_is_booked_for_a_follower_as_step_by_step(batches):
+    state = ProducerState(start_offset=0)
+    append(state, data(), origin=REPLICATION)
+    assert state.check_append(batches, REPLICATION) == state._accept(batches, REPLICATION, None, None)
