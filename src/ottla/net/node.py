@@ -219,7 +219,7 @@ class NodeConnection:
         if buffers is None:
             return False
         try:
-            self._link_to_write_to.write(buffers)
+            self._act(Send(buffers))
         except Exception as error:
             self._failed_in_itself(error)
         return True
@@ -247,7 +247,9 @@ class NodeConnection:
                 if (answer := self._answers.pop(decision.ticket, None)) is not None and not answer.done():
                     answer.set_exception(decision.error)
             case Send():
-                self._link_to_write_to.write(decision.buffers)
+                assert self._events is not None, "Send comes after the link was opened"
+                assert self._events.link is not None, "Send comes after the link was opened"
+                self._events.link.write(decision.buffers)
             case WakeAt():
                 self._wake_at(decision.ms)
             case Connect():
@@ -259,12 +261,6 @@ class NodeConnection:
                 self._notify_ready(decision.versions)
             case BackingOff():
                 self._notify_backing_off(decision)
-
-    @property
-    def _link_to_write_to(self) -> Link:
-        assert self._events is not None, "requests are sent after the link was opened"
-        assert self._events.link is not None, "requests are sent after the link was opened"
-        return self._events.link
 
     async def _dial(self, connect: Connect, events: _LinkEvents) -> None:
         try:
