@@ -48,7 +48,7 @@ class Operation:
         self._history = history
         self._client = client
         self._action = action
-        self._number = number
+        self.number = number
 
     def ok(self, **facts: Any) -> None:
         self._end("ok", facts)
@@ -60,7 +60,7 @@ class Operation:
         self._end("info", {"reason": reason})
 
     def _end(self, kind: Kind, facts: Mapping[str, Any]) -> None:
-        self._history.add(self._client, kind, self._action, self._number, facts)
+        self._history.add(self._client, kind, self._action, self.number, facts)
 
 
 class History:
@@ -76,9 +76,11 @@ class History:
         self.add(client, "invoke", action, self._operations, facts)
         return Operation(self, client, action, self._operations)
 
-    def note(self, client: str, action: str, **facts: Any) -> None:
-        """Something that begins and ends at once, such as a fault."""
-        self.invoke(client, action).ok(**facts)
+    def note(self, client: str, action: str, **facts: Any) -> int:
+        """Something that begins and ends at once; its number."""
+        operation = self.invoke(client, action)
+        operation.ok(**facts)
+        return operation.number
 
     def add(self, client: str, kind: Kind, action: str, number: int, facts: Mapping[str, Any]) -> None:
         if len(self.events) >= EVENTS_LIMIT:

@@ -1,0 +1,210 @@
+"""Which workloads run together, and on which topics: plain values, drawn from the seed.
+
+    loads = drawn_loads(Random("loads 7"), brokers=3)      # ("numbers", "transfers", "copy")
+    work = Work(cluster, history, loads, partitions=2, pause_s=0.5)
+    await work.make_topics(); work.start()
+    ...
+    await work.stop(); await work.read_everything()
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any, Final
+
+from ottla.client.admin.topics import NewTopic
+from ottla.errors import OttlaError, TopicAlreadyExists
+from ottla.simulation.cluster import SimulatedCluster
+from ottla.simulation.history import History
+from ottla.simulation.workloads import cleaning, copying, groups
+from ottla.simulation.workloads.base import Numbering, Workload, name_of, partitions_of
+from ottla.simulation.workloads.churn import Churn
+from ottla.simulation.workloads.moves import Moves
+from ottla.simulation.workloads.numbers import Numbers
+from ottla.simulation.workloads.reading import FinalRead, Follower, Watcher
+from ottla.simulation.workloads.transactions import Transfers
+from ottla.values import TopicPartition
+
+TOPIC: Final = "t"  # numbers; read by followers and groups
+TRANSFERS: Final = "transfers"
+COPIES: Final = "copies"
+LOADS: Final = (
+    "numbers",
+    "follow",
+    *groups.KINDS,
+    "transfers",
+    "copy",
+    "churn",
+    "moves",
+    *cleaning.SETTINGS,
+)
+CHANCE: Final = 0.3
+GROUP_MEMBERS: Final = 2
+
+
+def drawn_loads(random: Random) -> tuple[str, ...]:
+    """Numbers and their reader always run; of the others few at a time, so that a run is quick and its story short."""
+    return tuple(name for name in LOADS if name in ("numbers", "follow") or random.random() < CHANCE)
+
+
+class Work:
+    """All workloads of a run."""
+
+    def __init__(
+        self,
+        cluster: SimulatedCluster,
+        history: History,
+        loads: Sequence[str],
+        *,
+        partitions: int,
+        pause_s: float,
+    ) -> None:
+        self.cluster = cluster
+        self.history = history
+        self.loads = loads
+        self.count = partitions
+        self.pause_s = pause_s
+        self.copies = min(3, len(cluster.seats))
+        self.numbers = Numbering()
+        self.running: list[Workload] = []
+
+    # --- topics ---
+
+    def topics(self) -> list[NewTopic]:
+        """Those that are there from the beginning to the end."""
+        names = [TOPIC]
+        names += [TRANSFERS] if "transfers" in self.loads else []
+        names += [COPIES] if "copy" in self.loads else []
+        plain = [NewTopic(name, self.count, self.copies) for name in names]
+        cleaned = [
+            NewTopic(name, 1, self.copies, configs=settings)
+            for name, settings in cleaning.SETTINGS.items()
+            if name in self.loads
+        ]
+        return plain + cleaned
+
+    def partitions(self, *names: str) -> list[TopicPartition]:
+        """Of these topics, or of all."""
+        wanted = [(each.name, each.num_partitions or 1) for each in self.topics() if not names or each.name in names]
+        return partitions_of(wanted)
+
+    async def make_topics(self) -> None:
+        maker = _Maker(self.cluster, self.history, "admin", self.numbers)
+        maker.topics = self.topics()
+        maker.start()
+        assert maker.task is not None, "it was started"
+        await maker.task
+        for name in cleaning.SETTINGS:
+            if name in self.loads:
+                names = [name_of(each) for each in self.partitions(name)]
+                self.history.note("admin", "topic", partitions=names, policy=name)
+
+    # --- coming and going ---
+
+    def start(self) -> None:
+        self.running = list(self._made())
+        for load in self.running:
+            load.start()
+
+    def clients(self) -> list[Workload]:
+        """Those whose process may be killed or paused."""
+        return [load for load in self.running if not isinstance(load, Churn | Moves | cleaning.Cutter)]
+
+    async def stop(self) -> None:
+        """Who moves partitions comes last, when nobody needs them to be still."""
+        for load in self.running:
+            await load.stop()
+
+    async def read_everything(self) -> None:
+        asked = [copying.GROUP] if "copy" in self.loads else []
+        for isolation in ("read_committed", "read_uncommitted"):
+            if isolation == "read_uncommitted" and not {"transfers", "copy"} & set(self.loads):
+                continue
+            reader = FinalRead(
+                *self._common(f"reader {isolation}"),
+                partitions=self.partitions(),
+                groups=asked if isolation == "read_committed" else [],
+                isolation=isolation,
+            )
+            reader.start()
+            await reader.stop()
+
+    # --- what there is ---
+
+    def _common(self, name: str) -> tuple[Any, ...]:
+        return self.cluster, self.history, name, self.numbers
+
+    def _made(self) -> Iterator[Workload]:
+        for name in self.loads:
+            yield from self._of(name)
+
+    def _of(self, name: str) -> Iterator[Workload]:
+        if name == "numbers":
+            for number in (1, 2):
+                yield self._producer(f"producer {number}", TOPIC, self.pause_s)
+        elif name == "follow":
+            yield Follower(*self._common("follower"), partitions=self.partitions(*self._still()))
+            yield Watcher(*self._common("watcher"), partitions=self.partitions())
+        elif name in groups.KINDS:
+            for number in range(GROUP_MEMBERS):
+                yield groups.Member(*self._common(f"{name} {number}"), kind=name, topics=[TOPIC])
+        elif name == "transfers":
+            yield from self._transfers()
+        elif name == "copy":
+            for number in (1, 2):
+                yield copying.Copier(
+                    *self._common(f"copier {number}"), transactional_id=f"copier-{number}", source=TOPIC, target=COPIES
+                )
+        else:
+            yield from self._for_admins(name)
+
+    def _still(self) -> list[str]:
+        """Topics of which nothing goes away."""
+        return [each.name for each in self.topics() if each.name not in cleaning.SETTINGS]
+
+    def _transfers(self) -> Iterator[Workload]:
+        for number, transactional_id in enumerate(("alone", "shared", "shared"), 1):
+            yield Transfers(
+                *self._common(f"transfers {number}"),
+                transactional_id=transactional_id,
+                partitions=self.partitions(TRANSFERS),
+                pause_s=self.pause_s * 2,
+            )
+
+    def _for_admins(self, name: str) -> Iterator[Workload]:
+        if name == "churn":
+            yield Churn(*self._common("churn"), copies=self.copies)
+        elif name == "moves":
+            partitions = self.partitions(TOPIC)
+            yield Moves(*self._common("moves"), partitions=partitions, brokers=len(self.cluster.seats))
+        else:
+            yield self._producer(f"{name} producer", name, 0.2, has_keys=name == "compact")
+            if name == "cut":
+                yield cleaning.Cutter(*self._common("cutter"), partitions=self.partitions(name))
+
+    def _producer(self, client: str, topic: str, pause_s: float, *, has_keys: bool = False) -> Numbers:
+        partitions = self.partitions(topic)
+        return Numbers(*self._common(client), partitions=partitions, pause_s=pause_s, has_keys=has_keys)
+
+
+class _Maker(Workload):
+    """Makes the topics."""
+
+    topics: Sequence[NewTopic] = ()
+
+    async def run(self) -> None:
+        async with self.admin() as admin:
+            for topic in self.topics:
+                await self._make(admin, topic)
+
+    async def _make(self, admin: Any, topic: NewTopic) -> None:
+        while True:
+            try:
+                await admin.create_topics([topic])
+                return
+            except TopicAlreadyExists:
+                return  # the answer to the first try was lost
+            except OttlaError:
+                await asyncio.sleep(0.5)

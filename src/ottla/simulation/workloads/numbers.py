@@ -1,0 +1,61 @@
+"""Idempotent producers that send unique numbers to drawn partitions, up to IN_FLIGHT at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ottla.client.producer.async_producer import AsyncProducer
+from ottla.errors import OttlaError
+from ottla.simulation.history import Operation
+from ottla.simulation.workloads.base import PRODUCER, Workload, close_quietly, describe, name_of
+from ottla.values import TopicPartition
+
+IN_FLIGHT: Final = 5
+KEYS: Final = 5
+
+
+class Numbers(Workload):
+    """See the module. `pause_s` is between two sends on average; with `has_keys` every record has one of few keys."""
+
+    def __init__(
+        self, *arguments: Any, partitions: Sequence[TopicPartition], pause_s: float, has_keys: bool = False
+    ) -> None:
+        super().__init__(*arguments)
+        self._partitions = partitions
+        self._pause_s = pause_s
+        self._has_keys = has_keys
+
+    async def run(self) -> None:
+        room = asyncio.Semaphore(IN_FLIGHT)
+        producer = AsyncProducer(**self.doors(), **PRODUCER)
+        while not self.is_stopping:
+            await self.pause(self._pause_s)
+            await room.acquire()
+            await self._send(producer, room)
+        for _ in range(IN_FLIGHT):
+            await room.acquire()
+        await close_quietly(producer)
+
+    async def _send(self, producer: AsyncProducer, room: asyncio.Semaphore) -> None:
+        value, partition = self.numbers.next(), self.random.choice(self._partitions)
+        facts: dict[str, Any] = {"key": f"k{self.random.randrange(KEYS)}"} if self._has_keys else {}
+        sending = self.history.invoke(self.name, "send", partition=name_of(partition), value=value, **facts)
+        key = facts["key"].encode() if facts else None
+        try:
+            future = await producer.send(partition.topic, b"%d" % value, key=key, partition=partition.partition)
+        except OttlaError as error:
+            sending.info(describe(error))
+            room.release()
+            return
+        asyncio.get_running_loop().create_task(_hear(future, sending, room))
+
+
+async def _hear(future: Any, sending: Operation, room: asyncio.Semaphore) -> None:
+    try:
+        sending.ok(offset=(await future).offset)
+    except OttlaError as error:
+        sending.info(describe(error))
+    finally:
+        room.release()

@@ -1,0 +1,97 @@
+"""Who only reads: along with the writers, at the ends of the partitions, and everything when all is healed.
+
+1. `Follower` has partitions assigned and reads from the beginning for as long as the run takes.
+2. `Watcher` asks for the ends of partitions: the high watermark (read_uncommitted), the last stable offset
+   (read_committed). Neither may ever go back.
+3. `FinalRead` is a fresh client that reads from the beginning to where the ends are then, and asks what groups have
+   committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ottla.client.consumer.async_consumer import AsyncConsumer
+from ottla.simulation.workloads.base import CALL_S, ERRORS, Workload, close_quietly, describe, name_of, poll
+from ottla.values import TopicPartition
+
+WATCH_PAUSE_S: Final = 1.0
+
+
+class Reading(Workload):
+    """What the three have: the partitions they read."""
+
+    def __init__(self, *arguments: Any, partitions: Sequence[TopicPartition]) -> None:
+        super().__init__(*arguments)
+        self.partitions = partitions
+
+
+class Follower(Reading):
+    """See the module. Half of them read what is not committed, too."""
+
+    async def run(self) -> None:
+        isolation = self.random.choice(("read_committed", "read_uncommitted"))
+        consumer = self.consumer(isolation_level=isolation)
+        self.history.note(self.name, "assign")
+        await consumer.assign(self.partitions)
+        while not self.is_stopping:
+            await poll(consumer, self.history, self.name, isolation=isolation)
+        await close_quietly(consumer)
+
+
+class Watcher(Reading):
+    """See the module."""
+
+    async def run(self) -> None:
+        kinds = ("read_uncommitted", "read_committed")
+        consumers = {kind: self.consumer(isolation_level=kind) for kind in kinds}
+        while not self.is_stopping:
+            await self.pause(WATCH_PAUSE_S)
+            kind = self.random.choice(kinds)
+            await self._ask(consumers[kind], kind)
+        for consumer in consumers.values():
+            await close_quietly(consumer)
+
+    async def _ask(self, consumer: AsyncConsumer, kind: str) -> None:
+        asking = self.history.invoke(self.name, "ends", isolation=kind)
+        try:
+            found = await consumer.end_offsets(self.partitions, timeout=10.0)
+            asking.ok(ends={name_of(partition): offset for partition, offset in found.items()})
+        except ERRORS as error:
+            asking.info(describe(error))
+
+
+class FinalRead(Reading):
+    """See the module."""
+
+    def __init__(
+        self, *arguments: Any, partitions: Sequence[TopicPartition], groups: Sequence[str], isolation: str
+    ) -> None:
+        super().__init__(*arguments, partitions=partitions)
+        self._groups = groups
+        self._isolation = isolation
+
+    async def run(self) -> None:
+        reading = self.history.invoke(self.name, "final-read", isolation=self._isolation)
+        consumer = self.consumer(isolation_level=self._isolation)
+        self.history.note(self.name, "assign")
+        await consumer.assign(self.partitions)
+        starts = await consumer.beginning_offsets(self.partitions, timeout=CALL_S)
+        ends = await consumer.end_offsets(self.partitions, timeout=CALL_S)
+        await consumer.seek_to_beginning(*self.partitions)
+        while any([await consumer.position(each, timeout=CALL_S) < ends[each] for each in self.partitions]):
+            await poll(consumer, self.history, self.name, "final-poll", isolation=self._isolation)
+        reading.ok(
+            starts={name_of(each): offset for each, offset in starts.items()},
+            ends={name_of(each): offset for each, offset in ends.items()},
+        )
+        await close_quietly(consumer)
+        for group in self._groups:
+            await self._ask_committed(group)
+
+    async def _ask_committed(self, group: str) -> None:
+        asking = self.history.invoke(self.name, "final-committed", group=group)
+        async with self.admin() as admin:
+            found = await admin.list_consumer_group_offsets(group, require_stable=True, timeout=CALL_S)
+        asking.ok(offsets={name_of(each): offset.offset for each, offset in found.items() if offset is not None})
