@@ -6,6 +6,8 @@ from random import Random
 
 from ottla.light_dataclasses import dataclass
 from ottla.simulation.fault import KINDS, Fault, draw_faults
+from ottla.simulation.workloads.names import drawn_loads
+from ottla.simulation.workloads.zombies import CLIENT_KINDS, draw_client_faults
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,8 @@ class Plan:
     work_s: float
     fault_pause_s: float
     send_pause_s: float
+    loads: tuple[str, ...] = ("numbers", "follow")
+    client_kinds: tuple[str, ...] = ()
 
     @classmethod
     def drawn(cls, seed: int, brokers: int | None = None) -> Plan:
@@ -36,14 +40,17 @@ class Plan:
             work_s=random.uniform(15.0, 60.0),
             fault_pause_s=random.choice((1.0, 3.0, 8.0)),
             send_pause_s=random.choice((0.2, 0.5, 2.0)),
+            loads=drawn_loads(Random(f"loads {seed}")),
+            client_kinds=tuple(kind for kind in CLIENT_KINDS if random.random() < 0.3),
         )
 
     def faults(self) -> list[Fault]:
-        """The faults of this seed."""
-        return draw_faults(
+        """The faults of this seed: of brokers, and of clients."""
+        of_brokers = draw_faults(
             Random(f"faults {self.seed}"),
             kinds=self.kinds,
             brokers=self.brokers,
             work_s=self.work_s,
             pause_s=self.fault_pause_s,
         )
+        return of_brokers + draw_client_faults(Random(f"clients {self.seed}"), self.client_kinds, self.work_s)

@@ -3,7 +3,7 @@
     result = run_seed(7)
     print(result.summary())
 
-A run: brokers start, a topic is made, clients work while faults come and go, everything is healed, all copies must come
+A run: brokers start, topics are made, clients work while faults come and go, everything is healed, all copies must come
 into sync within HEAL_S, a fresh client reads everything, and the checker says what it finds. Errors that brokers and
 clients log with a trace, and what nobody caught, count as anomalies too: none of that is meant to happen.
 """
@@ -18,10 +18,6 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from ottla.broker.server import World
-from ottla.client.admin.async_admin import AsyncAdmin
-from ottla.client.admin.topics import NewTopic
-from ottla.errors import OttlaError, TopicAlreadyExists
 from ottla.light_dataclasses import dataclass, field
 from ottla.simulation.checker import Anomaly, check
 from ottla.simulation.cluster import SimulatedCluster
@@ -32,11 +28,15 @@ from ottla.simulation.loop import SimulationStuck, new_loop
 from ottla.simulation.plan import Plan
 from ottla.simulation.process import PROCESS
 from ottla.simulation.timeline import Timeline
-from ottla.simulation.workload import TOPIC, FinalRead, Follower, Member, Numbers, Workload
+from ottla.simulation.workloads.base import name_of
+from ottla.simulation.workloads.cleaning import BROKER_SETTINGS
+from ottla.simulation.workloads.drawn import Work
+from ottla.simulation.workloads.names import CLEANED
+from ottla.simulation.workloads.zombies import CLIENT_KINDS, ClientFaults
 
 HEAL_S: Final = 120.0
 RUN_LIMIT_S: Final = 1_000.0
-FIRST_NUMBERS: Final = 1_000_000  # of each producer
+AFTER_S: Final = 3.0  # everybody works on for so long when all is healed
 
 
 @dataclass
@@ -63,8 +63,9 @@ class Result:
 
     def summary(self) -> str:
         plan = self.plan
+        kinds = ", ".join(plan.kinds + plan.client_kinds) or "none"
         return (
-            f"seed {plan.seed}: {plan.brokers} broker(s), {plan.durability}, faults {', '.join(plan.kinds) or 'none'}; "
+            f"seed {plan.seed}: {plan.brokers} broker(s), {plan.durability}, {', '.join(plan.loads)}; faults {kinds}; "
             f"{self.acknowledged} records acknowledged in {self.virtual_s:.0f} s, {self.steps} steps, "
             f"{self.cpu_s:.2f} s of CPU, digest {self.digest:08x}: "
             f"{'no anomaly' if not self.anomalies else f'{len(self.anomalies)} ANOMALIES'}"
@@ -105,7 +106,7 @@ class Simulation:
         self.loop = new_loop(Random(f"loop {plan.seed}"))
         self.history = History(self.loop.time)
         self.timeline = Timeline(self.loop.time)
-        settings = {"ottla.durability": plan.durability}
+        settings = {**BROKER_SETTINGS, "ottla.durability": plan.durability}
         self.cluster = SimulatedCluster(
             self.loop,
             Random(f"cluster {plan.seed}"),
@@ -113,6 +114,7 @@ class Simulation:
             settings=settings,
             timeline=self.timeline,
         )
+        self.work = Work(self.cluster, self.history, plan.loads, partitions=plan.partitions, pause_s=plan.send_pause_s)
         self.result = Result(plan, history=self.history, timeline=self.timeline, faults=self.faults)
 
     def run(self) -> Result:
@@ -141,81 +143,47 @@ class Simulation:
     async def main(self) -> None:
         self.cluster.start()
         await self.cluster.ready()
-        await self._make_topic()
-        loads = self._start_loads()
-        await self._faults().run(self.plan.work_s)
+        await self.work.make_topics()
+        self.work.start()
+        await self._let_faults_happen()
+        await self.work.stop_moves()
         if not await self._healed():
             return
-        for load in loads:
-            await load.stop()
-        await FinalRead(self.cluster, self.history, "reader", self.plan.partitions).task
-        await self.cluster.in_sync(TOPIC, self.plan.partitions, is_quiet=True)
-        names = {f"{TOPIC}-{number}": number for number in range(self.plan.partitions)}
-        copies = {name: self.cluster.committed_bytes(TOPIC, number) for name, number in names.items()}
+        await asyncio.sleep(AFTER_S)
+        await self.work.stop()
+        await self.work.read_everything()
+        await self._in_sync(is_quiet=True)
+        names = [each for each in self.work.partitions() if each.topic not in CLEANED]
+        copies = {name_of(each): self.cluster.committed_bytes(*each) for each in names}
         self.result.anomalies += check(self.history.events, replicas=copies)
 
-    async def _make_topic(self) -> None:
-        machine = self.cluster.client_machine()
-        process = machine.boot("admin")
-        copies = min(3, self.plan.brokers)
-
-        async def make() -> None:
-            async with self._admin(machine.world()) as admin:
-                while True:
-                    try:
-                        await admin.create_topics([NewTopic(TOPIC, self.plan.partitions, copies)])
-                        return
-                    except TopicAlreadyExists:
-                        return  # the answer to the first try was lost
-                    except OttlaError:
-                        await asyncio.sleep(0.5)
-
-        await self.loop.start(process, make(), "admin")
-
-    def _admin(self, world: World) -> AsyncAdmin:
-        return AsyncAdmin(
-            bootstrap_servers=self.cluster.bootstrap_servers,
-            client_id="admin",
-            transport=world.transport,
-            clock=world.clock,
-            random=world.random,
-            random_bytes=world.random.randbytes,
-        )
-
-    def _start_loads(self) -> list[Workload]:
-        plan, cluster, history = self.plan, self.cluster, self.history
-        loads: list[Workload] = [
-            Numbers(
-                cluster,
-                history,
-                f"producer {number}",
-                plan.partitions,
-                first=number * FIRST_NUMBERS,
-                pause_s=plan.send_pause_s,
-            )
-            for number in (1, 2)
-        ]
-        return [
-            *loads,
-            Follower(cluster, history, "follower", plan.partitions),
-            Member(cluster, history, "member", plan.partitions),
-        ]
-
-    def _faults(self) -> Faults:
-        return Faults(
+    async def _let_faults_happen(self) -> None:
+        of_clients = [fault for fault in self.faults if fault.kind in CLIENT_KINDS]
+        of_brokers = [fault for fault in self.faults if fault.kind not in CLIENT_KINDS]
+        clients = asyncio.ensure_future(ClientFaults(self.work.clients(), self.history, of_clients).run())
+        brokers = Faults(
             self.cluster,
             self.history,
-            self.faults,
+            of_brokers,
             is_durable=self.plan.durability == "durable",
-            is_in_sync=lambda: self.cluster.is_in_sync(TOPIC, self.plan.partitions),
+            is_in_sync=self._is_in_sync,
         )
+        await brokers.run(self.plan.work_s)
+        await clients
+
+    def _is_in_sync(self) -> bool:
+        return all(self.cluster.is_in_sync(each.name, each.num_partitions or 1) for each in self.work.topics())
+
+    async def _in_sync(self, *, is_quiet: bool = False) -> None:
+        for topic in self.work.topics():
+            await self.cluster.in_sync(topic.name, topic.num_partitions or 1, is_quiet=is_quiet)
 
     async def _healed(self) -> bool:
         """Whether all copies came into sync in time; an anomaly when not."""
         began_s = self.loop.time()
         try:
             async with asyncio.timeout(HEAL_S):
-                await self.cluster.in_sync(TOPIC, self.plan.partitions)
+                await self._in_sync()
         except TimeoutError:
             self.result.anomalies.append(Anomaly("not-healed", f"copies are not in sync {HEAL_S:g} s after the faults"))
             return False

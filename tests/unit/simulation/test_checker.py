@@ -93,7 +93,7 @@ def test_nonmonotonic_poll():
 
 def test_poll_skip():
     story = Story().send(1, 0).send(2, 1).send(3, 2).poll((0, 0, 1), (0, 1, 2), (0, 2, 3))
-    assert story.poll((0, 0, 1), (0, 2, 3), client="other").anomalies() == ["poll-skip"]
+    assert story.poll((0, 0, 1), client="other").poll((0, 2, 3), client="other").anomalies() == ["poll-skip"]
     assert Story().send(1, 0).send(2, 5).poll((0, 0, 1), (0, 5, 2)).anomalies() == []  # nothing is between
 
 
@@ -105,7 +105,11 @@ def test_nonmonotonic_send():
 
 def test_group_offset_regress():
     assert good().commit(2, committed=1).anomalies() == ["group-offset-regress"]
-    assert good().commit(2, committed=-1).anomalies() == ["group-offset-regress"]
+    assert good().commit(1, committed=1).commit(2, committed=2).anomalies() == []
+
+
+def test_group_offset_lost():
+    assert good().commit(2, committed=-1).anomalies() == ["group-offset-lost"]
 
 
 @pytest.mark.parametrize("other", [b"abd", b"ab", b"abcd", b""])

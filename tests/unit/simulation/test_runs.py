@@ -13,9 +13,18 @@ from ottla.simulation.__main__ import main
 from ottla.simulation.faults import KINDS
 from ottla.simulation.plan import Plan
 from ottla.simulation.run import run_plan
+from ottla.simulation.workloads.names import LOADS
+from ottla.simulation.workloads.zombies import CLIENT_KINDS
 from ottla.testing.files import MemoryFile
 
-QUICK = {"work_s": 5.0, "fault_pause_s": 1.5, "send_pause_s": 0.2}
+CLIENTS = {"copy": "copier", "cut": "cutter"}  # what those of a workload are called, when not like it
+QUICK = {
+    "work_s": 5.0,
+    "fault_pause_s": 1.5,
+    "send_pause_s": 0.2,
+    "loads": ("numbers", "follow", "group-eager"),
+    "client_kinds": (),
+}
 
 
 def quick(seed, brokers, **changes):
@@ -53,6 +62,20 @@ def test_three_brokers_keep_what_they_acknowledged_through_one_kind_of_fault(kin
 @pytest.mark.parametrize("seed", range(100, 102))
 def test_three_brokers_keep_what_they_acknowledged_through_all_faults(seed):
     check(run_plan(quick(seed, 3, kinds=KINDS)))
+
+
+@pytest.mark.parametrize("load", LOADS[2:])
+def test_every_workload_keeps_its_promises_while_brokers_and_clients_are_killed(load):
+    faults = {"kinds": ("kill", "reset"), "client_kinds": CLIENT_KINDS}
+    result = run_plan(quick(300 + LOADS.index(load), 3, loads=("numbers", "follow", load), work_s=10.0, **faults))
+    check(result)
+    assert any(
+        event.kind == "ok" and event.client.startswith(CLIENTS.get(load, load)) for event in result.history.events
+    )
+
+
+def test_all_workloads_together_keep_their_promises():
+    check(run_plan(quick(7, 3, loads=LOADS, kinds=("kill",))))
 
 
 def test_the_same_seed_gives_the_same_history_byte_for_byte():

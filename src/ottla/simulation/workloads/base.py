@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from ottla.client.admin.async_admin import AsyncAdmin
 from ottla.client.consumer.async_consumer import AsyncConsumer
-from ottla.errors import OttlaError
+from ottla.errors import InvalidRecord, InvalidTimestamp, OttlaError
 from ottla.simulation.cluster import SimulatedCluster
-from ottla.simulation.history import History
+from ottla.simulation.history import History, Operation
 from ottla.simulation.machine import Machine
 from ottla.values import TopicPartition
 
@@ -118,6 +118,22 @@ def partitions_of(topics: Iterable[tuple[str, int]]) -> list[TopicPartition]:
 
 def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:200]
+
+
+def end_send(sending: Operation, error: OttlaError) -> None:
+    """Refused for certain, or nobody knows. A broker whose clock is hours away refuses what clients send now."""
+    if isinstance(error, InvalidTimestamp | InvalidRecord):
+        sending.fail(describe(error))
+    else:
+        sending.info(describe(error))
+
+
+async def hear(future: Any, sending: Operation) -> None:
+    """Write down what became of a send."""
+    try:
+        sending.ok(offset=(await future).offset)
+    except OttlaError as error:
+        end_send(sending, error)
 
 
 async def poll(

@@ -16,7 +16,7 @@ from ottla.client.admin.topics import NewTopic
 from ottla.client.consumer.async_consumer import AsyncConsumer
 from ottla.client.producer.async_producer import AsyncProducer
 from ottla.errors import OttlaError, TopicAlreadyExists, UnknownTopicOrPartition
-from ottla.simulation.workloads.base import ERRORS, PRODUCER, Workload, close_quietly, describe, partitions_of
+from ottla.simulation.workloads.base import ERRORS, PRODUCER, Workload, close_quietly, describe, end_send, partitions_of
 
 TOPIC: Final = "churn"
 SENDS: Final = 5
@@ -84,7 +84,7 @@ class Churn(Workload):
                 sent = await (await producer.send(TOPIC, b"%d" % value, partition=partition))
                 sending.ok(offset=sent.offset)
             except OttlaError as error:
-                sending.info(describe(error))
+                end_send(sending, error)
         await close_quietly(producer)
 
     async def _read_back(self, count: int) -> bool:

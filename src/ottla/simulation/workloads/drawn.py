@@ -1,17 +1,15 @@
-"""Which workloads run together, and on which topics: plain values, drawn from the seed.
+"""All workloads of a run, and their topics.
 
-    loads = drawn_loads(Random("loads 7"), brokers=3)      # ("numbers", "transfers", "copy")
-    work = Work(cluster, history, loads, partitions=2, pause_s=0.5)
-    await work.make_topics(); work.start()
-    ...
-    await work.stop(); await work.read_everything()
+work = Work(cluster, history, ("numbers", "copy"), partitions=2, pause_s=0.5)
+await work.make_topics(); work.start()
+...
+await work.stop(); await work.read_everything()
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from random import Random
 from typing import Any, Final
 
 from ottla.client.admin.topics import NewTopic
@@ -30,23 +28,7 @@ from ottla.values import TopicPartition
 TOPIC: Final = "t"  # numbers; read by followers and groups
 TRANSFERS: Final = "transfers"
 COPIES: Final = "copies"
-LOADS: Final = (
-    "numbers",
-    "follow",
-    *groups.KINDS,
-    "transfers",
-    "copy",
-    "churn",
-    "moves",
-    *cleaning.SETTINGS,
-)
-CHANCE: Final = 0.3
 GROUP_MEMBERS: Final = 2
-
-
-def drawn_loads(random: Random) -> tuple[str, ...]:
-    """Numbers and their reader always run; of the others few at a time, so that a run is quick and its story short."""
-    return tuple(name for name in LOADS if name in ("numbers", "follow") or random.random() < CHANCE)
 
 
 class Work:
@@ -112,8 +94,13 @@ class Work:
         """Those whose process may be killed or paused."""
         return [load for load in self.running if not isinstance(load, Churn | Moves | cleaning.Cutter)]
 
+    async def stop_moves(self) -> None:
+        """Before anybody waits for all copies to be in sync."""
+        for load in self.running:
+            if isinstance(load, Moves):
+                await load.stop()
+
     async def stop(self) -> None:
-        """Who moves partitions comes last, when nobody needs them to be still."""
         for load in self.running:
             await load.stop()
 
@@ -153,10 +140,7 @@ class Work:
         elif name == "transfers":
             yield from self._transfers()
         elif name == "copy":
-            for number in (1, 2):
-                yield copying.Copier(
-                    *self._common(f"copier {number}"), transactional_id=f"copier-{number}", source=TOPIC, target=COPIES
-                )
+            yield from self._copiers()
         else:
             yield from self._for_admins(name)
 
@@ -171,6 +155,14 @@ class Work:
                 transactional_id=transactional_id,
                 partitions=self.partitions(TRANSFERS),
                 pause_s=self.pause_s * 2,
+            )
+
+    def _copiers(self) -> Iterator[Workload]:
+        source = TRANSFERS if "transfers" in self.loads else TOPIC
+        for number in (1, 2):
+            name = f"copier {number}"
+            yield copying.Copier(
+                *self._common(name), transactional_id=name.replace(" ", "-"), source=source, target=COPIES
             )
 
     def _for_admins(self, name: str) -> Iterator[Workload]:

@@ -32,9 +32,7 @@ class Member(Workload):
 
     async def run(self) -> None:
         while not self.is_stopping:
-            consumer = self.consumer(
-                *self._topics, group_id=self.group, enable_auto_commit=False, **KINDS[self.group]
-            )
+            consumer = self.consumer(*self._topics, group_id=self.group, enable_auto_commit=False, **KINDS[self.group])
             end_s = self.cluster.loop.time() + STAY_S * 2 * self.random.random()
             while not self.is_stopping and self.cluster.loop.time() < end_s:
                 await self._read(consumer)
@@ -80,5 +78,3 @@ async def _poll_as_member(consumer: AsyncConsumer, member: Member) -> Sequence[A
         generation = consumer.group_metadata().generation_id
         member.history.invoke(member.name, "poll").ok(records=plain, group=member.group, generation=generation)
     return records
-
-

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ottla.client.producer.async_producer import AsyncProducer
 from ottla.errors import OttlaError
 from ottla.simulation.history import Operation
-from ottla.simulation.workloads.base import PRODUCER, Workload, close_quietly, describe, name_of
+from ottla.simulation.workloads.base import PRODUCER, Workload, close_quietly, end_send, hear, name_of
 from ottla.values import TopicPartition
 
 IN_FLIGHT: Final = 5
@@ -46,7 +46,7 @@ class Numbers(Workload):
         try:
             future = await producer.send(partition.topic, b"%d" % value, key=key, partition=partition.partition)
         except OttlaError as error:
-            sending.info(describe(error))
+            end_send(sending, error)
             room.release()
             return
         asyncio.get_running_loop().create_task(_hear(future, sending, room))
@@ -54,8 +54,6 @@ class Numbers(Workload):
 
 async def _hear(future: Any, sending: Operation, room: asyncio.Semaphore) -> None:
     try:
-        sending.ok(offset=(await future).offset)
-    except OttlaError as error:
-        sending.info(describe(error))
+        await hear(future, sending)
     finally:
         room.release()

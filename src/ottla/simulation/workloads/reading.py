@@ -3,8 +3,8 @@
 1. `Follower` has partitions assigned and reads from the beginning for as long as the run takes.
 2. `Watcher` asks for the ends of partitions: the high watermark (read_uncommitted), the last stable offset
    (read_committed). Neither may ever go back.
-3. `FinalRead` is a fresh client that reads from the beginning to where the ends are then, and asks what groups have
-   committed.
+3. `FinalRead` is a fresh client. It waits until no transaction is open any more, reads from the beginning to where the
+   ends are then, and asks what groups have committed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ottla.simulation.workloads.base import CALL_S, ERRORS, Workload, close_quie
 from ottla.values import TopicPartition
 
 WATCH_PAUSE_S: Final = 1.0
+STABLE_S: Final = 90.0
 
 
 class Reading(Workload):
@@ -73,6 +74,7 @@ class FinalRead(Reading):
         self._isolation = isolation
 
     async def run(self) -> None:
+        await self._wait_until_stable()
         reading = self.history.invoke(self.name, "final-read", isolation=self._isolation)
         consumer = self.consumer(isolation_level=self._isolation)
         self.history.note(self.name, "assign")
@@ -89,6 +91,24 @@ class FinalRead(Reading):
         await close_quietly(consumer)
         for group in self._groups:
             await self._ask_committed(group)
+
+    async def _wait_until_stable(self) -> None:
+        """Until the last stable offset of every partition is its end."""
+        waiting = self.history.invoke(self.name, "final-stable")
+        consumers = [self.consumer(isolation_level=kind) for kind in ("read_uncommitted", "read_committed")]
+        end_s = self.cluster.loop.time() + STABLE_S
+        while True:
+            ends, stable = [await each.end_offsets(self.partitions, timeout=CALL_S) for each in consumers]
+            if ends == stable:
+                waiting.ok()
+                break
+            if self.cluster.loop.time() > end_s:
+                open_ones = [name_of(each) for each in self.partitions if stable[each] != ends[each]]
+                waiting.info(f"transactions are open after {STABLE_S:g} s: {', '.join(open_ones)}")
+                break
+            await self.pause(0.5)
+        for consumer in consumers:
+            await close_quietly(consumer)
 
     async def _ask_committed(self, group: str) -> None:
         asking = self.history.invoke(self.name, "final-committed", group=group)

@@ -14,8 +14,17 @@ from typing import Any, Final
 
 from ottla.client.producer.async_producer import AsyncProducer
 from ottla.errors import OttlaError
-from ottla.simulation.history import Operation
-from ottla.simulation.workloads.base import CALL_S, ERRORS, PRODUCER, Workload, close_quietly, describe, name_of
+from ottla.simulation.workloads.base import (
+    CALL_S,
+    ERRORS,
+    PRODUCER,
+    Workload,
+    close_quietly,
+    describe,
+    end_send,
+    hear,
+    name_of,
+)
 from ottla.values import TopicPartition
 
 TIMEOUT_MS: Final = 10_000
@@ -47,15 +56,13 @@ class Transactional(Workload):
     async def send(self, producer: AsyncProducer, txn: int, partition: TopicPartition, **facts: Any) -> None:
         """Returns when the producer has taken the record."""
         value = self.numbers.next()
-        sending = self.history.invoke(
-            self.name, "send", partition=name_of(partition), value=value, txn=txn, **facts
-        )
+        sending = self.history.invoke(self.name, "send", partition=name_of(partition), value=value, txn=txn, **facts)
         try:
             future = await producer.send(partition.topic, b"%d" % value, partition=partition.partition)
         except OttlaError as error:
-            sending.info(describe(error))
+            end_send(sending, error)
             raise
-        asyncio.get_running_loop().create_task(_hear(future, sending))
+        asyncio.get_running_loop().create_task(hear(future, sending))
 
     async def end(self, producer: AsyncProducer, txn: int, wants: str) -> None:
         ending = self.history.invoke(self.name, "end", txn=txn, wants=wants)
@@ -100,10 +107,3 @@ class Transfers(Transactional):
             if self.random.random() < SLOW:
                 await self.pause(TIMEOUT_MS / 2_000)
         await self.end(producer, txn, "abort" if self.random.random() < ABORTED else "commit")
-
-
-async def _hear(future: Any, sending: Operation) -> None:
-    try:
-        sending.ok(offset=(await future).offset)
-    except OttlaError as error:
-        sending.info(describe(error))

@@ -1,7 +1,8 @@
 """Clients that are killed and started again, or paused until everybody thinks they are dead.
 
-Drawn from the seed like the faults of brokers, and written into the history like them. Who works for the cluster
-(admins) and who judges it (the final reads) is left alone.
+1. Faults of clients are plain values like those of brokers (fault.py), drawn from the seed and dropped one by one when
+   a failing run is shrunk. `client` is a number from 0 up to 1 that picks one of those that run.
+2. Who works for the cluster (admins) and who judges it (the final reads) is left alone.
 """
 
 from __future__ import annotations
@@ -11,44 +12,51 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
+from ottla.simulation.fault import Fault
 from ottla.simulation.history import History
 from ottla.simulation.workloads.base import Workload
 
-KINDS: Final = ("client-kill", "client-pause")
+CLIENT_KINDS: Final = ("client-kill", "client-pause")
+PAUSE_S: Final = 8.0
+LONGEST_S: Final = 25.0
+
+
+def draw_client_faults(random: Random, kinds: Sequence[str], work_s: float) -> list[Fault]:
+    """One every PAUSE_S on average."""
+    faults: list[Fault] = []
+    at_s = 0.0
+    while kinds:
+        at_s += PAUSE_S * 2 * random.random()
+        if at_s >= work_s:
+            break
+        duration_s = round(LONGEST_S * random.random() ** 2, 6)
+        parameters = (("client", round(random.random(), 6)),)
+        faults.append(Fault(round(at_s, 6), random.choice(list(kinds)), -1, duration_s, parameters))
+    return faults
 
 
 class ClientFaults:
-    """See the module."""
+    """Lets them happen."""
 
-    def __init__(
-        self, loads: Sequence[Workload], history: History, random: Random, *, kinds: Sequence[str], pause_s: float
-    ) -> None:
+    def __init__(self, loads: Sequence[Workload], history: History, faults: Sequence[Fault]) -> None:
         self._loads = loads
         self._history = history
-        self._random = random
-        self._kinds = kinds
-        self._pause_s = pause_s
+        self._faults = faults
 
-    async def run(self, duration_s: float) -> None:
-        """Make faults for that long, one after the other; then nobody is paused or dead any more."""
-        if not self._kinds or not self._loads:
-            return
-        end_s = asyncio.get_running_loop().time() + duration_s
-        while True:
-            await asyncio.sleep(self._pause_s * 2 * self._random.random())
-            if asyncio.get_running_loop().time() >= end_s:
-                return
-            await self._one(self._random.choice(self._loads), self._random.choice(self._kinds))
+    async def run(self) -> None:
+        """All of them; then nobody is paused or dead any more."""
+        await asyncio.gather(*(self._one(fault) for fault in self._faults))
 
-    async def _one(self, load: Workload, kind: str) -> None:
-        fault = self._history.invoke("faults", kind, client=load.name)
-        away_s = 25.0 * self._random.random() ** 2
-        if kind == "client-kill":
+    async def _one(self, fault: Fault) -> None:
+        await asyncio.sleep(fault.at_s)
+        load = self._loads[int(fault.number("client") * len(self._loads))]
+        happening = self._history.invoke("faults", fault.kind, whom=load.name)
+        if fault.kind == "client-kill":
             load.crash()
-            await asyncio.sleep(away_s)
+            await asyncio.sleep(fault.duration_s)
             load.restart()
-        else:
-            load.machine.pause()
-            await asyncio.sleep(away_s)
-            load.machine.resume()
-        fault.ok()
+        elif (process := load.machine.process) is not None:
+            process.pause()
+            await asyncio.sleep(fault.duration_s)
+            self._loads[0].cluster.loop.resume(process)
+        happening.ok()

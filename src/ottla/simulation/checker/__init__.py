@@ -1,0 +1,76 @@
+"""What must not be in a history, by the names that Jepsen has for it.
+
+    anomalies = check(history.events, replicas={"t-0": {0: b"...", 1: b"..."}})
+
+| name | what was found |
+| --- | --- |
+| lost-write | a value was acknowledged, a later offset of its partition was read, and nobody ever read the value |
+| unseen | a value was acknowledged, and the last reads of the run did not get as far as it |
+| duplicate | one value at two offsets |
+| inconsistent-offsets | one offset with two values |
+| misrouted | a value was read from another partition than it was sent to |
+| aborted-read | a value was read whose send had failed for certain, or whose transaction was aborted (G1a) |
+| dirty-read | a value was read before anybody had asked for its transaction to be committed (G1b) |
+| precommitted-read | the same, by the client whose transaction it is |
+| torn-transaction | of the values of one transaction some are there and some are not |
+| consume-count | a record that was read in transactions has no copy, or more than one, below the committed offset |
+| hanging-transaction | a transaction stayed open long after everybody had ended |
+| G0, G1c | transactions that depend on each other in a circle, by writes, by reads |
+| nonmonotonic-poll, poll-skip | a consumer went back, or jumped over a value; `int-`: within one poll |
+| nonmonotonic-send | of two sends of a producer the later one has the earlier offset; `int-`: within one transaction |
+| group-offset-regress, group-offset-lost | the committed offset of a group went back, or away |
+| double-ownership | two members of a group read one partition in the same generation |
+| hw-regress, lso-regress | the end of a partition, for one of the isolation levels, went back |
+| deleted-read, log-start-regress | a record that was deleted is there again |
+| compaction-lost | the last value of a key is gone |
+| replica-divergence | copies of a partition differ below the high watermark |
+| final-read-incomplete, unavailable | after everything was healed a read, or a write, did not succeed |
+
+1. It is a function of the history and touches nothing else; facts.py says which actions it knows.
+2. Kafka's transactions are not isolated from each other's writes: G0, and G1c with such edges, are no errors there.
+   `strict` reports them all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ottla.simulation.checker.anomaly import Anomaly
+from ottla.simulation.checker.cleaning import check_cleaning
+from ottla.simulation.checker.cycles import check_cycles
+from ottla.simulation.checker.ends import check_copies, check_ending, check_ends
+from ottla.simulation.checker.facts import Facts
+from ottla.simulation.checker.groups import check_commits, check_owners
+from ottla.simulation.checker.order import check_polls, check_sends
+from ottla.simulation.checker.places import check_places
+from ottla.simulation.checker.transactions import check_copying, check_transactions
+from ottla.simulation.checker.writes import check_writes
+from ottla.simulation.history import Event
+
+__all__ = ["Anomaly", "check"]
+
+
+def check(
+    events: Sequence[Event],
+    *,
+    replicas: Mapping[str, Mapping[int, bytes]] | None = None,
+    strict: bool = False,
+) -> list[Anomaly]:
+    """All anomalies of a history, and of the copies at its end: by partition and broker, the bytes below the high
+    watermark."""
+    facts = Facts(events)
+    return [
+        *check_writes(facts),
+        *check_places(facts),
+        *check_transactions(facts),
+        *check_copying(facts),
+        *check_cycles(facts, strict=strict),
+        *check_polls(facts),
+        *check_sends(facts),
+        *check_commits(events),
+        *check_owners(facts),
+        *check_ends(events),
+        *check_cleaning(facts),
+        *check_copies(replicas or {}),
+        *check_ending(facts),
+    ]
