@@ -25,6 +25,7 @@ from ottla.simulation.fault import Fault
 from ottla.simulation.faults import Faults
 from ottla.simulation.history import History
 from ottla.simulation.loop import SimulationStuck, new_loop
+from ottla.simulation.observer import Observer
 from ottla.simulation.plan import Plan
 from ottla.simulation.process import PROCESS
 from ottla.simulation.timeline import Timeline
@@ -59,7 +60,25 @@ class Result:
 
     @property
     def repeat_command(self) -> str:
-        return f"python -m ottla.simulation --seed {self.plan.seed} --brokers {self.plan.brokers}"
+        drawn = Plan.drawn(self.plan.seed, self.plan.brokers)
+        if self.plan != drawn or self.faults != drawn.faults():
+            return "ottla simulate --run FILE, with what --save wrote"
+        return f"ottla simulate --seed {self.plan.seed} --brokers {self.plan.brokers}"
+
+    def plain(self, shown: int = 10) -> dict[str, object]:
+        """As values for JSON."""
+        return {
+            "seed": self.plan.seed,
+            "brokers": self.plan.brokers,
+            "loads": list(self.plan.loads),
+            "faults": len(self.faults),
+            "acknowledged": self.acknowledged,
+            "virtual_s": round(self.virtual_s, 3),
+            "cpu_s": round(self.cpu_s, 3),
+            "digest": f"{self.digest:08x}",
+            "anomalies": [list(each) for each in self.anomalies[:shown]],
+            "repeat": self.repeat_command,
+        }
 
     def summary(self) -> str:
         plan = self.plan
@@ -77,9 +96,10 @@ def run_seed(seed: int, brokers: int | None = None, faults: Sequence[Fault] | No
     return run_plan(Plan.drawn(seed, brokers), faults)
 
 
-def run_plan(plan: Plan, faults: Sequence[Fault] | None = None) -> Result:
-    """Run a plan, with the faults that its seed draws or with these."""
-    return Simulation(plan, faults).run()
+def run_plan(plan: Plan, faults: Sequence[Fault] | None = None, *, is_watched: bool = False) -> Result:
+    """Run a plan, with the faults that its seed draws or with these; the timeline of one that is watched has what
+    brokers did."""
+    return Simulation(plan, faults, is_watched=is_watched).run()
 
 
 class _Errors(logging.Handler):
@@ -100,7 +120,7 @@ class _Errors(logging.Handler):
 class Simulation:
     """One run: made from a plan and a list of faults, run once."""
 
-    def __init__(self, plan: Plan, faults: Sequence[Fault] | None = None) -> None:
+    def __init__(self, plan: Plan, faults: Sequence[Fault] | None = None, *, is_watched: bool = False) -> None:
         self.plan = plan
         self.faults = plan.faults() if faults is None else list(faults)
         self.loop = new_loop(Random(f"loop {plan.seed}"))
@@ -115,6 +135,8 @@ class Simulation:
             timeline=self.timeline,
         )
         self.work = Work(self.cluster, self.history, plan.loads, partitions=plan.partitions, pause_s=plan.send_pause_s)
+        if is_watched:
+            Observer(self.cluster, frozenset(topic.name for topic in self.work.topics())).attach()
         self.result = Result(plan, history=self.history, timeline=self.timeline, faults=self.faults)
 
     def run(self) -> Result:
@@ -129,6 +151,8 @@ class Simulation:
             loop.run(self.main(), limit_s=RUN_LIMIT_S)
         except SimulationStuck as error:
             result.anomalies.append(Anomaly("stuck", str(error)))
+        except Exception as error:
+            result.anomalies.append(Anomaly("client-error", f"{type(error).__name__}: {error}"))
         finally:
             result.cpu_s = time.process_time() - began_s
             result.virtual_s, result.steps, result.digest = loop.time(), loop.steps, loop.digest

@@ -1,0 +1,61 @@
+"""Groups and clients: commits, coordinators, ownership, order of sends."""
+
+from __future__ import annotations
+
+from tests.planted.bug import Bug
+
+BUGS = (
+    Bug(
+        "commit-before-it-is-written",
+        "broker/coordinators/groups/committing.py",
+        "        return [Write(records, (Reply(token, _commit_answer(request, requested)),), failure)]\n",
+        "        return [Reply(token, _commit_answer(request, requested)), Write(records, (), lambda _: ())]\n",
+        "a commit is acknowledged before the other copies have it",
+        "acks=1 for __consumer_offsets",
+        needs=("group-eager",),
+    ),
+    Bug(
+        "coordinator-loads-too-little",
+        "broker/replication/partition.py",
+        "        while offset < self.log.log_end_offset:\n",
+        "        while offset < self.log.high_watermark:\n",
+        "a new coordinator loads only what it knows to be committed",
+        "KAFKA-19862 and others about loading",
+        needs=("group-eager",),
+    ),
+    Bug(
+        "offsets-expire-under-members",
+        "broker/coordinators/groups/expiry.py",
+        "        if start_ms is None or group.is_subscribed_to(topic):\n            return False\n",
+        "        if offset.commit_timestamp_ms + 5_000 < now_ms:\n            return True\n",
+        "offsets expire although the group reads the topic",
+        "KAFKA-8069, KAFKA-13636",
+        needs=("group-eager",),
+    ),
+    Bug(
+        "two-owners",
+        "broker/coordinators/groups/consumer/reconciliation.py",
+        "        free[topic_id] = {each for each in missing if each in own or goal.is_free(topic_id, each)}\n",
+        "        free[topic_id] = {each for each in missing if each not in own or each in own}\n",
+        "a member gets a partition that another one has not given back yet",
+        "KAFKA-17116 ff. (KIP-848)",
+        needs=("group-consumer",),
+    ),
+    Bug(
+        "commits-of-former-owners",
+        "broker/coordinators/groups/consumer/group.py",
+        "        return None if owned.get(partition, generation + 1) <= generation else ",
+        "        return None if owned is not None else ",
+        "a member with an old epoch commits for partitions that others own now",
+        "KIP-1251",
+        needs=("group-consumer",),
+    ),
+    Bug(
+        "producer-drains-out-of-order",
+        "client/producer/sending/sequences.py",
+        "            may_go = not numbers.in_flight or (numbers.probe or numbers.in_flight[0]) is stamp\n",
+        "            may_go = True\n",
+        "our producer sends batches again in any order",
+        "KAFKA-5494 ff.",
+    ),
+)

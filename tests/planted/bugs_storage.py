@@ -1,0 +1,103 @@
+"""Storage: syncs, recovery, producers' sequences, cleaning."""
+
+from __future__ import annotations
+
+from tests.planted.bug import Bug
+
+BUGS = (
+    Bug(
+        "no-sync-before-ack",
+        "storage/log/log_end.py",
+        "            syncs.append(active.records.file.sync)\n",
+        "            pass\n",
+        "a durable topic acknowledges what is not on the disk",
+        "NATS 2.12.1 (Jepsen 2025); flush.messages of Kafka",
+        brokers=None,
+        kinds=("power",),
+    ),
+    Bug(
+        "recovery-forgets-producers",
+        "storage/log/recovery.py",
+        "        if self.producers.end_offset != self.log_end_offset or not self.recovered:\n"
+        "            yield from self._producers_at(self.log_end_offset)\n",
+        "        self.producers.clear(self.log_end_offset)\n",
+        "after a restart nobody remembers sequences: what is sent again is there twice",
+        "KAFKA-5793 and others about producer snapshots",
+        brokers=None,
+    ),
+    Bug(
+        "truncation-keeps-producers",
+        "storage/log/truncate.py",
+        "        self._go_back(now_ms)\n",
+        "",
+        "sequences of records that were cut off still count",
+        "KAFKA-9144 (producer state after truncation)",
+    ),
+    Bug(
+        "dedupe-window-of-one",
+        "storage/producers/entry.py",
+        "        for known in self.batches:\n",
+        "        for known in self.batches[-1:]:\n",
+        "only the last batch of a producer is known again when it is sent twice",
+        "Redpanda 3039, librdkafka 4953",
+        brokers=None,
+    ),
+    Bug(
+        "no-duplicate-detection",
+        "storage/producers/state.py",
+        "            if known is not None:\n                return Duplicate(known)\n",
+        "",
+        "a batch that is sent again is refused as out of order, and comes with a new epoch",
+        "KAFKA-4125 ff., the reason of KIP-98",
+        brokers=None,
+    ),
+    Bug(
+        "sequences-are-not-checked",
+        "storage/producers/check.py",
+        "        if self._origin is AppendOrigin.CLIENT:\n            self._check_sequence(batch)\n",
+        "",
+        "gaps in a producer's sequences are accepted: retries change the order",
+        "retries before KIP-98",
+        brokers=None,
+    ),
+    Bug(
+        "epochs-survive-truncation",
+        "storage/log/truncate.py",
+        "        self._end.end_at(offset)\n"
+        "        self._epoch_history.change(lambda epochs: epochs.truncate_from_end(offset))\n",
+        "        self._end.end_at(offset)\n",
+        "the leader epochs of records that were cut off are still on record",
+        "KAFKA-7415 (epochs that contradict each other)",
+    ),
+    Bug(
+        "compaction-takes-the-last-value",
+        "storage/compaction/batch_copy.py",
+        "        kept = filter_records(self._table, self._rules, chunk, batch.position, batch.record_bytes())\n",
+        "        kept = filter_records(self._table, self._rules, chunk, batch.position, batch.record_bytes())\n"
+        "        kept = kept._replace(record_count=0)\n",
+        "the cleaner drops records that are the last of their key",
+        "crabka 528; KAFKA-6568",
+        needs=("compact",),
+        brokers=None,
+    ),
+    Bug(
+        "retention-takes-too-much",
+        "storage/log/retention.py",
+        "        if end_offset > log.high_watermark or is_needed or not is_over(segment, following):\n",
+        "        if is_needed or not is_over(segment, None):\n",
+        "segments are deleted that are not committed, and those of DeleteRecords that are still needed",
+        "KAFKA-6361 ff.",
+        needs=("cut",),
+        brokers=None,
+    ),
+    Bug(
+        "delete-records-takes-the-next-too",
+        "storage/log/truncate.py",
+        "        self._end.start_at(offset)\n",
+        "        self._end.start_at(min(offset + 1, self._end.high_watermark))\n",
+        "DeleteRecords deletes one record more than it was asked for",
+        "an error by one",
+        needs=("cut",),
+        brokers=None,
+    ),
+)

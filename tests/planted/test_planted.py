@@ -1,0 +1,19 @@
+"""Every planted bug still applies to today's source, and two of them are found by their seeds."""
+
+from __future__ import annotations
+
+import pytest
+from tests.planted.bugs import BUGS
+
+BUDGET_S = 600.0
+
+
+@pytest.mark.parametrize("bug", BUGS.values(), ids=list(BUGS))
+def test_the_patch_applies_to_the_source_of_today(bug):
+    assert bug.problem() is None
+    assert bug.old != bug.new
+
+
+def test_there_are_at_least_forty():
+    assert len(BUGS) >= 40
+    assert len({(bug.file, bug.old, bug.new) for bug in BUGS.values()}) == len(BUGS)
