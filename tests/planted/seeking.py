@@ -32,7 +32,8 @@ class Outcome:
         if self.seed is None:
             return f"NOT FOUND  {self.bug.name} in {self.schedules} schedules, {self.cpu_s:.0f} s of CPU"
         names = ", ".join(self.anomalies)
-        return f"found      {self.bug.name} by seed {self.seed} after {self.schedules} schedules, {self.cpu_s:.0f} s: {names}"
+        spent = f"{self.schedules} schedules, {self.cpu_s:.0f} s of CPU"
+        return f"found      {self.bug.name} by seed {self.seed} after {spent}: {names}"
 
 
 def fitting_seeds(bug: Bug, first: int = 1) -> Iterator[int]:

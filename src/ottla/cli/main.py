@@ -40,8 +40,11 @@ NOUNS: Final = {
     "job": "ready-made jobs on Spark: archive, replay, mirror, profile",
     "perf": "how fast it is here: produce, consume, latency",
     "log": "look into the files of a log, without a broker",
+    "simulate": "a whole cluster in one process, from a seed: faults, a checker, the story",
     "completion": "what your shell needs to complete ottla's words",
 }
+# The simulation stands above the command line: it may look into every room.
+ELSEWHERE: Final = {"simulate": "ottla.simulation.command"}
 EXAMPLES: Final = """\
 examples:
   ottla broker start                            a broker on 127.0.0.1:9092
@@ -177,7 +180,7 @@ def make_parser(words: Sequence[str]) -> Parser:
 
 def _fill(parser: Parser, noun: str) -> None:
     """The noun's own words: its verbs, or its options when it needs no verb (`ottla produce clicks`)."""
-    commands = import_module(f"ottla.cli.commands.{noun}")
+    commands = import_module(ELSEWHERE.get(noun, f"ottla.cli.commands.{noun}"))
     parser.epilog, parser.formatter_class = getattr(commands, "EXAMPLES", None), HelpText
     if hasattr(commands, "add_options"):
         commands.add_options(parser)

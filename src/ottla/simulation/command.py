@@ -56,7 +56,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """What the options ask for; 1 when something was found."""
-    results = [_told(result, options) for result in _results(options)]
+    results = [_report(result, options) for result in _results(options)]
     bad = [result for result in results if result.anomalies]
     if len(results) > 1 and not options.json:
         _print_total(results, bad)
@@ -82,18 +82,18 @@ def _runs(options: argparse.Namespace) -> Iterator[Callable[[], Result]]:
     from ottla.simulation.plan import Plan
     from ottla.simulation.run import run_plan
 
-    tells = options.story or options.page is not None
+    is_watched = options.story or options.page is not None
     if options.file is not None:
         from ottla.simulation.plan_text import read_plan
 
         plan, faults = read_plan(options.file.read_text())
-        yield lambda: run_plan(plan, faults, is_watched=tells)
+        yield lambda: run_plan(plan, faults, is_watched=is_watched)
         return
     for seed in _seeds(options):
         drawn = Plan.drawn(seed, options.brokers)
         if options.loads:
             drawn = replace(drawn, loads=tuple(options.loads.split(",")))
-        yield lambda drawn=drawn: run_plan(drawn, is_watched=tells)  # type: ignore[misc]
+        yield lambda drawn=drawn: run_plan(drawn, is_watched=is_watched)  # type: ignore[misc]
 
 
 def _seeds(options: argparse.Namespace) -> Iterable[int]:
@@ -139,7 +139,7 @@ def _shrunk(result: Result, options: argparse.Namespace) -> Result:
     return smaller.result
 
 
-def _told(result: Result, options: argparse.Namespace) -> Result:
+def _report(result: Result, options: argparse.Namespace) -> Result:
     """Say what became of a seed."""
     if options.page is not None:
         from ottla.simulation.page import page

@@ -12,7 +12,7 @@ from html import escape
 from typing import Final
 
 from ottla.simulation.run import Result
-from ottla.simulation.story import Told, story, told_of
+from ottla.simulation.story import Line, lines_of, story
 
 LANE_PX: Final = 26
 LEFT_PX: Final = 190
@@ -38,21 +38,26 @@ def page(result: Result) -> str:
 
 
 def _drawn(result: Result) -> str:
-    told = told_of(result)
-    nodes = _nodes(told)
+    lines = lines_of(result)
+    nodes = _nodes(lines)
     lanes = {node: number for number, node in enumerate(nodes)}
     length_s = max(result.virtual_s, 1.0)
     height = LANE_PX * (len(nodes) + 1)
-    body = [*_lanes(nodes), *_scale(length_s, height), *_faults(told, lanes, length_s), *_marks(told, lanes, length_s)]
+    body = [
+        *_lanes(nodes),
+        *_scale(length_s, height),
+        *_faults(lines, lanes, length_s),
+        *_marks(lines, lanes, length_s),
+    ]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH_PX}" height="{height + 20}" role="img" '
         f'aria-label="time line of every node">{"".join(body)}</svg>'
     )
 
 
-def _nodes(told: Iterable[Told]) -> list[str]:
+def _nodes(lines: Iterable[Line]) -> list[str]:
     """Brokers first."""
-    found = dict.fromkeys(each.node for each in told if each.node != "everybody")
+    found = dict.fromkeys(each.node for each in lines if each.node != "everybody")
     return sorted(found, key=lambda node: (not node.startswith("broker"), node))
 
 
@@ -75,9 +80,9 @@ def _scale(length_s: float, height: int) -> Iterator[str]:
         yield f'<text x="{x}" y="{height + 14}" fill="#666">{second} s</text>'
 
 
-def _faults(told: Iterable[Told], lanes: dict[str, int], length_s: float) -> Iterator[str]:
+def _faults(lines: Iterable[Line], lanes: dict[str, int], length_s: float) -> Iterator[str]:
     begun: dict[tuple[str, str], float] = {}
-    for each in told:
+    for each in lines:
         if each.kind == "fault":
             begun[each.node, each.text] = each.time_s
         elif each.kind == "undone":
@@ -97,8 +102,8 @@ def _bar(node: str, text: str, from_s: float, to_s: float, lanes: dict[str, int]
     )
 
 
-def _marks(told: Iterable[Told], lanes: dict[str, int], length_s: float) -> Iterator[str]:
-    marks = [each for each in told if each.node in lanes and (each.end or each.kind in KINDS)]
+def _marks(lines: Iterable[Line], lanes: dict[str, int], length_s: float) -> Iterator[str]:
+    marks = [each for each in lines if each.node in lanes and (each.end or each.kind in KINDS)]
     for each in marks[:MARKS_LIMIT]:
         x, y = _x(each.time_s, length_s), LANE_PX * lanes[each.node] + LANE_PX
         colour = KINDS.get(each.kind) or COLOURS.get(each.end, "#757575")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from ottla.simulation.fault import Fault, read_fault
 from ottla.simulation.plan import Plan
@@ -22,7 +23,9 @@ def read_plan(text: str) -> tuple[Plan, list[Fault]]:
     try:
         values = json.loads(text)
         faults = [read_fault(json.dumps(each)) for each in values.pop("faults")]
-        plain = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+        plain: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+        }
         return Plan(**plain), faults
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"this is not the plan of a run: {error}") from None

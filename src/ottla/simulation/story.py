@@ -4,7 +4,7 @@
 
 1. All faults, elections and changes of in-sync sets are told; appends and what clients asked and heard are told when
    they are about a value or partition that an anomaly names, or about a transaction of such a value.
-2. What lies between is one line with its numbers. `is_whole` tells everything.
+2. What lies between is one line with its numbers. `is_whole` is_watched everything.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ALWAYS = frozenset({"fault", "undone", "started", "ready", "killed", "power cut"
 ENDINGS = {"ok": "", "fail": " was refused", "info": " has an unknown end"}
 
 
-class Told(NamedTuple):
+class Line(NamedTuple):
     """One thing that happened."""
 
     time_s: float
@@ -41,12 +41,12 @@ def story(result: Result, *, is_whole: bool = False) -> Iterator[str]:
     yield from (f"  fault at {fault.at_s:.3f} s: {fault}" for fault in result.faults)
     interest = Interest(result)
     between: Counter[str] = Counter()
-    for told in told_of(result):
-        if is_whole or interest.includes(told):
+    for each in lines_of(result):
+        if is_whole or interest.includes(each):
             yield from _folded(between)
-            yield told.line()
+            yield each.line()
         else:
-            between[f"{told.node}: {told.kind}"] += 1
+            between[f"{each.node}: {each.kind}"] += 1
     yield from _folded(between)
 
 
@@ -68,40 +68,40 @@ class Interest:
         ours = [each for each in sends if each.facts["value"] in self._values]
         self._txns = {each.facts["txn"] for each in ours if "txn" in each.facts}
 
-    def includes(self, told: Told) -> bool:
-        if told.kind in ALWAYS:
+    def includes(self, each: Line) -> bool:
+        if each.kind in ALWAYS:
             return True
-        numbers = {int(each) for each in re.findall(r"(?<![-:\w.])\d+\b", told.text)}
-        if told.kind in ("append", "commits"):
-            return told.text.split(" ")[0].rstrip(":") in self._partitions
+        numbers = {int(digits) for digits in re.findall(r"(?<![-:\w.])\d+\b", each.text)}
+        if each.kind in ("append", "commits"):
+            return each.text.split(" ")[0].rstrip(":") in self._partitions
         is_ours = bool(numbers & (self._values | self._txns))
-        return is_ours and told.kind in ("send", "poll", "final-poll", "begin", "end")
+        return is_ours and each.kind in ("send", "poll", "final-poll", "begin", "end")
 
 
-def told_of(result: Result) -> list[Told]:
+def lines_of(result: Result) -> list[Line]:
     """Everything, in the order of time."""
-    moments = [Told(each.time_s, each.node, each.kind, each.text) for each in result.timeline.moments]
-    return sorted([*moments, *_told_by_clients(result.history.events)], key=lambda each: each.time_s)
+    moments = [Line(each.time_s, each.node, each.kind, each.text) for each in result.timeline.moments]
+    return sorted([*moments, *_client_lines(result.history.events)], key=lambda each: each.time_s)
 
 
-def _told_by_clients(events: Iterable[Event]) -> Iterator[Told]:
+def _client_lines(events: Iterable[Event]) -> Iterator[Line]:
     begun: dict[int, Event] = {}
     for event in events:
         if event.client == "faults":
             if event.action == "healed" and event.kind == "ok":
-                yield Told(event.time_s, "everybody", "in sync", "all copies are in sync again")
+                yield Line(event.time_s, "everybody", "in sync", "all copies are in sync again")
             elif "whom" in event.facts and event.kind == "invoke":
-                yield Told(event.time_s, event.facts["whom"], "fault", event.action)
+                yield Line(event.time_s, event.facts["whom"], "fault", event.action)
         elif event.kind == "invoke":
             begun[event.number] = event
             if event.action in ("send", "end"):
-                yield Told(event.time_s, event.client, event.action, _asked(event))
+                yield Line(event.time_s, event.client, event.action, _asked(event))
         elif event.action != "assign":
             asked = begun.pop(event.number)
-            yield Told(event.time_s, event.client, event.action, _heard(asked, event), event.kind)
+            yield Line(event.time_s, event.client, event.action, _heard(asked, event), event.kind)
     for event in begun.values():
         if event.action != "assign":
-            yield Told(event.time_s, event.client, event.action, f"{_asked(event)} never ended", "info")
+            yield Line(event.time_s, event.client, event.action, f"{_asked(event)} never ended", "info")
 
 
 def _asked(event: Event) -> str:
