@@ -142,6 +142,7 @@ def test_a_login_and_nodes_that_belong_to_it(tmp_path: Path) -> None:
         ("zookeeper.ssl.crl.enable", "true"),
         ("zookeeper.ssl.protocol", "TLSv1.1"),
         ("ottla.zookeeper.sasl.mechanism", "PLAIN"),
+        ("ottla.zookeeper.sasl.keytab", "/for/another/mechanism"),
     ],
 )
 def test_what_is_not_possible_is_refused(name: str, value: str) -> None:

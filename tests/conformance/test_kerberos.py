@@ -12,13 +12,22 @@ from pathlib import Path
 import pytest
 from tests.conformance.kerberos import REALM, Realm, missing
 
-from ottla.testing import KafkaBroker
+from ottla import Admin, NewTopic, Producer
+from ottla.broker.settings import BrokerSettings
+from ottla.cluster.store.zookeeper.connecting import connection_from
+from ottla.errors import AuthenticationFailed
+from ottla.net.sasl.kerberos_login import KerberosLogin
+from ottla.testing import KafkaBroker, KafkaCluster
+from ottla.testing.zookeeper import ZooKeeperServer
+from ottla.testing.zookeeper import missing as zookeeper_missing
 
 pytestmark = pytest.mark.long
 if (REASON := missing()) is not None:
     pytest.skip(REASON, allow_module_level=True)
 
 WAIT_S = 120
+MISSING_ZOOKEEPER = zookeeper_missing()
+MODULE = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
 SETTINGS = """
 settings = dict(
     bootstrap_servers=sys.argv[1], security_protocol="SASL_PLAINTEXT", sasl_mechanism="GSSAPI",
@@ -59,12 +68,11 @@ def broker(realm: Realm, monkeypatch: pytest.MonkeyPatch) -> Iterator[KafkaBroke
     keytab = realm.directory / "kafka-localhost.keytab"
     if not keytab.exists():
         realm.keytab("kafka/localhost")
-    module = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
     settings = {
         "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
         "sasl.enabled.mechanisms": "GSSAPI",
         "listener.name.sasl_plaintext.gssapi.sasl.jaas.config": (
-            f'{module} keyTab="{keytab}" principal="kafka/localhost@{REALM}";'
+            f'{MODULE} keyTab="{keytab}" principal="kafka/localhost@{REALM}";'
         ),
         "sasl.kerberos.principal.to.local.rules": "RULE:[2:$1-$2](robot-.*)s/-.*//,DEFAULT",
     }
@@ -131,3 +139,122 @@ def test_the_user_is_the_short_name(realm: Realm, broker: KafkaBroker, principal
         await writer.wait_closed()
 
     asyncio.run(log_in())
+
+
+# --- brokers among themselves ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cluster(realm: Realm, monkeypatch: pytest.MonkeyPatch) -> Iterator[KafkaCluster]:
+    """Three brokers that know each other by their tickets only; a principal of its own for each would need a host for
+    each, so they share one."""
+    for name, value in realm.environment.items():
+        monkeypatch.setenv(name, value)
+    realm.log_in("alice")  # the KDC answers
+    keytab = realm.keytab("kafka/127.0.0.1")
+    listener = "listener.name.sasl_plaintext.gssapi.sasl.jaas.config"
+    settings = {
+        "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+        "security.inter.broker.protocol": "SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "GSSAPI",
+        "sasl.mechanism.inter.broker.protocol": "GSSAPI",
+        "sasl.kerberos.service.name": "kafka",
+        listener: f'{MODULE} keyTab="{keytab}" principal="kafka/127.0.0.1@{REALM}";',
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:kafka;User:alice",
+    }
+    with KafkaCluster(3, settings) as made:
+        yield made
+
+
+def test_brokers_log_in_at_each_other_with_tickets(cluster: KafkaCluster) -> None:
+    user = {
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "GSSAPI",
+    }
+    with Admin(**user) as admin:
+        admin.create_topics([NewTopic("clicks", 3, 3)], timeout=WAIT_S)
+    with Producer(**user, acks="all") as producer:
+        for number in range(60):
+            producer.send("clicks", str(number).encode(), partition=number % 3).result(WAIT_S)
+        stopped = cluster.leader_of("clicks", 0)
+        cluster.stop_broker(stopped)
+        cluster.start_broker(stopped)
+        cluster.wait_for_copies("clicks", 3)
+        producer.send("clicks", b"60", partition=0).result(WAIT_S)
+    cluster.check_replicas("clicks", 3)
+    servers = [cluster.server(each) for each in cluster.running]
+    principals = cluster.call(lambda: {each.principal for one in servers for each in one._acceptor.connections})
+    assert "User:kafka" in principals
+    assert principals <= {"User:kafka", "User:alice"}
+
+
+def test_an_old_key_gets_no_ticket(realm: Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker whose keytab is older than the key that the realm has now is refused with the library's words."""
+    for name, value in realm.environment.items():
+        monkeypatch.setenv(name, value)
+    realm.log_in("alice")  # the KDC answers
+    kept = tmp_path / "old.keytab"
+    kept.write_bytes(realm.keytab("kafka/127.0.0.2").read_bytes())
+    realm.keytab("kafka/127.0.0.2")  # has a new key now
+    login = KerberosLogin("kafka", principal=f"kafka/127.0.0.2@{REALM}", keytab=str(kept))
+    with pytest.raises(AuthenticationFailed, match="Kerberos: "):
+        asyncio.run(login.prepare("127.0.0.1"))
+
+
+# --- at ZooKeeper ---------------------------------------------------------------------------------------------------
+
+
+def zookeeper_jaas(keytab: Path) -> str:
+    return f'''Server {{ {MODULE} keyTab="{keytab}" principal="zookeeper/127.0.0.1@{REALM}"; }};\n'''
+
+
+@pytest.mark.skipif(MISSING_ZOOKEEPER is not None, reason=str(MISSING_ZOOKEEPER))
+@pytest.mark.parametrize("source", ["keytab", "ticket cache"])
+def test_a_broker_logs_in_at_zookeeper_with_a_ticket(
+    realm: Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    from kazoo.client import KazooClient
+    from kazoo.exceptions import NoAuthError
+
+    from ottla.cluster.store.zookeeper.store import ZooKeeperStore
+
+    for name, value in realm.environment.items():
+        monkeypatch.setenv(name, value)
+    realm.log_in("kafka/127.0.0.1")
+    jaas = tmp_path / "jaas.conf"
+    jaas.write_text(zookeeper_jaas(realm.keytab("zookeeper/127.0.0.1")))
+    values = {
+        "zookeeper.set.acl": "true",
+        "ottla.zookeeper.sasl.mechanism": "GSSAPI",
+        "ottla.zookeeper.sasl.username": f"kafka/127.0.0.1@{REALM}",
+    }
+    if source == "keytab":
+        values["ottla.zookeeper.sasl.keytab"] = str(realm.directory / "kafka-127.0.0.1.keytab")
+        monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path / 'none'}")
+    with ZooKeeperServer(
+        tmp_path / "zk",
+        extra=[
+            "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+            "kerberos.removeHostFromPrincipal=true",
+            "kerberos.removeRealmFromPrincipal=true",
+        ],
+        java_options=[
+            f"-Djava.security.auth.login.config={jaas}",
+            f"-Djava.security.krb5.conf={realm.environment['KRB5_CONFIG']}",
+        ],
+    ) as server:
+        store = ZooKeeperStore(connection_from(BrokerSettings({"zookeeper.connect": server.connect, **values})))
+        store.load()
+        store.close()
+        stranger = KazooClient(server.connect)
+        stranger.start()
+        try:
+            acls = stranger.get_acls("/brokers/ids")[0]
+            assert {("sasl", "kafka")} == {(each.id.scheme, each.id.id) for each in acls if each.id.scheme == "sasl"}
+            with pytest.raises(NoAuthError):
+                stranger.create("/brokers/ids/7", b"")
+        finally:
+            stranger.stop()
+            stranger.close()

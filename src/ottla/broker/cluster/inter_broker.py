@@ -4,25 +4,30 @@
    so a broker that came back elsewhere is found there; the old connection is closed.
 2. `send` ends with the answer or raises why there is none, within its time-out. Requests to one broker leave in the
    order of the calls and are answered in that order, which the controller's channel relies on.
-3. Where brokers must log in, every connection does. A login that is refused fails what waits for it; the next request
-   tries again with a new connection: the user may have been made, or its password changed, meanwhile.
-4. A broker that nobody knows is BrokerNotAvailable at once: the caller decides whether to wait for it.
+3. Where brokers must log in, every connection does. What a login needs (a token, a ticket) is fetched before, and
+   those who ask meanwhile keep their order. A login that is refused fails what waits for it; the next request tries
+   again with a new connection: the user may have been made, or its password changed, meanwhile.
+4. A broker that nobody knows is BrokerNotAvailable at once: the caller decides whether to wait for it. After `close`
+   nothing is connected any more, not even for those who waited for a token or a ticket meanwhile.
 
 Belongs to the broker's loop.
 """
 
 from __future__ import annotations
 
+import asyncio
 import ssl
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from functools import partial
 from random import Random
 
 from ottla.broker.security.own_login import OwnLogin
 from ottla.clock import Clock
 from ottla.cluster.model import Endpoint
-from ottla.errors import AuthenticationFailed, BrokerNotAvailable
+from ottla.errors import AuthenticationFailed, BrokerNotAvailable, NotConnected
 from ottla.net.node import NodeConnection
-from ottla.net.peer import Peer, PeerSettings
+from ottla.net.peer import Peer, PeerSettings, State
 from ottla.net.transport import LinkSettings, Transport
 from ottla.protocol.schema import Message
 
@@ -57,6 +62,8 @@ class InterBroker:
         self._tls = tls
         self._connections: dict[int, tuple[Endpoint, NodeConnection]] = {}
         self._closing: list[NodeConnection] = []
+        self._is_closed = False
+        self._preparing: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)  # as many as brokers were known
 
     async def send(
         self,
@@ -68,9 +75,10 @@ class InterBroker:
         client_id: str | None = None,
     ) -> Message:
         """The answer of a broker; `client_id` is that of this request alone."""
-        if self._login is not None and self._login.prepare is not None:
-            await self._login.prepare()
         connection = self._connection(broker_id)
+        if self._login is not None and self._login.prepare is not None:
+            await self._prepare(broker_id, self._login.prepare, timeout_ms)
+            connection = self._connection(broker_id)  # it may be elsewhere by now
         try:
             answer: Message = await connection.send(
                 request, timeout_ms=timeout_ms, at_most=at_most, client_id=client_id
@@ -81,6 +89,25 @@ class InterBroker:
             raise
         return answer
 
+    async def _prepare(self, broker_id: int, prepare: Callable[[str], Awaitable[None]], timeout_ms: float) -> None:
+        """One at a time, first come, first served: a lock of asyncio is fair."""
+        async with self._preparing[broker_id]:
+            peer = self._connection(broker_id).peer
+            if peer.state is State.READY:
+                return
+            preparing, late = (
+                asyncio.ensure_future(prepare(peer.host)),
+                asyncio.ensure_future(self._clock.sleep(timeout_ms)),
+            )
+            try:
+                await asyncio.wait((preparing, late), return_when=asyncio.FIRST_COMPLETED)
+                if not preparing.done():
+                    raise NotConnected(f"what a login at {peer.host} needs was not there within {timeout_ms:.0f} ms")
+                preparing.result()
+            finally:
+                preparing.cancel()
+                late.cancel()
+
     def forget(self, broker_id: int) -> None:
         """The broker is gone: what waits for it is failed, and nothing tries to reach it any more."""
         if (found := self._connections.pop(broker_id, None)) is not None:
@@ -88,6 +115,7 @@ class InterBroker:
 
     async def close(self) -> None:
         """End all connections."""
+        self._is_closed = True
         for broker_id in list(self._connections):
             self.forget(broker_id)
         await self.sweep()
@@ -100,6 +128,8 @@ class InterBroker:
             await self._closing.pop().close()
 
     def _connection(self, broker_id: int) -> NodeConnection:
+        if self._is_closed:
+            raise NotConnected(f"connections to other brokers are closed, also to broker {broker_id}")
         endpoint = self._endpoint_of(broker_id)
         if endpoint is None:
             raise BrokerNotAvailable(f"broker {broker_id} is not in the cluster, or has no listener for brokers")
@@ -113,7 +143,7 @@ class InterBroker:
 
     def _connect(self, endpoint: Endpoint) -> NodeConnection:
         settings = PeerSettings(client_id=self._client_id, in_flight_limit=IN_FLIGHT_LIMIT)
-        authenticator = None if self._login is None else self._login.authenticator
+        authenticator = None if self._login is None else partial(self._login.authenticator, endpoint.host)
         peer = Peer(endpoint.host, endpoint.port, random=self._random, settings=settings, authenticator=authenticator)
         return NodeConnection(
             peer, transport=self._transport, clock=self._clock, tls=self._tls, link_settings=self._link_settings

@@ -3,9 +3,13 @@
     sasl.mechanism.inter.broker.protocol=SCRAM-SHA-512
     listener.name.<listener>.scram-sha-512.sasl.jaas.config=<module> required username="broker" password="...";
 
+    sasl.mechanism.inter.broker.protocol=GSSAPI
+    listener.name.<listener>.gssapi.sasl.jaas.config=<module> required principal="kafka/host@REALM" keyTab="/path";
+
 1. The mechanism must be one that the listener of brokers offers: this broker is also logged in at.
 2. Every connection asks anew, so a password that changes while running is used from the next connection on. A token is
-   fetched before the first connection and renewed before it ends (net/sasl/token_login.py).
+   fetched before the first connection and renewed before it ends (net/sasl/token_login.py). A ticket of Kerberos is
+   made from the same keytab with which clients are let in here, for the service of the host that is connected to.
 3. What cannot work is refused at the start; no refusal shows a secret.
 """
 
@@ -26,20 +30,22 @@ from ottla.net.sasl.authenticator import Mechanism, SaslAuthenticator
 from ottla.net.sasl.jaas import MODULES, parse_jaas
 from ottla.net.sasl.plain import PlainClient
 from ottla.net.sasl.scram import HASHES, ScramClient
+from ottla.net.sasl.server import LoginRefused
 
 if TYPE_CHECKING:
     from ottla.net.sasl.oauthbearer import Token
 
-MECHANISMS: Final = ("PLAIN", *HASHES, "OAUTHBEARER")
+MECHANISMS: Final = ("PLAIN", *HASHES, "OAUTHBEARER", "GSSAPI")
+KAFKA_SERVICE: Final = "kafka"
 READ_TIMEOUT_MS: Final = 10_000
 
 
 @dataclass(frozen=True)
 class OwnLogin:
-    """How to log in; `prepare` is awaited before connecting, if there is something to prepare."""
+    """How to log in at a host; `prepare` is awaited before connecting, if there is something to prepare."""
 
-    authenticator: Callable[[], Authenticator]
-    prepare: Callable[[], Awaitable[None]] | None = None
+    authenticator: Callable[[str], Authenticator]
+    prepare: Callable[[str], Awaitable[None]] | None = None
     close: Callable[[], Awaitable[None]] | None = None
 
 
@@ -63,10 +69,13 @@ def own_login(settings: Callable[[], BrokerSettings], clock: Clock, random: Rand
     """For connections to other brokers; None where brokers need no login."""
     if not settings().inter_broker_listener.protocol.startswith("SASL"):
         return None
-    if _mechanism(settings()) == "OAUTHBEARER":
+    mechanism = _mechanism(settings())
+    if mechanism == "OAUTHBEARER":
         return _token_login(settings(), clock, random)
+    if mechanism == "GSSAPI":
+        return _ticket_login(settings)
     _secret_in(settings())
-    return OwnLogin(lambda: SaslAuthenticator(_secret_in(settings()).client()))
+    return OwnLogin(lambda _: SaslAuthenticator(_secret_in(settings()).client()))
 
 
 def own_principal(settings: BrokerSettings) -> str | None:
@@ -74,7 +83,10 @@ def own_principal(settings: BrokerSettings) -> str | None:
     from elsewhere says it."""
     if not settings.inter_broker_listener.protocol.startswith("SASL"):
         return None
-    if _mechanism(settings) != "OAUTHBEARER":
+    mechanism = _mechanism(settings)
+    if mechanism == "GSSAPI":
+        return f"User:{_ticket_in(settings).short_name}"
+    if mechanism != "OAUTHBEARER":
         return f"User:{_secret_in(settings).username}"
     name = _options(settings, "OAUTHBEARER")[1].get("unsecuredLoginStringClaim_sub")
     return None if name is None else f"User:{name}"
@@ -115,6 +127,49 @@ def _secret_in(settings: BrokerSettings) -> _Secret:
     return _Secret(mechanism, username, password)
 
 
+# -- tickets of Kerberos ---------------------------------------------------------------------------------------------
+
+
+class _Ticket(NamedTuple):
+    """Whose ticket, from which keytab, for which service of the other brokers."""
+
+    service: str
+    principal: str
+    keytab: str
+    short_name: str  # as brokers with the same rules know us
+
+
+def _ticket_in(settings: BrokerSettings) -> _Ticket:
+    from ottla.net.sasl.kerberos_names import ShortNames
+
+    key, options = _options(settings, "GSSAPI")
+    principal, keytab = options.get("principal", ""), options.get("keyTab")
+    realm = principal.partition("@")[2]
+    if not realm or not keytab:
+        raise InvalidSetting(
+            f"brokers log in at each other with GSSAPI, so {key} must have "
+            'principal="kafka/host@REALM" and keyTab="/path"'
+        )
+    own = settings.for_listener(settings.inter_broker_listener.name, "GSSAPI")
+    try:
+        short_name = ShortNames(own.sasl_kerberos_principal_to_local_rules, realm).of(principal)
+    except LoginRefused as refused:
+        raise InvalidSetting(f"{key}: other brokers would not let this one in: {refused}") from None
+    service = own.sasl_kerberos_service_name or options.get("serviceName") or KAFKA_SERVICE
+    return _Ticket(service, principal, keytab, short_name)
+
+
+def _ticket_login(settings: Callable[[], BrokerSettings]) -> OwnLogin:
+    from ottla.net.sasl.kerberos_login import KerberosLogin
+
+    def login() -> KerberosLogin:
+        ticket = _ticket_in(settings())
+        return KerberosLogin(ticket.service, principal=ticket.principal, keytab=ticket.keytab)
+
+    login()  # refused now and not at the first connection
+    return OwnLogin(lambda host: SaslAuthenticator(login().mechanism(host)), lambda host: login().prepare(host))
+
+
 # -- tokens ----------------------------------------------------------------------------------------------------------
 
 
@@ -124,7 +179,9 @@ def _token_login(settings: BrokerSettings, clock: Clock, random: RandomSource) -
 
     backoff = Backoff(settings.sasl_login_retry_backoff_ms, settings.sasl_login_retry_backoff_max_ms, random)
     login = TokenLogin(_token_source(settings, clock, backoff), clock=clock, backoff=backoff)
-    return OwnLogin(lambda: SaslAuthenticator(OAuthBearerClient(login.token())), login.prepare, login.close)
+    return OwnLogin(
+        lambda _: SaslAuthenticator(OAuthBearerClient(login.token())), lambda _: login.prepare(), login.close
+    )
 
 
 def _token_source(settings: BrokerSettings, clock: Clock, backoff: Backoff) -> Callable[[], Awaitable[Token]]:

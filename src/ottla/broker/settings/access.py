@@ -10,10 +10,10 @@ from typing import Final
 from ottla.broker.settings.no_effect import (
     BROKER_TOKENS,
     CONFIG_PROVIDERS,
-    KERBEROS,
     LOGIN_CLASSES,
     PRINCIPALS,
     PROVIDERS,
+    TICKET_RENEWAL,
     TOKEN_REFRESH,
 )
 from ottla.errors import InvalidSetting
@@ -291,15 +291,14 @@ class AccessSettings(Settings):
         str,
         default=None,
         dynamic="per-broker",
-        no_effect=KERBEROS,
-        doc="The name of the broker in Kerberos.",
+        doc="The service that brokers log in at with Kerberos; else serviceName of the JAAS entry, or kafka.",
     )
     sasl_kerberos_kinit_cmd = setting(
         "sasl.kerberos.kinit.cmd",
         str,
         default="/usr/bin/kinit",
         dynamic="per-broker",
-        no_effect=KERBEROS,
+        no_effect=TICKET_RENEWAL,
         doc="The command that gets a ticket.",
     )
     sasl_kerberos_ticket_renew_window_factor = setting(
@@ -307,7 +306,7 @@ class AccessSettings(Settings):
         float,
         default=0.8,
         dynamic="per-broker",
-        no_effect=KERBEROS,
+        no_effect=TICKET_RENEWAL,
         doc="After which part of a ticket's life it is renewed.",
     )
     sasl_kerberos_ticket_renew_jitter = setting(
@@ -315,7 +314,7 @@ class AccessSettings(Settings):
         float,
         default=0.05,
         dynamic="per-broker",
-        no_effect=KERBEROS,
+        no_effect=TICKET_RENEWAL,
         doc="How much that part varies by chance.",
     )
     sasl_kerberos_min_time_before_relogin = setting(
@@ -324,7 +323,7 @@ class AccessSettings(Settings):
         default=60_000,
         unit="ms",
         dynamic="per-broker",
-        no_effect=KERBEROS,
+        no_effect=TICKET_RENEWAL,
         doc="How long at least between two logins.",
     )
     sasl_kerberos_principal_to_local_rules = setting(

@@ -129,10 +129,16 @@ class ClusterSettings(Settings):
         "ottla.zookeeper.sasl.username",
         str,
         default=None,
-        doc="The name for DIGEST-MD5, as in the Client section of a JAAS file.",
+        doc="The name for DIGEST-MD5, or the principal for GSSAPI, as in the Client section of a JAAS file.",
     )
     ottla_zookeeper_sasl_password = setting(
         "ottla.zookeeper.sasl.password", Password, default=None, doc="The password that goes with it."
+    )
+    ottla_zookeeper_sasl_keytab = setting(
+        "ottla.zookeeper.sasl.keytab",
+        str,
+        default=None,
+        doc="The file with the principal's key for GSSAPI; without it the system's ticket cache is used.",
     )
     ottla_zookeeper_sasl_service = setting(
         "ottla.zookeeper.sasl.service",

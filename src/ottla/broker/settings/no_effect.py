@@ -28,14 +28,12 @@ REQUIRED_ACKS: Final = _make("tuning", "commits of offsets always wait for all i
 FIXED_TIMES: Final = _make("tuning", "these times are fixed here")
 SOCKET_BUFFERS: Final = _make("tuning", "the system chooses the buffer")
 METRIC_SAMPLES: Final = _make("tuning", "metrics are counters, which are not sampled")
+TICKET_RENEWAL: Final = _make("tuning", "Kerberos' own library gets a new ticket from the keytab when one ends")
 TOKEN_REFRESH: Final = _make("tuning", "a broker renews its own token at a fixed part of its life")
 
 # --- what is not here ------------------------------------------------------------------------------------------------
 
 QUORUM: Final = _make("feature", "there is no controller quorum: the embedded store or ZooKeeper keeps the metadata")
-KERBEROS: Final = _make(
-    "feature", "clients log in here with Kerberos, but a broker does not log in elsewhere with it: it needs no ticket"
-)
 SHARE_GROUPS: Final = _make("feature", "share groups are not served yet")
 STREAMS_GROUPS: Final = _make("feature", "streams groups are not served yet")
 TELEMETRY: Final = _make("feature", "metrics of clients are not collected")

@@ -39,6 +39,11 @@ class GssapiClient:
         self._context = context
         self._has_chosen = False
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything was said from our side."""
+        return self._has_chosen
+
     def first(self) -> bytes:
         return self._context.initiate(None)
 

@@ -202,6 +202,8 @@ def test_everything_that_can_change_while_running_acts_or_only_tunes_or_is_refus
         *("log.cleaner.threads", "group.coordinator.cached.buffer.max.bytes"),
         *("sasl.login.refresh.window.factor", "sasl.login.refresh.window.jitter"),
         *("sasl.login.refresh.min.period.seconds", "sasl.login.refresh.buffer.seconds"),
+        *("sasl.kerberos.kinit.cmd", "sasl.kerberos.min.time.before.relogin"),
+        *("sasl.kerberos.ticket.renew.jitter", "sasl.kerberos.ticket.renew.window.factor"),
     }
 
 

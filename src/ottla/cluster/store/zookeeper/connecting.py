@@ -3,7 +3,7 @@
     zookeeper.connect                host:port,host:port/chroot
     zookeeper.session.timeout.ms     how long ZooKeeper waits for a sign of life
     zookeeper.ssl.*                  TLS with PEM, PKCS#12 or JKS stores (net/tls/stores.py)
-    ottla.zookeeper.sasl.*           DIGEST-MD5 with a name and a password, or GSSAPI with the ticket cache
+    ottla.zookeeper.sasl.*           DIGEST-MD5 with a name and a password, or GSSAPI with a keytab or the ticket cache
     zookeeper.set.acl                what is written may be changed by those only who log in like this broker
 
 Java takes the SASL login from the section `Client` of a JAAS file; name and password are the same.
@@ -34,6 +34,7 @@ class Connection:
     sasl_mechanism: str | None = None
     sasl_username: str | None = None
     sasl_password: str | None = field(default=None, repr=False)
+    sasl_keytab: str | None = None
     sasl_service: str = "zookeeper"
 
     @property
@@ -68,6 +69,10 @@ class Connection:
     def _sasl(self) -> dict[str, Any]:
         if self.sasl_mechanism is None:
             return {}
+        if self.sasl_mechanism == "GSSAPI":
+            from ottla.cluster.store.zookeeper.kerberos import sasl_options
+
+            return {"sasl_options": sasl_options(self.sasl_service, self.sasl_username, self.sasl_keytab)}
         options: dict[str, Any] = {"mechanism": self.sasl_mechanism, "service": self.sasl_service}
         if self.sasl_username is not None:
             options |= {"username": self.sasl_username, "password": self.sasl_password}
@@ -81,6 +86,7 @@ def connection_from(settings: Any) -> Connection:
     mechanism = settings.ottla_zookeeper_sasl_mechanism
     if mechanism is not None and mechanism not in MECHANISMS:
         raise InvalidSetting(f"ottla.zookeeper.sasl.mechanism is {mechanism}; there is {' and '.join(MECHANISMS)}")
+    _check_login(settings, mechanism)
     return Connection(
         hosts=settings.zookeeper_connect,
         session_timeout_ms=settings.zookeeper_session_timeout_ms,
@@ -91,8 +97,25 @@ def connection_from(settings: Any) -> Connection:
         sasl_mechanism=mechanism,
         sasl_username=settings.ottla_zookeeper_sasl_username,
         sasl_password=_secret(settings.ottla_zookeeper_sasl_password),
+        sasl_keytab=settings.ottla_zookeeper_sasl_keytab,
         sasl_service=settings.ottla_zookeeper_sasl_service,
     )
+
+
+def _check_login(settings: Any, mechanism: str | None) -> None:
+    """What cannot work, or would be left out of the login, is refused at the start."""
+    name, keytab = settings.ottla_zookeeper_sasl_username, settings.ottla_zookeeper_sasl_keytab
+    password = settings.ottla_zookeeper_sasl_password
+    if mechanism == "GSSAPI":
+        from ottla.net.sasl.gssapi_server import kerberos_library
+
+        kerberos_library()
+        if password is not None:
+            raise InvalidSetting("GSSAPI has no ottla.zookeeper.sasl.password; set ottla.zookeeper.sasl.keytab")
+        if keytab is not None and not name:
+            raise InvalidSetting("ottla.zookeeper.sasl.keytab needs ottla.zookeeper.sasl.username, whose key it has")
+    elif keytab is not None:
+        raise InvalidSetting("ottla.zookeeper.sasl.keytab is for ottla.zookeeper.sasl.mechanism=GSSAPI")
 
 
 def _tls(settings: Any) -> TlsOptions:
