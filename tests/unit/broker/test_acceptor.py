@@ -56,6 +56,7 @@ class Door:
         return connection, link
 
     def close(self) -> None: ...
+    def abort_handshakes(self) -> None: ...
 
 
 class Patient:
@@ -209,3 +210,24 @@ def test_few_refused_connections_are_kept() -> None:
         assert door.knock()[1].end == "aborted"
 
     run(test, rates)
+
+
+def test_who_is_let_in_while_the_broker_ends_is_closed_too() -> None:
+    """The loop had accepted it before the listener was closed, and opens it a turn later."""
+
+    async def test(acceptor: Acceptor, door: Door, clock: ManualClock) -> None:
+        await acceptor.listen("ANY", "localhost", 0, backlog=1)
+        first, first_link = door.knock()
+        acceptor.close()
+        draining = asyncio.ensure_future(acceptor.drain(1_000))
+        await asyncio.sleep(0)
+        assert first_link.end == "closed"
+        late, late_link = door.knock()
+        first.closed(None)
+        await clock.advance(100)
+        assert late_link.end == "closed"
+        late.closed(None)
+        await clock.advance(100)
+        assert draining.done(), "there is nobody left to wait for"
+
+    run(test)

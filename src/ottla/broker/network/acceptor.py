@@ -293,10 +293,14 @@ class Acceptor:
             await self.clock.sleep(DRAIN_STEP_MS)
         for listener in self._listeners:
             listener.abort_handshakes()
-        for connection in self.connections:
-            connection.close()
+        self._close_connections()
         while self._connections and self.clock.monotonic_ms() < end_ms:
             await self.clock.sleep(DRAIN_STEP_MS)
+            self._close_connections()  # the loop opens after us whom it had accepted before
+
+    def _close_connections(self) -> None:
+        for connection in self.connections:
+            connection.close()
 
     def _handshakes(self, listener: str, tls: ListenerTls) -> Handshakes:
         refusal = partial(self.limits.refusal, listener=listener)
