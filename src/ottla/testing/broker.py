@@ -38,7 +38,7 @@ T = TypeVar("T")
 START_LIMIT_S: Final = 120
 STOP_LIMIT_S: Final = 120
 
-# What a test wants: nothing to wait for, nothing outside the process.
+# What a test wants: nothing to wait for, nothing outside the process, and records with timestamps of last year stay.
 TEST_SETTINGS: Final[Mapping[str, object]] = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
     "broker.id": 0,
@@ -46,6 +46,7 @@ TEST_SETTINGS: Final[Mapping[str, object]] = {
     "offsets.topic.num.partitions": 5,
     "transaction.state.log.num.partitions": 5,
     "ottla.admin.listener": "",
+    "log.retention.check.interval.ms": 86_400_000,
 }
 
 
