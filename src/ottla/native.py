@@ -24,7 +24,7 @@ LEAVES: Final = {
     "ottla.net.tls._data_path": "ottla.net.tls.data_path",
     "ottla.broker.produce._frames": "ottla.broker.produce.frames",
     "ottla.client.producer.batches._append": "delivery, producer_batch, topic_state, arrow_rows, produce_frames, "
-    "stamps, partition_queue, draining and rooms beside it, hot_path",
+    "stamps, partition_queue, draining, rooms and tally beside it, hot_path",
     "ottla.client.consumer._records": "ottla.client.consumer.records",
 }
 

@@ -26,11 +26,13 @@ from ottla.client.closed import ClientClosed
 from ottla.client.connection_options import ConnectionOptions
 from ottla.clock import Clock
 from ottla.errors import AuthenticationFailed, ConnectionClosed, NotConnected, OttlaError
-from ottla.net.decisions import Decision, Send
+from ottla.net.connection import ApiVersionTable
+from ottla.net.decisions import Decision
 from ottla.net.node import NodeConnection
 from ottla.net.peer import Peer, State
 from ottla.net.transport import LinkSettings, Transport
 from ottla.ordered_set import OrderedSet
+from ottla.protocol.api import Api
 from ottla.values import Node
 
 log = logging.getLogger(__name__)
@@ -87,8 +89,8 @@ class WatchedConnection(NodeConnection):
         super().__init__(peer, transport=transport, clock=clock, tls=tls, link_settings=link_settings)
         self.node = node
         self.throttled_until_ms = -math.inf
-        self.bytes_in = 0
-        self.bytes_out = 0
+        self._table: ApiVersionTable | None = None  # what the node serves, and what was chosen of it
+        self._chosen: dict[tuple[int, int | None], int] = {}
         self.was_ready = False
         self.was_answered = False
         self.missed_since_ms: float | None = None
@@ -108,8 +110,6 @@ class WatchedConnection(NodeConnection):
 
     def happened(self, event: Callable[..., list[Decision]], *arguments: Any, **named: Any) -> None:
         before = self.peer.state
-        if arguments and isinstance(arguments[0], memoryview):
-            self.bytes_in += len(arguments[0])
         super().happened(event, *arguments, **named)
         if self.peer.state is not before:
             if self.is_ready:
@@ -119,16 +119,18 @@ class WatchedConnection(NodeConnection):
                     watcher.set_result(None)
             self._on_change(self, before)
 
-    def complete_at_once(self, frame: memoryview) -> bool:
-        if not super().complete_at_once(frame):
-            return False
-        self.bytes_in += len(frame)
-        return True
-
-    def _act(self, decision: Decision) -> None:
-        if isinstance(decision, Send):
-            self.bytes_out += sum(map(len, decision.buffers))
-        super()._act(decision)
+    def version_of(self, api: Api, at_most: int | None) -> int | None:
+        """The version in which the node can be asked at once; None when it cannot. What was chosen is remembered."""
+        table = self.peer.versions
+        if table is None or self.peer.state is not State.READY:
+            return None
+        if table is not self._table:
+            self._table, self._chosen = table, {}
+        wanted = (api.key, at_most)
+        version = self._chosen.get(wanted)
+        if version is None:
+            version = self._chosen[wanted] = table.choose(api, at_most=at_most)
+        return version
 
     async def attempt(self, timeout_ms: float) -> None:
         """Be ready, with at most one attempt to connect; raises why not."""

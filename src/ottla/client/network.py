@@ -44,7 +44,7 @@ from ottla.errors import (
 )
 from ottla.light_dataclasses import dataclass
 from ottla.metrics import Registry
-from ottla.net.connection import ApiVersionTable
+from ottla.net.connection import ApiVersionTable, Exchange
 from ottla.net.peer import State
 from ottla.net.retries import Backoff, RandomSource
 from ottla.net.transport import TcpTransport, Transport
@@ -303,9 +303,34 @@ class NetworkClient:
     def version_now(self, node: Node, api: Api, at_most: int | None = None) -> int | None:
         """The version in which a node can be asked at once; None when it cannot."""
         connection = self._connection_if_any(node)
-        if connection is None or not connection.is_ready or connection.peer.versions is None:
-            return None
-        return connection.peer.versions.choose(api, at_most=at_most)
+        return None if connection is None else connection.version_of(api, at_most)
+
+    def connection_to(self, node: Node) -> WatchedConnection:
+        """The connection to a node for `start_exchange`, made if there is none."""
+        if self._closed:
+            raise ClientClosed()
+        return self._connections.of(node)
+
+    def start_exchange(
+        self, connection: WatchedConnection, exchange: Exchange, now_ms: float, timeout_ms: float
+    ) -> bool:
+        """Write a request that hears of its own end and calls `exchange_answered` or `explained` then. False when
+        something has to be decided first: nothing was done, and `start_request` is the right call."""
+        if not connection.start_exchange(exchange, now_ms, timeout_ms):
+            return False
+        if self._metrics is not None:
+            self._metrics.sent(connection, now_ms)
+        return True
+
+    def exchange_answered(
+        self, connection: WatchedConnection, exchange: Exchange, response: Any, began_ms: float
+    ) -> None:
+        """Mind what every answer says, whatever it is about."""
+        connection.was_answered = True
+        if self._metrics is not None:
+            self._measure_answered(connection, began_ms)
+        if response.throttle_time_ms > 0:
+            self._mind_throttle(connection, exchange.api, response.throttle_time_ms, exchange.version, None)
 
     def start_request(
         self,
@@ -340,7 +365,8 @@ class NetworkClient:
         if getattr(response, "throttle_time_ms", 0) > 0:
             self._mind_throttle(connection, api, response.throttle_time_ms, version, at_most)
 
-    def _explained(self, connection: WatchedConnection, error: Exception) -> Exception:
+    def explained(self, connection: WatchedConnection, error: Exception) -> Exception:
+        """The same error with who it is about."""
         if isinstance(error, NotConnected | ConnectionClosed):
             return self._connections.explained(connection, error)
         return error
@@ -588,7 +614,7 @@ class _Started:
         self._ended.answered(response)
 
     def set_exception(self, error: Exception) -> None:
-        self._ended.failed(self._network._explained(self._connection, error))
+        self._ended.failed(self._network.explained(self._connection, error))
 
 
 def _number(value: object) -> float | None:

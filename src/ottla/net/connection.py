@@ -22,7 +22,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from ottla.errors import (
     ConnectionClosed,
@@ -135,6 +135,25 @@ class InFlight(NamedTuple):
     read: Callable[[Buffer], object | None] | None = None
 
 
+class Exchange(Protocol):
+    """A request that writes its whole frame, reads the frame of its answer and hears of its own end: for who sends so
+    often that the steps in between would cost more than the request."""
+
+    @property
+    def api(self) -> Api: ...
+    @property
+    def version(self) -> int: ...
+    def frame(self, correlation_id: int, client_id: str | None) -> list[Buffer]:
+        """Size, header and body. Small neighbours are joined already."""
+
+    def read(self, frame: Buffer) -> object | None:
+        """What the answer says; None when it is to be decoded."""
+
+    def done(self) -> bool: ...
+    def set_result(self, response: Any, /) -> None: ...
+    def set_exception(self, error: Any, /) -> None: ...
+
+
 class ClientConnection:
     """The asking side of one connection, from the first request to `close`."""
 
@@ -187,8 +206,25 @@ class ClientConnection:
             self._in_flight.append(InFlight(ticket, api_of(request), version, correlation_id, deadline_ms, read))
         return [frame_prefix(parts), *parts]
 
+    def send_exchange(self, exchange: Exchange, deadline_ms: float) -> list[Buffer] | None:
+        """`send` for an exchange, which is its own ticket; None when there is no room. Nothing has happened when this
+        raises."""
+        if self._closed or len(self._in_flight) >= self._in_flight_limit:
+            return None
+        correlation_id = self._next_correlation_id
+        buffers = exchange.frame(correlation_id, self._client_id)
+        self._next_correlation_id = 0 if correlation_id == CORRELATION_ID_MAX else correlation_id + 1
+        self._in_flight.append(
+            InFlight(exchange, exchange.api, exchange.version, correlation_id, deadline_ms, exchange.read)
+        )
+        return buffers
+
     def receive(self, frame: Buffer) -> Completed:
         """Match an answer with its request; MalformedMessage means that the connection must be closed."""
+        return Completed(*self.match(frame))
+
+    def match(self, frame: Buffer) -> tuple[object, object]:
+        """The same as a pair: ticket and response."""
         if self._closed:
             raise ConnectionClosed("an answer came after the connection was closed")
         if not self._in_flight:
@@ -204,7 +240,7 @@ class ClientConnection:
         if response is None:
             response = _refusal_of(oldest, frame) or decode_response(oldest.api, oldest.version, frame)[1]
         self._in_flight.popleft()
-        return Completed(oldest.ticket, response)
+        return oldest.ticket, response
 
     def expired(self, now_ms: float) -> list[InFlight]:
         """Requests whose time is over. Their answers could still come and answers have an order,

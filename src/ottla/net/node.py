@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from ottla.clock import Clock
 from ottla.errors import NotConnected, OttlaError
-from ottla.net.connection import ApiVersionTable, Completed, Failed
+from ottla.net.connection import ApiVersionTable, Completed, Exchange, Failed
 from ottla.net.decisions import BackingOff, Close, Connect, Decision, Ready, Send, WakeAt
 from ottla.net.peer import Peer, State
 from ottla.net.transport import Link, LinkSettings, Transport
@@ -52,8 +52,9 @@ class _LinkEvents:
         self._notify(self._node.peer.connected)
 
     def frame_received(self, frame: memoryview) -> None:
-        if not (self._node.is_newest(self) and self._node.complete_at_once(frame)):
-            self._notify(self._node.peer.received, frame)
+        node = self._node
+        if node.newest is not self or not node.complete_at_once(frame):
+            self._notify(node.peer.received, frame)
 
     def writable_changed(self, writable: bool) -> None:
         self._notify(self._node.peer.writable, writable)
@@ -63,7 +64,7 @@ class _LinkEvents:
         self._notify(self._node.peer.disconnected, error)
 
     def _notify(self, event: Callable[..., list[Decision]], *arguments: Any) -> None:
-        if self._node.is_newest(self):
+        if self._node.newest is self:
             self._node.happened(event, *arguments)
         elif self.link is not None:
             self.link.abort()
@@ -87,7 +88,9 @@ class NodeConnection:
         self._clock = clock
         self._tls = tls
         self._link_settings = link_settings
-        self._events: _LinkEvents | None = None
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.newest: _LinkEvents | None = None  # the events of the link that speaks for the node
         self._dialing: asyncio.Task[None] | None = None
         self._timer: asyncio.Task[None] | None = None
         self._tickets = itertools.count()
@@ -172,10 +175,27 @@ class NodeConnection:
             expects_response=expects_response,
         )
 
+    def start_exchange(self, exchange: Exchange, now_ms: float, timeout_ms: float) -> bool:
+        """Write a request that hears of its own end, if nothing has to be decided first; else False and nothing was
+        done. What its frame raises is raised."""
+        events = self.newest
+        if self._closed or events is None or events.link is None:
+            return False
+        buffers = self.peer.send_exchange(exchange, now_ms, timeout_ms)
+        if buffers is None:
+            return False
+        self._answers[exchange] = exchange
+        self.bytes_out += sum(map(len, buffers))
+        try:
+            events.link.write_gathered(buffers)
+        except Exception as error:
+            self._failed_in_itself(error)
+        return True
+
     async def close(self) -> None:
         """End everything; calling it twice does no harm."""
         self._closed = True
-        events, tasks = self._events, [task for task in (self._dialing, self._timer) if task is not None]
+        events, tasks = self.newest, [task for task in (self._dialing, self._timer) if task is not None]
         self.happened(self.peer.close)
         for task in tasks:
             task.cancel()
@@ -185,11 +205,10 @@ class NodeConnection:
 
     # --- what happens ---
 
-    def is_newest(self, events: object) -> bool:
-        return self._events is events
-
     def happened(self, event: Callable[..., list[Decision]], *arguments: Any, **named: Any) -> None:
         """Tell the peer, then do what it decided. A fault in either fails everybody who waits: nobody hangs."""
+        if arguments and isinstance(arguments[0], memoryview):
+            self.bytes_in += len(arguments[0])
         try:
             for decision in event(*arguments, now_ms=self._clock.monotonic_ms(), **named):
                 self._act(decision)
@@ -227,34 +246,35 @@ class NodeConnection:
     def complete_at_once(self, frame: memoryview) -> bool:
         """The usual case of `happened` for a frame: an answer that somebody waits for. False when nothing was done."""
         try:
-            completed = self.peer.answer_at_once(frame, self._clock.monotonic_ms())
-            if completed is None:
+            answered = self.peer.answer_at_once(frame, self._clock.monotonic_ms())
+            if answered is None:
                 return False
-            self._complete(completed)
+            self.bytes_in += len(frame)
+            ticket, response = answered
+            if (answer := self._answers.pop(ticket, None)) is not None and not answer.done():
+                answer.set_result(response)
         except Exception as error:
             self._failed_in_itself(error)
         return True
 
-    def _complete(self, completed: Completed) -> None:
-        if (answer := self._answers.pop(completed.ticket, None)) is not None and not answer.done():
-            answer.set_result(completed.response)
-
     def _act(self, decision: Decision) -> None:
         match decision:
             case Completed():
-                self._complete(decision)
+                if (answer := self._answers.pop(decision.ticket, None)) is not None and not answer.done():
+                    answer.set_result(decision.response)
             case Failed():
                 if (answer := self._answers.pop(decision.ticket, None)) is not None and not answer.done():
                     answer.set_exception(decision.error)
             case Send():
-                assert self._events is not None, "Send comes after the link was opened"
-                assert self._events.link is not None, "Send comes after the link was opened"
-                self._events.link.write(decision.buffers)
+                assert self.newest is not None, "Send comes after the link was opened"
+                assert self.newest.link is not None, "Send comes after the link was opened"
+                self.bytes_out += sum(map(len, decision.buffers))
+                self.newest.link.write(decision.buffers)
             case WakeAt():
                 self._wake_at(decision.ms)
             case Connect():
-                self._events = _LinkEvents(self)
-                self._dialing = asyncio.get_running_loop().create_task(self._dial(decision, self._events))
+                self.newest = _LinkEvents(self)
+                self._dialing = asyncio.get_running_loop().create_task(self._dial(decision, self.newest))
             case Close():
                 self._give_up_link(decision.reason)
             case Ready():
@@ -267,11 +287,11 @@ class NodeConnection:
             tls = self._tls if self._tls is None or isinstance(self._tls, ssl.SSLContext) else self._tls()
             await self._transport.connect(connect.host, connect.port, events, tls=tls, settings=self._link_settings)
         except OttlaError as error:
-            if self.is_newest(events):
+            if self.newest is events:
                 self.happened(self.peer.connect_failed, error)
         except Exception as error:
             log.exception("connecting to %s:%s failed in an unexpected way", connect.host, connect.port)
-            if self.is_newest(events):
+            if self.newest is events:
                 self.happened(self.peer.connect_failed, NotConnected(f"{type(error).__name__}: {error}"))
 
     def _wake_at(self, ms: float) -> None:
@@ -285,7 +305,7 @@ class NodeConnection:
         self.happened(self.peer.tick)
 
     def _give_up_link(self, reason: str | None) -> None:
-        events, self._events = self._events, None
+        events, self.newest = self.newest, None
         if events is not None and events.link is not None:
             log.debug("closing the connection to %s:%s: %s", self.peer.host, self.peer.port, reason)
             events.link.close()

@@ -40,7 +40,7 @@ from ottla.errors import (
     TlsHandshakeFailed,
 )
 from ottla.light_dataclasses import dataclass
-from ottla.net.connection import IN_FLIGHT_LIMIT, ApiVersionTable, ClientConnection, Completed, Failed
+from ottla.net.connection import IN_FLIGHT_LIMIT, ApiVersionTable, ClientConnection, Completed, Exchange, Failed
 from ottla.net.decisions import BackingOff, Close, Connect, Decision, Ready, Send, WakeAt
 from ottla.net.framing import Buffer
 from ottla.net.handshake import Ask, Authenticated, Authenticator, VersionNegotiation
@@ -163,7 +163,7 @@ class Peer:
     @property
     def can_send_now(self) -> bool:
         """Whether a request would be written at once."""
-        return self._state is State.READY and self._writable and not self._waiting and self._connection.has_room
+        return self._state is State.READY and self._writable and not self._waiting.line and self._connection.has_room
 
     def story(self) -> list[str]:
         """The last moves, oldest first."""
@@ -234,16 +234,29 @@ class Peer:
         self._used_ms = now_ms
         return buffers
 
-    def answer_at_once(self, frame: Buffer, now_ms: float) -> Completed | None:
-        """The usual case of `received`: the answer when it brings nothing to decide, else None and nothing happened."""
-        if self._state is not State.READY or self._waiting or self._reauthenticate_ms <= now_ms:
+    def send_exchange(self, exchange: Exchange, now_ms: float, timeout_ms: float) -> list[Buffer] | None:
+        """The same for an exchange; what goes wrong while its frame is written is raised, and nothing has happened."""
+        deadline_ms = now_ms + timeout_ms
+        if self._state is not State.READY or not self._writable or self._waiting.line:
+            return None
+        if self._reauthenticate_ms <= now_ms or deadline_ms < self._announced_ms:
+            return None
+        buffers = self._connection.send_exchange(exchange, deadline_ms)
+        if buffers is not None:
+            self._used_ms = now_ms
+        return buffers
+
+    def answer_at_once(self, frame: Buffer, now_ms: float) -> tuple[object, object] | None:
+        """The usual case of `received`: ticket and answer when it brings nothing to decide, else None and nothing
+        happened."""
+        if self._state is not State.READY or self._waiting.line or self._reauthenticate_ms <= now_ms:
             return None
         try:
-            completed = self._connection.receive(frame)
+            answered = self._connection.match(frame)
         except OttlaError:
             return None  # it is still there for `received`, which knows what to do about it
         self._used_ms = now_ms
-        return completed
+        return answered
 
     def abandon(self, ticket: object) -> bool:
         """Nobody wants this answer any more. True when the request was not sent and now never will be."""

@@ -99,6 +99,9 @@ class Link(Protocol):
     @property
     def remote_address(self) -> Address | None: ...
     def write(self, buffers: Sequence[Buffer]) -> None: ...
+    def write_gathered(self, buffers: list[Buffer]) -> None:
+        """`write` for buffers whose small neighbours are joined already."""
+
     @property
     def peer_certificate(self) -> bytes | None:
         """What the other side showed of itself in TLS, as DER; checked against the trusted ones."""
@@ -280,6 +283,9 @@ class FramedLink(abc.ABC):
                 self._write_held()
             return
         self._write_now(buffers)
+
+    def write_gathered(self, buffers: list[Buffer]) -> None:
+        self.write(buffers)
 
     def _write_held(self) -> None:
         if self._held:
@@ -501,6 +507,15 @@ class StreamLink(FramedLink, asyncio.BufferedProtocol):
     def _stream(self) -> asyncio.Transport:
         assert self._transport is not None, "a link is handed out after connection_made"
         return self._transport
+
+    def write_gathered(self, buffers: list[Buffer]) -> None:
+        stream = self._transport
+        if stream is None or self._ending or self._delivering or not self._gathers:
+            self.write(buffers)
+        elif stream.get_write_buffer_size() >= self._settings.write_limit_bytes:
+            self._write_now(buffers)  # it knows what that means
+        else:
+            stream.writelines(buffers)
 
     def _put(self, pieces: list[Buffer]) -> None:
         if self._gathers and len(pieces) > 1:

@@ -33,47 +33,47 @@ class WaitingRequests:
 
     def __init__(self, *, limit: int) -> None:
         self._limit = limit
-        self._line: deque[WaitingRequest] = deque()
+        self.line: deque[WaitingRequest] = deque()  # to be looked at; it may be another one after each call
         self._earliest_ms = math.inf
 
     def __len__(self) -> int:
-        return len(self._line)
+        return len(self.line)
 
     @property
     def is_full(self) -> bool:
-        return len(self._line) >= self._limit
+        return len(self.line) >= self._limit
 
     @property
     def next_deadline_ms(self) -> float:
-        return self._earliest_ms if self._line else math.inf
+        return self._earliest_ms if self.line else math.inf
 
     def add(self, waiting: WaitingRequest) -> None:
-        self._line.append(waiting)
+        self.line.append(waiting)
         self._earliest_ms = min(self._earliest_ms, waiting.deadline_ms)
 
     def take(self) -> WaitingRequest:
         """The one whose turn it is."""
-        return self._line.popleft()
+        return self.line.popleft()
 
     def abandon(self, ticket: object) -> bool:
         """Forget a request that nobody wants any more; False when it is not here."""
-        kept = deque(waiting for waiting in self._line if waiting.ticket != ticket)
-        found = len(kept) < len(self._line)
-        self._line = kept
+        kept = deque(waiting for waiting in self.line if waiting.ticket != ticket)
+        found = len(kept) < len(self.line)
+        self.line = kept
         return found
 
     def expire(self, now_ms: float) -> list[WaitingRequest]:
         """Take out those whose time is over."""
         if self.next_deadline_ms > now_ms:
             return []
-        expired = [waiting for waiting in self._line if waiting.deadline_ms <= now_ms]
-        self._line = deque(waiting for waiting in self._line if waiting.deadline_ms > now_ms)
-        self._earliest_ms = min((waiting.deadline_ms for waiting in self._line), default=math.inf)
+        expired = [waiting for waiting in self.line if waiting.deadline_ms <= now_ms]
+        self.line = deque(waiting for waiting in self.line if waiting.deadline_ms > now_ms)
+        self._earliest_ms = min((waiting.deadline_ms for waiting in self.line), default=math.inf)
         return expired
 
     def take_all(self) -> list[WaitingRequest]:
         """Take out everything."""
-        everything = list(self._line)
-        self._line.clear()
+        everything = list(self.line)
+        self.line.clear()
         self._earliest_ms = math.inf
         return everything

@@ -65,13 +65,13 @@ def encode_request(
     request: Message | WrittenRequest, *, version: int, correlation_id: int, client_id: str | None
 ) -> list[Buffer]:
     key = api_of(request).key
-    before, after = _around_correlation_id(key, version, client_id)
+    before, after = around_correlation_id(key, version, client_id)
     body = request.body if isinstance(request, WrittenRequest) else compiled.encode(request, version)
     return _joined([before, _CORRELATION_ID.pack(correlation_id), after], body)
 
 
 @lru_cache(maxsize=256)
-def _around_correlation_id(key: int, version: int, client_id: str | None) -> tuple[bytes, bytes]:
+def around_correlation_id(key: int, version: int, client_id: str | None) -> tuple[bytes, bytes]:
     """What a request's header has before and behind its correlation id: the same for every request of a client."""
     header = RequestHeader(request_api_key=key, request_api_version=version, correlation_id=0, client_id=client_id)
     whole = b"".join(compiled.encode(header, request_header_version(key, version)))

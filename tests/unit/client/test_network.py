@@ -23,8 +23,10 @@ from ottla.errors import (
     UnsupportedVersion,
 )
 from ottla.metrics import Registry
+from ottla.net.framing import frame_prefix
 from ottla.protocol import compiled
 from ottla.protocol.api import APIS, APIS_BY_NAME, WrittenRequest
+from ottla.protocol.header import encode_request
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -344,6 +346,79 @@ def test_a_request_may_read_its_answer_itself_and_leave_it_to_the_message() -> N
         assert plain.responses == [("read", 12)]
         assert full.responses == [HeartbeatResponse(error_code=0)]
         await client.close()
+
+    run(scenario)
+
+
+LATE_MS = 10**9  # an earlier end than any that was announced has to be decided about
+
+
+class HeartbeatExchange:
+    """A request that writes its own frame, and hears of its end as a future does."""
+
+    api = APIS_BY_NAME["Heartbeat"]
+    version = 4
+
+    def __init__(self, read: Callable[[Buffer], object | None]) -> None:
+        self.read = read
+        self.written_bytes = 0
+        self.heard: list[object] = []
+
+    def frame(self, correlation_id: int, client_id: str | None) -> list[Buffer]:
+        request = WrittenRequest(self.api, compiled.encode(HEARTBEAT, self.version))
+        parts = encode_request(request, version=4, correlation_id=correlation_id, client_id=client_id)
+        self.written_bytes = 4 + sum(map(len, parts))
+        return [frame_prefix(parts), *parts]
+
+    def done(self) -> bool:
+        return bool(self.heard)
+
+    def set_result(self, response: object) -> None:
+        self.heard.append(response)
+
+    def set_exception(self, error: Exception) -> None:
+        self.heard.append(error)
+
+
+def test_an_exchange_goes_straight_through_a_ready_connection_and_waits_for_nobody() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client()
+        await client.refresh_metadata()
+        node = client.metadata.node(2)
+        assert node is not None
+        connection = client.connection_to(node)
+        plain, full = HeartbeatExchange(lambda frame: len(frame)), HeartbeatExchange(lambda frame: None)
+        now_ms = cluster.clock.monotonic_ms()
+        assert not client.start_exchange(connection, plain, now_ms, LATE_MS), "it is not connected"
+        await client.ready(2)
+        cluster.brokers[2].answers["Heartbeat"] = lambda _: HeartbeatResponse(error_code=0)
+        bytes_out, bytes_in = connection.bytes_out, connection.bytes_in
+        assert client.start_exchange(connection, plain, cluster.clock.monotonic_ms(), LATE_MS)
+        assert client.start_exchange(connection, full, cluster.clock.monotonic_ms(), LATE_MS)
+        assert client.in_flight(2) == 2
+        await cluster.clock.advance(1)
+        assert (plain.heard, full.heard) == ([12], [HeartbeatResponse(error_code=0)])
+        assert connection.bytes_out - bytes_out == plain.written_bytes + full.written_bytes > 0
+        assert connection.bytes_in - bytes_in == 2 * 12
+        await client.close()
+
+    run(scenario)
+
+
+def test_an_exchange_hears_once_of_a_connection_that_ends() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client()
+        await client.refresh_metadata()
+        await client.ready(2)
+        node = client.metadata.node(2)
+        assert node is not None
+        cluster.brokers[2].hangs_up_on.add("Heartbeat")
+        lost = HeartbeatExchange(lambda frame: None)
+        assert client.start_exchange(client.connection_to(node), lost, cluster.clock.monotonic_ms(), LATE_MS)
+        await cluster.clock.advance(1)
+        assert [type(error) for error in lost.heard] == [ConnectionClosed]
+        await client.close()
+        assert len(lost.heard) == 1
 
     run(scenario)
 

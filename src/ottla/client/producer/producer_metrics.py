@@ -1,19 +1,22 @@
 """The producer's numbers under Java's names: groups producer-metrics and producer-topic-metrics.
 
-They are counted per request and per batch, never per record: a record costs a fraction of what a counter costs.
+They are counted per request and per batch, never per record: a record costs a fraction of what a counter costs. What
+every request counts is added up (batches/tally.py) and taken over into the windows every COUNT_MS, and when it is read.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
+from typing import Final
 
-from ottla.client.producer.batches.append_choice import ProducerBatch
+from ottla.client.producer.batches.append_choice import ProducerBatch, Tally
 from ottla.metrics import MetricKey, Registry, Stat, Window
 
 GROUP = "producer-metrics"
 TOPIC_GROUP = "producer-topic-metrics"
-NOTHING = 0, 0
+COUNT_MS: Final = 100.0
 TIMES = {
     "bufferpool-wait": "callers waiting for memory",
     "metadata-wait": "callers waiting for metadata",
@@ -48,6 +51,9 @@ class ProducerMetrics:
         self.registry = registry or Registry()
         self._client_id = client_id
         self._topics: dict[str, _TopicNumbers] = {}
+        self._tally = Tally()
+        self._counted_ms = -math.inf
+        self._lock = threading.Lock()  # between the loop, which adds, and whoever reads
         self.batch_size = self._window("batch-size", "Bytes per batch.", "avg", "max")
         self.queue_time = self._window("record-queue-time", "Milliseconds a batch waited.", "avg", "max")
         self.latency = self._window("request-latency", "Milliseconds from request to answer.", "avg", "max")
@@ -79,32 +85,34 @@ class ProducerMetrics:
         return found
 
     def sending(self, batches: tuple[ProducerBatch, ...], now_ms: float) -> None:
-        """A request leaves. What is an average is taken once for all its batches."""
-        records = record_bytes = total_bytes = largest = 0
-        smallest, oldest_ms = math.inf, now_ms
-        topics: dict[str, tuple[int, int]] = {}
-        for batch in batches:
-            count, size_bytes, topic = batch.record_count, batch.size_bytes, batch.delivery.topic
-            records += count
-            record_bytes += batch.uncompressed_bytes
-            total_bytes += size_bytes
-            if size_bytes > largest:
-                largest = size_bytes
-            if size_bytes < smallest:
-                smallest = size_bytes
-            if batch.last_attempt_ms < oldest_ms:
-                oldest_ms = batch.last_attempt_ms
-            before_count, before_bytes = topics.get(topic, NOTHING)
-            topics[topic] = before_count + count, before_bytes + size_bytes
-            if batch.is_compressed:
+        """A request leaves."""
+        with self._lock:
+            self._tally.sent(batches, now_ms)
+            if now_ms - self._counted_ms >= COUNT_MS:
+                self._count(now_ms)
+        if batches and batches[0].is_compressed:  # all of a producer are, or none
+            for batch in batches:
                 self.compression.record(batch.compression_ratio, now_ms)
-                self.topic(topic).compression.record(batch.compression_ratio, now_ms)
-        self.batch_size.record_many(total_bytes, len(batches), smallest, largest, now_ms)
-        self.queue_time.record(now_ms - oldest_ms, now_ms)
-        self.record_size.record(record_bytes / max(1, records), now_ms)
-        self.sent.record(records, now_ms)
-        self.records_per_request.record(records, now_ms)
-        for topic, (count, size_bytes) in topics.items():
+                self.topic(batch.delivery.topic).compression.record(batch.compression_ratio, now_ms)
+
+    def answered(self, latency_ms: float, throttle_ms: float, now_ms: float) -> None:
+        """Its answer came."""
+        with self._lock:
+            self._tally.answered(latency_ms, throttle_ms)
+
+    def _count(self, now_ms: float) -> None:
+        """Take what was added up over into the windows."""
+        tally = self._tally
+        self._counted_ms = now_ms
+        self.batch_size.record_many(*tally.batch_size.take(), now_ms)
+        self.queue_time.record_many(*tally.queue_time.take(), now_ms)
+        self.record_size.record_many(*tally.record_size.take(), now_ms)
+        self.latency.record_many(*tally.latency.take(), now_ms)
+        self.throttle.record_many(*tally.throttle.take(), now_ms)
+        records = tally.records.take()
+        self.sent.record_many(*records, now_ms)
+        self.records_per_request.record_many(*records, now_ms)
+        for topic, (count, size_bytes) in tally.take_topics().items():
             numbers = self.topic(topic)
             numbers.records.record(count, now_ms)
             numbers.bytes.record(size_bytes, now_ms)
@@ -126,4 +134,6 @@ class ProducerMetrics:
         self._times[name].record(duration_ms * 1e6, now_ms)
 
     def snapshot(self, now_ms: float) -> dict[MetricKey, float]:
+        with self._lock:
+            self._count(now_ms)
         return self.registry.snapshot(now_ms)

@@ -8,7 +8,7 @@ import pytest
 
 def _python_twin():
     names = {}
-    rooms = ("delivery", "producer_batch", "topic_state", "arrow_rows", "produce_frames")
+    rooms = ("delivery", "producer_batch", "topic_state", "arrow_rows", "produce_frames", "tally")
     modules = (*(f"batches.{room}" for room in rooms), "hot_path")
     for module in modules:
         names.update(vars(importlib.import_module(f"ottla.client.producer.{module}")))

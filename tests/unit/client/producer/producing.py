@@ -18,8 +18,15 @@ from ottla.client.producer.sending.failures import Failures
 from ottla.client.producer.sending.outcomes import Outcomes
 from ottla.client.producer.sending.sender import Ask, Fail, Send, Sender, WakeAt
 from ottla.client.producer.transactions.manager import TransactionManager
+from ottla.client.producer.transactions.states import Kind
 from ottla.errors import ConnectionClosed
 from ottla.net.retries import Backoff
+from ottla.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
+from ottla.protocol.messages.end_txn import EndTxnResponse
 from ottla.protocol.messages.init_producer_id import InitProducerIdResponse
 from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from ottla.records import RecordBatch
@@ -167,6 +174,7 @@ class World:
         self.state = self.accumulator.new_state("t", partitions)
         self.accumulator.available["t"] = tuple(range(partitions))
         self.wake_ms: float | None = None
+        self._given_epoch = -1
         self.last: list[Any] = []
 
     def send(self, value: bytes, partition: int | None = 0, key: bytes | None = None) -> Any:
@@ -191,11 +199,32 @@ class World:
                 case Fail():
                     self.outcomes.give_up(decision.batch, decision.error, is_unknown=decision.is_unknown)
                 case Ask():
-                    answer = InitProducerIdResponse(error_code=0, producer_id=7, producer_epoch=0)
-                    self.manager.answered(decision.planned, answer, self.now_ms)
+                    self.manager.answered(decision.planned, self._granted(decision.planned), self.now_ms)
                 case WakeAt():
                     self.wake_ms = decision.ms
         return self.last
+
+    def _granted(self, planned: Any) -> Any:
+        """A coordinator that lets everybody have what they ask for; each end of a transaction bumps the epoch (V2)."""
+        match planned.kind:
+            case Kind.ADD_PARTITIONS:
+                return AddPartitionsToTxnResponse(
+                    results_by_topic_v3_and_below=[
+                        AddPartitionsToTxnTopicResult(
+                            name=topic.name,
+                            results_by_partition=[
+                                AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=0)
+                                for index in topic.partitions
+                            ],
+                        )
+                        for topic in planned.request.v3_and_below_topics
+                    ]
+                )
+            case Kind.END:
+                bumped = {"producer_id": 7, "producer_epoch": planned.request.producer_epoch + 1}
+                return EndTxnResponse(error_code=0, **(bumped if self.manager.is_v2 else {}))
+        self._given_epoch += 1
+        return InitProducerIdResponse(error_code=0, producer_id=7, producer_epoch=self._given_epoch)
 
     def sent(self) -> list[Send]:
         return [decision for decision in self.last if isinstance(decision, Send)]
@@ -230,7 +259,8 @@ class World:
         stamp = batch.stamp
         if stamp is None:
             return bytes(batch.seal(-1, -1, -1, False))
-        return bytes(batch.seal(stamp.producer_id, stamp.epoch, stamp.base_sequence, False))
+        is_transactional = self.manager is not None and self.manager.is_transactional
+        return bytes(batch.seal(stamp.producer_id, stamp.epoch, stamp.base_sequence, is_transactional))
 
     def has_requests(self) -> bool:
         return any(self.network.requests.values())

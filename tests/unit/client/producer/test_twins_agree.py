@@ -1,4 +1,5 @@
-"""The native sender and its Python twin do the same in drawn sequences of sends, answers, errors, time-outs, splits."""
+"""The native sender and its Python twin do the same in drawn sequences of sends, answers, errors, time-outs, splits and
+transactions."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def compare(first: int, count: int) -> None:
     for number, (ours, theirs) in enumerate(itertools.zip_longest(native, python)):
         assert ours == theirs, f"line {number}, {next(line for line in native[number::-1] if line[:5] == 'seed ')}"
     text = "\n".join(native)
-    for word in ("Send", "Fail", "told", "no memory", "Connect", "RefreshMetadata"):
+    ends = ("commit_transaction ended with None", "abort_transaction ended with None", "ABORTABLE_ERROR to ABORTING")
+    for word in ("Send", "Fail", "told", "no memory", "Connect", "RefreshMetadata", "refused", *ends):
         assert word in text, f"the drawn sequences never reach {word}"
 
 

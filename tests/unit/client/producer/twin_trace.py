@@ -1,4 +1,4 @@
-"""What a producer does in drawn sequences of sends, turns, answers, errors, time-outs and splits, as text.
+"""What a producer does in drawn sequences of sends, turns, answers, errors, time-outs, splits, transactions, as text.
 
 Run by test_twins_agree.py once with the native leaf and once with its Python twin: the text must be the same, byte for
 byte. Everything the outside can see is in it: the bytes of every batch in the order of the requests, decisions and
@@ -9,11 +9,14 @@ their times, futures, callbacks, the memory that is free.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import random
 import sys
 from pathlib import Path
 from typing import Any
+
+from ottla.errors import OttlaError
 
 _spec = importlib.util.spec_from_file_location("producing", Path(__file__).with_name("producing.py"))
 assert _spec is not None
@@ -24,7 +27,9 @@ _spec.loader.exec_module(producing)
 
 STEPS = 150
 BENDS = ("ok",) * 6 + ("hang up before", "hang up after", "not leader", "not enough replicas after append")
-ACTIONS = ("send",) * 10 + ("turn",) * 4 + ("answer",) * 4 + ("flush", "move", "restart", "close node")
+ACTIONS = (
+    ("send",) * 10 + ("turn",) * 4 + ("answer",) * 4 + ("flush", "move", "restart", "close node") + ("transaction",) * 3
+)
 
 
 class Trace:
@@ -42,7 +47,14 @@ class Trace:
             delivery_limit_ms=self.chance.choice([300, 10**9]),
             request_limit_bytes=self.chance.choice([600, 1 << 20]),
             retries=self.chance.choice([0, 3, 1000]),
+            transactional_id=self.chance.choice([None, None, "who"]),
         )
+        self.outcome: Any = None  # of the last call of a transaction
+        manager = self.world.manager
+        if manager is not None and manager.is_transactional:
+            manager.set_features(self.chance.choice([0, 2]))
+            self.world.accumulator.admit = manager.maybe_add_partition
+            self.outcome = manager.initialize()
         limit_bytes = self.chance.choice([150, 1 << 20])
         for log in self.world.logs:
             log.size_limit_bytes = limit_bytes
@@ -73,7 +85,12 @@ class Trace:
         key = self.chance.choice([None, b"k%d" % self.chance.randrange(5)]) if partition is None else None
         if key is not None:
             partition = world.state.partition_of(key)
-        found = world.send(b"%04d" % number + b"x" * self.chance.choice([5, 60, 400]), partition, key)
+        value = b"%04d" % number + b"x" * self.chance.choice([5, 60, 400])
+        try:
+            found = world.send(value, partition, key)
+        except OttlaError as error:
+            self.lines.append(f"refused {number} {error!r}")
+            return
         if hasattr(found, "is_granted"):
             self.lines.append("no memory")
             world.accumulator.leave(found)
@@ -83,6 +100,29 @@ class Trace:
             found.add_delivery_callback(
                 lambda metadata, error: self.lines.append(f"told {number} {metadata} {error!r}")
             )
+
+    def transaction(self, number: int) -> None:
+        """Begin one, or end the one that is open; one call at a time."""
+        manager = self.world.manager
+        if manager is None or not manager.is_transactional or not self.is_over():
+            return
+        state = manager.state.name
+        if state == "READY":
+            manager.begin()
+        elif state == "IN_TRANSACTION" and self.chance.random() < 0.7:
+            self.outcome = manager.begin_commit()
+        elif state in ("IN_TRANSACTION", "ABORTABLE_ERROR"):
+            self.outcome = manager.begin_abort()
+        self.lines.append(f"{number} {state} to {manager.state.name}, {manager.identity}")
+
+    def is_over(self) -> bool:
+        """Whether the last call has ended; whoever called is told so."""
+        if self.outcome is not None and self.outcome.done:
+            self.lines.append(f"{self.outcome.operation} ended with {self.outcome.error!r}")
+            with contextlib.suppress(OttlaError):
+                self.outcome.acknowledge()
+            self.outcome = None
+        return self.outcome is None
 
     def turn(self, number: int = 0) -> None:
         world = self.world

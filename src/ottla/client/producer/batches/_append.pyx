@@ -1,7 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, binding=False, embedsignature=True
 """The native twin of the hot path: same names, same answers as delivery.py, producer_batch.py, topic_state.py, hot_path.py,
-produce_frames.py, stamps.py, partition_queue.py, draining.py,
-rooms.py.
+produce_frames.py, stamps.py, partition_queue.py, draining.py, rooms.py, tally.py.
 
 Read the Python twins for the reasons; here only what C changes is explained.
 
@@ -430,6 +429,10 @@ cdef class ProducerBatch:
 
     cdef inline int64_t wire_bytes(self) except -1:
         return self.estimate() if self.payload is None else HEADER_BYTES + len(self.payload)
+
+    cdef inline bint is_small(self, int64_t limit_bytes) noexcept:
+        """Whether its finished bytes lie in its memory, and are at most so many."""
+        return not self.is_compressed and self.used <= limit_bytes and self.memory != NULL
 
     @property
     def uncompressed_bytes(self):
@@ -1016,3 +1019,4 @@ include "_produce_frames.pxi"
 include "_stamps.pxi"
 include "_draining.pxi"
 include "_rooms.pxi"
+include "_tally.pxi"

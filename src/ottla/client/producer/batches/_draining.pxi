@@ -88,6 +88,20 @@ cdef class Drainer:
                 wake_ms = ready_ms
         return wake_ms
 
+    def oldest_ms(self):
+        """When the oldest batch with records was made, of those that wait or are on their way; infinity for none."""
+        cdef double oldest_ms = INFINITE
+        cdef ProducerBatch batch
+        for queue in list(self.busy):
+            batch = first_of(<PartitionQueue?> queue)
+            if batch is not None and batch.record_count and batch.created_ms < oldest_ms:
+                oldest_ms = batch.created_ms
+        for each in self.in_flight:
+            batch = <ProducerBatch?> each
+            if batch.created_ms < oldest_ms and not batch.delivery.is_done:
+                oldest_ms = batch.created_ms
+        return oldest_ms
+
     # --- out ---
 
     def drain(self, list queues, Py_ssize_t start, double now_ms, bint is_hurried):

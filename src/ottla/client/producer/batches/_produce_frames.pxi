@@ -19,9 +19,14 @@ cdef enum:
     UUID_BYTES = 16
     STRING_BYTES_MAX = 32767
     FIXED_BYTES = 64       # more than what stands before the topics, of one topic, or of one batch, without names
+    PREFIX_BYTES = 4       # the size of the frame
+    CORRELATION_AT = 8     # behind that size, the key and the version
 
 cdef object read_by_fields = produce_frames.read_accepted
 cdef object write_by_fields = produce_frames.write_body
+cdef object write_frame_by_fields = produce_frames.write_frame
+cdef object around_correlation_id = produce_frames.around_correlation_id
+cdef int64_t SMALL_BYTES = produce_frames.GATHERED_LIMIT_BYTES
 cdef object Accepted = produce_frames.Accepted
 cdef bytes NO_ID = ZERO_UUID
 
@@ -72,46 +77,81 @@ cdef uint8_t* put_text(uint8_t* at, bint is_flexible, bytes text) noexcept:
 def write_body(batches, topic_ids, int version, transactional_id, int16_t acks, int32_t timeout_ms,
                bint is_transactional):
     """The body of the request that carries these batches, as buffers to be written one after the other."""
+    parts = written(batches, topic_ids, version, transactional_id, acks, timeout_ms, is_transactional, b"", -1)
+    if parts is None:
+        return write_by_fields(batches, topic_ids, version, transactional_id, acks, timeout_ms, is_transactional)
+    return parts
+
+
+def write_frame(batches, topic_ids, int version, transactional_id, int16_t acks, int32_t timeout_ms,
+                bint is_transactional, int32_t correlation_id, client_id):
+    """The whole frame of that request, as few buffers to be written one after the other."""
+    cdef bytes before, after, head, first
+    cdef Py_ssize_t size = -PREFIX_BYTES
+    cdef uint8_t* at
+    before, after = around_correlation_id(0, version, client_id)
+    head = bytes(PREFIX_BYTES) + before + bytes(PREFIX_BYTES) + after
+    parts = written(batches, topic_ids, version, transactional_id, acks, timeout_ms, is_transactional, head,
+                    SMALL_BYTES)
+    if parts is None:
+        return write_frame_by_fields(batches, topic_ids, version, transactional_id, acks, timeout_ms, is_transactional,
+                                     correlation_id, client_id)
+    for part in <list> parts:
+        size += len(part)
+    first = <bytes> (<list> parts)[0]  # made here, and nobody else has it yet
+    at = <uint8_t*> PyBytes_AS_STRING(first)
+    put32(at, <uint32_t> size)
+    put32(at + CORRELATION_AT, <uint32_t> correlation_id)
+    return parts
+
+
+cdef object written(batches, topic_ids, int version, transactional_id, int16_t acks, int32_t timeout_ms,
+                    bint is_transactional, bytes head, int64_t small_bytes):
+    """Head and body in pieces; records of at most `small_bytes` are copied. None when the twin has to write it."""
     cdef list groups = grouped(batches)
     cdef bytes who = None
-    cdef Py_ssize_t who_bytes = 0
     cdef list names = []
-    cdef Py_ssize_t bound = FIXED_BYTES
+    cdef Py_ssize_t bound = FIXED_BYTES + PyBytes_GET_SIZE(head)
     cdef bytes name
-    cdef bint is_plain
     if transactional_id is not None:
         who = (<str?> transactional_id).encode()
-        who_bytes = PyBytes_GET_SIZE(who)
-        bound += who_bytes
+        bound += PyBytes_GET_SIZE(who)
+        if PyBytes_GET_SIZE(who) > STRING_BYTES_MAX:
+            return None
     for group in groups:
-        name = (<str> group[0]).encode()
-        is_plain = PyBytes_GET_SIZE(name) <= STRING_BYTES_MAX
         if version >= TOPIC_IDS_SINCE:
             name = topic_ids.get(group[0], NO_ID)
-            is_plain = len(name) == UUID_BYTES
-        if not is_plain:
-            return write_by_fields(batches, topic_ids, version, transactional_id, acks, timeout_ms, is_transactional)
+            if PyBytes_GET_SIZE(name) != UUID_BYTES:
+                return None
+        else:
+            name = (<str> group[0]).encode()
+            if PyBytes_GET_SIZE(name) > STRING_BYTES_MAX:
+                return None
         names.append(name)
-        bound += len(name) + FIXED_BYTES * (1 + len(group[1]))
-    if who_bytes > STRING_BYTES_MAX:
-        return write_by_fields(batches, topic_ids, version, transactional_id, acks, timeout_ms, is_transactional)
+        bound += PyBytes_GET_SIZE(name) + FIXED_BYTES * (1 + len(<list> group[1]))
+        for each in <list> group[1]:
+            if (<ProducerBatch> each).is_small(small_bytes):
+                bound += (<ProducerBatch> each).used
     cdef uint8_t* scratch = <uint8_t*> PyMem_Malloc(bound)
     if scratch == NULL:
         raise MemoryError()
     try:
-        return write_pieces(scratch, groups, names, version, who, acks, timeout_ms, is_transactional)
+        memcpy(scratch, PyBytes_AS_STRING(head), PyBytes_GET_SIZE(head))
+        return write_pieces(scratch, scratch + PyBytes_GET_SIZE(head), groups, names, version, who, acks, timeout_ms,
+                            is_transactional, small_bytes)
     finally:
         PyMem_Free(scratch)
 
 
-cdef list write_pieces(uint8_t* scratch, list groups, list names, int version, bytes who, int16_t acks,
-                       int32_t timeout_ms, bint is_transactional):
+cdef list write_pieces(uint8_t* scratch, uint8_t* at, list groups, list names, int version, bytes who, int16_t acks,
+                       int32_t timeout_ms, bint is_transactional, int64_t small_bytes):
     cdef bint is_flexible = version >= FLEXIBLE_SINCE
     cdef list parts = []
-    cdef uint8_t* at = put_text(scratch, is_flexible, who)
     cdef uint8_t* start = scratch
     cdef Py_ssize_t place
+    cdef ProducerBatch batch
     cdef bytes name
+    at = put_text(at, is_flexible, who)
     put16(at, <uint16_t> acks)
     put32(at + 2, <uint32_t> timeout_ms)
     at = put_count(at + 6, is_flexible, <uint32_t> len(groups))
@@ -125,11 +165,16 @@ cdef list write_pieces(uint8_t* scratch, list groups, list names, int version, b
         at = put_count(at, is_flexible, <uint32_t> len(groups[place][1]))
         for each in groups[place][1]:
             records = sealed(<ProducerBatch> each, is_transactional)
-            put32(at, <uint32_t> (<ProducerBatch> each).delivery.partition)
+            batch = <ProducerBatch> each
+            put32(at, <uint32_t> batch.delivery.partition)
             at = put_count(at + 4, is_flexible, <uint32_t> len(records))
-            parts.append(PyBytes_FromStringAndSize(<char*> start, at - start))
-            parts.append(records)
-            start = at
+            if batch.is_small(small_bytes):
+                memcpy(at, batch.memory, batch.used)
+                at += batch.used
+            else:
+                parts.append(PyBytes_FromStringAndSize(<char*> start, at - start))
+                parts.append(records)
+                start = at
             if is_flexible:
                 at[0] = 0
                 at += 1

@@ -66,6 +66,27 @@ cdef class Rooms:
         """The queue of a partition, made on first use."""
         return self.twin.queue_of(state, partition)
 
+    def free(self, batches):
+        """Nothing refers to these batches any more: memory back; the places in line that are granted by it."""
+        cdef object pool = self.all.pool
+        cdef dict incomplete = self.all.incomplete
+        cdef list free = pool.free
+        cdef int64_t buffer_bytes = pool.buffer_bytes
+        cdef list others = []
+        cdef ProducerBatch batch
+        cdef int64_t size
+        if pool.waiting_count:
+            return self.twin.free(batches)
+        for each in batches:
+            batch = <ProducerBatch?> each
+            size, buffer = batch.release()
+            incomplete.pop(batch, None)
+            if buffer is not None and size == buffer_bytes == PyByteArray_GET_SIZE(buffer):
+                free.append(buffer)
+            else:
+                others.append((size, buffer))
+        return pool.give_back_all(others) if others else others
+
     def make(self, TopicState state, partition, int64_t needed_bytes, double now_ms, place, list stopped, list granted):
         """A place to wait at, if there is no memory, and whether there was room already. `stopped` gets the batches
         that take no more records, `granted` the places that were granted when `place` was given up."""

@@ -206,11 +206,8 @@ class RecordAccumulator:
 
     def finish(self, *batches: ProducerBatch) -> None:
         """Their deliveries are known and nothing refers to them: memory back, those in line are told."""
-        released = [batch.release() for batch in batches]
         with self.lock:
-            for batch in batches:
-                self.incomplete.pop(batch, None)
-            granted = self.pool.give_back_all(released)
+            granted = self._rooms.free(batches)
         if granted:
             _notify(granted)
 

@@ -11,10 +11,11 @@ if TYPE_CHECKING or not is_native("ottla.client.producer.batches._append"):
     from ottla.client.producer.batches.delivery import Delivery, SendFuture
     from ottla.client.producer.batches.draining import Drainer
     from ottla.client.producer.batches.partition_queue import PartitionQueue
-    from ottla.client.producer.batches.produce_frames import read_accepted, write_body
+    from ottla.client.producer.batches.produce_frames import read_accepted, write_body, write_frame
     from ottla.client.producer.batches.producer_batch import ProducerBatch
     from ottla.client.producer.batches.rooms import Rooms
     from ottla.client.producer.batches.stamps import PartitionSequences, Stamp
+    from ottla.client.producer.batches.tally import Tally
     from ottla.client.producer.batches.topic_state import TopicState, check_many, has_text
     from ottla.client.producer.hot_path import AsyncHotPath, HotPath
 else:
@@ -30,11 +31,13 @@ else:
         RowWriter,
         SendFuture,
         Stamp,
+        Tally,
         TopicState,
         check_many,
         has_text,
         read_accepted,
         write_body,
+        write_frame,
     )
 
 __all__ = [
@@ -49,9 +52,11 @@ __all__ = [
     "RowWriter",
     "SendFuture",
     "Stamp",
+    "Tally",
     "TopicState",
     "check_many",
     "has_text",
     "read_accepted",
     "write_body",
+    "write_frame",
 ]

@@ -95,6 +95,13 @@ class Drainer:
     def _ready_ms(self, queue: PartitionQueue, now_ms: float, is_hurried: bool) -> float:
         return ready_ms_of(queue, now_ms, is_hurried, self._linger_ms)
 
+    def oldest_ms(self) -> float:
+        """When the oldest batch with records was made, of those that wait or are on their way; infinity for none."""
+        waiting = [queue.batches[0] for queue in list(self._busy) if queue.batches]  # callers open batches beside us
+        made = [batch.created_ms for batch in waiting if batch.record_count]
+        made += [batch.created_ms for batch in self._in_flight if not batch.delivery.is_done]
+        return min(made, default=math.inf)
+
     # --- out ---
 
     def drain(

@@ -2,6 +2,7 @@
 
 1. `write_body` seals the batches with their stamps and writes the body of a ProduceRequest around them: topics in the
    order of their first batch, each with its batches in theirs. The records are not copied.
+   `write_frame` puts size and header before it, and copies records that are too few to be worth a buffer of their own.
 2. `read_accepted` reads an answer that says of every batch, in the order of the request, that it was accepted. Whatever
    else an answer may say (an error, another order, a field it does not know) makes it None: then the message is decoded
    and read in full. So there is one place for every decision.
@@ -9,15 +10,18 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ottla.client.producer.batches.producer_batch import ProducerBatch
 from ottla.errors import MalformedMessage
 from ottla.light_tuples import NamedTuple
+from ottla.net.framing import frame_prefix
+from ottla.net.transport import GATHERED_LIMIT_BYTES, gathered
 from ottla.protocol import compiled
 from ottla.protocol.api import APIS
-from ottla.protocol.header import decode_response
+from ottla.protocol.header import around_correlation_id, decode_response
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -29,6 +33,7 @@ from ottla.protocol.messages.produce import (
 from ottla.protocol.schema import ZERO_UUID, Buffer
 
 PRODUCE_KEY: Final = 0
+INT32: Final = struct.Struct(">i")
 TOPIC_IDS_SINCE: Final = 13
 
 
@@ -66,6 +71,24 @@ def write_body(
         transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=list(topics.values())
     )
     return compiled.encode(request, version)
+
+
+def write_frame(
+    batches: Sequence[ProducerBatch],
+    topic_ids: Mapping[str, bytes],
+    version: int,
+    transactional_id: str | None,
+    acks: int,
+    timeout_ms: int,
+    is_transactional: bool,
+    correlation_id: int,
+    client_id: str | None,
+) -> list[Buffer]:
+    """The whole frame of that request, as few buffers to be written one after the other."""
+    body = write_body(batches, topic_ids, version, transactional_id, acks, timeout_ms, is_transactional)
+    before, after = around_correlation_id(PRODUCE_KEY, version, client_id)
+    parts: list[Buffer] = [before + INT32.pack(correlation_id) + after, *body]
+    return gathered([frame_prefix(parts), *parts], GATHERED_LIMIT_BYTES)
 
 
 def read_accepted(

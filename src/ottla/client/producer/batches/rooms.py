@@ -2,12 +2,14 @@
 twin.
 
 The accumulator's lock is held around `make`, which never waits: it finds room, opens a batch, or gives a place in the
-line for memory. The native twin (_rooms.pxi) does the same without a call into Python where nothing is unusual: nobody
-comes back from the line, and batches are not compressed. All else it leaves to this one.
+line for memory; and around `free`, which gives memory back. The native twin (_rooms.pxi) does the same without a call
+into Python where nothing is unusual: nobody waits in the line or comes back from it, and batches are not compressed.
+All else it leaves to this one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.client.producer.batches import append_choice
@@ -123,6 +125,13 @@ class Rooms:
         self._all.busy[queue] = None
         self._all.incomplete[batch] = None
         queue.state.set_open(partition, batch)
+
+    def free(self, batches: Sequence[ProducerBatch]) -> list[Place]:
+        """Nothing refers to these batches any more: memory back; the places in line that are granted by it."""
+        released = [batch.release() for batch in batches]
+        for batch in batches:
+            self._all.incomplete.pop(batch, None)
+        return self._all.pool.give_back_all(released)
 
     def queue_of(self, state: TopicState, partition: int) -> PartitionQueue:
         """The queue of a partition, made on first use."""

@@ -166,6 +166,9 @@ class Sender:
     def _expire(self, out: list[Decision], now_ms: float) -> float:
         """Fail what is too old; the time of the next one."""
         limit_ms = now_ms - self._delivery_limit_ms
+        oldest_ms = self.drainer.oldest_ms()
+        if oldest_ms > limit_ms:
+            return oldest_ms + self._delivery_limit_ms
         oldest_ms = math.inf
         for batch in self.in_flight:
             if batch.created_ms <= limit_ms and not batch.delivery.is_done:

@@ -15,25 +15,25 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import Any, Final
 
+from ottla.client.connections import WatchedConnection
 from ottla.client.network import NetworkClient
-from ottla.client.producer.batches.append_choice import read_accepted, write_body
 from ottla.client.producer.batches.produce_frames import Accepted
 from ottla.client.producer.producer_metrics import ProducerMetrics
+from ottla.client.producer.sending.carried import PRODUCE, Carried
 from ottla.client.producer.sending.outcomes import Outcomes
 from ottla.client.producer.sending.sender import Ask, Connect, Decision, Fail, RefreshMetadata, Send, Sender, WakeAt
 from ottla.client.producer.transactions.states import PlannedRequest
 from ottla.errors import NotConnected, OttlaError, UnknownServerError
 from ottla.ordered_set import OrderedSet
-from ottla.protocol.api import APIS, WrittenRequest, api_of
+from ottla.protocol.api import api_of
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
-from ottla.protocol.schema import ZERO_UUID, Buffer
+from ottla.protocol.schema import ZERO_UUID
+from ottla.records.compression import Compression
 
 log = logging.getLogger(__name__)
 
-PRODUCE: Final = APIS[0]
 TOPIC_ID_VERSION: Final = 13
 FAULT_WAIT_MS: Final = 100.0
 
@@ -66,6 +66,10 @@ class SenderLoop:
         self._timer: asyncio.Task[None] | None = None
         self._tasks: OrderedSet[asyncio.Task[None]] = OrderedSet()
         self._connecting: set[int] = set()
+        self._topic_ids: dict[str, bytes] = {}  # as this version of the metadata knows them
+        self._topic_ids_version = -1
+        self._plain_terms = (None, acks, request_timeout_ms, False)
+        self._is_compressed = sender.accumulator.compression is not Compression.NONE
         self._is_stopped = False
         self.on_turn: Callable[[], None] = _nothing
         sender.accumulator.on_new_batch = self.new_batch
@@ -167,19 +171,23 @@ class SenderLoop:
     # --- requests ---
 
     def _carry(self, send: Send, now_ms: float) -> None:
-        """Write one produce request; `_Carried` hears of its end."""
-        carried = _Carried(self, send, now_ms)
+        """Write one produce request; `Carried` hears of its end."""
+        carried = Carried(self, send, now_ms)
         try:
-            at_most = self._name_topics(send, carried.topic_ids)
-            version = self._network.version_now(send.node, PRODUCE, at_most)
+            at_most = self._name_topics(carried)
+            carried.connection = connection = self._network.connection_to(send.node)
+            version = connection.version_of(PRODUCE, at_most)
             if version is None:
                 raise NotConnected(f"the connection to {send.node} was lost before a batch was written to it")
-            self._close_compressed(send)
+            carried.version = version
+            if self._is_compressed:
+                self._close_compressed(send)
             self._metrics.sending(send.batches, now_ms)
-            request = WrittenRequest(PRODUCE, self._body_of(send, carried, version), carried.reader(version))
+            if self._acks != 0 and self._network.start_exchange(connection, carried, now_ms, self._request_timeout_ms):
+                return
             self._network.start_request(
                 send.node,
-                request,
+                carried.written(),
                 carried,
                 version=version,
                 timeout_ms=self._request_timeout_ms,
@@ -188,17 +196,22 @@ class SenderLoop:
         except Exception as error:
             carried.failed(error)
 
-    def _name_topics(self, send: Send, topic_ids: dict[str, bytes]) -> int | None:
-        """The ids of the topics in the request, and the newest version that can name them."""
-        metadata = self._network.metadata
+    def _name_topics(self, carried: Carried) -> int | None:
+        """Find the ids of the topics in the request; gives the newest version that can name them."""
         manager = self._sender.transactions
         at_most = None if manager is None else manager.produce_version_limit
-        for batch in send.batches:
+        metadata = self._network.metadata
+        if metadata.version != self._topic_ids_version:
+            # Another dictionary, never a changed one: requests on their way have the one they were written with.
+            self._topic_ids, self._topic_ids_version = {}, metadata.version
+        carried.topic_ids = topic_ids = self._topic_ids
+        for batch in carried.send.batches:
             topic = batch.delivery.topic
-            if topic not in topic_ids:
+            topic_id = topic_ids.get(topic)
+            if topic_id is None:
                 topic_ids[topic] = topic_id = metadata.topic_id(topic) or ZERO_UUID
-                if topic_id == ZERO_UUID:
-                    at_most = min(TOPIC_ID_VERSION - 1, TOPIC_ID_VERSION if at_most is None else at_most)
+            if topic_id == ZERO_UUID:
+                at_most = min(TOPIC_ID_VERSION - 1, TOPIC_ID_VERSION if at_most is None else at_most)
         return at_most
 
     def _close_compressed(self, send: Send) -> None:
@@ -208,34 +221,34 @@ class SenderLoop:
                 ratios = self._sender.accumulator.ratios
                 ratios.update(batch.delivery.topic, batch.compression, batch.compression_ratio)
 
-    def _body_of(self, send: Send, carried: _Carried, version: int) -> list[Buffer]:
+    def terms(self) -> tuple[str | None, int, int, bool]:
+        """What every request says of its producer: transactional id, acks, time-out, whether it is transactional."""
         manager = self._sender.transactions
-        return write_body(
-            send.batches,
-            carried.topic_ids,
-            version,
-            None if manager is None else manager.transactional_id,
-            self._acks,
-            self._request_timeout_ms,
-            manager is not None and manager.is_transactional,
-        )
+        if manager is None or manager.transactional_id is None:
+            return self._plain_terms
+        return manager.transactional_id, self._acks, self._request_timeout_ms, manager.is_transactional
 
-    def ended(self, carried: _Carried, response: Any) -> None:
+    def minded(self, carried: Carried, connection: WatchedConnection, response: Any) -> None:
+        """An answer came straight from the connection; the network has to know of it, too."""
+        self._network.exchange_answered(connection, carried, response, carried.sent_ms)
+
+    def explained(self, connection: WatchedConnection, error: Exception) -> Exception:
+        return self._network.explained(connection, error)
+
+    def ended(self, carried: Carried, response: Any) -> None:
         """The end of a request: its answer, or None when none was expected."""
         send, now_ms = carried.send, self._network.clock.monotonic_ms()
         if response is None:
             self._outcomes.not_asked(send)
             return
-        self._metrics.latency.record(now_ms - carried.sent_ms, now_ms)
-        self._metrics.throttle.record(response.throttle_time_ms, now_ms)
+        self._metrics.answered(now_ms - carried.sent_ms, response.throttle_time_ms, now_ms)
         if type(response) is Accepted:
             self._outcomes.accepted(send, response)
         else:
-            # The metadata may have forgotten a topic by now: a broker that was just started knows none.
             names = {topic_id: name for name, topic_id in carried.topic_ids.items()}
             self._outcomes.answered(send, response, now_ms, names)
 
-    def not_ended(self, carried: _Carried, error: Exception) -> None:
+    def not_ended(self, carried: Carried, error: Exception) -> None:
         """There is no answer; nobody knows whether the broker has the batches."""
         if not isinstance(error, OttlaError):
             log.error("a produce request to %s failed in itself", carried.send.node, exc_info=error)
@@ -295,43 +308,6 @@ class SenderLoop:
             manager.coordinator_ready(versions.choose(api_of(InitProducerIdRequest)))
             manager.set_features(self._network.features.get("transaction.version", 0))
         return await self._network.send(node, planned.request, at_most=planned.at_most)
-
-
-class _Carried:
-    """One produce request on its way; hears of its end exactly once."""
-
-    __slots__ = ("_loop", "is_over", "send", "sent_ms", "topic_ids")
-
-    def __init__(self, loop: SenderLoop, send: Send, sent_ms: float) -> None:
-        self._loop = loop
-        self.send = send
-        self.sent_ms = sent_ms
-        self.topic_ids: dict[str, bytes] = {}
-        self.is_over = False
-
-    def reader(self, version: int) -> Callable[[Buffer], Accepted | None]:
-        """What reads the frame of the answer."""
-        return partial(read_accepted, self.send.batches, self.topic_ids, version)
-
-    def answered(self, response: Any) -> None:
-        if self._is_first():
-            try:
-                self._loop.ended(self, response)
-            except Exception as error:
-                self._loop.not_ended(self, error)  # what has ended already is not touched again
-            finally:
-                self._loop.turn_soon()
-
-    def failed(self, error: Exception) -> None:
-        if self._is_first():
-            try:
-                self._loop.not_ended(self, error)
-            finally:
-                self._loop.turn_soon()
-
-    def _is_first(self) -> bool:
-        was_over, self.is_over = self.is_over, True
-        return not was_over
 
 
 def _nothing() -> None:

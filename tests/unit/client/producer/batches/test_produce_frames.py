@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from ottla.client.producer.sending.sequences import Stamp
 from ottla.client.producer.transactions.states import ProducerIdentity
+from ottla.net.framing import frame_prefix
 from ottla.protocol import compiled
 from ottla.protocol.api import APIS, WrittenRequest
 from ottla.protocol.header import decode_request, encode_request, encode_response
@@ -32,7 +33,7 @@ def batches_of(twin, drawn, codec=Compression.NONE):
     made = []
     for topic, partition, contents, stamp in drawn:
         batch = twin.ProducerBatch(
-            None, topic, partition, bytearray(2048), 2048, limit_bytes=2048, created_ms=0, compression=codec
+            None, topic, partition, bytearray(30_000), 30_000, limit_bytes=30_000, created_ms=0, compression=codec
         )
         for content in contents:
             assert batch.append(5, None, content)
@@ -67,6 +68,40 @@ def test_both_twins_write_the_same_request(both, version, drawn, topic_ids, who,
         arguments = topic_ids, version, who, -1, 30_000, is_transactional
         written.append(b"".join(twin.write_body(batches, *arguments)))
     assert written[0] == written[1]
+
+
+long_values = st.lists(st.binary(max_size=30) | st.just(b"x" * 3000) | st.just(b"y" * 9000), min_size=1, max_size=3)
+drawn_frames = st.lists(st.tuples(names, st.integers(0, 2**31 - 1), long_values, stamps), max_size=6)
+correlation_ids = st.integers(0, 2**31 - 1)
+client_ids = st.none() | st.text(max_size=20)
+
+
+@given(versions, drawn_frames, ids, st.none() | names, st.sampled_from(Compression), correlation_ids, client_ids)
+def test_both_twins_write_the_same_frame(both, version, drawn, topic_ids, who, codec, correlation_id, client_id):
+    terms = who, -1, 30_000, who is not None
+    written = []
+    for twin in both:
+        batches = batches_of(twin, drawn, codec)
+        written.append(b"".join(twin.write_frame(batches, topic_ids, version, *terms, correlation_id, client_id)))
+    assert written[0] == written[1]
+    body = WrittenRequest(APIS[0], both[1].write_body(batches, topic_ids, version, *terms))
+    frame = encode_request(body, version=version, correlation_id=correlation_id, client_id=client_id)
+    assert written[1] == b"".join([frame_prefix(frame), *frame])
+
+
+def test_small_batches_are_copied_into_one_buffer_and_may_be_renumbered(twin):
+    batches = batches_of(
+        twin, [("a", 0, [b"x"], (7, 0, 0)), ("a", 1, [b"y" * 9000], (7, 0, 0)), ("a", 2, [b"z"], None)]
+    )
+    pieces = twin.write_frame(batches, {}, 9, None, -1, 500, False, 3, "me")
+    assert len(pieces) == 3
+    first = b"".join(pieces)
+    batches[0].stamp = Stamp(ProducerIdentity(7, 1), 5, 1)
+    again = b"".join(twin.write_frame(batches, {}, 9, None, -1, 500, False, 3, "me"))
+    assert b"".join(pieces) == first, "bytes that were handed out never change"
+    assert again != first
+    sent = decode_request(again[4:])[1].topic_data[0].partition_data
+    assert [RecordBatch(bytes(each.records)).base_sequence for each in sent] == [5, 0, -1]
 
 
 @given(versions, drawn_batches, ids)
