@@ -2,6 +2,6 @@
 
 import sys
 
-from ottla.cli.main import main
+from ottla.cli.main import command
 
-sys.exit(main())
+sys.exit(command())

@@ -22,8 +22,7 @@ The table ends where the local errors begin; local errors without a code never t
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -32,32 +31,44 @@ NONE: Final = 0
 
 _by_code: dict[int, type[BrokerError] | None] = {NONE: None}
 _by_name: dict[str, type[BrokerError] | None] = {"NONE": None}
+_sentences: dict[type[OttlaError], str] = {}
 
 
-def _spaced(class_name: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", " ", class_name)
+def _spaced(class_name: str, space: str = " ") -> str:
+    return "".join([space + each if each.isupper() else each for each in class_name])[1:]
+
+
+def _sentence_of(error: type[OttlaError]) -> str:
+    found = _sentences.get(error)
+    if found is None:
+        # Python -OO drops docstrings; the class name is then the best sentence left.
+        text = error.__dict__.get("__doc__") or _spaced(error.__name__).capitalize() + "."
+        found = _sentences[error] = " ".join(text.split())
+    return found
+
+
+class _FromDocstring:
+    """A part of the sentence, made when it is first read: a start loads 150 errors and tells of none."""
+
+    def __init__(self, part: Callable[[str], str]) -> None:
+        self._part = part
+
+    def __get__(self, _: object, error: type[OttlaError]) -> str:
+        return self._part(_sentence_of(error))
 
 
 class OttlaError(Exception):
     """Something went wrong in Ottla."""
 
-    what = "Something went wrong in Ottla"
-    remedy = ""
-    sentence = "Something went wrong in Ottla."
+    what = _FromDocstring(lambda sentence: sentence.partition(". ")[0].removesuffix("."))
+    remedy = _FromDocstring(lambda sentence: sentence.partition(". ")[2])
+    sentence = _FromDocstring(str)
     retriable = False
     refresh_metadata = False
     refresh_coordinator = False
     aborts_transaction = False
     application_recoverable = False
     invalid_configuration = False
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        # Python -OO drops docstrings; the class name is then the best sentence left.
-        text = cls.__dict__.get("__doc__") or _spaced(cls.__name__).capitalize() + "."
-        cls.sentence = " ".join(text.split())
-        cls.what, _, cls.remedy = cls.sentence.partition(". ")
-        cls.what = cls.what.removesuffix(".")
 
     def __init__(self, detail: str | None = None) -> None:
         super().__init__(*(() if detail is None else (detail,)))
@@ -93,13 +104,18 @@ class BrokerError(OttlaError):
         if code is None:
             return
         cls.code = code
-        cls.name = _spaced(cls.__name__).upper().replace(" ", "_")
-        cls.retriable = retriable
-        cls.refresh_metadata = refresh_metadata
-        cls.refresh_coordinator = refresh_coordinator
-        cls.aborts_transaction = aborts_transaction
-        cls.application_recoverable = application_recoverable
-        cls.invalid_configuration = invalid_configuration
+        cls.name = _spaced(cls.__name__, "_").upper()
+        policy = {
+            "retriable": retriable,
+            "refresh_metadata": refresh_metadata,
+            "refresh_coordinator": refresh_coordinator,
+            "aborts_transaction": aborts_transaction,
+            "application_recoverable": application_recoverable,
+            "invalid_configuration": invalid_configuration,
+        }
+        for name, value in policy.items():
+            if getattr(cls, name) is not value:
+                setattr(cls, name, value)
         _register(cls)
 
 
