@@ -8,7 +8,7 @@ SOURCES := src tests bench
 # Whole files, in their order: those that start clusters and Spark come first, the many small ones fill up the end.
 SHARED := --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo test test-long test-asan check fix bench bench-walk bench-turns bench-client bench-compare bench-spark bench-cluster bench-memory bench-scale clean
+.PHONY: help demo test test-long test-asan check fix bench bench-walk bench-turns bench-client bench-compare bench-spark bench-cluster bench-memory simulate planted bench-scale clean
 
 help:              ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -70,6 +70,12 @@ bench-memory: $(NATIVE)  ## what broker and clients hold over an hour of mixed l
 
 bench-scale: $(NATIVE)  ## 10,000 partitions, 5,000 connections, 1,000 groups, 10 GB, beside Apache Kafka
 	$(BIN)/python -m bench.scale
+
+simulate: $(NATIVE)  ## seeds that nobody has run yet, for so long: make simulate HOURS=1
+	$(BIN)/python -m ottla.simulation --hours $(or $(HOURS),1)
+
+planted: $(NATIVE)  ## plants every known kind of bug and lets seeds find it; takes hours
+	$(BIN)/python -m tests.planted
 
 clean:             ## remove the environment and what was built
 	rm -rf $(VENV) build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

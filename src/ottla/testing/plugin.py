@@ -10,17 +10,20 @@ kafka_bootstrap        the address, as text
 unique_topic           a topic name nobody else uses; the topic is made when first used
 unique_group           a group name nobody else uses
 kafka_broker_settings  override this fixture (session scope) to change settings, with Kafka's names
+kafka_cluster          makes a simulated cluster with faults, in virtual time, for our asyncio client; `--kafka-seed N`
 
-Any client library works: the broker speaks Kafka on a loopback port.
+Any client library works with a broker: it speaks Kafka on a loopback port.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -97,3 +100,33 @@ def unique_group(request: pytest.FixtureRequest) -> str:
 def _unique(request: pytest.FixtureRequest, kind: str) -> str:
     readable = re.sub(r"[^a-zA-Z0-9-]+", "-", request.node.name)[:80].strip("-")
     return f"{readable}-{kind}-{next(_numbers)}"
+
+
+# --- simulated clusters ---
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("ottla", "Kafka by Ottla")
+    group.addoption(
+        "--kafka-seed",
+        metavar="N",
+        default=None,
+        type=int,
+        help="the seed of kafka_cluster; every test has one of its own by default",
+    )
+
+
+@pytest.fixture
+def kafka_cluster(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """`kafka_cluster(faults=("kill",), brokers=3, seconds=30)` makes a cluster in virtual time, and its `run(scenario)`
+    runs an async function against it: see ottla/simulation/for_tests.py."""
+
+    def make(faults: Any = (), **options: Any) -> Any:
+        asked = request.config.getoption("--kafka-seed")
+        seed = zlib.crc32(request.node.nodeid.encode()) % 1_000_000 if asked is None else asked
+        repeat = f"pytest '{request.node.nodeid}' --kafka-seed={seed}"
+        # By name: the simulation stands above this room, and most who use the plugin never need it.
+        simulation = import_module("ottla.simulation.for_tests")
+        return simulation.FaultyCluster(seed, faults=faults, repeat=repeat, **options)
+
+    return make
