@@ -27,6 +27,7 @@ BROKER_SETTINGS: Final[Mapping[str, object]] = {
     "log.cleaner.backoff.ms": 1_000,
     "log.retention.check.interval.ms": 3_000,
     "log.initial.task.delay.ms": 3_000,
+    "offsets.retention.check.interval.ms": 5_000,
 }
 CUT_PAUSE_S: Final = 4.0
 
