@@ -17,6 +17,7 @@ NATIVE_MODULES = {
     "ottla.records._checks": "src/ottla/records/_checks.pyx",
     "ottla.records._compaction": "src/ottla/records/_compaction.pyx",
     "ottla.client.consumer._records": "src/ottla/client/consumer/_records.pyx",
+    "ottla.net._framing": "src/ottla/net/_framing.pyx",
     "ottla.net.tls._data_path": "src/ottla/net/tls/_data_path.pyx",
     "ottla.broker.produce._frames": "src/ottla/broker/produce/_frames.pyx",
 }

@@ -21,6 +21,7 @@ LEAVES: Final = {
     CODEC: "batch, builder, checksum, columns, hashing, header, stream and varint in ottla.records",
     "ottla.records._checks": "ottla.records.checks, ottla.records.record_walk",
     "ottla.records._compaction": "ottla.records.compaction",
+    "ottla.net._framing": "ottla.net.framing",
     "ottla.net.tls._data_path": "ottla.net.tls.data_path",
     "ottla.broker.produce._frames": "ottla.broker.produce.frames",
     "ottla.client.producer.batches._append": "delivery, producer_batch, topic_state, arrow_rows, produce_frames, "

@@ -18,6 +18,7 @@ CHOOSING = {
     "ottla.records._native": ("ottla.records.implementation", "BatchBuilder"),
     "ottla.records._checks": ("ottla.records.implementation", "RecordsWalk"),
     "ottla.records._compaction": ("ottla.records.implementation", "KeyTable"),
+    "ottla.net._framing": ("ottla.net.framing_choice", "FrameReader"),
     "ottla.net.tls._data_path": ("ottla.net.tls.data_choice", "DataPath"),
     "ottla.broker.produce._frames": ("ottla.broker.produce.choice", "scan"),
     "ottla.client.producer.batches._append": ("ottla.client.producer.batches.append_choice", "HotPath"),

@@ -23,6 +23,8 @@
 Made for asyncio.BufferedProtocol: `get_buffer` lends memory, `received` takes it back. The lender of the memory may
 not resize it before the loop let go of it, and uvloop lets go only after `buffer_updated` has returned; so memory
 grows and changes hands in `get_buffer`, never in `received`.
+
+_framing.pyx is the native twin of the reader; framing_choice.py says which of them is used.
 """
 
 from __future__ import annotations
@@ -108,8 +110,7 @@ class FrameReader:
         chunk_bytes: int = CHUNK_BYTES,
         kind_limit_bytes: Callable[[int], int] | None = None,
     ) -> None:
-        if size_limit_bytes < 0 or chunk_bytes < 16:
-            raise ValueError("the size limit must not be negative and a chunk needs at least 16 bytes")
+        check_limits(size_limit_bytes, chunk_bytes)
         self.size_limit_bytes = size_limit_bytes  # may change between frames, when a peer has authenticated
         self.chunk_bytes = chunk_bytes  # and so may this: a stranger gets little
         self._kind_limit_bytes = kind_limit_bytes
@@ -172,7 +173,7 @@ class FrameReader:
         while end - start >= SIZE.size:
             (size,) = SIZE.unpack_from(view, start)
             if not 0 <= size <= self.size_limit_bytes:
-                self.broken = self._bad_size(size)
+                self.broken = bad_size(size, self.size_limit_bytes)
                 break
             stop = start + SIZE.size + size
             if stop > end:
@@ -185,13 +186,6 @@ class FrameReader:
         self._start = start
         self._big_was_last = False
         return frames
-
-    def _bad_size(self, size: int) -> OttlaError:
-        stranger = stranger_of(size)
-        hint = f"; {stranger}" if stranger else ""
-        if size < 0:
-            return MalformedMessage(f"a frame announces {size} bytes{hint}")
-        return FrameTooLarge(f"{size} bytes, the limit is {self.size_limit_bytes}{hint}")
 
     # --- the chunk, for small frames ---
 
@@ -226,7 +220,7 @@ class FrameReader:
 
     def _begin_big(self, size: int, position: int) -> None:
         here = self._end - position
-        big = _take_spare(size) or bytearray(min(size, here * 2 + GROWTH_BYTES))
+        big = take_spare(size) or bytearray(min(size, here * 2 + GROWTH_BYTES))
         memoryview(big)[:here] = self._view[position : self._end]
         self._big, self._big_filled, self._big_size = big, here, size
         self._start = self._end
@@ -236,7 +230,7 @@ class FrameReader:
     def _big_room(self, big: bytearray) -> memoryview:
         if self._big_filled == len(big):
             ahead_bytes = min(self._big_filled + GROWTH_BYTES, GROWTH_LIMIT_BYTES)
-            _grow(big, min(self._big_size, self._big_filled + ahead_bytes))
+            grow(big, min(self._big_size, self._big_filled + ahead_bytes))
         return memoryview(big)[self._big_filled : self._big_size]
 
     def _check_kind(self, big: bytearray) -> None:
@@ -255,8 +249,22 @@ class FrameReader:
         if self._big_filled < self._big_size:
             return []
         self._big, self._big_filled, self._big_was_last = None, 0, True
-        _keep_spare(big)
+        keep_spare(big)
         return [memoryview(big)[: self._big_size]]
+
+
+def check_limits(size_limit_bytes: int, chunk_bytes: int) -> None:
+    if size_limit_bytes < 0 or chunk_bytes < 16:
+        raise ValueError("the size limit must not be negative and a chunk needs at least 16 bytes")
+
+
+def bad_size(size: int, limit_bytes: int) -> OttlaError:
+    """Why a frame of this size is refused."""
+    stranger = stranger_of(size)
+    hint = f"; {stranger}" if stranger else ""
+    if size < 0:
+        return MalformedMessage(f"a frame announces {size} bytes{hint}")
+    return FrameTooLarge(f"{size} bytes, the limit is {limit_bytes}{hint}")
 
 
 def is_lent(memory: bytearray) -> bool:
@@ -271,13 +279,13 @@ def is_lent(memory: bytearray) -> bool:
     return False
 
 
-def _grow(memory: bytearray, size: int) -> None:
+def grow(memory: bytearray, size: int) -> None:
     """Make it longer, by little pieces: one large piece of zeros would be fresh memory, too."""
     while (missing := size - len(memory)) > 0:
         memory.extend(_ZEROS[:missing])
 
 
-def _keep_spare(memory: bytearray) -> None:
+def keep_spare(memory: bytearray) -> None:
     """Remember it for whoever needs memory next; the oldest ones are forgotten beyond the limits."""
     if len(memory) > SPARE_LIMIT_BYTES:
         return
@@ -287,7 +295,7 @@ def _keep_spare(memory: bytearray) -> None:
             _spares.popleft()
 
 
-def _take_spare(size: int) -> bytearray | None:
+def take_spare(size: int) -> bytearray | None:
     """Memory which nobody holds any more: the newest that is large enough, because the processor may still have it at
     hand, else the oldest made longer; None without any."""
     if size > SPARE_LIMIT_BYTES:
@@ -312,7 +320,7 @@ def _made_longer(spares: deque[bytearray], size: int) -> bytearray | None:
     for index, spare in enumerate(spares):
         if not is_lent(spare):
             del spares[index]
-            _grow(spare, size)
+            grow(spare, size)
             del spare[size:]
             return spare
     return None

@@ -37,7 +37,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from ottla.errors import ConnectionClosed, NotConnected, OttlaError, TlsHandshakeFailed
 from ottla.light_dataclasses import dataclass
-from ottla.net.framing import REQUEST_SIZE_LIMIT_BYTES, Buffer, FrameReader
+from ottla.net.framing import REQUEST_SIZE_LIMIT_BYTES, Buffer
+from ottla.net.framing_choice import FrameReader
 from ottla.net.low_water import LowWater, low_water_of
 from ottla.net.sendfile import SendfileDoor, door_of
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
 from collections.abc import Sequence
 from itertools import pairwise
@@ -11,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.errors import FrameTooLarge, MalformedMessage
+from ottla.native import is_native
+from ottla.net import framing
 from ottla.net.framing import (
     FIRST_CHUNK_BYTES,
     GROWTH_BYTES,
@@ -19,11 +22,24 @@ from ottla.net.framing import (
     SPARE_LIMIT_BYTES,
     SPARES_LIMIT,
     SPARES_LIMIT_BYTES,
-    FrameReader,
     _spares,
     frame_prefix,
     stranger_of,
 )
+
+TWINS: list[type[framing.FrameReader]] = [framing.FrameReader]
+if is_native("ottla.net._framing"):
+    from ottla.net._framing import FrameReader as NativeFrameReader
+
+    TWINS.append(NativeFrameReader)
+
+FrameReader = framing.FrameReader
+
+
+@pytest.fixture(autouse=True, params=TWINS, ids=lambda each: each.__module__.rpartition(".")[2])
+def each_twin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test here is about the reader in Python and about the native one."""
+    monkeypatch.setattr(sys.modules[__name__], "FrameReader", request.param)
 
 
 def wire(*bodies: bytes) -> bytes:
@@ -31,7 +47,7 @@ def wire(*bodies: bytes) -> bytes:
 
 
 def feed(
-    reader: FrameReader, data: bytes, cuts: Sequence[int] = (), seen: list[memoryview] | None = None
+    reader: framing.FrameReader, data: bytes, cuts: Sequence[int] = (), seen: list[memoryview] | None = None
 ) -> list[memoryview]:
     """What a socket would do: fill lent memory, one cut of the stream at a time, until the reader gives up."""
     frames = [] if seen is None else seen
@@ -346,3 +362,43 @@ def test_a_chunk_is_used_from_its_front_once_its_frames_are_done_with() -> None:
     feed(reader, wire(b"new" * 9_000))
     assert [bytes(frame[:1]) for frame in held] == [b"x", b"y", b"z"]
     assert all(len(set(frame)) == 1 for frame in held)
+
+
+def steps_of(
+    twin: type[framing.FrameReader], data: bytes, reads: list[int], held: list[bool], chunk: int
+) -> list[object]:
+    """All that can be seen of a reader while it reads, until it refuses to."""
+    _spares.clear()
+    reader = twin(size_limit_bytes=400, chunk_bytes=chunk, kind_limit_bytes=lambda kind: 300 if kind < 0 else 400)
+    seen: list[object] = []
+    kept: list[memoryview] = []
+    for read, is_held in zip(reads, held, strict=True):
+        try:
+            room = reader.get_buffer(-1)
+            count = min(read, len(room), len(data))
+            room[:count], data = data[:count], data[count:]
+            lent = len(room)
+            del room
+            frames = reader.received(count)
+        except (MalformedMessage, FrameTooLarge) as error:
+            return [*seen, type(error), str(error)]
+        kept += frames if is_held else []
+        seen += [lent, [bytes(each) for each in frames], [bytes(each) for each in kept]]
+        seen += [reader.pending_bytes, reader.big_frame_bytes, reader.big_frame_missing_bytes, str(reader.broken)]
+        del frames
+    return seen
+
+
+@given(
+    st.lists(st.one_of(st.integers(0, 420), st.sampled_from([-1, 2**31 - 1])), max_size=12),
+    st.lists(st.tuples(st.integers(0, 200), st.booleans()), min_size=1, max_size=60),
+    st.sampled_from([16, 64, 100, 4096]),
+    st.binary(min_size=1, max_size=30),
+)
+def test_both_twins_do_the_same_at_every_step(
+    sizes: list[int], steps: list[tuple[int, bool]], chunk: int, content: bytes
+) -> None:
+    data = b"".join(SIZE.pack(size) + (content * 420)[: max(0, min(size, 420))] for size in sizes)
+    reads, held = [each for each, _ in steps], [each for _, each in steps]
+    told = [steps_of(twin, data, reads, held, chunk) for twin in TWINS]
+    assert all(each == told[0] for each in told)
