@@ -51,7 +51,7 @@ class Meter:
 class RateMeter(Meter):
     """One whose quota is a rate; it waits at most `longest_ms` at a time."""
 
-    __slots__ = ("_longest_ms", "_windows_s", "at_once", "rate", "room")
+    __slots__ = ("_longest_ms", "_windows_s", "at_once", "half_room", "rate", "room")
 
     def __init__(
         self,
@@ -78,6 +78,8 @@ class RateMeter(Meter):
     def _measure_room(self) -> None:
         self.room = self.at_once - self.rate.before
         """As long as no more than that is in the current sample, nobody has to wait."""
+        self.half_room = self.at_once / 2 - self.rate.before
+        """As long as no more than that is in it, the limit is far away."""
 
     def charge(self, value: float, now_ms: float) -> int:
         """Count what was used; returns for how many milliseconds the client must wait now."""

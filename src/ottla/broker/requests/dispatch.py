@@ -182,7 +182,7 @@ class Dispatch:
         context, position = _context(lane, frame, connection)
         frames = [frame, *islice(following, RUN_LIMIT - 1)] if following else [frame]
         charges = context.charges
-        if charges is not None and not charges.admit(sum(map(len, frames)), started_ms):
+        if charges is not None and not charges.admits(sum(map(len, frames)) if following else len(frame)):
             return None  # one by one, as each may be the one that has to wait
         answers = lane.runs.answer(self._broker, frames, position, context)
         if answers is None:
@@ -190,18 +190,22 @@ class Dispatch:
             count = len(handled)
         else:
             count, content, handled = answers.request_count, answers.content, answers.handled
-        if charges is not None and count < len(frames):
-            charges.take_back(sum(map(len, frames[count:])), started_ms)
         if not count:
             return None
         for _ in range(count - 1):
             following.popleft()
         if not content and any(map(is_coroutine, handled)):
+            if charges is not None and charges.produce is not None:
+                charges.produce.charge(sum(map(len, frames[:count])), started_ms)
             return [
                 (self._answering(lane, one, context, _FIXED.unpack_from(each)[2], started_ms, 0), len(each))
                 for one, each in zip(handled, frames, strict=False)
             ]
-        self._count_run(lane, context, count, started_ms)
+        now_ms = self._monotonic_ms()
+        if charges is not None:
+            charges.count_run(len(frame) if count == 1 else sum(map(len, frames[:count])), started_ms, now_ms)
+        lane.requests.value += count
+        lane.times.record(now_ms - started_ms, now_ms, count)
         return content or lane.runs.encode(frames[:count], handled)
 
     def _handle_run(self, runs: Runs, frames: list[memoryview], position: int, context: RequestContext) -> list[Any]:
@@ -307,13 +311,6 @@ class Dispatch:
         if lane.has_error_code and response is not None and response.error_code:
             self._broker.request_metrics.failed(lane.api, response.error_code)
         return now_ms
-
-    def _count_run(self, lane: Lane, context: RequestContext, count: int, started_ms: float) -> None:
-        now_ms = self._monotonic_ms()
-        if context.charges is not None:
-            context.charges.handled(now_ms - started_ms, now_ms)
-        lane.requests.value += count
-        lane.times.record(now_ms - started_ms, now_ms, count)
 
     # -- quotas ------------------------------------------------------------------------------------------------------
 

@@ -113,17 +113,37 @@ def test_time_is_counted_in_percent_and_waits_at_most_a_window(quotas):
 def test_requests_are_handled_together_only_far_from_the_quota(quotas):
     quotas.load(({"client-id": "shop"}, {PRODUCE: MB}), ({"user": "anna", "client-id": None}, {REQUEST: 20}))
     charges = quotas.charges(PRODUCE)
-    assert not charges.admit(10 * MB + 1, 0)
-    assert charges.admit(10 * MB, 0)
-    assert not charges.admit(1, 0)
-    charges.take_back(MB, 0)
-    assert charges.admit(MB, 0)
-    charges.take_back(10 * MB, 0)
-    charges.handled(1001, 0)
-    assert not charges.admit(0, 0)
-    charges.produce.charge(1, 12_000)
-    charges.handled(1, 12_000)  # what is old is forgotten when something is counted
-    assert charges.admit(0, 12_000)
+    assert not charges.admits(10 * MB + 1)
+    assert charges.admits(10 * MB)
+    charges.count_run(9 * MB, 0, 0)
+    assert not charges.admits(MB + 1)
+    assert charges.admits(MB)
+    charges.count_run(MB, 0, 0)
+    assert not charges.admits(1)
+    assert charges.produce.rate.total == 10 * MB
+    charges.produce.take_back(10 * MB, 0)
+    assert charges.admits(0)
+    charges.count_run(0, 0, 1001)
+    assert not charges.admits(0)
+    charges.count_run(1, 12_000, 12_001)  # what is old is forgotten when something is counted
+    assert charges.admits(0)
+    assert charges.produce.rate.total == 1
+
+
+@pytest.mark.parametrize("times_ms", [(0, 1), (0, 999, 1000, 1001, 12_000), (5, 5, 5, 40_000)])
+def test_a_run_counts_as_its_requests_do(times_ms):
+    both = Quotas(), Quotas()
+    for each in both:
+        each.load(({"client-id": "shop"}, {PRODUCE: MB}), ({"user": "anna", "client-id": None}, {REQUEST: 20}))
+    together, alone = (each.charges(PRODUCE) for each in both)
+    for now_ms in times_ms:
+        together.count_run(300, now_ms, now_ms + 2)
+        alone.produce.charge(100, now_ms)
+        alone.produce.charge(200, now_ms)
+        alone.handled(2, now_ms + 2)
+    for one, other in ((together.produce, alone.produce), (together._request, alone._request)):
+        assert (one.rate.total, one.rate.last_ms, one.room) == (other.rate.total, other.rate.last_ms, other.room)
+        assert (one.last_used_ms, one.half_room) == (other.last_used_ms, other.half_room)
 
 
 def test_a_change_acts_at_once_and_keeps_what_was_counted(quotas):
