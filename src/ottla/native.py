@@ -11,8 +11,9 @@ checker must see both; nothing else is decided there.
 
 from __future__ import annotations
 
-import importlib.util
 import os
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
 from typing import Final
 
 VARIABLE: Final = "OTTLA_RECORDS"
@@ -49,5 +50,7 @@ def is_native(leaf: str) -> bool:
 
 
 def is_built(leaf: str) -> bool:
-    """Whether there is a compiled module of that name for this Python."""
-    return importlib.util.find_spec(leaf) is not None
+    """Whether there is a compiled module of that name for this Python. Asking loads nothing, not even its room."""
+    *rooms, name = leaf.split(".")[1:]
+    room = Path(__file__).parent.joinpath(*rooms)
+    return any((room / (name + suffix)).exists() for suffix in EXTENSION_SUFFIXES)

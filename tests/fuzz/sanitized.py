@@ -27,6 +27,7 @@ TESTS = (
     "tests/unit/client/consumer/test_buffer_reader.py",
     "tests/unit/client/producer",
     "tests/unit/broker/produce",
+    "tests/unit/net/test_framing.py",
     "tests/unit/net/test_tls_twins.py",
     "tests/unit/storage/log",
 )
