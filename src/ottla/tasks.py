@@ -18,7 +18,7 @@ import heapq
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 from ottla.clock import Clock
 from ottla.errors import LimitReached
@@ -139,12 +139,12 @@ class TaskRunner:
         self._on_failure = on_failure
         self._at_once = at_once
         self._running: OrderedSet[asyncio.Task[None]] = OrderedSet()
-        self._changed = asyncio.Event()
+        self._changed: asyncio.Future[None] | None = None  # while it sleeps
 
     def once(self, name: str, action: Action, *, delay_ms: float = 0) -> Job:
         """Schedule a job from now on, and let a sleeping runner know."""
         job = self._schedule.once(name, action, now_ms=self._clock.monotonic_ms(), delay_ms=delay_ms)
-        self._changed.set()
+        self._notify()
         return job
 
     def every(self, name: str, action: Action, *, period_ms: float, delay_ms: float = 0, jitter_ms: float = 0) -> Job:
@@ -157,7 +157,7 @@ class TaskRunner:
             delay_ms=delay_ms,
             jitter_ms=jitter_ms,
         )
-        self._changed.set()
+        self._notify()
         return job
 
     def cancel(self, job: Job) -> None:
@@ -199,21 +199,23 @@ class TaskRunner:
 
     def _one_ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
-        self._changed.set()
+        self._notify()
 
     async def _wait(self) -> None:
         """Until the next job is due, a new one comes or a running one ends."""
         # Nothing awaits between looking at the schedule and here, so no change can fall in between unseen.
-        self._changed.clear()
-        waits: list[asyncio.Task[Any]] = [asyncio.create_task(self._changed.wait())]
+        changed = self._changed = asyncio.get_running_loop().create_future()
         due_ms = self._schedule.next_due_ms()
-        if due_ms is not None and len(self._running) < self._at_once:
-            waits.append(asyncio.create_task(self._clock.sleep(due_ms - self._clock.monotonic_ms())))
+        if due_ms is None or len(self._running) >= self._at_once:
+            await changed
+            return
+        timer = self._clock.call_later(due_ms - self._clock.monotonic_ms(), self._notify)
         try:
-            over, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            for wait in over:
-                wait.result()  # a clock that fails must stop us, not make us spin
+            await changed
         finally:
-            for wait in waits:
-                wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+            timer.cancel()
+
+    def _notify(self) -> None:
+        """Let a sleeping runner look at the schedule."""
+        if self._changed is not None and not self._changed.done():
+            self._changed.set_result(None)

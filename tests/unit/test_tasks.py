@@ -279,7 +279,7 @@ def test_cancelling_the_runner_ends_what_is_running_and_leaves_nothing_behind():
 
 def test_a_clock_that_fails_stops_the_runner_loudly():
     class Broken(ManualClock):
-        async def sleep(self, duration_ms: float) -> None:
+        def call_later(self, delay_ms, callback):
             raise RuntimeError("the clock is broken")
 
     async def story():

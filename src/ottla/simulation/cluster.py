@@ -44,7 +44,8 @@ SETTINGS: Final[Mapping[str, object]] = {
     "ottla.admin.listener": "",
     "ottla.allow.insecure.listeners": "true",
     "log.dirs": "/data",
-    "replica.lag.time.max.ms": 4_000,
+    "replica.lag.time.max.ms": 5_000,
+    "replica.fetch.wait.max.ms": 2_000,
     "controlled.shutdown.retry.backoff.ms": 100,
     "auto.create.topics.enable": "false",
 }
