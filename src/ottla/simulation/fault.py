@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Final, TypeAlias
 
-from ottla.light_dataclasses import dataclass
+from ottla.light_dataclasses import dataclass, replace
 
 Parameter: TypeAlias = float | int | str | bool
 Parameters: TypeAlias = tuple[tuple[str, Parameter], ...]
@@ -56,15 +56,19 @@ def read_fault(line: str) -> Fault:
     return Fault(at_s, kind, broker, duration_s, tuple(sorted(named.items())))
 
 
-def draw_faults(random: Random, *, kinds: Sequence[str], brokers: int, work_s: float, pause_s: float) -> list[Fault]:
-    """A fault every `pause_s` on average, for as long as the clients work."""
+def draw_faults(
+    random: Random, *, kinds: Sequence[str], brokers: int, work_s: float, pause_s: float, scale: float = 1.0
+) -> list[Fault]:
+    """A fault every `pause_s` on average, for as long as the clients work; with a `scale` of 0.5 each lasts half as
+    long."""
     faults: list[Fault] = []
     at_s = 0.0
     while kinds:
         at_s += pause_s * 2 * random.random()
         if at_s >= work_s:
             break
-        faults.append(_drawn(random, at_s, random.choice(list(kinds)), random.randrange(brokers), brokers))
+        fault = _drawn(random, at_s, random.choice(list(kinds)), random.randrange(brokers), brokers)
+        faults.append(replace(fault, duration_s=round(fault.duration_s * scale, 6)))
     return faults
 
 
