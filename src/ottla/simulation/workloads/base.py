@@ -28,7 +28,7 @@ PRODUCER: Final[dict[str, Any]] = {
 CONSUMER: Final[dict[str, Any]] = {
     "auto_offset_reset": "earliest",
     "request_timeout_ms": 5_000,
-    "fetch_max_wait_ms": 500,
+    "fetch_max_wait_ms": 2_000,  # who waits for nothing costs steps
     "isolation_level": "read_committed",
 }
 CALL_S: Final = 60.0
