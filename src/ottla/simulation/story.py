@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from ottla.light_tuples import NamedTuple
+from ottla.simulation.fault import Fault
 from ottla.simulation.history import Event
 from ottla.simulation.run import Result
 
@@ -38,7 +39,7 @@ def story(result: Result, *, is_whole: bool = False) -> Iterator[str]:
     """The lines."""
     yield result.summary()
     yield from (f"  {anomaly}" for anomaly in result.anomalies)
-    yield from (f"  fault at {fault.at_s:.3f} s: {fault}" for fault in result.faults)
+    yield from (f"  fault at {fault.at_s:.3f} s: {_fault_text(fault)}" for fault in result.faults)
     interest = Interest(result)
     between: Counter[str] = Counter()
     for each in lines_of(result):
@@ -46,13 +47,17 @@ def story(result: Result, *, is_whole: bool = False) -> Iterator[str]:
             yield from _folded(between)
             yield each.line()
         else:
-            between[f"{each.node}: {each.kind}"] += 1
+            between[each.kind] += 1
     yield from _folded(between)
+
+
+def _fault_text(fault: Fault) -> str:
+    return str(fault).replace(" broker -1", " of a client")
 
 
 def _folded(between: Counter[str]) -> Iterator[str]:
     if between:
-        yield " " * 14 + "... " + ", ".join(f"{what} {count}" for what, count in sorted(between.items()))
+        yield " " * 14 + "... " + ", ".join(f"{count} times {what}" for what, count in sorted(between.items()))
         between.clear()
 
 
@@ -65,8 +70,13 @@ class Interest:
         self._values = {int(each) for each in re.findall(r"(?<![-:\w.])\d+\b", texts)}
         sends = [each for each in result.history.events if each.action == "send" and each.kind == "invoke"]
         self._values &= {each.facts["value"] for each in sends}
-        ours = [each for each in sends if each.facts["value"] in self._values]
+        ours = [each for each in sends if each.facts["value"] in self._values and self._is_near(each)]
+        self._values = {each.facts["value"] for each in ours}
         self._txns = {each.facts["txn"] for each in ours if "txn" in each.facts}
+
+    def _is_near(self, send: Event) -> bool:
+        """Offsets and sizes are numbers too: a value counts in the partitions that are named."""
+        return not self._partitions or send.facts["partition"] in self._partitions
 
     def includes(self, each: Line) -> bool:
         if each.kind in ALWAYS:
