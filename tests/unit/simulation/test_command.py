@@ -30,8 +30,9 @@ def small():
 
 def lost(result):
     """The same run, as if its first value were lost."""
-    value = next(each.facts["value"] for each in result.history.events if each.action == "send")
-    return replace(result, anomalies=[Anomaly("lost-write", f"{value} was acknowledged at t-0:0 and never read")])
+    sent = next(each.facts for each in result.history.events if each.action == "send")
+    what = f"{sent['value']} was acknowledged at {sent['partition']}:0 and never read"
+    return replace(result, anomalies=[Anomaly("lost-write", what)])
 
 
 def test_a_run_that_is_watched_is_the_same_run(small):
