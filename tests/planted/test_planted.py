@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.planted.bugs import BUGS
+from tests.planted.seeking import seek
 
 BUDGET_S = 600.0
 
