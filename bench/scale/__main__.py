@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -42,6 +43,7 @@ BOTH = ("kafka", "ottla")
 
 def main() -> int:
     arguments = _parser().parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # no broker outlives the bench
     processes.broker_settings += arguments.set
     sides = BOTH if arguments.side is None else (arguments.side,)
     chosen = list(PARTS) if arguments.only is None else [arguments.only]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SLICE_MS: Final = 5
+ASKED_AT_ONCE: Final = 50  # partitions without work before the clock is read: all of them are asked every second
 DELETE_CHECK_MS: Final = 1_000
 FLUSH_CHECK_MS: Final = 1_000
 DISK_CHECK_MS: Final = 1_000
@@ -126,10 +127,12 @@ def _forget_producers(broker: Broker, now_ms: int) -> Iterator[None]:
 
 
 def _flush_due(broker: Broker, now_ms: int) -> Iterator[None]:
-    for partition in list(broker.replicas):
+    for number, partition in enumerate(list(broker.replicas)):
         if partition.offline is None and partition.log.flush_is_due(now_ms):
             broker.progress.flush(partition)
-        yield
+            yield
+        elif number % ASKED_AT_ONCE == 0:
+            yield
 
 
 async def off_loop(pool: Executor | None, work: Callable[[], None]) -> None:
