@@ -30,6 +30,7 @@ from collections.abc import Callable, Coroutine, Generator
 from random import Random
 from typing import Any, Final, TypeVar
 
+from ottla.simulation import gathering
 from ottla.simulation.process import PROCESS, Life, Process, SimulatedHandle
 
 T = TypeVar("T")
@@ -203,9 +204,11 @@ class SimulationLoop(asyncio.AbstractEventLoop):
         self._hooks = sys.get_asyncgen_hooks()
         sys.set_asyncgen_hooks(firstiter=None, finalizer=None)
         events._set_running_loop(self)
+        asyncio.gather = gathering.gather  # type: ignore[assignment]
 
     def _leave(self) -> None:
         self._is_running = False
+        asyncio.gather = gathering.real_gather
         events._set_running_loop(None)
         sys.set_asyncgen_hooks(*self._hooks)
 
