@@ -38,7 +38,7 @@ BUGS = (
         "        free[topic_id] = {each for each in missing if each in own or goal.is_free(topic_id, each)}\n",
         "        free[topic_id] = {each for each in missing if each not in own or each in own}\n",
         "a member gets a partition that another one has not given back yet",
-        "KAFKA-17116 ff. (KIP-848)",
+        "the reconciliation of KIP-848",
         needs=("group-consumer",),
     ),
     Bug(
@@ -56,6 +56,6 @@ BUGS = (
         "            may_go = not numbers.in_flight or (numbers.probe or numbers.in_flight[0]) is stamp\n",
         "            may_go = True\n",
         "our producer sends batches again in any order",
-        "KAFKA-5494 ff.",
+        "retries before KIP-98",
     ),
 )

@@ -68,7 +68,7 @@ BUGS = (
         "        if progress.log_end_offset < max(high_watermark, self.epoch_start_offset):\n            return None\n",
         "",
         "a follower joins the in-sync set wherever its log ends",
-        "KAFKA-7128 (joining before the leader's epoch was reached)",
+        "joining before the start of the leader's epoch was reached",
     ),
     Bug(
         "shrinks-before-the-controller-agrees",
@@ -76,7 +76,7 @@ BUGS = (
         "counted = self.isr | proposed | self._joining",
         "counted = proposed or self.isr",
         "a follower that is proposed to go does not count any more, before the controller has agreed",
-        "KAFKA-8033, the maximal ISR of KIP-497",
+        "the maximal in-sync set of KIP-497",
     ),
     Bug(
         "stale-in-sync-set",
@@ -92,7 +92,7 @@ BUGS = (
         "        if known is not None and each.broker_epoch not in (UNKNOWN_EPOCH, known.epoch):\n",
         "        if known is None:\n",
         "a broker that restarted since it was seen in sync joins the in-sync set by what it had before",
-        "the reason of KIP-903 (KAFKA-14139)",
+        "the reason of KIP-903",
     ),
     Bug(
         "unclean-election",
@@ -117,7 +117,7 @@ BUGS = (
         "        if preferred not in partition.isr or not image.is_active(preferred):\n",
         "        if not image.is_active(preferred):\n",
         "a preferred leader is elected that is not in sync",
-        "KAFKA-1647 (leaders without their records)",
+        "an unclean election by mistake",
         needs=("moves",),
     ),
     Bug(
@@ -126,7 +126,7 @@ BUGS = (
         'up_to: UpTo = "log_end" if is_follower else',
         'up_to: UpTo = "log_end" if is_follower or not read_committed else',
         "consumers get records that are not committed yet",
-        "KAFKA-2978, and B1 of RELIABILITY.md",
+        "fetch above the high watermark",
     ),
     Bug(
         "ends-before-they-are-committed",
@@ -142,7 +142,7 @@ BUGS = (
         "            partition.check_leader()\n",
         "            assert partition is not None\n",
         "a broker that leads no more acknowledges when the next leader's records pass the offset",
-        "KAFKA-4477 and the purgatory's check of the leader",
+        "the purgatory's check of the leader",
     ),
     Bug(
         "log-start-is-not-replicated",
@@ -150,7 +150,7 @@ BUGS = (
         "        if log_start_offset > end.log_start_offset:\n",
         "        if log_start_offset > end.log_end_offset:\n",
         "followers do not hear of DeleteRecords: after an election deleted records are back",
-        "KAFKA-5152 and the low watermark of KIP-107",
+        "the low watermark of KIP-107",
         needs=("cut",),
     ),
     Bug(
@@ -159,7 +159,7 @@ BUGS = (
         "    if not partition.is_reassigning or not set(target) <= set(partition.isr):\n        return None\n",
         "    if not partition.is_reassigning:\n        return None\n",
         "a reassignment ends before the new replicas have the records",
-        "KAFKA-8985 and others about reassignments",
+        "a move that is complete on paper",
         needs=("moves",),
     ),
 )

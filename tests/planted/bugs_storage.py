@@ -22,7 +22,7 @@ BUGS = (
         "            yield from self._producers_at(self.log_end_offset)\n",
         "        self.producers.clear(self.log_end_offset)\n",
         "after a restart nobody remembers sequences: what is sent again is there twice",
-        "KAFKA-5793 and others about producer snapshots",
+        "lost producer state, KIP-360",
         brokers=None,
     ),
     Bug(
@@ -31,7 +31,7 @@ BUGS = (
         "        self._go_back(now_ms)\n",
         "",
         "sequences of records that were cut off still count",
-        "KAFKA-9144 (producer state after truncation)",
+        "producer state after a truncation",
     ),
     Bug(
         "dedupe-window-of-one",
@@ -48,7 +48,7 @@ BUGS = (
         "            if known is not None:\n                return Duplicate(known)\n",
         "",
         "a batch that is sent again is refused as out of order, and comes with a new epoch",
-        "KAFKA-4125 ff., the reason of KIP-98",
+        "the reason of KIP-98",
         brokers=None,
     ),
     Bug(
@@ -67,7 +67,7 @@ BUGS = (
         "        self._epoch_history.change(lambda epochs: epochs.truncate_from_end(offset))\n",
         "        self._end.end_at(offset)\n",
         "the leader epochs of records that were cut off are still on record",
-        "KAFKA-7415 (epochs that contradict each other)",
+        "epochs that contradict each other, KIP-101",
     ),
     Bug(
         "compaction-forgets-a-segment",
@@ -75,7 +75,7 @@ BUGS = (
         "        for segment, following in zip(old, [*old[1:], None], strict=True):\n",
         "        for segment, following in [*zip(old, [*old[1:], None], strict=True)][-2:]:\n",
         "when the cleaner makes one segment of several, it forgets all but the last two",
-        "KAFKA-6568; crabka 528",
+        "crabka 528: the cleaner loses data",
         needs=("compact",),
         brokers=None,
     ),

@@ -41,7 +41,7 @@ BUGS = (
         "        self.remaining.discard(partition)\n",
         "        self.remaining.clear()\n",
         "a transaction counts as complete when one partition has its marker",
-        "KAFKA-9777 and others about markers that were not written",
+        "markers that were not written, a cause of hanging transactions",
         needs=TXN,
     ),
     Bug(
@@ -68,7 +68,7 @@ BUGS = (
         "        self._begin_up_to(last_offset)\n        return producer_id in self._aborted\n",
         "        self._begin_up_to(last_offset)\n        return False\n",
         "our consumer does not drop what was aborted",
-        "librdkafka 2575",
+        "Redpanda 3036, on the side of the client",
         needs=TXN,
     ),
     Bug(
@@ -88,7 +88,7 @@ BUGS = (
         "        return self.state is ONGOING and self.timeout_ms != NEVER_MS and ",
         "        return self.state is EMPTY and self.state is ONGOING and ",
         "the transaction of a producer that died stays open for good",
-        "KAFKA-12671 (hanging after a crash)",
+        "transactions that hang after a crash",
         needs=TXN,
     ),
     Bug(
@@ -97,7 +97,7 @@ BUGS = (
         "        elif producer_id == NO_PRODUCER:\n",
         "        elif producer_id >= NO_PRODUCER:\n",
         "offsets of a transaction count before it is committed",
-        "KAFKA-10793 ff., R8 of RELIABILITY.md",
+        "offsets that are not part of the transaction",
         needs=COPY,
     ),
     Bug(
@@ -106,7 +106,7 @@ BUGS = (
         "            if committed and (known is None or pending.record_offset > known.record_offset):\n",
         "            if known is None or pending.record_offset > known.record_offset:\n",
         "offsets of aborted transactions count too: what they read is not copied",
-        "KAFKA-5247 (offsets of transactions in the wrong order)",
+        "offsets that are not part of the transaction",
         needs=COPY,
     ),
     Bug(
