@@ -282,7 +282,11 @@ class ProducerCore:
         """Room for a record of the hot path, if there is some without waiting; the slow way decides all else."""
         if partition is not None and partition >= state.partition_count:
             return False
-        place = self.make_room(state, key, partition, needed_bytes, None)
+        if partition is None and key is not None and not self.settings.partitioner_ignore_keys:
+            partition = state.partition_of(key)
+        now_ms = self.clock.monotonic_ms()
+        self.network.metadata.want(state.topic, now_ms=now_ms)
+        place = self.accumulator.make_room(state, partition, needed_bytes, now_ms)
         if place is not None:
             self.accumulator.leave(place)
         return place is None

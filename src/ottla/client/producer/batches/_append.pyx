@@ -57,15 +57,23 @@ cdef extern from *:
         for (n = 1; n < 32; n++) ottla_crc_power[n] = ottla_crc_product(ottla_crc_power[n - 1], ottla_crc_power[n - 1]);
     }
 
+    /* Full batches are mostly of one length: its power is kept. The interpreter lock is held. */
     static uint32_t ottla_crc_joined(uint32_t first, uint32_t second, size_t second_length) {
+        static size_t known_length = 0;
+        static uint32_t known_power = 0x80000000u; /* 1 */
+        size_t rest = second_length;
         int n;
-        for (n = 3; second_length; second_length >>= 1, n++)
-            if (second_length & 1) first = ottla_crc_product(first, ottla_crc_power[n]);
-        return first ^ second;
+        if (second_length != known_length) {
+            known_power = 0x80000000u;
+            for (n = 3; rest; rest >>= 1, n++)
+                if (rest & 1) known_power = ottla_crc_product(known_power, ottla_crc_power[n]);
+            known_length = second_length;
+        }
+        return ottla_crc_product(first, known_power) ^ second;
     }
     """
     void ottla_crc_prepare_powers()
-    uint32_t ottla_crc_joined(uint32_t first, uint32_t second, size_t second_length) nogil
+    uint32_t ottla_crc_joined(uint32_t first, uint32_t second, size_t second_length)
 
 cdef extern from "Python.h":
     ctypedef struct PyByteArrayObject:
@@ -377,7 +385,10 @@ cdef class ProducerBatch:
     cdef readonly object compression
     cdef object level
     cdef object payload
-    cdef object sealed_as
+    cdef int64_t sealed_id
+    cdef int32_t sealed_sequence
+    cdef int16_t sealed_epoch
+    cdef bint sealed_transactional
     cdef object bytes_out
     cdef uint8_t* memory
     cdef Py_ssize_t capacity
@@ -545,7 +556,7 @@ cdef class ProducerBatch:
 
     # --- finishing ---
 
-    def close(self):
+    cpdef close(self):
         """No more records; compresses if it must. Calling it again does nothing."""
         self.is_open = False
         self.delivery.record_count = self.record_count
@@ -575,11 +586,11 @@ cdef class ProducerBatch:
         self.is_open = False
         self.delivery.record_count = self.record_count
 
-    def seal(self, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence, bint transactional):
+    cpdef seal(self, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence, bint transactional):
         """The finished bytes. The same again while the stamp is the same; bytes already handed out never change."""
         self.close()
-        sealed_as = (producer_id, producer_epoch, base_sequence, transactional)
-        if self.bytes_out is not None and sealed_as == self.sealed_as:
+        if self.bytes_out is not None and producer_id == self.sealed_id and producer_epoch == self.sealed_epoch \
+                and base_sequence == self.sealed_sequence and transactional == self.sealed_transactional:
             return self.bytes_out if self.payload is not None else memoryview(self.buffer)[:self.used]
         cdef uint8_t* at
         cdef Py_ssize_t size
@@ -597,7 +608,8 @@ cdef class ProducerBatch:
             size = self.used
             at = self.memory
             self.bytes_out = True
-        self.sealed_as = sealed_as
+        self.sealed_id, self.sealed_epoch = producer_id, producer_epoch
+        self.sealed_sequence, self.sealed_transactional = base_sequence, transactional
         self.write_header(at, size, producer_id, producer_epoch, base_sequence, transactional)
         return self.bytes_out if self.payload is not None else memoryview(self.buffer)[:self.used]
 
@@ -625,7 +637,7 @@ cdef class ProducerBatch:
         else:
             put32(at + CRC_AT, ottla_crc32c(0, at + ATTRIBUTES_AT, size - ATTRIBUTES_AT))
 
-    def release(self):
+    cpdef tuple release(self):
         """Let the memory go: (bytes accounted, buffer); no buffer when a request still refers to it. Once only."""
         cdef int64_t accounted_bytes = self.accounted_bytes
         buffer, self.buffer = self.buffer, None

@@ -75,7 +75,7 @@ cdef class Rooms:
         cdef list others = []
         cdef ProducerBatch batch
         cdef int64_t size
-        if pool.waiting_count:
+        if pool.line:
             return self.twin.free(batches)
         for each in batches:
             batch = <ProducerBatch?> each
@@ -107,8 +107,13 @@ cdef class Rooms:
         cdef ProducerBatch batch = open_at(state, state.sticky)
         if state.sticky < 0 or (is_over and (batch is None or not batch.has_space(needed_bytes))):
             stop_open(state, state.sticky, stopped)
-            state.stick_to(self.draw(state, self.all.available_of(state.topic)))
+            state.stick_to(self.draw(state, self.available(state)))
         return state.sticky
+
+    cdef tuple available(self, TopicState state):
+        if self.all.avoided:
+            return self.all.available_of(state.topic)
+        return <tuple?> (<dict?> self.all.available).get(state.topic, ())
 
     cdef int32_t draw(self, TopicState state, tuple available) except? -2:
         """What partitioner.next_partition draws. Queues that are not empty are few: when each of them stands for the
@@ -148,12 +153,19 @@ cdef class Rooms:
         cdef int64_t limit_bytes
         self.all.admit(queue.name)
         stop_open(state, partition, stopped)
-        limit_bytes = self.all.sizes.limit_bytes(state.topic, needed_bytes)
+        limit_bytes = self.limit(state, needed_bytes)
         found = self.memory(self.first_bytes(queue, limit_bytes, needed_bytes))
         if isinstance(found, PlaceInLine):
             return found
         self.open(queue, state, partition, found, limit_bytes, now_ms)
         return None
+
+    cdef int64_t limit(self, TopicState state, int64_t needed_bytes) except -1:
+        """How large a batch of this topic may become; brokers seldom refuse any."""
+        cdef object sizes = self.all.sizes
+        if sizes.refused_topics:
+            return sizes.limit_bytes(state.topic, needed_bytes)
+        return max(<int64_t> sizes.batch_bytes, needed_bytes)
 
     cdef PartitionQueue queue_at(self, TopicState state, int32_t partition):
         while len(state.queues) <= partition:
@@ -172,7 +184,7 @@ cdef class Rooms:
         """A buffer that is free already, or what the pool says."""
         cdef object pool = self.all.pool
         cdef list free = pool.free
-        if free and size == <int64_t> pool.buffer_bytes and not pool.waiting_count:
+        if free and size == <int64_t> pool.buffer_bytes and not pool.line:
             return free.pop()
         return pool.allocate(size)
 

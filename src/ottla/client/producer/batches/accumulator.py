@@ -95,7 +95,8 @@ class RecordAccumulator:
         stopped: list[ProducerBatch] = []
         with self.lock:
             found, has_room = self._rooms.make(state, partition, needed_bytes, now_ms, place, stopped, granted)
-        _notify(granted)
+        if granted:
+            _notify(granted)
         for full in stopped:
             # Compressing here, in the caller's thread, leaves the interpreter to the sender meanwhile.
             full.close()

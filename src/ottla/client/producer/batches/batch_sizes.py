@@ -24,11 +24,11 @@ class BatchSizes:
 
     def __init__(self, batch_bytes: int) -> None:
         self.batch_bytes = batch_bytes
-        self._limits: dict[str, int] = {}  # by topic: where brokers refused larger ones
+        self.refused_topics: dict[str, int] = {}  # by topic: where brokers refused larger ones
 
     def limit_bytes(self, topic: str, needed_bytes: int) -> int:
         """How large a batch of this topic may become; one record always fits."""
-        limit_bytes = self._limits.get(topic, self.batch_bytes) if self._limits else self.batch_bytes
+        limit_bytes = self.refused_topics.get(topic, self.batch_bytes) if self.refused_topics else self.batch_bytes
         return limit_bytes if limit_bytes >= needed_bytes else needed_bytes
 
     def first_bytes(self, last_bytes: int, limit_bytes: int, needed_bytes: int) -> int:
@@ -50,4 +50,4 @@ class BatchSizes:
 
     def refused(self, topic: str, size_bytes: int) -> None:
         """A broker would not take a batch of several records and this size for the topic."""
-        self._limits[topic] = max(1, min(self._limits.get(topic, self.batch_bytes), size_bytes // 2))
+        self.refused_topics[topic] = max(1, min(self.refused_topics.get(topic, self.batch_bytes), size_bytes // 2))

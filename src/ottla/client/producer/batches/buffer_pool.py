@@ -45,7 +45,7 @@ class BufferPool:
         self._serve_from_bytes = serve_from_bytes
         self.free: list[bytearray] = []  # buffers of `buffer_bytes` that nobody uses
         self._loose_bytes = total_bytes
-        self._line: deque[Place] = deque()
+        self.line: deque[Place] = deque()
 
     @property
     def available_bytes(self) -> int:
@@ -58,22 +58,22 @@ class BufferPool:
 
     @property
     def waiting_count(self) -> int:
-        return len(self._line)
+        return len(self.line)
 
     def allocate(self, size_bytes: int) -> bytearray | Place:
         """A buffer of that size now, or a place in the line."""
         if size_bytes > self.total_bytes:
             raise RecordTooLargeToSend(f"it needs {size_bytes} bytes of memory and buffer.memory is {self.total_bytes}")
-        if not self._line and (buffer := self._grant(size_bytes)) is not None:
+        if not self.line and (buffer := self._grant(size_bytes)) is not None:
             return buffer
         place = Place(size_bytes)
-        self._line.append(place)
+        self.line.append(place)
         self.serve()  # gathers what is free already
         return place
 
     def try_allocate(self, size_bytes: int) -> bytearray | None:
         """A buffer of that size if nobody waits and it is free."""
-        return None if self._line else self._grant(size_bytes)
+        return None if self.line else self._grant(size_bytes)
 
     def give_back(self, size_bytes: int, buffer: bytearray | None) -> list[Place]:
         """Memory is free again; returns the places that are granted by it, to be notified without a lock."""
@@ -81,13 +81,13 @@ class BufferPool:
             self.free.append(buffer)
         else:
             self._loose_bytes += size_bytes
-        return self.serve() if self._line and self._available_to_line >= self._serve_from_bytes else []
+        return self.serve() if self.line and self._available_to_line >= self._serve_from_bytes else []
 
     def give_back_all(self, released: list[tuple[int, bytearray | None]]) -> list[Place]:
         """The same for the memory of several batches: (bytes, buffer) of each."""
         granted: list[Place] = []
         for size_bytes, buffer in released:
-            if self._line:
+            if self.line:
                 granted += self.give_back(size_bytes, buffer)
             elif buffer is not None and size_bytes == self.buffer_bytes == len(buffer):
                 self.free.append(buffer)
@@ -97,7 +97,7 @@ class BufferPool:
 
     @property
     def _available_to_line(self) -> int:
-        return self.available_bytes + self._line[0].gathered_bytes
+        return self.available_bytes + self.line[0].gathered_bytes
 
     def leave(self, place: Place) -> list[Place]:
         """Nobody waits here any more: what it gathered goes to those behind."""
@@ -105,8 +105,8 @@ class BufferPool:
             place.is_granted = False
             buffer, place.buffer = place.buffer, None
             return self.give_back(place.size_bytes, buffer)
-        if place in self._line:
-            self._line.remove(place)
+        if place in self.line:
+            self.line.remove(place)
         self._loose_bytes += place.gathered_bytes
         place.gathered_bytes = 0
         return self.serve()
@@ -137,12 +137,12 @@ class BufferPool:
     def serve(self) -> list[Place]:
         """Hand out what is free to those in line; returns the places that are granted by it."""
         granted = []
-        while self._line:
-            first = self._line[0]
+        while self.line:
+            first = self.line[0]
             if not self._fill(first):
                 break
             first.is_granted = True
-            granted.append(self._line.popleft())
+            granted.append(self.line.popleft())
         return granted
 
     def _fill(self, place: Place) -> bool:

@@ -99,7 +99,7 @@ class TransactionManager(NumberedBatches):
     @property
     def produce_version_limit(self) -> int | None:
         """The cap for Produce requests: version 12 and above would add partitions by themselves."""
-        return requests.V1_PRODUCE_VERSION_LIMIT if self.is_transactional and not self.is_v2 else None
+        return None if self.transactional_id is None or self.is_v2 else requests.V1_PRODUCE_VERSION_LIMIT
 
     def set_features(self, transaction_version: int) -> None:
         """The cluster's finalized `transaction.version` (0 when absent); used from the next good moment on."""
@@ -165,8 +165,8 @@ class TransactionManager(NumberedBatches):
 
     def maybe_add_partition(self, partition: TopicPartition) -> None:
         """Each send calls this before the record is appended; raises when a record may not be sent now."""
-        if not self.is_transactional:
-            if self.has_fatal_error:
+        if self.transactional_id is None:
+            if self.state is _S.FATAL_ERROR:
                 self._raise_if_failed()
             return
         if self.state is _S.IN_TRANSACTION and partition in self._added:
