@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ottla.clock import Clock
-from ottla.errors import NotConnected, OttlaError
+from ottla.errors import ConnectionClosed, NotConnected, OttlaError
 from ottla.net.connection import ApiVersionTable, Completed, Exchange, Failed
 from ottla.net.decisions import BackingOff, Close, Connect, Decision, Ready, Send, WakeAt
 from ottla.net.peer import Peer, State
@@ -217,8 +217,11 @@ class NodeConnection:
 
     def _failed_in_itself(self, error: Exception) -> None:
         log.error("the connection to %s:%s failed in itself", self.peer.host, self.peer.port, exc_info=error)
+        had_link = self.newest is not None
         self._give_up_link(None)
         self._fail_everybody(error)
+        if had_link:  # the peer must know, or it sends into a link that is gone; without one, it knows
+            self.happened(self.peer.disconnected, ConnectionClosed(f"a fault of ours: {type(error).__name__}"))
 
     def _write_at_once(
         self,

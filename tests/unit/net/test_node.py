@@ -280,6 +280,28 @@ def test_a_broken_connection_fails_what_was_sent_and_the_next_request_connects_a
     on_stage(test, lambda: Stage(lambda request: None))
 
 
+def test_after_a_fault_in_itself_the_next_request_connects_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: list[Buffer]) -> None:
+        raise ZeroDivisionError("a fault of ours")
+
+    async def test(stage: Stage) -> None:
+        node = stage.node()
+        await node.connect()
+        assert node.newest is not None
+        assert node.newest.link is not None
+        monkeypatch.setattr(node.newest.link, "write", fail)
+        with pytest.raises(ZeroDivisionError):
+            await node.send(HEARTBEAT)
+        again = asyncio.create_task(node.send(HEARTBEAT))
+        await stage.clock.advance(100)
+        second = stage.brokers[1]
+        second.answer(*second.unanswered.pop(), HeartbeatResponse(throttle_time_ms=1, error_code=0))
+        assert (await again).throttle_time_ms == 1
+        await node.close()
+
+    on_stage(test, lambda: Stage(lambda request: None))
+
+
 def test_cancelling_one_request_disturbs_no_other() -> None:
     async def test(stage: Stage) -> None:
         node = stage.node(in_flight_limit=1)
