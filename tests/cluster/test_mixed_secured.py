@@ -24,7 +24,7 @@ from ottla.client.admin.admin import Admin
 from ottla.client.admin.credentials import ScramUpsertion
 from ottla.client.admin.operations import AclOperation
 from ottla.client.admin.topics import NewTopic
-from ottla.errors import AuthenticationFailed, TopicAuthorizationFailed
+from ottla.errors import AuthenticationFailed, TopicAuthorizationFailed, UnknownTopicOrPartition
 from ottla.testing.zookeeper import missing
 
 if (REASON := missing()) is not None:
@@ -138,7 +138,10 @@ def topic(side: str, cluster: LockedCluster, request: pytest.FixtureRequest) -> 
         admin.create_topics([NewTopic(name, replica_assignments=placed)], timeout=HANG_S)
 
         def is_led() -> bool:
-            found = admin.describe_topics([name], timeout=HANG_S)[name].partitions
+            try:
+                found = admin.describe_topics([name], timeout=HANG_S)[name].partitions
+            except UnknownTopicOrPartition:  # of a broker that has not heard of it yet
+                return False
             return [each.leader for each in found] == [0, 1, 2] and all(len(each.in_sync) == 3 for each in found)
 
         wait_until(is_led, f"{name} has its leaders")
