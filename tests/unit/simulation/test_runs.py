@@ -12,7 +12,7 @@ import pytest
 from ottla.simulation.__main__ import main
 from ottla.simulation.faults import KINDS
 from ottla.simulation.plan import Plan
-from ottla.simulation.run import run_plan
+from ottla.simulation.run import run_plan, run_seed
 from ottla.simulation.workloads.names import LOADS
 from ottla.simulation.workloads.zombies import CLIENT_KINDS
 from ottla.testing.files import MemoryFile
@@ -72,6 +72,12 @@ def test_every_workload_keeps_its_promises_while_brokers_and_clients_are_killed(
     assert any(
         event.kind == "ok" and event.client.startswith(CLIENTS.get(load, load)) for event in result.history.events
     )
+
+
+@pytest.mark.parametrize("seed", [118, 127])
+def test_seeds_that_had_an_anomaly_have_none(seed):
+    """118: retention deleted what the last read had not come to. 127: a failing disk was told with a trace."""
+    check(run_seed(seed, 3))
 
 
 def test_all_workloads_together_keep_their_promises():

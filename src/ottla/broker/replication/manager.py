@@ -311,5 +311,5 @@ class ReplicaManager:
         moves.removed.append(name)
         try:
             self._logs.delete(name, now_ms)
-        except KafkaStorageError:
-            log.exception("%s could not be deleted; its directory is left behind", name)
+        except KafkaStorageError as error:
+            log.error("%s could not be deleted; its directory is left behind: %s", name, error)
