@@ -135,7 +135,9 @@ class FaultyCluster:
                     break
                 except TopicAlreadyExists:
                     break  # the answer to the first try was lost
-                except OttlaError:
+                except OttlaError as error:
+                    if not error.retriable:
+                        raise
                     await asyncio.sleep(0.5)
         self._topics[name] = partitions
 

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from ottla.errors import InvalidTopicException
 from ottla.simulation.fault import Fault
 
 
@@ -91,3 +92,8 @@ def test_the_option_sets_the_seed_and_the_failure_says_it(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=os.environ)
     assert done.returncode == 1
     assert "repeat with: pytest 'test_users.py::test_mine' --kafka-seed=41" in done.stdout
+
+
+def test_a_topic_that_cannot_be_made_is_refused_at_once(kafka_cluster):
+    with pytest.raises(InvalidTopicException):
+        kafka_cluster().run(lambda cluster: cluster.create_topic("no/such name"))
