@@ -59,6 +59,11 @@ def test_lost_write():
     assert Story().send(1, 0).send(2, 1).poll((0, 1, 2)).anomalies() == ["lost-write"]
 
 
+def test_an_acknowledgement_without_an_offset_names_no_place_but_must_be_read():
+    assert Story().send(1, -1).send(2, -1).poll((0, 0, 1), (0, 1, 2)).anomalies() == []
+    assert Story().send(1, -1).send(2, 1).poll((0, 1, 2)).anomalies() == ["unseen"]
+
+
 def test_unseen():
     assert Story().send(1, 0).send(2, 1).poll((0, 0, 1)).anomalies() == ["unseen"]
 

@@ -125,7 +125,7 @@ class Facts:
             return
         send = self._operations[event.number]  # type: ignore[assignment]
         send.state = event.kind
-        if event.kind == "ok":
+        if event.kind == "ok" and event.facts["offset"] >= 0:  # the broker had it already, and does not say where: -1
             send.offset = event.facts["offset"]
             self._add_place(send.partition, event.facts["offset"], send.value)
 
