@@ -8,7 +8,8 @@
    other tasks one turn.
 4. `call_later` and `timeout` run on the same time. Nobody asks the event loop for time: so a clock of a test, or of a
    simulation, moves everything.
-5. Deciding code takes a number of milliseconds, not a clock; clocks are for the thin loops that act.
+5. Processor time is for metrics only, and no clock of a test moves it.
+6. Deciding code takes a number of milliseconds, not a clock; clocks are for the thin loops that act.
 
 `ottla.testing.clock.ManualClock` is the twin that moves when told.
 """
@@ -70,3 +71,13 @@ class SystemClock:
         import asyncio
 
         return asyncio.timeout(None if limit_ms is None else limit_ms / 1000)
+
+
+def thread_cpu_ms() -> float:
+    """Milliseconds of processor time that the calling thread has used."""
+    return time.thread_time_ns() / 1e6
+
+
+def process_cpu_ms() -> float:
+    """Milliseconds of processor time that the process has used, its own and the system's for it."""
+    return time.process_time_ns() / 1e6

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 from importlib.machinery import EXTENSION_SUFFIXES
-from pathlib import Path
 from typing import Final
 
 VARIABLE: Final = "OTTLA_RECORDS"
@@ -24,6 +23,7 @@ LEAVES: Final = {
     "ottla.records._compaction": "ottla.records.compaction",
     "ottla.net._framing": "ottla.net.framing",
     "ottla.net.tls._data_path": "ottla.net.tls.data_path",
+    "ottla.storage._reserving": "ottla.storage.reserving",
     "ottla.broker.produce._frames": "ottla.broker.produce.frames",
     "ottla.client.producer.batches._append": "delivery, producer_batch, topic_state, arrow_rows, produce_frames, "
     "stamps, partition_queue, draining, rooms and tally beside it, hot_path",
@@ -51,6 +51,6 @@ def is_native(leaf: str) -> bool:
 
 def is_built(leaf: str) -> bool:
     """Whether there is a compiled module of that name for this Python. Asking loads nothing, not even its room."""
-    *rooms, name = leaf.split(".")[1:]
-    room = Path(__file__).parent.joinpath(*rooms)
-    return any((room / (name + suffix)).exists() for suffix in EXTENSION_SUFFIXES)
+    base = __file__.rpartition(os.sep)[0]  # without pathlib: every command comes by here, and few of them need it
+    path = base + os.sep + leaf.partition(".")[2].replace(".", os.sep)
+    return any(os.access(path + suffix, os.F_OK) for suffix in EXTENSION_SUFFIXES)

@@ -4,7 +4,8 @@
    randomness of its own; `TaskRunner` at the end of this file is the thin loop that acts.
 2. Jobs due at the same moment start in the order they were scheduled.
 3. A period is the pause between the end of one run and the start of the next, so a slow job never overtakes itself.
-   Jitter is added to each pause, to keep a hundred brokers from doing the same thing at the same moment.
+   Jitter is added to each pause, to keep a hundred brokers from doing the same thing at the same moment. An action that
+   returns None is over at once; only one that must be awaited costs a task.
 4. A job that fails is reported and goes on with its period; the others do not notice.
 5. Limits: `limit` jobs in a schedule (then LimitReached), `at_once` running in a runner (then due jobs wait).
 
@@ -15,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -177,15 +177,21 @@ class TaskRunner:
     def _start_due(self) -> None:
         room = self._at_once - len(self._running)
         for job in self._schedule.take_due(self._clock.monotonic_ms(), room):
-            task = asyncio.create_task(self._run_one(job), name=job.name)
+            try:
+                outcome = job.action()
+            except Exception as error:
+                self._report(job, error)
+                outcome = None
+            if outcome is None:  # it is done: most checks find nothing to do, several times a second
+                self._schedule.ended(job, self._clock.monotonic_ms())
+                continue
+            task = asyncio.create_task(self._finish(job, outcome), name=job.name)
             self._running.add(task)
             task.add_done_callback(self._one_ended)
 
-    async def _run_one(self, job: Job) -> None:
+    async def _finish(self, job: Job, outcome: Awaitable[None]) -> None:
         try:
-            outcome = job.action()
-            if inspect.isawaitable(outcome):
-                await outcome
+            await outcome
         except Exception as error:
             self._report(job, error)
         finally:

@@ -20,6 +20,7 @@ CHOOSING = {
     "ottla.records._compaction": ("ottla.records.implementation", "KeyTable"),
     "ottla.net._framing": ("ottla.net.framing_choice", "FrameReader"),
     "ottla.net.tls._data_path": ("ottla.net.tls.data_choice", "DataPath"),
+    "ottla.storage._reserving": ("ottla.storage.reserving_choice", "reserve"),
     "ottla.broker.produce._frames": ("ottla.broker.produce.choice", "scan"),
     "ottla.client.producer.batches._append": ("ottla.client.producer.batches.append_choice", "HotPath"),
     "ottla.client.consumer._records": ("ottla.client.consumer.record_choice", "FetchedRecords"),

@@ -18,6 +18,8 @@ cdef extern from "Python.h":
         Py_ssize_t ob_exports
 
 cdef Py_ssize_t FIRST_CHUNK_BYTES = framing.FIRST_CHUNK_BYTES
+cdef Py_ssize_t CHUNK_BYTES = framing.CHUNK_BYTES
+cdef Py_ssize_t CHUNK_FRAMES = framing.CHUNK_FRAMES
 cdef Py_ssize_t GROWTH_BYTES = framing.GROWTH_BYTES
 cdef Py_ssize_t GROWTH_LIMIT_BYTES = framing.GROWTH_LIMIT_BYTES
 cdef Py_ssize_t PEEK_BYTES = framing.PEEK_BYTES
@@ -82,7 +84,7 @@ cdef class FrameReader:
             return self.big_room()
         if self.must_move():
             self.take_chunk()
-        elif self.start == self.end and self.end > PyByteArray_GET_SIZE(self.chunk) // 2:
+        elif self.start == self.end and self.end > min(PyByteArray_GET_SIZE(self.chunk), CHUNK_BYTES) // 2:
             self.begin_again()
         room_end = PyByteArray_GET_SIZE(self.chunk) - 1
         if self.big_was_last and self.start == self.end:
@@ -129,12 +131,17 @@ cdef class FrameReader:
         cdef Py_ssize_t usable = PyByteArray_GET_SIZE(self.chunk) - 1
         if self.end - self.start < SIZE_BYTES:
             return usable - self.end < usable // 4
-        return self.start + SIZE_BYTES + read_int32(bytes_of(self.chunk) + self.start) > usable
+        cdef Py_ssize_t size = read_int32(bytes_of(self.chunk) + self.start)
+        return self.start + SIZE_BYTES + size > usable or CHUNK_BYTES <= usable < self.chunk_bytes_for(size)
+
+    cdef Py_ssize_t chunk_bytes_for(self, Py_ssize_t size) noexcept:
+        return min(self.chunk_bytes, max(CHUNK_BYTES, size * CHUNK_FRAMES))
 
     cdef take_chunk(self):
         cdef Py_ssize_t unfinished = self.end - self.start
-        cdef Py_ssize_t wanted = self.chunk_bytes + 1 if unfinished else PyByteArray_GET_SIZE(self.chunk)
         cdef bytearray before = self.chunk
+        cdef Py_ssize_t size = read_int32(bytes_of(before) + self.start) if unfinished >= SIZE_BYTES else 0
+        cdef Py_ssize_t wanted = self.chunk_bytes_for(size) + 1 if unfinished else PyByteArray_GET_SIZE(before)
         self.view = None
         if PyByteArray_GET_SIZE(before) < wanted or is_lent(before):
             self.chunk = bytearray(wanted)

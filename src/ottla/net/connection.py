@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from ottla.errors import (
@@ -47,6 +48,7 @@ CORRELATION_ID_MAX: Final = 2**31 - 1
 API_VERSIONS: Final[Api] = api_of(ApiVersionsRequest)
 UNSUPPORTED_VERSION: Final = 35
 _ERROR_CODE_POSITION: Final = 4  # behind the correlation id; ApiVersions answers never have header tags
+_REMEMBERED_BYTES: Final = 8_192
 
 
 # --- which versions --------------------------------------------------------------------------------------------------
@@ -206,18 +208,27 @@ class ClientConnection:
             self._in_flight.append(InFlight(ticket, api_of(request), version, correlation_id, deadline_ms, read))
         return [frame_prefix(parts), *parts]
 
-    def send_exchange(self, exchange: Exchange, deadline_ms: float) -> list[Buffer] | None:
-        """`send` for an exchange, which is its own ticket; None when there is no room. Nothing has happened when this
-        raises."""
-        if self._closed or len(self._in_flight) >= self._in_flight_limit:
-            return None
-        correlation_id = self._next_correlation_id
-        buffers = exchange.frame(correlation_id, self._client_id)
-        self._next_correlation_id = 0 if correlation_id == CORRELATION_ID_MAX else correlation_id + 1
-        self._in_flight.append(
-            InFlight(exchange, exchange.api, exchange.version, correlation_id, deadline_ms, exchange.read)
-        )
-        return buffers
+    def send_exchanges(self, exchanges: Sequence[Exchange], deadline_ms: float) -> tuple[int, list[Buffer]]:
+        """`send` for exchanges, which are their own tickets: how many of them, from the first on, and what to write.
+
+        Those that find no room are not sent, nor one whose frame cannot be written, nor those behind it. Whoever sends
+        that one by `send` hears what is wrong with it."""
+        buffers: list[Buffer] = []
+        if self._closed:
+            return 0, buffers
+        for count, exchange in enumerate(exchanges):
+            if len(self._in_flight) >= self._in_flight_limit:
+                return count, buffers
+            correlation_id = self._next_correlation_id
+            try:
+                buffers += exchange.frame(correlation_id, self._client_id)
+            except Exception:
+                return count, buffers
+            self._next_correlation_id = 0 if correlation_id == CORRELATION_ID_MAX else correlation_id + 1
+            self._in_flight.append(
+                InFlight(exchange, exchange.api, exchange.version, correlation_id, deadline_ms, exchange.read)
+            )
+        return len(exchanges), buffers
 
     def receive(self, frame: Buffer) -> Completed:
         """Match an answer with its request; MalformedMessage means that the connection must be closed."""
@@ -238,7 +249,7 @@ class ClientConnection:
             )
         response = None if oldest.read is None else oldest.read(frame)
         if response is None:
-            response = _refusal_of(oldest, frame) or decode_response(oldest.api, oldest.version, frame)[1]
+            response = _versions_of(oldest, frame) or decode_response(oldest.api, oldest.version, frame)[1]
         self._in_flight.popleft()
         return oldest.ticket, response
 
@@ -261,6 +272,22 @@ def _ending(request: InFlight, reason: str, now_ms: float) -> OttlaError:
     if request.deadline_ms <= now_ms:
         return RequestTimedOut(f"no answer to {what}")
     return ConnectionClosed(f"{what} had no answer yet; {reason}")
+
+
+def _versions_of(request: InFlight, frame: Buffer) -> Message | None:
+    """An answer to ApiVersions: a broker gives the same one at every connection, so it is not read again."""
+    if request.api is not API_VERSIONS:
+        return None
+    refusal = _refusal_of(request, frame)
+    if refusal is not None or len(frame) > _REMEMBERED_BYTES:
+        return refusal
+    return _remembered_versions(request.version, bytes(frame[_ERROR_CODE_POSITION:]))
+
+
+@lru_cache(maxsize=16)
+def _remembered_versions(version: int, content: bytes) -> Message:
+    """Whoever gets it only reads it."""
+    return decode_response(API_VERSIONS, version, bytes(_ERROR_CODE_POSITION) + content)[1]
 
 
 def _refusal_of(request: InFlight, frame: Buffer) -> ApiVersionsResponse | None:

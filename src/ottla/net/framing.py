@@ -10,8 +10,10 @@
    have a lower limit by its kind, the int16 it begins with, and is refused when that is known.
 3. Memory follows the bytes that arrived, never the size that was claimed: beside its chunk a reader holds at most
    twice what it received of the unfinished frame plus GROWTH_BYTES, and never more than GROWTH_LIMIT_BYTES ahead. A
-   chunk is small until a frame was cut by its end, so a connection that has little to say takes little. What an
-   unfinished big frame holds is told by `big_frame_bytes`, so that somebody can keep a budget.
+   chunk is small until a frame was cut by its end, so a connection that has little to say takes little, and more than
+   CHUNK_BYTES only where that is allowed (`chunk_bytes`) and frames come of which CHUNK_BYTES hold few: frames that
+   came together are handled together. What an unfinished big frame holds is told by `big_frame_bytes`, so that
+   somebody can keep a budget.
 4. A frame stays valid for as long as somebody holds it. Small frames are slices of a chunk, and a chunk is used
    again only when no slice of it is held; otherwise a new chunk is taken and the old one lives on in its slices.
    A frame that would fill half a chunk gets memory of its own, as large as itself or a spare that is larger, and the
@@ -45,6 +47,10 @@ REQUEST_SIZE_LIMIT_BYTES: Final = 104_857_600
 """Kafka's socket.request.max.bytes; also what a client accepts as an answer unless told otherwise."""
 CHUNK_BYTES: Final = 131_072
 FIRST_CHUNK_BYTES: Final = 4_096
+LARGE_CHUNK_BYTES: Final = 524_288
+"""For who may take more: requests of 64 KiB, five at a time, as a producer with four partitions sends them."""
+CHUNK_FRAMES: Final = 8
+"""As many frames find room in a chunk that may grow."""
 GROWTH_BYTES: Final = 65_536
 GROWTH_LIMIT_BYTES: Final = 1_048_576
 PEEK_BYTES: Final = 4_096
@@ -149,7 +155,7 @@ class FrameReader:
             return self._big_room(self._big)
         if self._must_move():
             self._take_chunk()
-        elif self._start == self._end > len(self._view) // 2:
+        elif self._start == self._end > min(len(self._view), CHUNK_BYTES) // 2:
             self._begin_again()
         if self._big_was_last and self._start == self._end:
             return self._view[self._end : -1][:PEEK_BYTES]
@@ -194,14 +200,19 @@ class FrameReader:
         room = len(self._view) - 1 - self._end
         if self._end - self._start < SIZE.size:
             return room < (len(self._view) - 1) // 4
-        (size,) = SIZE.unpack_from(self._view, self._start)
-        return self._start + SIZE.size + int(size) > len(self._view) - 1
+        usable, size = len(self._view) - 1, int(SIZE.unpack_from(self._view, self._start)[0])
+        return self._start + SIZE.size + size > usable or CHUNK_BYTES <= usable < self._chunk_bytes_for(size)
+
+    def _chunk_bytes_for(self, size: int) -> int:
+        """How large a chunk is to be where frames of this size come."""
+        return min(self.chunk_bytes, max(CHUNK_BYTES, size * CHUNK_FRAMES))
 
     def _take_chunk(self) -> None:
         """Move the unfinished frame to the front: of this chunk if nobody holds a slice, else of a new one."""
         unfinished = bytes(self._view[self._start : self._end])
         self._view.release()
-        wanted_bytes = self.chunk_bytes + 1 if unfinished else len(self._chunk)
+        size = SIZE.unpack_from(unfinished)[0] if len(unfinished) >= SIZE.size else 0
+        wanted_bytes = self._chunk_bytes_for(size) + 1 if unfinished else len(self._chunk)
         if len(self._chunk) < wanted_bytes or is_lent(self._chunk):
             self._chunk = bytearray(wanted_bytes)
         self._view = memoryview(self._chunk)

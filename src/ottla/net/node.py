@@ -15,15 +15,15 @@ import asyncio
 import itertools
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from ottla.clock import Clock
+from ottla.clock import Clock, Timer
 from ottla.errors import ConnectionClosed, NotConnected, OttlaError
 from ottla.net.connection import ApiVersionTable, Completed, Exchange, Failed
 from ottla.net.decisions import BackingOff, Close, Connect, Decision, Ready, Send, WakeAt
+from ottla.net.link import Link, LinkSettings, Transport
 from ottla.net.peer import Peer, State
-from ottla.net.transport import Link, LinkSettings, Transport
 from ottla.ordered_set import OrderedSet
 from ottla.protocol.api import WrittenRequest
 from ottla.protocol.schema import Message
@@ -92,7 +92,7 @@ class NodeConnection:
         self.bytes_out = 0
         self.newest: _LinkEvents | None = None  # the events of the link that speaks for the node
         self._dialing: asyncio.Task[None] | None = None
-        self._timer: asyncio.Task[None] | None = None
+        self._timer: Timer | None = None
         self._tickets = itertools.count()
         self._answers: dict[object, Answer] = {}
         self._ready: OrderedSet[asyncio.Future[ApiVersionTable]] = OrderedSet()
@@ -175,31 +175,34 @@ class NodeConnection:
             expects_response=expects_response,
         )
 
-    def start_exchange(self, exchange: Exchange, now_ms: float, timeout_ms: float) -> bool:
-        """Write a request that hears of its own end, if nothing has to be decided first; else False and nothing was
-        done. What its frame raises is raised."""
+    def start_exchanges(self, exchanges: Sequence[Exchange], now_ms: float, timeout_ms: float) -> int:
+        """Write requests that hear of their own end, by one write; how many of them, from the first on. With the others
+        nothing was done: something has to be decided first, or a frame cannot be written."""
         events = self.newest
         if self._closed or events is None or events.link is None:
-            return False
-        buffers = self.peer.send_exchange(exchange, now_ms, timeout_ms)
-        if buffers is None:
-            return False
-        self._answers[exchange] = exchange
+            return 0
+        count, buffers = self.peer.send_exchanges(exchanges, now_ms, timeout_ms)
+        if not count:
+            return 0
+        for exchange in exchanges[:count]:
+            self._answers[exchange] = exchange
         self.bytes_out += sum(map(len, buffers))
         try:
             events.link.write_gathered(buffers)
         except Exception as error:
             self._failed_in_itself(error)
-        return True
+        return count
 
     async def close(self) -> None:
         """End everything; calling it twice does no harm."""
         self._closed = True
-        events, tasks = self.newest, [task for task in (self._dialing, self._timer) if task is not None]
+        events, dialing = self.newest, self._dialing
         self.happened(self.peer.close)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._timer is not None:
+            self._timer.cancel()
+        if dialing is not None:
+            dialing.cancel()
+            await asyncio.gather(dialing, return_exceptions=True)
         if events is not None and events.link is not None:
             await events.ended.wait()
 
@@ -300,10 +303,9 @@ class NodeConnection:
     def _wake_at(self, ms: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().create_task(self._sleep_until(ms))
+        self._timer = self._clock.call_later(ms - self._clock.monotonic_ms(), self._tick)
 
-    async def _sleep_until(self, ms: float) -> None:
-        await self._clock.sleep(ms - self._clock.monotonic_ms())
+    def _tick(self) -> None:
         self._timer = None
         self.happened(self.peer.tick)
 

@@ -26,7 +26,7 @@ import copy
 import enum
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from ottla.errors import (
@@ -234,17 +234,19 @@ class Peer:
         self._used_ms = now_ms
         return buffers
 
-    def send_exchange(self, exchange: Exchange, now_ms: float, timeout_ms: float) -> list[Buffer] | None:
-        """The same for an exchange; what goes wrong while its frame is written is raised, and nothing has happened."""
+    def send_exchanges(
+        self, exchanges: Sequence[Exchange], now_ms: float, timeout_ms: float
+    ) -> tuple[int, list[Buffer]]:
+        """The same for exchanges: how many of them, from the first on, and the bytes of these."""
         deadline_ms = now_ms + timeout_ms
         if self._state is not State.READY or not self._writable or self._waiting.line:
-            return None
+            return 0, []
         if self._reauthenticate_ms <= now_ms or deadline_ms < self._announced_ms:
-            return None
-        buffers = self._connection.send_exchange(exchange, deadline_ms)
-        if buffers is not None:
+            return 0, []
+        count, buffers = self._connection.send_exchanges(exchanges, deadline_ms)
+        if count:
             self._used_ms = now_ms
-        return buffers
+        return count, buffers
 
     def answer_at_once(self, frame: Buffer, now_ms: float) -> tuple[object, object] | None:
         """The usual case of `received`: ticket and answer when it brings nothing to decide, else None and nothing

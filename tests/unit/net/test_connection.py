@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ottla.errors import ConnectionClosed, MalformedMessage, NotConnected, RequestTimedOut, UnsupportedVersion
 from ottla.net.connection import AnswerOrder, ApiVersionTable, ClientConnection, Completed, Failed
-from ottla.net.framing import SIZE
+from ottla.net.framing import SIZE, Buffer
 from ottla.net.handshake import version_after_refusal
 from ottla.protocol.api import APIS
 from ottla.protocol.header import decode_request_header, encode_response
@@ -87,6 +87,37 @@ def test_no_more_than_the_limit_is_in_flight() -> None:
         send(asking, "c")
     asking.receive(answer(0))
     assert send(asking, "c") == 2
+
+
+class Numbered:
+    """An exchange whose frame is its number."""
+
+    api, version = HEARTBEAT, 4
+
+    def frame(self, correlation_id: int, client_id: str | None) -> list[Buffer]:
+        return [b"%d" % correlation_id]
+
+    def read(self, frame: Buffer) -> object | None:
+        return bytes(frame)
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, response: object) -> None: ...
+    def set_exception(self, error: Exception) -> None: ...
+
+
+def test_exchanges_that_find_room_leave_together_and_the_others_are_not_sent() -> None:
+    asking = connection(in_flight_limit=3)
+    send(asking, "a")
+    exchanges = [Numbered() for _ in range(4)]
+    assert asking.send_exchanges(exchanges, 100) == (2, [b"1", b"2"])
+    assert asking.send_exchanges(exchanges[2:], 100) == (0, [])
+    assert asking.receive(answer(0)).ticket == "a"
+    assert asking.receive(answer(1)) == Completed(exchanges[0], answer(1))
+    assert asking.send_exchanges(exchanges[2:], 100) == (2, [b"3", b"4"])
+    asking.close("over", 0)
+    assert asking.send_exchanges(exchanges, 100) == (0, [])
 
 
 def test_a_request_without_answer_takes_an_id_but_no_place() -> None:
@@ -344,3 +375,29 @@ def test_a_place_is_answered_once_and_only_after_it_arrived(place: int) -> None:
 def test_limits_below_one_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
         AnswerOrder(request_limit=0)
+
+
+def versions_answer(response: ApiVersionsResponse, correlation_id: int) -> bytes:
+    return b"".join(encode_response(response, version=4, correlation_id=correlation_id))
+
+
+def test_the_same_answer_to_api_versions_is_not_read_again_and_another_one_is() -> None:
+    asked = ApiVersionsRequest(client_software_name="ottla", client_software_version="1")
+    client = connection()
+    found = []
+    for number, response in enumerate(
+        (versions_response((12, 0, 4)), versions_response((12, 0, 4)), versions_response((12, 0, 3)))
+    ):
+        client.send(number, asked, version=4, deadline_ms=9)
+        found.append(client.receive(versions_answer(response, number)).response)
+    assert found[0] is found[1]
+    assert [each.api_keys[0].max_version for each in found] == [4, 4, 3]
+
+
+def test_a_broken_answer_to_api_versions_is_refused_every_time() -> None:
+    asked = ApiVersionsRequest(client_software_name="ottla", client_software_version="1")
+    for _ in range(2):
+        client = connection()
+        client.send("v", asked, version=4, deadline_ms=9)
+        with pytest.raises(MalformedMessage):
+            client.receive(versions_answer(versions_response((12, 0, 4)), 0)[:-3])

@@ -8,15 +8,17 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.errors import FrameTooLarge, MalformedMessage
 from ottla.native import is_native
 from ottla.net import framing
 from ottla.net.framing import (
+    CHUNK_BYTES,
     FIRST_CHUNK_BYTES,
     GROWTH_BYTES,
+    LARGE_CHUNK_BYTES,
     PEEK_BYTES,
     SIZE,
     SPARE_LIMIT_BYTES,
@@ -364,12 +366,34 @@ def test_a_chunk_is_used_from_its_front_once_its_frames_are_done_with() -> None:
     assert all(len(set(frame)) == 1 for frame in held)
 
 
+def test_frames_of_64_kib_that_came_together_are_read_together_where_a_chunk_may_be_large() -> None:
+    reader = FrameReader(chunk_bytes=LARGE_CHUNK_BYTES)
+    body = bytes(66_000)
+    feed(reader, wire(body))
+    for _ in range(3):
+        room = reader.get_buffer()
+        content = wire(*[body] * 5)
+        assert len(room) >= len(content)
+        room[: len(content)] = content
+        del room
+        assert len(reader.received(len(content))) == 5
+    assert reader.big_frame_bytes == 0
+
+
+def test_a_chunk_that_may_be_large_is_so_only_for_frames_that_need_it() -> None:
+    reader = FrameReader(chunk_bytes=LARGE_CHUNK_BYTES)
+    feed(reader, wire(bytes(9_000)))
+    for _ in range(100):
+        feed(reader, wire(*[bytes(9_000)] * 5))
+        assert len(reader.get_buffer()) <= CHUNK_BYTES
+
+
 def steps_of(
-    twin: type[framing.FrameReader], data: bytes, reads: list[int], held: list[bool], chunk: int
+    twin: type[framing.FrameReader], data: bytes, reads: list[int], held: list[bool], chunk: int, limit: int = 400
 ) -> list[object]:
     """All that can be seen of a reader while it reads, until it refuses to."""
     _spares.clear()
-    reader = twin(size_limit_bytes=400, chunk_bytes=chunk, kind_limit_bytes=lambda kind: 300 if kind < 0 else 400)
+    reader = twin(size_limit_bytes=limit, chunk_bytes=chunk, kind_limit_bytes=lambda kind: 300 if kind < 0 else limit)
     seen: list[object] = []
     kept: list[memoryview] = []
     for read, is_held in zip(reads, held, strict=True):
@@ -401,4 +425,19 @@ def test_both_twins_do_the_same_at_every_step(
     data = b"".join(SIZE.pack(size) + (content * 420)[: max(0, min(size, 420))] for size in sizes)
     reads, held = [each for each, _ in steps], [each for _, each in steps]
     told = [steps_of(twin, data, reads, held, chunk) for twin in TWINS]
+    assert all(each == told[0] for each in told)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.sampled_from([10, 9_000, 17_000, 40_000, 66_000, 140_000, 300_000]), max_size=8),
+    st.lists(st.tuples(st.sampled_from([3, 5_000, 70_000, 600_000]), st.booleans()), min_size=1, max_size=20),
+    st.sampled_from([CHUNK_BYTES, LARGE_CHUNK_BYTES]),
+)
+def test_both_twins_do_the_same_with_frames_for_which_a_chunk_grows(
+    sizes: list[int], steps: list[tuple[int, bool]], chunk: int
+) -> None:
+    data = b"".join(SIZE.pack(size) + bytes([number]) * size for number, size in enumerate(sizes))
+    reads, held = [each for each, _ in steps], [each for _, each in steps]
+    told = [steps_of(twin, data, reads, held, chunk, 1 << 20) for twin in TWINS]
     assert all(each == told[0] for each in told)

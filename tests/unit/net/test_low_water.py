@@ -11,8 +11,9 @@ import uvloop
 from tests.patience import HANG_S
 
 from ottla.net.framing import SIZE
+from ottla.net.link import LinkSettings
 from ottla.net.low_water import LEAST_BYTES, LOW_WATER_BYTES, LowWater, low_water_of
-from ottla.net.transport import LinkSettings, TcpTransport
+from ottla.net.transport import TcpTransport
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux is asked to wait")
 

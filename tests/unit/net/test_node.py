@@ -21,9 +21,10 @@ from ottla.errors import AuthenticationFailed, ConnectionClosed, NotConnected, O
 from ottla.net.connection import AnswerOrder, ApiVersionTable
 from ottla.net.framing import Buffer, frame_prefix
 from ottla.net.handshake import Ask, Authenticated
+from ottla.net.link import Link, LinkSettings, Transport
 from ottla.net.node import NodeConnection
 from ottla.net.peer import Peer, PeerSettings, State
-from ottla.net.transport import Link, LinkSettings, TcpTransport, Transport
+from ottla.net.transport import TcpTransport
 from ottla.protocol.api import APIS
 from ottla.protocol.header import decode_request, decode_request_header, encode_response, read_key_and_version
 from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse

@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
+from ottla.net.link import LinkSettings
 from ottla.net.sendfile import SendfileDoor
-from ottla.net.transport import LinkSettings, TcpTransport
+from ottla.net.transport import TcpTransport
 
 try:
     import uvloop

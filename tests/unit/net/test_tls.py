@@ -12,8 +12,9 @@ from tests.patience import HANG_S
 from tests.unit.net.papers import Papers, make_papers
 
 from ottla.errors import InvalidSetting, NotConnected, OttlaError, TlsHandshakeFailed
+from ottla.net.link import Link
 from ottla.net.tls import TlsOptions, client_context, openssl_name
-from ottla.net.transport import Link, TcpTransport
+from ottla.net.transport import TcpTransport
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command")
 

@@ -18,9 +18,10 @@ from tests.unit.net.test_transport import Recorder, framed
 from tests.unit.net.tls_files import TlsFiles
 
 from ottla.client.loop import BackgroundLoop
+from ottla.net.link import LinkSettings, Listener
 from ottla.net.tls import TlsOptions, client_context, server_context
 from ottla.net.tls.stream import SHARED_BYTES
-from ottla.net.transport import LinkSettings, Listener, TcpTransport
+from ottla.net.transport import TcpTransport
 
 
 class Tls:

@@ -10,9 +10,9 @@ from tests.unit.net.tls_files import TlsFiles
 from tests.unit.net.tls_pair import Pair, each_stream, run
 
 from ottla.net.framing import SIZE
+from ottla.net.link import Link
 from ottla.net.tls.data_path import HOLD_LIMIT_BYTES
 from ottla.net.tls.stream import TlsSession
-from ottla.net.transport import Link
 
 pytestmark = each_stream
 

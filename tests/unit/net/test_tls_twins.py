@@ -17,9 +17,9 @@ from tests.unit.net.tls_files import TlsFiles
 from tests.unit.net.tls_pair import STREAMS, Pair, each_stream
 from tests.unit.net.tls_records import Records, records_of
 
+from ottla.net.link import Link
 from ottla.net.tls.data_path import DATA_LIMIT_BYTES
 from ottla.net.tls.stream import TlsSession
-from ottla.net.transport import Link
 
 RECORD_BYTES = 16_384
 TURNS = 30  # of a loop: enough for six frames, each of which is followed by a rest

@@ -23,18 +23,10 @@ from tests.patience import HANG_S
 
 from ottla.clock import SystemClock
 from ottla.errors import ConnectionClosed, FrameTooLarge, NotConnected, OttlaError, TlsHandshakeFailed
+from ottla.net.framed_link import JOIN_LIMIT_BYTES, TURN_FRAMES, gathered
 from ottla.net.framing import SIZE, Buffer, frame_prefix
-from ottla.net.transport import (
-    JOIN_LIMIT_BYTES,
-    TURN_FRAMES,
-    Link,
-    LinkEvents,
-    LinkSettings,
-    TcpTransport,
-    Transport,
-    explained,
-    gathered,
-)
+from ottla.net.link import Link, LinkEvents, LinkSettings, Transport
+from ottla.net.transport import TcpTransport, explained
 from ottla.testing.clock import ManualClock
 from ottla.testing.network import MemoryNetwork, Weather
 

@@ -13,9 +13,10 @@ from tests.unit.net.test_transport import framed
 from tests.unit.net.tls_files import TlsFiles
 
 from ottla.native import is_built
+from ottla.net.link import Link, LinkSettings
 from ottla.net.tls import TlsOptions, client_context, data_path, server_context
 from ottla.net.tls.stream import FixedTls, TlsSession
-from ottla.net.transport import Link, LinkSettings, StreamLink
+from ottla.net.transport import StreamLink
 
 NATIVE = "ottla.net.tls._data_path"
 
