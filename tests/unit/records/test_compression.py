@@ -22,12 +22,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.errors import CorruptMessage, UnsupportedCompressionType
-from ottla.records import compression
+from ottla.records.codecs import zstd
+from ottla.records.codecs.codec import LEVELS, PIECE_BYTES
+from ottla.records.codecs.lz4 import _header_checksum
 from ottla.records.compression import (
-    LEVELS,
-    PIECE_BYTES,
     Compression,
-    _lz4_header_checksum,
     check_level,
     compress,
     decompress,
@@ -309,13 +308,13 @@ def test_every_kind_of_lz4_frame_is_read(block_size, linked, checksums, store_si
 @given(st.binary(max_size=15))
 def test_the_header_checksum_is_xxhash(data):
     content_checksum = lz4.frame.compress(data, content_checksum=True)[-4:]
-    assert _lz4_header_checksum(data) == content_checksum[1]
+    assert _header_checksum(data) == content_checksum[1]
 
 
 def test_the_old_header_is_written_and_read_when_asked_for():
     old = compress(LZ4, LINES, old_lz4_header=True)
     assert old[:6] == compress(LZ4, LINES)[:6]
-    assert old[6] == _lz4_header_checksum(old[:6]) != _lz4_header_checksum(old[4:6])
+    assert old[6] == _header_checksum(old[:6]) != _header_checksum(old[4:6])
     assert decompress(LZ4, old, len(LINES), old_lz4_header=True) == LINES
 
 
@@ -325,7 +324,7 @@ def test_a_right_header_is_also_read_where_old_ones_are_expected():
 
 def test_an_old_header_with_a_content_size_is_read():
     frame = bytearray(lz4.frame.compress(LINES, store_size=True))
-    frame[14] = _lz4_header_checksum(frame[:14])
+    frame[14] = _header_checksum(frame[:14])
     assert decompress(LZ4, frame, len(LINES), old_lz4_header=True) == LINES
 
 
@@ -372,18 +371,18 @@ def test_a_zstd_frame_with_javas_largest_window_is_read_and_its_memory_is_not_ke
     stream = zstandard.ZstdCompressor(compression_params=wide).compressobj()
     frame = stream.compress(LINES) + stream.flush()
     assert zstandard.get_frame_parameters(frame).window_size == 128 * MIB
-    monkeypatch.setattr(compression, "_spare_decompressors", [])
+    monkeypatch.setattr(zstd, "_spare_decompressors", [])
     assert decompress(ZSTD, frame, len(LINES)) == LINES
-    assert compression._spare_decompressors == []
+    assert zstd._spare_decompressors == []
     assert decompress(ZSTD, zstd_frames(LINES), len(LINES)) == LINES
-    assert len(compression._spare_decompressors) == 1
+    assert len(zstd._spare_decompressors) == 1
 
 
 def test_a_zstd_context_grown_large_is_not_kept(monkeypatch):
-    monkeypatch.setattr(compression, "_spare_compressors", {})
+    monkeypatch.setattr(zstd, "_spare_compressors", {})
     compress(ZSTD, LINES, 3)
     compress(ZSTD, bytes(8 * MIB), 19)
-    assert {level: len(spare) for level, spare in compression._spare_compressors.items()} == {3: 1, 19: 0}
+    assert {level: len(spare) for level, spare in zstd._spare_compressors.items()} == {3: 1, 19: 0}
 
 
 def test_zstd_frames_one_after_the_other_are_one_text():
@@ -425,7 +424,7 @@ def zstd_claim(size):
 def lz4_claim(size):
     frame = bytearray(lz4.frame.compress(b"x", store_size=True))
     frame[6:14] = size.to_bytes(8, "little")
-    frame[14] = _lz4_header_checksum(frame[4:14])
+    frame[14] = _header_checksum(frame[4:14])
     return bytes(frame)
 
 

@@ -266,7 +266,7 @@ def test_without_a_build_the_python_twin_is_taken_and_everything_is_there(tmp_pa
     # A copy of the sources alone is what an installation without a compiler leaves.
     room = Path(ottla.records.__file__).parent
     for source in [
-        *room.glob("*.py"),
+        *room.rglob("*.py"),
         *(
             room.parent / f"{name}.py"
             for name in ("__init__", "_lazy", "errors", "light_dataclasses", "light_tuples", "native")
