@@ -64,6 +64,9 @@ class File(Protocol):
     def write_at(self, position: int, buffers: Sequence[Buffer]) -> int:
         """Write the buffers one after the other from there; returns how many bytes that were."""
 
+    def reserve(self, position: int, size_bytes: int) -> bool:
+        """Wish for room behind the end, see reserving.py; False when there is none to be had. Never raises."""
+
     def truncate(self, size_bytes: int) -> None:
         """Cut the file, or let it grow by zeros that take no room yet."""
 
@@ -289,6 +292,11 @@ class DiskFile:
         # A file that is longer than what we wrote was so before, and its end is not ours to move.
         if os.fstat(self._number).st_size == end:
             os.ftruncate(self._number, position)
+
+    def reserve(self, position: int, size_bytes: int) -> bool:
+        from ottla.storage.reserving_choice import reserve  # few brokers have a file that is so large
+
+        return reserve(self._number, position, size_bytes)
 
     def truncate(self, size_bytes: int) -> None:
         with _doing("truncate", self.path):

@@ -377,6 +377,20 @@ class TopicSettings(Settings):
         dynamic="cluster-wide",
         doc="How many replicas must be in sync for a write with acks=all to be taken.",
     )
+    confluent_value_schema_validation = setting(
+        "confluent.value.schema.validation",
+        bool,
+        default=False,
+        dynamic="cluster-wide",
+        doc="Whether values must name a schema that the schema registry of this cluster knows.",
+    )
+    confluent_key_schema_validation = setting(
+        "confluent.key.schema.validation",
+        bool,
+        default=False,
+        dynamic="cluster-wide",
+        doc="Whether keys must name a schema that the schema registry of this cluster knows.",
+    )
     unclean_leader_election_enable = setting(
         "unclean.leader.election.enable",
         bool,

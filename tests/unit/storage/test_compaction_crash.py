@@ -51,8 +51,8 @@ def opened(files: MemoryFiles, recovery_point: int) -> PartitionLog:
     return log
 
 
-def written_log(seed: int) -> tuple[MemoryFiles, PartitionLog]:
-    files = MemoryFiles(seed=seed)
+def written_log(seed: int, files: MemoryFiles | None = None) -> tuple[MemoryFiles, PartitionLog]:
+    files = files or MemoryFiles(seed=seed)
     files.make_directory(DIRECTORY.parent)
     files.sync_directory(Path("/"))
     log = opened(files, 0)

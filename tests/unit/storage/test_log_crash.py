@@ -166,8 +166,11 @@ def is_promised(story: Story, found: Records, first_offset: int) -> bool:
 
 
 def check_after_crash(story: Story) -> None:
-    files = story.files
-    files.crash()
+    story.files.crash()
+    check_recovered(story, story.files)
+
+
+def check_recovered(story: Story, files: MemoryFiles) -> None:
     log = opened(files, story.settings, story.recovery_point, story.log_start_offset)
     found = contents(log)
     first = log.segments.first

@@ -101,11 +101,11 @@ class Life:
 
     def append(self) -> None:
         log = self.log
-        offset, value = log.log_end_offset, b"%d" % len(self.written) * 30
+        offset, value = log.log_end_offset, b"%d" % log.log_end_offset * 30
         builder = BatchBuilder(producer_id=7, producer_epoch=0, base_sequence=offset)
         builder.append(NOW_MS, b"k", value)
+        self.written[offset] = value  # perhaps: a crash in the middle may leave it
         log.append_as_leader(builder.close(), leader_epoch=1, now_ms=NOW_MS)
-        self.written[offset] = value
 
     def flush(self) -> None:
         log = self.log
@@ -170,6 +170,9 @@ class Life:
 
     def check_restart(self) -> None:
         self.files.crash()
+        self.check_recovered()
+
+    def check_recovered(self) -> None:
         self.start()
         if self.acknowledged:
             log = self.logs.log(NAME)

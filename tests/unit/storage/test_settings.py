@@ -46,8 +46,9 @@ ROWS = {line.split()[0]: line.split()[1:] for line in FACTS.strip().split("\n")}
 DECLARED = {each.name: each for each in TopicSettings.declared()}
 
 
-def test_the_keys_are_kafkas_and_one_of_ours():
-    assert set(DECLARED) - set(ROWS) == {"ottla.durability", "internal.segment.bytes"}
+def test_the_keys_are_kafkas_and_a_few_of_ours():
+    schemas = {"confluent.key.schema.validation", "confluent.value.schema.validation"}
+    assert set(DECLARED) - set(ROWS) == {"ottla.durability", "internal.segment.bytes", *schemas}
     assert set(ROWS) <= set(DECLARED)
 
 

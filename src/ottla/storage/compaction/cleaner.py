@@ -17,7 +17,8 @@
    that damage does not get a new checksum. A full disk ends the pass, which is tried again later. Other errors of
    the disk are raised: the log's directory must go offline.
 4. `clean_offsets` is what belongs into the cleaner-offset-checkpoint. It lags behind what was cleaned, never ahead.
-5. One log at a time; log.cleaner.io.max.bytes.per.second counts reads and writes.
+5. One log at a time; log.cleaner.io.max.bytes.per.second counts reads and writes. Cleaners that work side by side share
+   what they know (`share_with`); that no two of them get the same log is up to who gives them their logs.
 """
 
 from __future__ import annotations
@@ -73,6 +74,15 @@ class Cleaner:
         self._compaction: Compaction | None = None
         self._error: Exception | None = None
         self._throttle = IoThrottle(settings.io_max_bytes_per_second)
+
+    def share_with(self, other: Cleaner) -> None:
+        """Know what the other one knows of logs, from now on: for cleaners that work side by side."""
+        self.clean_offsets, self.uncleanable, self._throttle = other.clean_offsets, other.uncleanable, other._throttle
+
+    @property
+    def current(self) -> TopicPartition | None:
+        """The log whose pass is under way."""
+        return None if self._compaction is None else self._compaction.log.topic_partition
 
     def step(self, now_ms: int) -> Progress:
         """Do one slice here and now."""

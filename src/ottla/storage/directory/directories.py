@@ -3,6 +3,7 @@
     .lock                               held while the broker runs
     meta.properties                     cluster id, broker id, and the directory's own id
     .kafka_cleanshutdown                there only after a stop in order; removed at the start
+    .ottla_failed                       something failed here, and no start since has put it right
     recovery-point-offset-checkpoint    \\
     log-start-offset-checkpoint          | one offset per partition, see checkpoints.py
     replication-offset-checkpoint        | (the high watermarks)
@@ -17,7 +18,9 @@
    that was made before a newer write or a truncation does nothing: the next checkpoint has what it missed.
 3. A table that is cut, or empty beside logs, is noticed, said in the log and written again. What it said is then found
    out elsewhere, on the safe side: see FALLBACKS.
-4. Names that are no log's are passed over with a warning, as are those of the topic __cluster_metadata without one.
+4. A directory that failed is suspect at the next start (recovery.py, 6), until all its logs are on the disk. The mark
+   itself is not synced: a machine that went down shows what is on the disk and nothing else.
+5. Names that are no log's are passed over with a warning, as are those of the topic __cluster_metadata without one.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -49,7 +53,7 @@ from ottla.storage.directory.checkpoints import (
     write_meta_properties,
     write_offsets,
 )
-from ottla.storage.directory.offline import FailStopFiles
+from ottla.storage.directory.offline import FAILED, FailStopFiles
 from ottla.storage.directory.open_files import OpenFiles
 from ottla.storage.files import TEMPORARY_SUFFIX, Files, Lock
 from ottla.values import TopicPartition, random_uuid
@@ -119,6 +123,7 @@ class LogDirectory:
         self.files = FailStopFiles(files, path, open_files)
         self.directory_id: bytes | None = None
         self.last_stop: CleanShutdown | None = None
+        self.is_suspect = False
         self._lock: Lock | None = None
         self._written: dict[str, Offsets] = {}
         self._damaged: set[str] = set()
@@ -171,7 +176,17 @@ class LogDirectory:
         for table in TABLES:
             self._written[table] = self._read(table, has_logs=bool(found))
         self.last_stop = take_clean_shutdown(self.files, self.path)
+        self.is_suspect = FAILED in names
+        if found and not self.was_clean:
+            self.files.sync_directory(self.path)  # a log that was made just before the end may have no name on the disk
         return found
+
+    def trust(self) -> None:
+        """All logs are open, and on the disk."""
+        if self.is_suspect and self.is_online:
+            with suppress(KafkaStorageError):  # then the door is closed, and says why
+                self.files.remove(self.path / FAILED, missing_ok=True)
+                self.is_suspect = False
 
     def _read(self, table: str, *, has_logs: bool) -> Offsets:
         path = self.path / table

@@ -21,6 +21,7 @@ from ottla.errors import KafkaStorageError, OttlaError, TooManyOpenFiles
 from ottla.light_tuples import NamedTuple
 from ottla.storage.directory.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from ottla.storage.directory.directories import FoundLog, LogDirectory
+from ottla.storage.directory.future_logs import finish_replacing
 from ottla.storage.log.partition_log import PartitionLog, opened
 from ottla.storage.log.recovery import END_OF_OFFSETS, LogLoader
 from ottla.storage.producers.replay import run
@@ -81,7 +82,7 @@ def prepare(
     found: list[FoundLog] = []
     for directory in directories:
         _unless_it_fails(directory, partial(_find, directory, found))
-    found = [each for each in found if each.directory.is_online]
+    found = finish_replacing([each for each in found if each.directory.is_online], random_bytes)
     _refuse_duplicates(found)
     return found
 
@@ -174,6 +175,7 @@ def _loader(found: FoundLog, settings: TopicSettings, limits: ProducerLimits, no
         ),
         now_ms=now_ms,
         is_clean=directory.was_clean,
+        is_suspect=directory.is_suspect,
         # The tables are about logs in use; a copy that is still being made is read from its beginning.
         recovery_point=(0 if found.name.role else directory.offset(RECOVERY_POINTS, name)) or 0,
         log_start_offset=(0 if found.name.role else directory.offset(LOG_STARTS, name)) or 0,

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -36,6 +36,7 @@ from ottla.errors import KafkaStorageError, OttlaError, UnknownTopicOrPartition
 from ottla.light_tuples import NamedTuple
 from ottla.storage.directory.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from ottla.storage.directory.directories import DELETE, FUTURE, STRAY, CheckpointJob, FoundLog, LogDirectory
+from ottla.storage.directory.future_logs import FutureLogs, forget_replacing, future_directory_name, note_replacing
 from ottla.storage.directory.loading import DEFAULT_PRODUCER_LIMITS, LoadedLog, ProducerLimits, load_all, prepare
 from ottla.storage.directory.open_files import OpenFiles
 from ottla.storage.directory.removals import Removal, Removals
@@ -48,6 +49,7 @@ from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition
 
 REMOVALS_PER_CALL: Final = 10
+PREFERENCES_LIMIT: Final = 10_000
 CHECKPOINTED: Final = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)
 
 logger = logging.getLogger(__name__)
@@ -106,7 +108,8 @@ class LogManager:
         self._producer_limits = producer_limits
         self._random_bytes = random_bytes
         self._logs: dict[TopicPartition, PartitionLog] = {}
-        self._futures: dict[TopicPartition, PartitionLog] = {}
+        self._futures = FutureLogs()
+        self._preferred: OrderedDict[TopicPartition, LogDirectory] = OrderedDict()
         self._directories_by_log: dict[TopicPartition, LogDirectory] = {}
         self._failed: dict[TopicPartition, LogDirectory] = {}
         self._abandoned: list[PartitionLog] = []
@@ -143,6 +146,8 @@ class LogManager:
         for loaded in loading:
             self._add(loaded)
             yield loaded
+        for directory in self.directories:
+            directory.trust()
         if not any(directory.is_online for directory in self.directories):
             raise NoLogDirectory("; ".join(str(each.failure) for each in self.directories))
 
@@ -157,9 +162,10 @@ class LogManager:
     def _add(self, loaded: LoadedLog) -> None:
         name = loaded.found.name.topic_partition
         if loaded.log is None:
-            self._failed[name] = loaded.found.directory
+            if loaded.found.name.role != FUTURE:
+                self._failed[name] = loaded.found.directory
         elif loaded.found.name.role == FUTURE:
-            self._futures[name] = loaded.log
+            self._futures.add(name, loaded.log, loaded.found.directory)
         else:
             self._logs[name] = loaded.log
             self._directories_by_log[name] = loaded.found.directory
@@ -176,7 +182,12 @@ class LogManager:
 
     def future_log(self, name: TopicPartition) -> PartitionLog | None:
         """The copy that is to take a log's place in another directory, if there is one."""
+        self._drop_failed_logs()
         return self._futures.get(name)
+
+    def futures(self) -> list[TopicPartition]:
+        """The partitions that have such a copy."""
+        return list(self._futures)
 
     def logs(self) -> list[PartitionLog]:
         """All logs whose directories work."""
@@ -202,9 +213,22 @@ class LogManager:
             found.assign_topic_id(topic_id)
             return found
         directory = self._directory_for(name, is_new)
-        path = directory.path / str(name)
         directory.lower(name, 0)  # a log of this name that was deleted may still be in the tables
-        limits = self._producer_limits
+        log = self._made(directory, str(name), name, topic_id, settings, now_ms)
+        self._preferred.pop(name, None)
+        self._logs[name], self._directories_by_log[name] = log, directory
+        return log
+
+    def _made(
+        self,
+        directory: LogDirectory,
+        directory_name: str,
+        name: TopicPartition,
+        topic_id: bytes,
+        settings: TopicSettings,
+        now_ms: int,
+    ) -> PartitionLog:
+        path, limits = directory.path / directory_name, self._producer_limits
         log = open_log(
             path,
             name,
@@ -223,7 +247,6 @@ class LogManager:
             if directory.is_online:
                 directory.files.remove_directory(path)
             raise
-        self._logs[name], self._directories_by_log[name] = log, directory
         return log
 
     def _directory_for(self, name: TopicPartition, is_new: bool) -> LogDirectory:
@@ -231,6 +254,9 @@ class LogManager:
         if not is_new and len(online) < len(self.directories):
             offline = next(each for each in self.directories if not each.is_online)
             raise KafkaStorageError(f"{name} is not made anew, because it may be in {offline.path}, which is offline")
+        preferred = self._preferred.get(name)
+        if preferred is not None and preferred.is_online:
+            return preferred
         usable = [each for each in online if each.path not in self.cordoned] or online
         if not usable:
             raise KafkaStorageError(f"{name} cannot be made: all log directories are offline")
@@ -241,7 +267,11 @@ class LogManager:
 
     def delete(self, name: TopicPartition, now_ms: int) -> None:
         """Take a partition's log out of use; it leaves the disk after file.delete.delay.ms."""
-        log = self._expect(name)
+        self.cancel_future(name, now_ms)
+        self._remove_later(self._expect(name), now_ms)
+
+    def _remove_later(self, log: PartitionLog, now_ms: int) -> None:
+        name = log.topic_partition
         self._set_aside(log, deleted_directory_name(name, self._random_bytes(16).hex()))
         segments = self._removals.pop_segments(name)
         removal = Removal(name, log.directory, log.files, segments=segments, log=log)
@@ -265,6 +295,69 @@ class LogManager:
             raise UnknownTopicOrPartition(f"this broker has no log of {name}")
         return log
 
+    # --- copies that take the place of logs (future_logs.py) ----------------------------------------------------------
+
+    def prefer(self, name: TopicPartition, directory: LogDirectory) -> None:
+        """Make the log of a partition there, when it is made; the last PREFERENCES_LIMIT wishes are remembered."""
+        self._preferred[name] = directory
+        self._preferred.move_to_end(name)
+        if len(self._preferred) > PREFERENCES_LIMIT:
+            self._preferred.popitem(last=False)
+
+    def begin_future(self, name: TopicPartition, directory: LogDirectory, now_ms: int) -> PartitionLog:
+        """An empty copy of a partition's log in another directory; one that is elsewhere is given up."""
+        current, found = self._expect(name), self._futures.get(name)
+        if found is not None and self._futures.directory_of(name) is directory:
+            return found
+        self.cancel_future(name, now_ms)
+        assert current.topic_id is not None, "every log in use belongs to a topic"
+        directory_name = future_directory_name(name, self._random_bytes(16).hex())
+        log = self._made(directory, directory_name, name, current.topic_id, current.settings, now_ms)
+        self._futures.add(name, log, directory)
+        return log
+
+    def cancel_future(self, name: TopicPartition, now_ms: int) -> None:
+        """Give a copy up, if there is one."""
+        found = self._futures.pop(name)
+        if found is None:
+            return
+        log, directory = found
+        if not directory.is_online:
+            self._abandoned.append(log)
+            return
+        log.rename_directory(deleted_directory_name(name, self._random_bytes(16).hex()))
+        removal = Removal(name, log.directory, log.files, log=log)
+        self._removals.add(removal, now_ms + log.settings.file_delete_delay_ms)
+
+    def promote_future(self, name: TopicPartition, now_ms: int) -> PartitionLog:
+        """Let the copy, which has all that the log has, take its place; returns the copy. Its directory has it on the
+        disk when the log leaves its own."""
+        current, found = self._expect(name), self._futures.pop(name)
+        assert found is not None, "there is a copy"
+        log, directory = found
+        log.update_high_watermark(current.high_watermark)
+        log.advance_log_start(current.log_start_offset)
+        self._write_down(directory, log)
+        note_replacing(log)
+        log.rename_directory(str(name))
+        try:
+            self._remove_later(current, now_ms)
+        except KafkaStorageError as error:
+            logger.error("%s has moved, but could not be removed from where it was: %s", name, error)
+            self._abandoned.append(self._logs.pop(name))
+        self._logs[name], self._directories_by_log[name] = log, directory
+        forget_replacing(directory.files, log.directory)
+        return log
+
+    def _write_down(self, directory: LogDirectory, log: PartitionLog) -> None:
+        """What the tables of its new directory must say of a log before it is in use there."""
+        name = log.topic_partition
+        for table, offsets_of in _OFFSETS_OF.items():
+            known = {each: offset for each, offset in directory.offsets(table).items() if each != name}
+            directory.write(table, {**known, **offsets_of([log])})
+        compacted = {each: offset for each, offset in directory.offsets(CLEANER_OFFSETS).items() if each != name}
+        directory.write(CLEANER_OFFSETS, compacted)  # what was copied before it was compacted is not compact
+
     # --- cutting ------------------------------------------------------------------------------------------------------
 
     def truncate_to(self, name: TopicPartition, offset: int, now_ms: int) -> None:
@@ -272,12 +365,22 @@ class LogManager:
         log = self._expect(name)
         self._directories_by_log[name].lower(name, log.end_after_cut(offset))
         self.remove_later(log, log.truncate_to(offset, now_ms), now_ms)
+        future = self.future_log(name)
+        if future is not None and future.log_end_offset > log.log_end_offset:
+            future.truncate_to(log.log_end_offset, now_ms).remove(future.files)  # nobody reads a copy
 
     def truncate_fully(self, name: TopicPartition, offset: int, now_ms: int) -> None:
         """Let a log start and end at `offset`."""
         log = self._expect(name)
         self._directories_by_log[name].lower(name, 0)
         self.remove_later(log, log.truncate_fully(offset, now_ms), now_ms)
+        self.restart_future(name, offset, now_ms)
+
+    def restart_future(self, name: TopicPartition, offset: int, now_ms: int) -> None:
+        """Let a copy, if there is one, start and end at `offset`."""
+        future = self.future_log(name)
+        if future is not None:
+            future.truncate_fully(offset, now_ms).remove(future.files)
 
     def remove_later(self, log: PartitionLog, removed: Removed, now_ms: int) -> None:
         """Remove files that are out of a log when file.delete.delay.ms is over."""
@@ -363,6 +466,7 @@ class LogManager:
     def _drop_failed_logs(self) -> None:
         if all(directory.is_online for directory in self.directories):
             return
+        self._abandoned += self._futures.pop_failed()
         for name, directory in list(self._directories_by_log.items()):
             if not directory.is_online:
                 self._failed[name] = self._directories_by_log.pop(name)
@@ -376,8 +480,9 @@ class LogManager:
         self._drop_failed_logs()
         for removal in self._removals.clear():
             removal.abandon()
-        for log in [*self._abandoned, *self._futures.values()]:
+        for log in self._abandoned:
             log.close(is_clean=False)
+        self._futures.close(is_clean)
         for directory in self.directories:
             logs = [log for name, log in self._logs.items() if self._directories_by_log[name] is directory]
             try:
@@ -390,7 +495,6 @@ class LogManager:
         self._abandoned.clear()
         self._logs.clear()
         self._directories_by_log.clear()
-        self._futures.clear()
 
 
 def _starts_within_segment(log: PartitionLog) -> bool:

@@ -9,7 +9,9 @@
 4. Closing files is always possible. What was handed to the kernel before (sendfile) goes on as it can.
 5. The failure is one assignment, so that threads which only sync may meet it; the owner of the directory checks
    `failure`, nobody is called back.
-6. Open files are counted (open_files.py). One that had to be closed is opened again by its next use, under the name
+6. A file in the directory says that something failed (FAILED), for whoever starts next on this machine. It is made
+   behind the closed door, and nobody waits for it.
+7. Open files are counted (open_files.py). One that had to be closed is opened again by its next use, under the name
    that it has by then: renames come through here too. A number from `fileno` is good until the next call of it.
 """
 
@@ -19,12 +21,13 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
-from ottla.errors import KafkaStorageError, StorageExhausted, TooManyOpenFiles
+from ottla.errors import KafkaStorageError, OttlaError, StorageExhausted, TooManyOpenFiles
 from ottla.storage.directory.open_files import OpenFiles
 from ottla.storage.files import Buffer, File, Files, Lock
 
+FAILED: Final = ".ottla_failed"
 P = ParamSpec("P")
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -56,7 +59,17 @@ class FailStopFiles:
     def judge(self, error: KafkaStorageError) -> None:
         """Decide what an error of a call means."""
         if not isinstance(error, StorageExhausted):
+            is_first = self.failure is None
             self.fail(error)
+            if is_first:
+                self._leave_mark()
+
+    def _leave_mark(self) -> None:
+        try:
+            self._files.open(self._directory / FAILED, create=True).close()
+        except (OttlaError, OSError) as error:
+            # A file system that refuses names is read-only, or gone: nothing can be started on it either.
+            logger.warning("%s cannot be marked as failed: %s", self._directory, error)
 
     def _do(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         self.check()
@@ -210,6 +223,11 @@ class FailStopFile:
         except KafkaStorageError as error:
             self._judge(error)
             raise
+
+    def reserve(self, position: int, size_bytes: int) -> bool:
+        """Never raises: the append that wishes for it has happened."""
+        file = self.file
+        return file is not None and self._door.failure is None and file.reserve(position, size_bytes)
 
     def truncate(self, size_bytes: int) -> None:
         self._do(self._opened().truncate, size_bytes)

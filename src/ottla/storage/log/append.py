@@ -18,12 +18,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from typing import Final
 
 from ottla.errors import KafkaStorageError
 from ottla.light_tuples import NamedTuple
 from ottla.records import BatchInfo, TimestampType
-from ottla.records.checks import UNPLACED, PlacedBatch, PlacedRun, RecordsCheck
+from ottla.records.checks import UNPLACED, PlacedBatch, RecordsCheck
 from ottla.records.implementation import place_plain_batch, place_plain_run
 from ottla.records.layout import LENGTH_AT, NO_PRODUCER_ID, NO_TIMESTAMP
 from ottla.storage.files import Buffer
@@ -36,12 +35,10 @@ from ottla.storage.log.origin import AppendOrigin
 from ottla.storage.log.truncate import Truncation
 from ottla.storage.log.validation import inspect_batch, plain_terms, prepare_leader_append
 from ottla.storage.producers.check import Accepted, Duplicate, VerificationGuard
-from ottla.storage.producers.entry import BatchMetadata, producer_batch, read_producer_batches
+from ottla.storage.producers.entry import BatchMetadata, ProducerEntry, producer_batch, read_producer_batches
 from ottla.storage.producers.replay import book
 from ottla.storage.segment.segment import Segment
 from ottla.storage.settings import TopicSettings
-
-NOBODY: Final = Accepted({}, [], [], set())
 
 
 class AppendResult(NamedTuple):
@@ -160,23 +157,16 @@ class Appender:
         run = place_plain_run(buffers, end.log_end_offset, leader_epoch, now_ms, *terms)
         if run is None:
             return None
-        accepted = self._check_run(buffers, run)
-        if accepted is None:
+        batches, size_bytes, max_timestamp_ms, have_producer = run
+        producers = self._producers
+        fits = bool(batches) and end.fits_active(size_bytes, batches[-1][1], max_timestamp_ms)
+        entry = producers.entry_after(batches) if fits and have_producer else None
+        if not fits or (have_producer and entry is None):
             for buffer in buffers:
                 memoryview(buffer)[:LENGTH_AT] = UNPLACED
             return None
-        self._write(end.open_active(), buffers, run.batches, None if accepted is NOBODY else accepted, now_ms)
-        return run.batches
-
-    def _check_run(self, buffers: Sequence[Buffer], run: PlacedRun) -> Accepted | None:
-        """What the state of their producer will be; None when these batches cannot go together."""
-        batches, size_bytes, max_timestamp_ms, have_producer = run
-        if not batches or not self._end.fits_active(size_bytes, batches[-1][1], max_timestamp_ms):
-            return None
-        if not have_producer:
-            return NOBODY
-        asked = [producer_batch(buffer, batch) for buffer, batch in zip(buffers, batches, strict=True)]
-        return self._producers.check_run(asked)
+        self._write_on(end.open_active(), buffers, batches, entry)
+        return batches
 
     # --- from the leader ----------------------------------------------------------------------------------------------
 
@@ -190,17 +180,25 @@ class Appender:
             self._epoch_history.change(lambda epochs: _assign_epochs(epochs, ready.batches))
         for batches in _runs(ready.batches, end.limits.segment_bytes):
             start, stop = batches[0].position, batches[-1].position + batches[-1].size_bytes
-            known = read_producer_batches(ready.buffer, batches)
-            accepted = None
-            if known:
-                decided = self._producers.check_append(known, AppendOrigin.REPLICATION)
-                assert not isinstance(decided, Duplicate), "only clients are answered with Duplicate"
-                accepted = decided
+            entry = self._producers.entry_after(batches)
+            accepted = self._decided(ready.buffer, batches) if entry is None else None
             segment = self._segment_for(batches, stop - start, ready.max_timestamp_ms, now_ms)
-            self._write(segment, (ready.buffer[start:stop],), batches, accepted, now_ms)
+            if accepted is None:
+                self._write_on(segment, (ready.buffer[start:stop],), batches, entry)
+            else:
+                self._write(segment, (ready.buffer[start:stop],), batches, accepted, now_ms)
         return AppendResult(
             ready.first_offset, ready.last_offset, NO_TIMESTAMP, end.log_start_offset, ready.leader_epoch
         )
+
+    def _decided(self, buffer: Buffer, batches: list[BatchInfo]) -> Accepted | None:
+        """What the leader's batches do to the state of their producers, step by step; None without any."""
+        known = read_producer_batches(buffer, batches)
+        if not known:
+            return None
+        decided = self._producers.check_append(known, AppendOrigin.REPLICATION)
+        assert not isinstance(decided, Duplicate), "only clients are answered with Duplicate"
+        return decided
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
@@ -212,6 +210,21 @@ class Appender:
         if not self._end.fits_active(size_bytes, last_offset, max_timestamp_ms):
             self._end.roll_if_needed(batches[0].base_offset, last_offset, size_bytes, max_timestamp_ms, now_ms)
         return self._end.open_active()
+
+    def _write_on(
+        self,
+        segment: Segment,
+        buffers: Sequence[Buffer],
+        batches: Sequence[BatchInfo | PlacedBatch],
+        entry: ProducerEntry | None,
+    ) -> None:
+        """`_write` for batches without a producer, or of one that goes on where it was: behind the write of the records
+        only memory changes, so nothing has to be taken back."""
+        next_offset = batches[-1].last_offset + 1
+        self._end.write(segment, buffers, batches, next_offset)
+        if entry is not None:
+            self._producers.went_on(entry)
+        self._producers.end_offset = next_offset
 
     def _write(
         self,

@@ -11,9 +11,13 @@
 3. Offsets follow each other without a gap, unless the topic is compacted, or was up to `compacted_up_to`. A gap that
    compaction did not make is where a crash lost the end of a segment but kept the next: the row ends there.
 4. A missing index, a missing or damaged snapshot, a damaged epoch file cost time, never records. A lost log start is
-   known from the first leader epoch. Old formats and a damaged partition.metadata are refused: not ours to guess.
+   known from the first leader epoch. A damaged partition.metadata is refused: not ours to guess. Messages of old
+   formats are converted first (old_formats.py).
 5. Doing it again, at once or after a crash in the middle, changes nothing more.
-6. It goes in steps (`LogLoader.steps`); each is bounded by a chunk of records or STEP_BATCHES headers.
+6. After a sync that failed (`is_suspect`) the kernel may show bytes that are not on the disk, and say yes to the next
+   sync without writing them. So what was read from the recovery point on is written again, and synced, before
+   anybody counts on it.
+7. It goes in steps (`LogLoader.steps`); each is bounded by a chunk of records or STEP_BATCHES headers.
 """
 
 from __future__ import annotations
@@ -68,6 +72,7 @@ class LogLoader:
         log_start_offset: int,
         compacted_up_to: int,
         log_start_is_known: bool = True,
+        is_suspect: bool = False,
     ) -> None:
         self.directory = directory
         self.topic_partition = topic_partition
@@ -86,7 +91,8 @@ class LogLoader:
         self._settings = settings
         self._files = files
         self._now_ms = now_ms
-        self._is_clean = is_clean
+        self._is_clean = is_clean and not is_suspect
+        self._is_suspect = is_suspect
         self._log_start_is_known = log_start_is_known
         self._compacted_up_to = END_OF_OFFSETS if settings.is_compacted else compacted_up_to
         self._expected_offset = 0
@@ -99,6 +105,8 @@ class LogLoader:
         self.topic_id = self._read_topic_id()
         self._open_segments(names)
         yield from self._load_epochs()
+        if self._may_be_old():
+            names = yield from self._convert_old(names)
         earliest = self.epochs.earliest
         yield from self._reindex_missing(names)
         self.log_end_offset = yield from self._find_end(names)
@@ -117,6 +125,28 @@ class LogLoader:
             self.is_new = True
             return []
         return resolve_leftovers(self._files, self.directory, limits_of(self._settings), self._now_ms)
+
+    def _may_be_old(self) -> bool:
+        """Whether the log may begin with messages of old formats: leaders of those had no epochs."""
+        first, earliest = self.segments.first, self.epochs.earliest
+        if first is None or (earliest is not None and earliest.start_offset <= first.base_offset):
+            return False
+        return bool(first.size_bytes)
+
+    def _convert_old(self, names: list[FileName]) -> Generator[int, None, list[FileName]]:
+        """Segments of old formats become batches; the names are those that there are then."""
+        from ottla.storage.log.old_formats import convert, old_segments  # a broker without logs has no use for it
+
+        old = old_segments(self._files, self.directory, self.segments.base_offsets)
+        if not old:
+            return names
+        for segment in self.segments:
+            segment.abandon()
+        self.segments = Segments()
+        yield from convert(self._files, self.directory, old, is_clean=self._is_clean)
+        names = self._list()
+        self._open_segments(names)
+        return names
 
     def _open_segments(self, names: list[FileName]) -> None:
         limits = limits_of(self._settings)
@@ -222,7 +252,10 @@ class LogLoader:
         if not is_row:
             self._damaged(f"{segment.path} has a gap at offset {self._expected_offset}")
             self.truncated_bytes += segment.truncate_to(self._expected_offset, self._now_ms)
-        if self._is_damaged:
+        if self._is_suspect:
+            for _ in segment.records.rewrite():
+                yield self._expected_offset
+        if self._is_damaged or self._is_suspect:
             # Else a second crash could bring the cut bytes back, behind batches that took their place.
             segment.records.file.sync(metadata=True)
 
@@ -328,7 +361,7 @@ class LogLoader:
         self.epochs.truncate_from_start(self.log_start_offset)
         self.epochs.truncate_from_end(self.log_end_offset)
         # Most recoveries find again what is there; two syncs for each of a thousand logs would be felt.
-        if self.epochs.entries != self._epochs_on_disk:
+        if self.epochs.entries != self._epochs_on_disk or self._is_suspect:
             self.epochs.save(self._files, self.directory)
 
     # --- producers ----------------------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ class OpenTransactions:
         self._ongoing: list[int] = []
         self._last_offsets: dict[int, int] = {}
         self._unreplicated: list[int] = []
+        self.has_unreplicated = False  # every move of the high watermark asks
 
     @property
     def first_undecided_offset(self) -> int | None:
@@ -74,6 +75,7 @@ class OpenTransactions:
             raise IllegalMove(f"{completed} cannot be completed: it was never started")
         self._ongoing.remove(completed.first_offset)
         insort(self._unreplicated, completed.first_offset)
+        self.has_unreplicated = True
         self._last_offsets[completed.first_offset] = completed.last_offset
 
     def forget_before(self, offset: int) -> None:
@@ -82,9 +84,11 @@ class OpenTransactions:
             return
         self._unreplicated = [first for first in self._unreplicated if self._last_offsets[first] >= offset]
         self._last_offsets = {first: self._last_offsets[first] for first in self._unreplicated}
+        self.has_unreplicated = bool(self._unreplicated)
 
     def clear(self) -> None:
         self._producers.clear()
         self._ongoing.clear()
         self._last_offsets.clear()
         self._unreplicated.clear()
+        self.has_unreplicated = False

@@ -31,9 +31,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from ottla.errors import InvalidProducerEpoch
+from ottla.records.checks import PlacedBatch
+from ottla.records.implementation import BatchInfo
 from ottla.storage.log.origin import AppendOrigin
 from ottla.storage.producers.check import Accepted, Duplicate, ProducerCheck, Verification, VerificationGuard
-from ottla.storage.producers.entry import SEQUENCES, ProducerBatch, ProducerEntry
+from ottla.storage.producers.entry import BATCHES_KEPT, SEQUENCES, BatchMetadata, ProducerBatch, ProducerEntry
 from ottla.storage.producers.open_transactions import CompletedTransaction, OpenTransactions
 
 ID_EXPIRATION_MS = 24 * 60 * 60 * 1000
@@ -81,6 +83,11 @@ class ProducerState:
         """The first record of the oldest transaction that is open."""
         return self._transactions.first_undecided_offset
 
+    @property
+    def oldest_open_producer(self) -> int | None:
+        """Whose open transaction began first, and so holds back the last stable offset."""
+        return self._transactions.oldest_producer_id
+
     def last_stable_offset(self, high_watermark: int) -> int:
         """Up to where a reader of committed records may read."""
         unstable = self._transactions.first_unstable_offset
@@ -104,6 +111,10 @@ class ProducerState:
         return now_ms - entry.last_timestamp_ms > transaction_timeout_max_ms + LATE_TRANSACTION_GRACE_MS
 
     # ---- questions to the coordinator about transactions ----
+
+    def take_verifications(self, other: ProducerState) -> None:
+        """Go on with what the other one has asked: its log lies here now."""
+        self._verifications = other._verifications
 
     def needs_verification(self, producer_id: int, epoch: int) -> bool:
         """The coordinator must be asked before a transactional batch of this producer may be appended."""
@@ -169,6 +180,38 @@ class ProducerState:
             entry = entry.with_batch(batch)
         return Accepted({producer_id: entry}, [], [], set())
 
+    def entry_after(self, batches: Sequence[PlacedBatch | BatchInfo]) -> ProducerEntry | None:
+        """`check_run` for batches that have their places: what `went_on` is told when they are written. A marker has no
+        sequence, so nobody goes on with one.
+
+        Every append of an idempotent producer comes here, so nothing is made on the way that is not kept.
+        """
+        producer_id = batches[0].producer_id
+        entry = self._entries.get(producer_id)
+        if entry is None or not entry.batches or producer_id in self._verifications:
+            return None
+        epoch, last_sequence, first_open = entry.epoch, entry.batches[-1].last_sequence, entry.transaction_first_offset
+        known = [*entry.batches]
+        for batch in batches:
+            if batch.producer_id != producer_id or batch.producer_epoch != epoch:
+                return None
+            if batch.base_sequence != (last_sequence + 1) % SEQUENCES or batch.is_transactional is (first_open is None):
+                return None
+            last_sequence, last_offset = batch.last_sequence, batch.last_offset
+            known.append(
+                BatchMetadata(last_sequence, last_offset, last_offset - batch.base_offset, batch.max_timestamp_ms)
+            )
+        last_ms = known[-1].timestamp_ms
+        return ProducerEntry(
+            producer_id, epoch, entry.coordinator_epoch, last_ms, first_open, tuple(known[-BATCHES_KEPT:])
+        )
+
+    def went_on(self, entry: ProducerEntry) -> None:
+        """The batches that led to this entry (`entry_after`) are written; no transaction began or ended."""
+        entries, producer_id = self._entries, entry[0]
+        entries[producer_id] = entry
+        entries.move_to_end(producer_id)
+
     def update(self, accepted: Accepted) -> None:
         """The batches are written."""
         for entry in accepted.entries.values():
@@ -200,7 +243,8 @@ class ProducerState:
 
     def move_high_watermark(self, high_watermark: int) -> None:
         """Markers below it are replicated."""
-        self._transactions.forget_before(high_watermark)
+        if self._transactions.has_unreplicated:
+            self._transactions.forget_before(high_watermark)
 
     def move_log_start(self, log_start_offset: int, newest_snapshot_offset: int | None) -> None:
         """Records before it are gone; producers are kept, they still write."""

@@ -73,29 +73,28 @@ class SegmentIndexes:
         """Take note of batches that stand one after the other, and give those an entry that are far enough from the
         last one; returns the position after them."""
         latest, since_bytes, interval_bytes = self.max_timestamp, self._bytes_since_entry, self._interval_bytes
-        latest_ms = latest[0]
+        latest_ms, enter = latest[0], self.offsets.append_unless_full
+        is_full: bool | None = None  # the time index, as long as it gets nothing; asked once for many batches
         for batch in batches:
             if batch.max_timestamp_ms > latest_ms:
                 latest_ms = batch.max_timestamp_ms
                 latest = TimestampOffset(latest_ms, batch.last_offset)
             if since_bytes > interval_bytes:
-                self._enter(batch.last_offset, position, latest)
                 since_bytes = 0
+                if is_full is None:
+                    is_full = self.times.is_full
+                if not is_full and enter(batch.last_offset, position):
+                    self._entered += 1
+                    if latest is not self._entered_latest:
+                        self.times.maybe_append(latest[0], latest[1])
+                        self._entered_latest, is_full = latest, None
+                    if self._entered % WRITE_BEHIND_ENTRIES == 0:
+                        self.is_ready = False  # there are entries enough to be written now
             size_bytes = batch.size_bytes
             since_bytes += size_bytes
             position += size_bytes
         self._max_timestamp, self._bytes_since_entry = latest, since_bytes
         return position
-
-    def _enter(self, last_offset: int, position: int, latest: TimestampOffset) -> None:
-        offsets, times = self.offsets, self.times
-        if not times.is_full and offsets.append_unless_full(last_offset, position):
-            if latest is not self._entered_latest:
-                times.maybe_append(latest[0], latest[1])
-                self._entered_latest = latest
-            self._entered += 1
-            if self._entered % WRITE_BEHIND_ENTRIES == 0:
-                self.is_ready = False  # there are entries enough to be written now
 
     def complete(self) -> None:
         """Add the latest timestamp and cut the files to their entries; nothing to do if nothing was noted."""

@@ -7,7 +7,8 @@
 3. `SoundBatches` walks everything with CRCs, in chunks of CHUNK_BYTES, and stops where the first byte is wrong: at a
    cut, at a flipped bit, at offsets that go back or do not fit the segment. A batch bigger than a chunk is summed in
    pieces, so a false size costs no memory.
-4. Messages of the formats before v2 are refused by name and never mistaken for damage: they are somebody's records.
+4. A file that has become large has room ahead of its end (reserving.py), until `trim` or `truncate`.
+5. Messages of the formats before v2 are refused by name and never mistaken for damage: they are somebody's records.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ from ottla.storage.index.sparse_index import INT32_MAX
 HEADERS_READ_BYTES: Final = 4096 + HEADER_BYTES
 HEADERS_READ_BYTES_MAX: Final = 64 * 1024
 CHUNK_BYTES: Final = 1024 * 1024
+RESERVES_FROM_BYTES: Final = 8 * 1024 * 1024
+NEVER: Final = INT32_MAX + 1
 
 _length: Final = struct.Struct(">i")
 
@@ -63,6 +66,8 @@ class RecordsFile:
     def __init__(self, file: File, size_bytes: int) -> None:
         self.file = file
         self.size_bytes = size_bytes
+        self._reserves_at = max(size_bytes, RESERVES_FROM_BYTES)
+        self._has_reserved = False
 
     @property
     def path(self) -> Path:
@@ -71,15 +76,42 @@ class RecordsFile:
     def append(self, buffers: Sequence[Buffer]) -> int:
         """Write whole batches at the end; returns the position of the first."""
         position = self.size_bytes
-        self.size_bytes = position + self.file.write_at(position, buffers)
+        self.size_bytes = end = position + self.file.write_at(position, buffers)
+        if end >= self._reserves_at:
+            self._reserve(end)
         return position
+
+    def _reserve(self, end: int) -> None:
+        """Let the next appends find room that is theirs already; whoever is refused once does not ask again."""
+        from ottla.storage.reserving import room_ahead  # few brokers have a file that is so large at their start
+
+        size_bytes = room_ahead(end)
+        if self.file.reserve(end, size_bytes):
+            self._has_reserved = True
+            self._reserves_at = end + size_bytes
+        else:
+            self._reserves_at = NEVER
+
+    def trim(self) -> None:
+        """Nothing will be appended for now: give back the room behind the end."""
+        if self._has_reserved:
+            self.truncate(self.size_bytes)
 
     def truncate(self, size_bytes: int) -> int:
         """Cut the file; returns how many bytes are gone."""
         cut_bytes = self.size_bytes - size_bytes
         self.file.truncate(size_bytes)
         self.size_bytes = size_bytes
+        self._reserves_at = max(size_bytes, RESERVES_FROM_BYTES)
+        self._has_reserved = False
         return cut_bytes
+
+    def rewrite(self) -> Iterator[int]:
+        """Write every byte again where it is, so that the next sync has all of them, also those that a failed one
+        left in the kernel's memory only; returns the position reached after every chunk."""
+        for position in range(0, self.size_bytes, CHUNK_BYTES):
+            size_bytes = min(CHUNK_BYTES, self.size_bytes - position)
+            yield position + self.file.write_at(position, [self.file.read_at(position, size_bytes)])
 
     def headers(self, position: int = 0, read_bytes: int = HEADERS_READ_BYTES) -> Iterator[tuple[int, BatchInfo]]:
         """Position and header of every batch from the one at `position` on; the info's own position means nothing."""

@@ -289,8 +289,9 @@ class Segment:
     # --- the files ----------------------------------------------------------------------------------------------------
 
     def on_roll(self) -> None:
-        """The segment will not grow any more: its latest timestamp gets its entry, and the indexes are cut to size."""
+        """The segment will not grow any more: its latest timestamp gets its entry, and the files are cut to size."""
         self.indexes.complete()
+        self.records.trim()
 
     def pending_syncs(self) -> list[Callable[[], None]]:
         """Write what is only in memory, and give the calls that put all of it on the disk; any thread may make them."""

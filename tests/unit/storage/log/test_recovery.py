@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -10,10 +9,10 @@ from random import Random
 
 import pytest
 
-from ottla.errors import CorruptMessage, UnsupportedForMessageFormat
+from ottla.errors import CorruptMessage
 from ottla.records import BatchBuilder, Compression, RecordStream, scan
 from ottla.records.control import EndTransactionMarker, end_transaction_batch
-from ottla.records.layout import HEADER_BYTES, LEADER_EPOCH_AT, MAGIC_AT
+from ottla.records.layout import LEADER_EPOCH_AT, MAGIC_AT
 from ottla.storage.directory.checkpoints import MalformedCheckpoint
 from ottla.storage.log.origin import AppendOrigin
 from ottla.storage.log.partition_log import PartitionLog, open_log
@@ -360,16 +359,6 @@ def test_a_log_starts_at_its_first_segment_or_where_records_were_deleted() -> No
 def test_a_new_log_begins_at_the_start_it_is_given() -> None:
     log = opened(MemoryFiles(), log_start_offset=42)
     assert (log.log_start_offset, log.log_end_offset, log.segments.base_offsets) == (42, 42, [42])
-
-
-def test_messages_of_an_old_format_are_refused_and_left_alone() -> None:
-    body = bytes([0, 0]) + (-1).to_bytes(4, "big", signed=True) + (5).to_bytes(4, "big") + b"value"
-    message = zlib.crc32(body).to_bytes(4, "big") + body
-    old = bytes(8) + len(message).to_bytes(4, "big") + message + bytes(HEADER_BYTES)
-    files = on_disk({f"{0:020d}.log": old})
-    with pytest.raises(UnsupportedForMessageFormat):
-        opened(files)
-    assert files.read_bytes(DIRECTORY / f"{0:020d}.log") == old
 
 
 # --- leftovers -------------------------------------------------------------------------------------------------------

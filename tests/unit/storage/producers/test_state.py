@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ottla.errors import (
     IllegalMove,
@@ -11,6 +13,7 @@ from ottla.errors import (
     OutOfOrderSequenceNumber,
     TransactionCoordinatorFenced,
 )
+from ottla.records.checks import PlacedBatch
 from ottla.records.control import EndTransactionMarker, end_transaction_batch
 from ottla.records.implementation import BatchBuilder, scan
 from ottla.storage.log.origin import AppendOrigin
@@ -504,3 +507,57 @@ def test_what_simply_goes_on_is_booked_for_a_follower_as_step_by_step(batches):
     state = ProducerState(start_offset=0)
     append(state, data(), origin=REPLICATION)
     assert state.check_append(batches, REPLICATION) == state._accept(batches, REPLICATION, None, None)
+
+
+@given(
+    batches=st.lists(
+        st.tuples(
+            st.sampled_from([1, 1, 1, 2]),
+            st.sampled_from([0, 0, 0, 1]),
+            st.sampled_from([0, 0, 0, 5]),
+            st.integers(1, 4),
+            st.sampled_from([False, False, False, True]),
+        ),
+        min_size=1,
+        max_size=9,
+    ),
+    first=st.sampled_from([0, LAST_SEQUENCE - 3]),
+    is_open=st.booleans(),
+)
+def test_placed_batches_lead_to_the_entry_that_every_step_leads_to(batches, first, is_open):
+    state = ProducerState(verification_required=False)
+    append(state, data(sequence=first, transactional=is_open))
+    append(state, data(producer_id=3, offset=1))
+    sequence, offset, asked, placed = first + 1, 2, [], []
+    for producer_id, epoch, gap, count, transactional in batches:
+        each = data(
+            producer_id,
+            epoch,
+            (sequence + gap) % 2**31,
+            offset,
+            count,
+            transactional=transactional is not is_open,
+            timestamp_ms=NOW_MS + offset,
+        )
+        asked.append(each)
+        placed.append(
+            PlacedBatch(
+                each.first_offset,
+                each.last_offset,
+                100,
+                each.timestamp_ms,
+                producer_id,
+                epoch,
+                each.first_sequence,
+                each.last_sequence,
+                each.is_transactional,
+            )
+        )
+        sequence, offset = each.last_sequence + 1, offset + count
+    accepted, entry = state.check_run(asked), state.entry_after(placed)
+    assert (accepted is None) == (entry is None)
+    if accepted is None or entry is None:
+        return
+    assert accepted.entries == {1: entry}
+    state.went_on(entry)
+    assert list(state.entries.items()) == [(3, state.entries[3]), (1, entry)]
