@@ -12,7 +12,9 @@
 4. Memory is bounded: a window keeps `samples` sums, a histogram at most BUCKETS_LIMIT buckets, a family at most
    `series_limit` series. Past that limit all new label sets share one series labelled __other__, and
    ottla_metrics_series_overflow_total counts how often it was handed out: sums stay right, the detail is lost.
-5. A gauge whose function fails reads NaN, is logged once and counted; the other metrics are still shown.
+5. A label without a value is left out, which is the same to Prometheus: so the sum of all topics is `name 5` beside
+   `name{topic="orders"} 3`, as with Kafka.
+6. A gauge or counter whose function fails reads NaN, is logged once and counted; the other metrics are still shown.
 """
 
 from __future__ import annotations
@@ -54,15 +56,16 @@ class Instrument(Protocol):
 
 
 class Counter:
-    """A number that only grows: `counter.value += n`."""
+    """A number that only grows: `counter.value += n`, or a function that knows it."""
 
-    __slots__ = ("value",)
+    __slots__ = ("read", "value")
 
     def __init__(self) -> None:
         self.value = 0
+        self.read: Callable[[], float] | None = None
 
     def readings(self, now_ms: float) -> Iterator[Reading]:
-        yield Reading("", "", "counter", self.value)
+        yield Reading("", "", "counter", self.value if self.read is None else self.read())
 
 
 class Gauge:
@@ -206,7 +209,7 @@ class Histogram:
 
     def readings(self, now_ms: float) -> Iterator[Reading]:
         for share, value in zip(self.quantiles, self._quantiles(self.quantiles, now_ms), strict=True):
-            yield Reading(f"-p{_percent(share)}", "", "summary", value, quantile=str(share))
+            yield Reading(f"-p{_percent(share)}", "", "summary", value, quantile=quantile_label(share))
         yield Reading("-total", "", "summary", self.total, part="_sum")
         yield Reading("-count", "", "summary", self.count, part="_count")
 
@@ -241,6 +244,11 @@ def _at_rank(ordered: list[tuple[int, int]], rank: int) -> float:
             exponent, step = divmod(bucket, _STEPS)
             return 0.0 if bucket == _bucket(0) else math.ldexp(0.5 + (step + 0.5) / (2 * _STEPS), exponent)
     return math.nan
+
+
+def quantile_label(share: float) -> str:
+    """As the JMX exporter writes it, from Kafka's 50thPercentile to its 999thPercentile: 0.50, 0.999."""
+    return f"{share:.2f}" if round(share * 100, 9) % 1 == 0 else f"{share:.10g}"
 
 
 def _percent(share: float) -> str:
@@ -358,6 +366,12 @@ class Registry:
 
         return self._family(group, name, help_text, tags, make, Histogram, exposed)
 
+    def instruments(
+        self, group: str, name: str, help_text: str, tags: Sequence[str], make: Callable[[], I], *, exposed: str
+    ) -> Family[I]:
+        """Instruments of a kind that is made elsewhere."""
+        return self._family(group, name, help_text, tags, make, make, exposed)
+
     def _family(
         self,
         group: str,
@@ -418,7 +432,7 @@ class Registry:
         return [line for lines in by_name.values() for line in lines]
 
     def _read(self, family: Family[Instrument], instrument: Instrument, now_ms: float) -> list[Reading]:
-        # Gauges are other people's functions, so anything can come out of them; promise 5 says what becomes of it.
+        # Gauges are other people's functions, so anything can come out of them; promise 6 says what becomes of it.
         try:
             return list(instrument.readings(now_ms))
         except Exception:
@@ -438,7 +452,8 @@ def _sanitized(name: str) -> str:
 
 
 def _labels(tags: tuple[str, ...], values: tuple[str, ...], quantile: str) -> str:
-    pairs = [(_sanitized(tag).replace(":", "_"), value) for tag, value in zip(tags, values, strict=True)]
+    # An empty label is no label to Prometheus, and no label is what the sum over all topics has.
+    pairs = [(_sanitized(tag).replace(":", "_"), value) for tag, value in zip(tags, values, strict=True) if value]
     if quantile:
         pairs.append(("quantile", quantile))
     return "{" + ",".join(f'{tag}="{_escaped_label(value)}"' for tag, value in pairs) + "}" if pairs else ""

@@ -23,16 +23,30 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cache, cached_property
-from pathlib import Path
-from typing import Any, ClassVar, Final, Generic, Literal, Required, Self, TypedDict, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Literal,
+    Required,
+    Self,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from ottla.errors import InvalidSetting, UnknownSetting
 from ottla.light_dataclasses import dataclass, field
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 T = TypeVar("T")
 Importance = Literal["high", "medium", "low"]
@@ -41,8 +55,6 @@ Dynamic = Literal["per-broker", "cluster-wide"]
 HIDDEN: Final = "[hidden]"
 SHOWN_LIMIT: Final = 200
 PROPERTIES_LIMIT_BYTES: Final = 1 << 20
-
-log = logging.getLogger(__name__)
 
 
 class Password:
@@ -595,6 +607,8 @@ _PAIR: Final = r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)"
 
 def read_properties(path: Path | str) -> dict[str, str]:
     """The settings of a Java .properties file: ottla.Producer(ottla.read_properties("client.properties"))."""
+    from pathlib import Path  # not before a file is read: most commands and clients have none
+
     with Path(path).open("rb") as file:
         raw = file.read(PROPERTIES_LIMIT_BYTES + 1)
     if len(raw) > PROPERTIES_LIMIT_BYTES:
@@ -673,7 +687,10 @@ def read_environment(environment: Mapping[str, str]) -> dict[str, str]:
         if not name.startswith("KAFKA_") or name in SCRIPT_VARIABLES or re.fullmatch(_KUBERNETES, name):
             continue
         if name.startswith("KAFKA_CFG_"):
-            log.warning("%s is read, but is another image's form; write KAFKA_%s", name, name[len("KAFKA_CFG_") :])
+            import logging  # which commands do without
+
+            log, key = logging.getLogger(__name__), name.removeprefix("KAFKA_CFG_")
+            log.warning("%s is read, but is another image's form; write KAFKA_%s", name, key)
             found.setdefault(_key_of_variable(name.removeprefix("KAFKA_CFG_")), value)
         else:
             found[_key_of_variable(name.removeprefix("KAFKA_"))] = value

@@ -234,7 +234,7 @@ def test_the_text_is_in_prometheus_format():
         "# TYPE kafka_network_requestmetrics_totaltimems summary",
         *(
             f'kafka_network_requestmetrics_totaltimems{{request="Fetch",quantile="{quantile}"}} 0'
-            for quantile in ("0.5", "0.75", "0.95", "0.98", "0.99", "0.999")
+            for quantile in ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
         ),
         'kafka_network_requestmetrics_totaltimems_sum{request="Fetch"} 0',
         'kafka_network_requestmetrics_totaltimems_count{request="Fetch"} 1',

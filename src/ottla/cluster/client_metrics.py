@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from ottla.errors import InvalidConfig, InvalidRequest
-from ottla.settings import LIST, NoEffect, Settings, setting
-
-_NOT_COLLECTED: Final = NoEffect("feature", "metrics of clients are not collected")
+from ottla.errors import InvalidConfig, InvalidRegularExpression, InvalidRequest
+from ottla.settings import LIST, Settings, setting
 
 INTERVAL_MS_AT_LEAST: Final = 100
 INTERVAL_MS_AT_MOST: Final = 3_600_000
@@ -29,7 +27,6 @@ class ClientMetricsSettings(Settings):
         LIST,
         default=(),
         dynamic="cluster-wide",
-        no_effect=_NOT_COLLECTED,
         doc="Beginnings of the names of metrics; * is all.",
     )
     interval_ms = setting(
@@ -38,7 +35,6 @@ class ClientMetricsSettings(Settings):
         default=300_000,
         unit="ms",
         dynamic="cluster-wide",
-        no_effect=_NOT_COLLECTED,
         doc="How often clients send metrics.",
     )
     match = setting(
@@ -46,13 +42,17 @@ class ClientMetricsSettings(Settings):
         LIST,
         default=(),
         dynamic="cluster-wide",
-        no_effect=_NOT_COLLECTED,
         doc="Which clients: pairs of a property and a regular expression, as client_id=app-.*; none is all clients.",
     )
 
 
-def check_client_metrics(name: str, values: Mapping[str, str], declared: type[Settings]) -> None:
-    """Kafka's rules for a subscription, with its error codes."""
+def check_client_metrics(
+    name: str,
+    values: Mapping[str, str],
+    declared: type[Settings],
+    check_pattern: Callable[[str], object] = re.compile,
+) -> None:
+    """Kafka's rules for a subscription, with its error codes; `check_pattern` raises when a pattern cannot be read."""
     if not name:
         raise InvalidRequest("the name of a client metrics subscription must not be empty")
     known = {each.name: each for each in declared.declared()}
@@ -68,15 +68,19 @@ def check_client_metrics(name: str, values: Mapping[str, str], declared: type[Se
         )
     patterns = settings["match"]
     assert isinstance(patterns, tuple)
-    for pattern in patterns:
-        _check_pattern(pattern)
+    for pattern in match_of(patterns).values():
+        try:
+            check_pattern(pattern)
+        except (re.error, InvalidRegularExpression):
+            raise InvalidConfig(f"illegal client matching pattern: {pattern}") from None
 
 
-def _check_pattern(pattern: str) -> None:
-    parts = pattern.split("=")
-    try:
+def match_of(patterns: Sequence[str]) -> dict[str, str]:
+    """Regular expressions by the property that they are for; of two for the same the later one counts."""
+    found = {}
+    for text in patterns:
+        parts = text.split("=")
         if len(parts) != 2 or parts[0].strip() not in MATCHED:
-            raise ValueError
-        re.compile(parts[1].strip())
-    except (ValueError, re.error):
-        raise InvalidConfig(f"illegal client matching pattern: {pattern}") from None
+            raise InvalidConfig(f"illegal client matching pattern: {text}")
+        found[parts[0].strip()] = parts[1].strip()
+    return found

@@ -18,6 +18,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from functools import cached_property
@@ -93,6 +94,7 @@ class ConfigRules:
     `broker` holds what it was started with (file, environment, command line) and nothing set while running. `group`
     declares what a group may set; `check_group` raises InvalidConfig for rules between those and the broker's limits,
     `check_broker` for settings of this broker that it could not apply (a certificate that cannot be read).
+    `check_pattern` raises for a regular expression of a client-metrics resource that cannot be read.
     `policy` sees what is about to be set and raises PolicyViolation. `loggers` are the names and levels of the logs.
     `secrets` encodes this broker's secrets for the store, and decodes them.
     """
@@ -104,6 +106,7 @@ class ConfigRules:
     client_metrics: type[Settings] = ClientMetricsSettings
     check_group: Callable[[Mapping[str, str]], None] | None = None
     check_broker: Callable[[Settings], None] | None = None
+    check_pattern: Callable[[str], object] = re.compile
     policy: Policy | None = None
     loggers: Mapping[str, str] = field(default_factory=dict)
     secrets: Secrets = field(default_factory=PlainSecrets)

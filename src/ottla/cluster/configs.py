@@ -316,7 +316,7 @@ def _check_group(image: ClusterImage, resource: ConfigResource, values: Mapping[
 def _check_metrics(
     image: ClusterImage, resource: ConfigResource, values: Mapping[str, str], rules: ConfigRules
 ) -> None:
-    check_client_metrics(resource.name, values, rules.client_metrics)
+    check_client_metrics(resource.name, values, rules.client_metrics, rules.check_pattern)
 
 
 _CHECKS: Final[

@@ -31,10 +31,11 @@ SUPPORTED: Final = (
     FeatureRange("eligible.leader.replicas.version", 0, 1),
     FeatureRange("group.version", 0, 1),
     FeatureRange(METADATA_VERSION, 7, 30),
+    FeatureRange("share.version", 0, 1),
+    FeatureRange("streams.version", 0, 1),
     FeatureRange("transaction.version", 0, 2),
 )
-"""What a broker of this version understands, with Kafka 4.3's numbers. Share and streams groups are not served, so
-share.version and streams.version are not listed: a client would believe that it may use them."""
+"""What a broker of this version understands, with Kafka 4.3's numbers."""
 
 _CHANGES_STORED_FORM: Final = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
 """Levels of metadata.version from which on more is stored than before; going back below one would lose it."""

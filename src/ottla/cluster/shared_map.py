@@ -56,6 +56,8 @@ class SharedMap(Mapping[K, V], Generic[K, V]):
         return self._size
 
     def __iter__(self) -> Iterator[K]:
+        if not self._size:
+            return iter(())  # as most maps of a small cluster are, and the buckets are many
         keys = [key for bucket in self._buckets for key in bucket]
         keys.sort(key=self._order)  # type: ignore[arg-type]  # keys sort by themselves when no order is given
         return iter(keys)

@@ -16,6 +16,8 @@ LENGTH_LIMIT: Final = 249
 GROUP_METADATA: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"
 SHARE_GROUP_STATE: Final = "__share_group_state"
+SCHEMAS: Final = "_schemas"
+"""Of the schema registry. It is no internal topic: who may write topics may restore a backup of it."""
 CLUSTER_METADATA: Final = "__cluster_metadata"
 INTERNAL_TOPICS: Final = frozenset({GROUP_METADATA, TRANSACTION_STATE, SHARE_GROUP_STATE})
 

@@ -160,7 +160,8 @@ def test_what_cannot_be_set_is_refused(
         (BROKER, "1", ("ssl.key.password", SET, "7")),
         (BROKER, "", ("max.connections", SET, "7")),
         (GROUP, "g", ("consumer.session.timeout.ms", SET, "7")),
-        (METRICS, "m", ("interval.ms", SET, "300000")),
+        (METRICS, "m", ("interval.ms", SET, "100")),
+        (METRICS, "m", ("match", SET, "client_id=app-.*")),
     ],
 )
 def test_every_kind_of_resource_keeps_what_is_set(
@@ -174,8 +175,6 @@ def test_every_kind_of_resource_keeps_what_is_set(
     [
         (TOPIC, "t", ("local.retention.bytes", SET, "7")),
         (GROUP, "g", ("share.auto.offset.reset", SET, "earliest")),
-        (METRICS, "m", ("match", SET, "client_id=app-.*")),
-        (METRICS, "m", ("interval.ms", SET, "100")),
     ],
 )
 def test_what_has_no_effect_is_refused_with_the_reason(
@@ -184,7 +183,7 @@ def test_what_has_no_effect_is_refused_with_the_reason(
     plan, outcome = alter(image, kind, name, op)
     assert outcome == "INVALID_CONFIG"
     assert plan.changes == ()
-    assert any(words in plan.answers[0].error_message for words in ("are not collected", "not served", "not moved"))
+    assert any(words in plan.answers[0].error_message for words in ("not served", "not moved"))
 
 
 class NoSecrets(PlainSecrets):

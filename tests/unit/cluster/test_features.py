@@ -32,12 +32,14 @@ def test_a_new_cluster_has_the_features_of_kafka_4_3_that_are_served(image: Clus
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
         "metadata.version": 30,
+        "share.version": 1,
+        "streams.version": 1,
         "transaction.version": 2,
     }
 
 
 def test_a_feature_that_is_not_served_is_not_told_even_when_it_is_stored(image: ClusterImage) -> None:
-    assert "share.version" not in finalized_features(apply_all(image, [SetFeature("share.version", 1)]))
+    assert "kraft.version" not in finalized_features(apply_all(image, [SetFeature("kraft.version", 1)]))
 
 
 def test_a_feature_goes_down_and_up_again(image: ClusterImage) -> None:

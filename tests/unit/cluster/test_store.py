@@ -9,7 +9,7 @@ import pytest
 
 from ottla.cluster.changes import Change, IllegalChange, SetFeature
 from ottla.cluster.model import Broker, Endpoint
-from ottla.cluster.store import history, interface
+from ottla.cluster.store import interface
 from ottla.cluster.store.embedded import EmbeddedStore
 from ottla.cluster.store.interface import MetadataStore, StaleImage, StoreClosed
 from ottla.cluster.store.memory import MemoryStore
@@ -91,27 +91,6 @@ def test_a_subscriber_that_is_too_slow_is_told(open_store: Open, monkeypatch: py
     assert subscription.missed
     assert [each.number for each in subscription.take()] == [2, 3]
     assert not subscription.missed
-
-
-def test_changes_since_a_number_are_told_while_they_are_known(
-    open_store: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(history, "HISTORY_LIMIT", 3)
-    store = open_store([SetFeature("z", 1)])
-    for level in (1, 2):
-        store.commit([SetFeature("a", level), SetFeature("b", level)])
-    since_first = store.changes_since(1)
-    assert since_first is not None
-    assert [each.number for each in since_first] == [3, 5]
-    assert store.changes_since(5) == []
-    assert store.changes_since(0) is None
-    assert store.changes_since(6) is None
-    for level in (3, 4):
-        store.commit([SetFeature("a", level)])
-    assert store.changes_since(1) is None
-    since_third = store.changes_since(3)
-    assert since_third is not None
-    assert [each.number for each in since_third] == [5, 6, 7]
 
 
 def test_the_only_broker_registers_with_a_growing_epoch_and_is_elected(open_store: Open) -> None:

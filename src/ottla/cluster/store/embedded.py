@@ -35,7 +35,7 @@ from ottla.cluster.image import ClusterImage
 from ottla.cluster.json_values import MalformedValue
 from ottla.cluster.store.frames import DamagedLog, frame, read_frames
 from ottla.cluster.store.history import History, OnlyMember
-from ottla.cluster.store.interface import Committed, StoreClosed, StoreFailed, Subscription
+from ottla.cluster.store.interface import StoreClosed, StoreFailed, Subscription
 from ottla.cluster.written import changes_for, read_change, rebuilt, write_change
 from ottla.errors import DiskFull, KafkaStorageError, StorageExhausted
 from ottla.storage.directory.checkpoints import ForeignDirectory
@@ -113,9 +113,6 @@ class EmbeddedStore:
         if self._history is None:
             self._history = History(self._open(), self._apply_all)
         return self._history.image
-
-    def changes_since(self, number: int) -> list[Committed] | None:
-        return self._loaded().since(number)
 
     def subscribe(self) -> Subscription:
         return self._loaded().subscribe()

@@ -1,25 +1,20 @@
-"""The newest image of a store, how it came about, and who wants to know: what every local store has in common.
+"""The newest image of a store, and who wants to know how it changes: what every local store has in common.
 
 1. `next` decides: does the commit fit, and what is the image after it. It changes nothing, so that a store can write
    between deciding and adopting; `adopt` makes it true and tells the subscribers.
-2. The last HISTORY_LIMIT commits are remembered for `since`.
-3. One owner, one broker: who registers gets the next change number as its epoch (it grows with every start), and who
+2. One owner, one broker: who registers gets the next change number as its epoch (it grows with every start), and who
    stands for election wins, with the epoch after the last.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from ottla.cluster.changes import Change, RegisterBroker, SetController, UnregisterBroker, apply_all
 from ottla.cluster.image import NO_CONTROLLER, ClusterImage
 from ottla.cluster.model import Broker
 from ottla.cluster.store.interface import Committed, Controller, StaleImage, Subscription
 from ottla.light_dataclasses import replace
-
-HISTORY_LIMIT: Final = 1_000
 
 
 class History:
@@ -32,8 +27,6 @@ class History:
     ) -> None:
         self.image = image
         self._apply_all = apply_all
-        self._commits: deque[Committed] = deque(maxlen=HISTORY_LIMIT)
-        self._first_known = image.change_number
         self._subscriptions: list[Subscription] = []
 
     def next(self, changes: Sequence[Change], expected: int | None) -> ClusterImage:
@@ -46,26 +39,16 @@ class History:
         """The commit is durable: that is the image now."""
         if not changes:
             return
-        if len(self._commits) == HISTORY_LIMIT:
-            self._first_known = self._commits[0].number
         self.image = image
         committed = Committed(image.change_number, tuple(changes))
-        self._commits.append(committed)
         for subscription in self._subscriptions:
             subscription.put(committed)
 
     def replace(self, image: ClusterImage) -> None:
         """Everything was read anew: how it came about is not known, so whoever subscribed takes the whole image."""
         self.image = image
-        self._commits.clear()
-        self._first_known = image.change_number
         for subscription in self._subscriptions:
             subscription.missed = True
-
-    def since(self, number: int) -> list[Committed] | None:
-        if not self._first_known <= number <= self.image.change_number:
-            return None
-        return [each for each in self._commits if each.number > number]
 
     def subscribe(self) -> Subscription:
         subscription = Subscription()

@@ -4,8 +4,7 @@
 2. With `expected` it is a compare-and-set: when the store has gone past that change number, it is StaleImage and
    nothing is written. Load, plan again, try again.
 3. What others must know leaves as values: a Subscription holds what was committed until somebody takes it; nobody is
-   called back. `changes_since` gives the same from a number on, or None when the store has forgotten how it began
-   (then take the whole image).
+   called back. Who missed something takes the whole image.
 4. A store that failed once refuses every further commit, because it cannot know what the disk has. Reading goes on.
 5. Living together is optional: a store that several brokers share (ZooKeeper) has `membership` and `election`; one
    that belongs to a single broker answers both by itself, at once, in its own way: the broker that is there is the
@@ -101,7 +100,8 @@ class Membership(Protocol):
     """Live registration: a broker is known for as long as it lives."""
 
     def register(self, broker: Broker) -> Broker:
-        """Make the broker known; gives it back with the epoch of this registration."""
+        """Make the broker known; gives it back with the epoch of this registration. Who is registered by this session
+        already keeps its epoch, and what it says of itself is renewed."""
 
     def leave(self, broker_id: int) -> None:
         """Say that the broker goes, without waiting for somebody to notice."""
@@ -125,9 +125,6 @@ class MetadataStore(Protocol):
 
     def commit(self, changes: Sequence[Change], *, expected: int | None = None) -> ClusterImage:
         """Make the changes; gives the image after them, when they are durable."""
-
-    def changes_since(self, number: int) -> list[Committed] | None:
-        """The commits after that change number, oldest first; None when they are not all known any more."""
 
     def subscribe(self) -> Subscription:
         """What is committed from now on."""

@@ -24,7 +24,7 @@ from ottla.cluster.image import NO_CONTROLLER, ClusterImage
 from ottla.cluster.model import Broker, ConfigResource, ResourceType
 from ottla.cluster.store.events import Controller, EventQueue, SessionBack, SessionLost, StoreEvent
 from ottla.cluster.store.history import History
-from ottla.cluster.store.interface import Committed, ControllerMoved, NoSession, StoreClosed, Subscription
+from ottla.cluster.store.interface import ControllerMoved, NoSession, StoreClosed, Subscription
 from ottla.cluster.store.shared import check_partition_epochs, is_for_the_controller, take_in
 from ottla.light_dataclasses import dataclass, replace
 
@@ -88,10 +88,6 @@ class Member:
 
     def load(self) -> ClusterImage:
         return self._history.image
-
-    def changes_since(self, number: int) -> list[Committed] | None:
-        with self._lock:
-            return self._history.since(number)
 
     def subscribe(self) -> Subscription:
         with self._lock:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ottla.cluster.changes import Change, apply_all
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.store.history import History, OnlyMember
-from ottla.cluster.store.interface import Committed, StoreClosed, Subscription
+from ottla.cluster.store.interface import StoreClosed, Subscription
 
 
 class MemoryStore:
@@ -31,9 +31,6 @@ class MemoryStore:
         image = self._history.next(changes, expected)
         self._history.adopt(image, changes)
         return image
-
-    def changes_since(self, number: int) -> list[Committed] | None:
-        return self._history.since(number)
 
     def subscribe(self) -> Subscription:
         return self._history.subscribe()

@@ -89,7 +89,8 @@ class Truth:
     def register(self, broker: Broker, by: Seat) -> Broker:
         if self._owners.get(broker.id, by) is not by:
             raise BrokerIdTaken(f"broker {broker.id} is registered by another session")
-        registered = replace(broker, epoch=self._next_epoch())
+        known = self.truth.brokers.get(broker.id) if broker.id in self._owners else None
+        registered = replace(broker, epoch=self._next_epoch() if known is None else known.epoch)
         self._write([RegisterBroker(registered)])
         self._owners[broker.id] = by
         self._notify_brokers()

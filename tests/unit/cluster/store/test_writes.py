@@ -174,6 +174,20 @@ def test_the_last_quota_takes_the_node_away_unless_there_is_something_below() ->
     assert writes_of(EMPTY, [gone], below, 7)[0] == SetData("/config/users/u", b'{"version":1,"config":{}}', 3)
 
 
+def test_settings_of_a_group_make_the_folder_that_kafka_does_not_have() -> None:
+    change = AlterConfig(ConfigResource(ResourceType.GROUP, "a/b"), (("share.auto.offset.reset", "earliest"),))
+    node = Znode(b'{"version":1,"config":{"share.auto.offset.reset":"earliest"}}', 0)
+    assert writes_of(EMPTY, [change], {}, 7) == [
+        Ensure("/config/groups"),
+        Create("/config/groups/a%2Fb", node.data or b""),
+        Create("/config/changes/config_change_", b'{"version":2,"entity_path":"groups/a%2Fb"}', sequential=True),
+    ]
+    gone = AlterConfig(change.resource, (("share.auto.offset.reset", None),))
+    assert writes_of(take_in(EMPTY, [change]), [gone], {"/config/groups/a%2Fb": node}, 7)[0] == Delete(
+        "/config/groups/a%2Fb", 0
+    )
+
+
 def test_producer_ids_features_and_tokens_have_their_nodes() -> None:
     nodes = {paths.PRODUCER_IDS: Znode(None, 4), paths.FEATURE: Znode(b"{}", 2)}
     token = StoredKey("delegation-token", "x")
@@ -189,7 +203,7 @@ def test_producer_ids_features_and_tokens_have_their_nodes() -> None:
 def test_what_has_no_place_in_zookeeper_is_refused() -> None:
     for change in (
         SetStoredValue(StoredKey("something", "else"), "x"),
-        AlterConfig(ConfigResource(ResourceType.GROUP, "g"), (("a", "b"),)),
+        AlterConfig(ConfigResource(ResourceType.BROKER_LOGGER, "1"), (("a", "b"),)),
     ):
         with pytest.raises(InvalidRequest):
             writes_of(EMPTY, [change], {}, 7)
@@ -215,6 +229,9 @@ SETTINGS = st.builds(
         st.just(ALL_BROKERS),
         st.integers(0, 9).map(lambda number: ConfigResource(ResourceType.BROKER, str(number))),
         st.sampled_from(["t", "a.b_c-d"]).map(lambda name: ConfigResource(ResourceType.TOPIC, name)),
+        st.one_of(st.sampled_from([".", ".."]), st.text(min_size=1, max_size=8)).map(
+            lambda name: ConfigResource(ResourceType.GROUP, name)
+        ),
     ),
     st.dictionaries(st.text(max_size=5), st.text(max_size=5), min_size=1, max_size=3).map(
         lambda values: tuple(sorted(values.items()))
@@ -232,7 +249,7 @@ def test_an_edit_is_read_back_as_the_change_it_was(change: AlterConfig | SetQuot
     entity, after = entity_path(change), edited({}, change)
     assert changes_between(entity, {}, after) == [change]
     assert texts_of(take_in(EMPTY, [change]), entity) == after
-    assert all(part for part in entity.split("/"))
+    assert all(part not in ("", ".", "..") for part in entity.split("/"))
 
 
 @given(st.floats(min_value=1e-300, max_value=1e300))

@@ -1,6 +1,7 @@
 """Settings, quotas and credentials: how they share the nodes below /config.
 
     topics/T, brokers/N, brokers/<default>              settings
+    groups/G, client-metrics/S                          settings that Kafka 3.9 does not keep in ZooKeeper
     users/U, clients/C, users/U/clients/C, ips/A        quotas, also with <default> in the place of a name
     users/U                                             SCRAM credentials as well, under the names of their mechanisms
 
@@ -29,7 +30,12 @@ MECHANISMS: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 _MECHANISM_NAMES: Final = {number: name for name, number in MECHANISMS.items()}
 _WHOLE_NUMBERS: Final = ("producer_byte_rate", "consumer_byte_rate", "connection_creation_rate")
 _QUOTAS: Final = (*_WHOLE_NUMBERS, "request_percentage", "controller_mutation_rate")
-_SETTINGS: Final = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER}
+_SETTINGS: Final = {
+    "topics": ResourceType.TOPIC,
+    "brokers": ResourceType.BROKER,
+    "groups": ResourceType.GROUP,
+    "client-metrics": ResourceType.CLIENT_METRICS,
+}
 _FOLDERS: Final = {of: folder for folder, of in _SETTINGS.items()}
 _KINDS: Final = {"users": "user", "clients": "client-id", "ips": "ip"}
 
@@ -69,9 +75,12 @@ def entity_path(change: EntityChange) -> str:
 def _resource_path(resource: ConfigResource) -> str:
     folder = _FOLDERS.get(resource.type)
     if folder is None:
-        # Kafka 3.9 keeps no such settings in ZooKeeper either.
         raise InvalidRequest(f"a cluster on ZooKeeper keeps no settings of type {resource.type.name}")
-    return f"{folder}/{resource.name or DEFAULT}"
+    return f"{folder}/{encoded(resource.name) or DEFAULT}"
+
+
+def _resource(folder: str, name: str) -> ConfigResource:
+    return ConfigResource(_SETTINGS[folder], "" if name == DEFAULT else decoded(name))
 
 
 def _quota_path(entity: QuotaEntity) -> str:
@@ -142,7 +151,7 @@ def texts_of(image: ClusterImage, path: str) -> dict[str, str]:
     """The map of an entity as an image has it; what the image does not know is not in it."""
     folder, _, name = path.partition("/")
     if folder in _SETTINGS:
-        return dict(image.config(ConfigResource(_SETTINGS[folder], "" if name == DEFAULT else name)))
+        return dict(image.config(_resource(folder, name)))
     entity = _quota_entity(path)
     texts = {key: quota_text(key, value) for key, value in image.quotas.get(entity, {}).items()}
     if len(entity) == 1 and entity[0][0] == "user" and entity[0][1] is not None:
@@ -157,8 +166,7 @@ def changes_between(path: str, before: Texts, after: Texts) -> list[Change]:
     edits = {name: after.get(name) for name in sorted({*before, *after}) if before.get(name) != after.get(name)}
     folder, _, name = path.partition("/")
     if folder in _SETTINGS:
-        resource = ConfigResource(_SETTINGS[folder], "" if name == DEFAULT else name)
-        return [AlterConfig(resource, tuple(edits.items()))] if edits else []
+        return [AlterConfig(_resource(folder, name), tuple(edits.items()))] if edits else []
     changes = [_quota_or_credential(path, key, text) for key, text in edits.items()]
     return [change for change in changes if change is not None]
 

@@ -1,7 +1,8 @@
 """Where things are in ZooKeeper: Kafka 3.9's paths, relative to the chroot of zookeeper.connect.
 
-Names of users, clients and addresses stand in paths percent-encoded, as Java's URLEncoder would, with %20 for a space
-and %2A for an asterisk. Topic names need none of that. The default entity is `<default>`, which no encoded name can be.
+Names of users, clients, addresses and groups stand in paths percent-encoded, as Java's URLEncoder would, with %20 for a
+space and %2A for an asterisk. Topic names need none of that. The default entity is `<default>`, which no encoded name
+can be.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ FEATURE: Final = "/feature"
 PRODUCER_IDS: Final = "/latest_producer_id_block"
 
 CONFIG: Final = "/config"
-CONFIG_TYPES: Final = ("topics", "clients", "users", "brokers", "ips")
+KAFKAS_CONFIG_TYPES: Final = ("topics", "clients", "users", "brokers", "ips")
+CONFIG_TYPES: Final = (*KAFKAS_CONFIG_TYPES, "groups", "client-metrics")
+"""The last two have the names that Kafka 3.9 has for them, which keeps none in ZooKeeper; made when first needed."""
 CONFIG_CHANGES: Final = "/config/changes"
 CONFIG_CHANGE: Final = CONFIG_CHANGES + "/config_change_"
 
@@ -52,7 +55,7 @@ MADE_AT_START: Final = (
     ACL_EXTENDED_CHANGES,
     TOKENS,
     TOKEN_CHANGES,
-    *(f"{CONFIG}/{kind}" for kind in CONFIG_TYPES),
+    *(f"{CONFIG}/{kind}" for kind in KAFKAS_CONFIG_TYPES),
 )
 """What Kafka makes when it starts and it is not there, with an authorizer; children of absent nodes have no watch."""
 
@@ -106,7 +109,9 @@ _FROM_THE_START: Final = frozenset(each for path in MADE_AT_START for each in (p
 
 
 def encoded(name: str) -> str:
-    return quote(name, safe="").replace("~", "%7E")
+    """As Java's URLEncoder would; but ZooKeeper has no nodes that are called "." or ".."."""
+    text = quote(name, safe="").replace("~", "%7E")
+    return text.replace(".", "%2E") if name in (".", "..") else text
 
 
 def decoded(text: str) -> str:

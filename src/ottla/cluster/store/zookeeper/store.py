@@ -36,7 +36,7 @@ from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import Broker
 from ottla.cluster.store.events import ConfigChanged, Controller, EventQueue, SessionBack, SessionLost, StoreEvent
 from ottla.cluster.store.history import History
-from ottla.cluster.store.interface import Committed, ControllerMoved, StaleImage, StoreClosed, Subscription
+from ottla.cluster.store.interface import ControllerMoved, StaleImage, StoreClosed, Subscription
 from ottla.cluster.store.requests import requests_in
 from ottla.cluster.store.shared import check_partition_epochs, is_for_the_controller, news_for_all, take_in
 from ottla.cluster.store.zookeeper import paths, reading, znodes
@@ -159,9 +159,6 @@ class ZooKeeperStore:
         if self._closed and self._history is None:
             raise StoreClosed
         return self.start() if self._history is None else self._history.image
-
-    def changes_since(self, number: int) -> list[Committed] | None:
-        return self._kept.since(number)
 
     def subscribe(self) -> Subscription:
         return self._kept.subscribe()

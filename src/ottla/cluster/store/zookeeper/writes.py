@@ -44,8 +44,8 @@ from ottla.cluster.store.zookeeper.reading import kept_path
 from ottla.cluster.store.zookeeper.znodes import Znode
 from ottla.errors import InvalidRequest
 
-NEVER_EMPTY: Final = ("users/", "clients/", "ips/")
-"""An empty map of these is taken away, as Kafka does; topics and brokers keep theirs."""
+NEVER_EMPTY: Final = ("users/", "clients/", "ips/", "groups/", "client-metrics/")
+"""An empty map of these is taken away, as Kafka does with its own; topics and brokers keep theirs."""
 
 
 def writes_of(
