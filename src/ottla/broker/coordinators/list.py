@@ -15,14 +15,15 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ottla.cluster.topic_names import GROUP_METADATA, TRANSACTION_STATE
+from ottla.cluster.topic_names import GROUP_METADATA, SHARE_GROUP_STATE, TRANSACTION_STATE
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.coordinators.groups.coordinator import GroupCoordinator
+    from ottla.broker.coordinators.share_state.coordinator import ShareCoordinator
     from ottla.broker.coordinators.transactions.coordinator import TransactionCoordinator
 
-    AnyCoordinator = GroupCoordinator | TransactionCoordinator
+    AnyCoordinator = GroupCoordinator | TransactionCoordinator | ShareCoordinator
 
 
 class Coordinators:
@@ -32,6 +33,7 @@ class Coordinators:
         self._by_topic: dict[str, Callable[[], AnyCoordinator]] = {
             GROUP_METADATA: lambda: self.groups,
             TRANSACTION_STATE: lambda: self.transactions,
+            SHARE_GROUP_STATE: lambda: self.share_state,
         }
 
     @cached_property
@@ -47,6 +49,14 @@ class Coordinators:
         from ottla.broker.coordinators.transactions.coordinator import TransactionCoordinator
 
         made = TransactionCoordinator(self._broker)
+        self.made.append(made)
+        return made
+
+    @cached_property
+    def share_state(self) -> ShareCoordinator:
+        from ottla.broker.coordinators.share_state.coordinator import ShareCoordinator
+
+        made = ShareCoordinator(self._broker)
         self.made.append(made)
         return made
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
@@ -120,6 +120,8 @@ class Runtime(Generic[S]):
         self._waiting: dict[Token, asyncio.Future[Message]] = {}
         self._next_token = 0
         self._loads = 0
+        self.load_ms: list[float] = [0, 0.0, 0.0]  # how many loads, how long they took together, the longest
+        self.written: Counter[tuple[type[Message], bool]] = Counter()  # records by key, and whether they remove it
         # With the number of the load, so that a shard never meets a timer of the one before it.
         self._timers: TimerWheel[tuple[int, int, Hashable]] = TimerWheel()
 
@@ -153,6 +155,10 @@ class Runtime(Generic[S]):
         for index, place in self._places.items():
             if place.is_loaded:
                 yield index, place.shard
+
+    def partition_states(self) -> Counter[str]:
+        """How many partitions are loading or active."""
+        return Counter("active" if place.is_loaded else "loading" for place in self._places.values())
 
     @property
     def is_loading(self) -> bool:
@@ -230,6 +236,7 @@ class Runtime(Generic[S]):
 
     def _replay_written(self, shard: S, write: Write, first_offset: int) -> None:
         for delta, record in enumerate(write.records):
+            self.written[type(record.key), record.value is None] += 1
             shard.replay(
                 record,
                 offset=first_offset + delta,
@@ -283,12 +290,15 @@ class Runtime(Generic[S]):
 
     def load(self, index: int, partition: InternalPartition) -> None:
         """This broker leads the partition now: replay its log, then serve."""
+        began_ms = self._now_ms()
         self._loads += 1
         place = self._places[index] = _Place(self._make_shard(index, partition), partition, self._loads)
         count = 0
         for batch in partition.read_batches():
             count += self._replay_batch(place.shard, batch)
         place.is_loaded = True
+        took_ms = max(0, self._now_ms() - began_ms)
+        self.load_ms = [self.load_ms[0] + 1, self.load_ms[1] + took_ms, max(self.load_ms[2], took_ms)]
         log.debug("%s-%d: %d records replayed", self._name, index, count)
         # What was replayed may not be committed yet: another crash could take a decision away that is spread already.
         self._carry_out(index, place, place.shard.loaded(self._now_ms()), waits_for=partition.log_end_offset)

@@ -193,7 +193,8 @@ def _refuse_others(
     found = []
     for each in requested:
         if each.error_code == NONE:
-            error = group.why_not_commit(member_id, generation, each.topic_id, each.partition.partition_index)
+            partition = each.partition.partition_index
+            error = group.why_not_commit(member_id, generation, each.topic, each.topic_id, partition)
             if isinstance(error, StaleMemberEpoch) and known_to_producers:
                 error = IllegalGeneration(error.detail)
             each = each._replace(error_code=NONE if error is None else error.code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
@@ -11,8 +12,9 @@ from ottla.broker.coordinators.coordinator import Coordinator
 from ottla.broker.coordinators.groups.shard import GroupShard
 from ottla.broker.coordinators.runtime import InternalPartition, Runtime
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.settings.group_level import ConsumerTimes, consumer_times
+from ottla.broker.settings.group_level import ConsumerTimes, StreamsGroupConfig, consumer_times, streams_config
 from ottla.cluster.model import ConfigResource, ResourceType
+from ottla.errors import BrokerError, UnknownServerError
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.schema import Message
 from ottla.protocol.stored import classic_groups, consumer_groups, offsets, share_groups, streams_groups
@@ -20,7 +22,14 @@ from ottla.values import random_uuid, uuid_to_text
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.broker.coordinators.groups.share.group import ShareGroup
+    from ottla.broker.coordinators.groups.share.heartbeat import InitializeStates
 
+log = logging.getLogger(__name__)
+
+INITIALIZING: Final = "share partitions of this group are being initialized"
+JOIN_PATIENCE_MS: Final = 3_000
+"""So long the first member of a share group waits at most for its partitions; else for its next heartbeat."""
 TOPIC: Final = "__consumer_offsets"
 
 
@@ -35,6 +44,51 @@ KINDS: Final = _kinds(offsets, classic_groups, consumer_groups, share_groups, st
 
 
 class GroupCoordinator(Coordinator[GroupShard]):
+    def __init__(self, broker: Broker, runtime: Runtime[GroupShard]) -> None:
+        super().__init__(TOPIC, runtime, lambda: broker.image)
+        self._broker = broker
+
+    def carry_out(self, index: int, effect: object) -> None:
+        """Effects that only this coordinator has: the share coordinator is asked for share groups."""
+        from ottla.broker.coordinators.groups.share.heartbeat import InitializeStates
+
+        if not isinstance(effect, InitializeStates):
+            raise TypeError(f"no effect of a group coordinator: {effect!r}")
+        group_id, topics = effect.group_id, effect.topics
+        self.runtime.notify(index, lambda shard, now_ms: shard.shares.initializing(group_id, topics))
+        self._broker.background.start(self._initialize(index, effect))
+
+    async def _initialize(self, index: int, states: InitializeStates) -> None:
+        from ottla.broker.coordinators.groups.share.states import initialize_states
+
+        error: BrokerError | None = None
+        try:
+            await initialize_states(self._broker.sharing.leaders.persister, states)
+        except BrokerError as refusal:
+            error = refusal
+        except Exception as failure:
+            log.exception("share partitions of group %s could not be initialized", states.group_id)
+            error = UnknownServerError(str(failure))
+        self.runtime.notify(
+            index, lambda shard, now_ms: shard.shares.initialized(states.group_id, states.topics, error, now_ms)
+        )
+        self._broker.progress.fetch_purgatory.check((INITIALIZING, states.group_id))
+
+    async def share_partitions_begun(self, group_id: str) -> bool:
+        """Wait for a while until the share coordinator has begun what a group wants to read; False when it has not."""
+
+        def has_begun() -> bool:
+            return not self.share_group(group_id).being_initialized
+
+        if has_begun():
+            return False  # there is nothing to wait for
+        deadline_ms = self._broker.clock.monotonic_ms() + JOIN_PATIENCE_MS
+        return await self._broker.progress.fetch_purgatory.wait(has_begun, [(INITIALIZING, group_id)], deadline_ms)
+
+    def share_group(self, group_id: str) -> ShareGroup:
+        """A share group that is coordinated here, for questions that change nothing."""
+        return self.runtime.shard_of(self.partition_of(group_id)).shares.find(group_id)
+
     def topics_changed(self, deleted: list[tuple[str, bytes]], changed: set[str] | None) -> None:
         """Groups forget the offsets of topics that are gone, and share out partitions that are new."""
         for index, _ in list(self.runtime.shards()):
@@ -47,6 +101,9 @@ class GroupCoordinator(Coordinator[GroupShard]):
 def make_group_coordinator(broker: Broker) -> GroupCoordinator:
     def times_of(group_id: str) -> ConsumerTimes:
         return consumer_times(broker.image.config(ConfigResource(ResourceType.GROUP, group_id)), broker.settings)
+
+    def streams_config_of(group_id: str) -> StreamsGroupConfig:
+        return streams_config(broker.image.config(ConfigResource(ResourceType.GROUP, group_id)), broker.settings)
 
     def new_uuid_text() -> str:
         return uuid_to_text(random_uuid(broker.random.randbytes))
@@ -63,6 +120,8 @@ def make_group_coordinator(broker: Broker) -> GroupCoordinator:
             new_uuid_text,
             times_of=times_of,
             may_describe=may_describe,
+            streams_config_of=streams_config_of,
+            share_settings_of=lambda group_id: broker.sharing.leaders.settings_of(group_id),
         )
 
     runtime = Runtime(
@@ -71,6 +130,8 @@ def make_group_coordinator(broker: Broker) -> GroupCoordinator:
         kinds=KINDS,
         now_ms=broker.clock.now_ms,
         write_timeout_ms=lambda: broker.settings.offsets_commit_timeout_ms,
+        other_effect=lambda index, effect: made.carry_out(index, effect),
         wake=broker.deadlines.arm,
     )
-    return GroupCoordinator(TOPIC, runtime, lambda: broker.image)
+    made = GroupCoordinator(broker, runtime)
+    return made

@@ -68,7 +68,9 @@ class Group(ABC):
         self, member_id: str, instance_id: str | None, generation: int, *, transactional: bool, api_version: int
     ) -> None: ...
 
-    def why_not_commit(self, member_id: str, generation: int, topic_id: bytes, partition: int) -> BrokerError | None:
+    def why_not_commit(
+        self, member_id: str, generation: int, topic: str, topic_id: bytes, partition: int
+    ) -> BrokerError | None:
         """Why this partition may not be committed by a request that check_offset_commit let in; None: it may."""
         return None
 

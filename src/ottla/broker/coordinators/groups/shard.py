@@ -4,6 +4,8 @@ It keeps the map of groups, checks what is asked of every kind of group alike, a
 
     classic.py, joining.py, rebalance.py   members of classic groups
     consumer/                              members of consumer groups (KIP-848)
+    share/                                 members of share groups (KIP-932), loaded with the first of them
+    streams/                               members of streams groups (KIP-1071), loaded with the first of them
     committing.py, fetching.py             offsets
     expiry.py                              what nobody needs any more
 
@@ -18,7 +20,8 @@ It keeps the map of groups, checks what is asked of every kind of group alike, a
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.coordinators.effects import (
     ClusterView,
@@ -49,9 +52,15 @@ from ottla.broker.coordinators.groups.group_responses import (
 from ottla.broker.coordinators.groups.offset_store import OffsetStore
 from ottla.broker.coordinators.groups.records import founding_record, offset_tombstone
 from ottla.broker.coordinators.groups.settings import GroupSettings
-from ottla.broker.coordinators.groups.timers import ExpiryTimer, GroupTimer
+from ottla.broker.coordinators.groups.timers import ExpiryTimer, GroupTimer, StreamsTimer
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.settings.group_level import ConsumerTimes
+from ottla.broker.settings.group_level import (
+    ConsumerTimes,
+    ShareGroupSettings,
+    StreamsGroupConfig,
+    share_group_settings,
+)
+from ottla.broker.settings.sharing import SharingSettings
 from ottla.errors import NONE, BrokerError, GroupIdNotFound, InvalidGroupId, InvalidSessionTimeout, UnknownMemberId
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -67,6 +76,7 @@ from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 from ottla.protocol.messages.sync_group import SyncGroupRequest
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ottla.protocol.schema import Message
+from ottla.protocol.stored import share_groups, streams_groups
 from ottla.protocol.stored.classic_groups import GroupMetadataKey, GroupMetadataValue
 from ottla.protocol.stored.offsets import (
     LegacyOffsetCommitKey,
@@ -74,6 +84,16 @@ from ottla.protocol.stored.offsets import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+
+if TYPE_CHECKING:
+    from ottla.broker.coordinators.groups.share.heartbeat import InitializeStates
+    from ottla.broker.coordinators.groups.share.protocol import ShareGroupProtocol
+    from ottla.broker.coordinators.groups.streams.protocol import StreamsGroupProtocol
+    from ottla.protocol.messages.create_topics import CreatableTopic
+    from ottla.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+    from ottla.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+    from ottla.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+    from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 
 KINDS: Final[Mapping[type[Message], type[Message]]] = {
     LegacyOffsetCommitKey: LegacyOffsetCommitValue,
@@ -94,9 +114,13 @@ class GroupShard:
         new_uuid: Callable[[], str],
         times_of: Callable[[str], ConsumerTimes] | None = None,
         may_describe: MayDescribe = lambda asked_by, names: names,
+        streams_config_of: Callable[[str], StreamsGroupConfig] = lambda group_id: StreamsGroupConfig(),
+        share_settings_of: Callable[[str], ShareGroupSettings] = lambda group_id: share_group_settings(
+            {}, SharingSettings()
+        ),
     ) -> None:
-        """`new_uuid` makes the random text of a new member id, `times_of` returns the settings of a group,
-        `may_describe` those of some topics that whoever sent a request may see."""
+        """`new_uuid` makes the random text of a new member id, `times_of` and its kin return the settings
+        of a group, `may_describe` those of some topics that whoever sent a request may see."""
         self.settings = settings
         self.cluster = cluster
         self.groups: dict[str, Group] = {}
@@ -117,11 +141,29 @@ class GroupShard:
             self.groups, self._founding, settings, cluster, new_uuid, times_of, may_describe
         )
         self.add_kind(GroupKind.CONSUMER, self._consumers, self._consumers.replays)
+        self._streams_config_of = streams_config_of
+        self._share_settings_of = share_settings_of
 
     def add_kind(self, kind: GroupKind, protocol: GroupProtocol[Any], replays: Mapping[type[Message], Replay]) -> None:
         """Take in another kind of group: the code behind it, and what each of its records does to `groups`."""
         self._protocols[kind] = protocol
         self._replays.update(replays)
+
+    @cached_property
+    def shares(self) -> ShareGroupProtocol:
+        from ottla.broker.coordinators.groups.share.protocol import ShareGroupProtocol
+
+        made = ShareGroupProtocol(self.groups, self.cluster, self._share_settings_of)
+        self.add_kind(GroupKind.SHARE, made, made.replays)
+        return made
+
+    @cached_property
+    def _streams(self) -> StreamsGroupProtocol:
+        from ottla.broker.coordinators.groups.streams.protocol import StreamsGroupProtocol
+
+        made = StreamsGroupProtocol(self.groups, self.cluster, self._streams_config_of)
+        self.add_kind(GroupKind.STREAMS, made, made.replays)
+        return made
 
     def protocol_of(self, group: Group) -> GroupProtocol[Any]:
         return self._protocols[group.kind]
@@ -129,10 +171,15 @@ class GroupShard:
     # -- the log -----------------------------------------------------------------------------------------------------
 
     def replay(self, record: StoredRecord, *, offset: int, producer_id: int = -1, producer_epoch: int = -1) -> None:
-        replay = self._replays.get(type(record.key))
-        if replay is None:
-            raise TypeError(f"{type(record.key).__name__} is no record of the group coordinator")
+        replay = self._replays.get(type(record.key)) or self._replay_of_kind_not_loaded(type(record.key))
         replay(record.key, record.value, offset, producer_id)
+
+    def _replay_of_kind_not_loaded(self, key: type[Message]) -> Replay:
+        if key.__module__ == share_groups.__name__:
+            return self.shares.replays[key]
+        if key.__module__ != streams_groups.__name__:
+            raise TypeError(f"{key.__name__} is no record of the group coordinator")
+        return self._streams.replays[key]
 
     def _replay_classic_group(
         self, key: GroupMetadataKey, value: GroupMetadataValue | None, offset: int, producer_id: int
@@ -187,6 +234,8 @@ class GroupShard:
         if not isinstance(key, GroupTimer):
             raise TypeError(f"the group coordinator has no timer {key!r}")
         group = self.groups.get(key.group_id)
+        if isinstance(key, StreamsTimer) and group is not None and group.kind is not GroupKind.STREAMS:
+            return []
         return [] if group is None else self.protocol_of(group).timer_fired(group, key, now_ms)
 
     # -- members -----------------------------------------------------------------------------------------------------
@@ -262,6 +311,35 @@ class GroupShard:
     ) -> list[Effect]:
         return self._consumers.describe_groups(token, request, context, now_ms)
 
+    # -- members of streams groups -----------------------------------------------------------------------------------
+
+    def streams_group_heartbeat(
+        self, token: Token, request: StreamsGroupHeartbeatRequest, context: RequestContext, now_ms: int
+    ) -> list[Effect]:
+        return self._streams.streams_heartbeat(token, request, context, now_ms)
+
+    def describe_streams_groups(
+        self, token: Token, request: StreamsGroupDescribeRequest, context: RequestContext, now_ms: int
+    ) -> list[Effect]:
+        return self._streams.describe_groups(token, request, context, now_ms)
+
+    def missing_streams_topics(self, group_id: str) -> Mapping[str, CreatableTopic]:
+        return self._streams.missing_topics(group_id)
+
+    # -- members of share groups -------------------------------------------------------------------------------------
+
+    def share_group_heartbeat(
+        self, token: Token, request: ShareGroupHeartbeatRequest, context: RequestContext, now_ms: int
+    ) -> list[Effect | InitializeStates]:
+        return self.shares.share_heartbeat(token, request, context, now_ms)
+
+    def describe_share_groups(
+        self, token: Token, request: ShareGroupDescribeRequest, context: RequestContext, now_ms: int
+    ) -> list[Effect]:
+        return self.shares.describe_groups(token, request, context, now_ms)
+
+    # -- the cluster -------------------------------------------------------------------------------------------------
+
     def topics_changed(self, names: Iterable[str] | None, now_ms: int) -> list[Effect]:
         """These topics were made, changed or deleted; None: it may be any. Groups that read them look again."""
         changed = None if names is None else frozenset(names)
@@ -304,7 +382,9 @@ class GroupShard:
 
     def topics_deleted(self, topics: Iterable[tuple[str, bytes]], now_ms: int) -> list[Effect]:
         """Forget the offsets of these topics (name and id); nobody waits for it."""
-        return self._expiry.topics_deleted(topics)
+        deleted = list(topics)
+        effects = self._expiry.topics_deleted(deleted)
+        return effects + self.shares.topics_deleted(deleted) if GroupKind.SHARE in self._protocols else effects
 
     # -- groups ------------------------------------------------------------------------------------------------------
 

@@ -38,6 +38,11 @@ class ConsumerTimer(GroupTimer):
 
 
 @dataclass(frozen=True, slots=True)
+class StreamsTimer(GroupTimer):
+    """A timer of a streams group; it means nothing to a group of another kind that has its name now."""
+
+
+@dataclass(frozen=True, slots=True)
 class CallTimer(GroupTimer):
     """Call the members of a group that has just become classic again."""
 

@@ -15,8 +15,9 @@ import pytest
 
 from ottla.broker.coordinators.effects import CancelTimer, Effect, Reply, SetTimer, StoredRecord, Write
 from ottla.broker.coordinators.groups.classic_group import ClassicGroup
+from ottla.broker.coordinators.groups.coordinator import KINDS
 from ottla.broker.coordinators.groups.settings import GroupSettings
-from ottla.broker.coordinators.groups.shard import KINDS, GroupShard
+from ottla.broker.coordinators.groups.shard import GroupShard
 from ottla.broker.requests.context import RequestContext
 from ottla.errors import BrokerError, NotCoordinator
 from ottla.protocol import compiled

@@ -17,7 +17,7 @@ from ottla.errors import (
 )
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.stored.consumer_groups import ConsumerGroupMetadataKey
-from ottla.protocol.stored.share_groups import ShareGroupMetadataKey
+from ottla.protocol.stored.transactions import TransactionLogKey
 
 
 class OtherGroup(Group):
@@ -197,7 +197,7 @@ def test_a_timer_that_nobody_set_is_a_fault(world):
         world.shard.timer_fired("what", 0)
     world.new_id()
     with pytest.raises(TypeError, match="is no record"):
-        world.shard.replay(StoredRecord(ShareGroupMetadataKey(group_id="g"), None), offset=0)
+        world.shard.replay(StoredRecord(TransactionLogKey(transactional_id="t"), None), offset=0)
 
 
 # -- other kinds ------------------------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable
 
 from ottla.broker.coordinators.effects import CancelTimer, Effect, Reply, SetTimer, Token, Write
-from ottla.broker.coordinators.groups.consumer.draft import Draft
 from ottla.broker.coordinators.groups.consumer.embedded import owned_of, read_subscription, write_assignment
 from ottla.broker.coordinators.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
 from ottla.broker.coordinators.groups.consumer.heartbeat_steps import (
@@ -45,6 +44,7 @@ from ottla.broker.coordinators.groups.group_responses import (
     left,
     sync_error,
 )
+from ottla.broker.coordinators.groups.modern_group import Draft
 from ottla.broker.requests.context import RequestContext
 from ottla.errors import (
     NONE,
@@ -130,7 +130,7 @@ class ClassicMembers:
     def _joined(
         self,
         group: ConsumerGroup,
-        draft: Draft,
+        draft: Draft[ConsumerGroup],
         joined: ConsumerMember,
         token: Token,
         request: JoinGroupRequest,
@@ -264,7 +264,7 @@ def _protocols(request: JoinGroupRequest) -> list[ClassicProtocol]:
     return [ClassicProtocol(name=each.name, metadata=each.metadata) for each in request.protocols]
 
 
-def _find(draft: Draft, request: JoinGroupRequest, member_id: str) -> ConsumerMember:
+def _find(draft: Draft[ConsumerGroup], request: JoinGroupRequest, member_id: str) -> ConsumerMember:
     group, instance_id = draft.group, request.group_instance_id
     if instance_id is None:
         return group.members.get(member_id) or ConsumerMember(member_id)

@@ -4,9 +4,8 @@
    ConsumerMember; a member is gone with the tombstone of the first.
 2. `owners` says which member has a partition, or still has to release it. A partition with an owner is not assigned to
    anybody else: that is all that keeps two members from reading the same partition.
-3. Soft: `checked_epoch` (the subscribed topics were compared with the cluster when the group was at that epoch),
-   `has_new_topics` (topics were made since the regular expressions were matched) and `called`. Losing them costs one
-   comparison, or one more rebalance time-out.
+3. Soft: `checked_epoch` (modern_group.py), `has_new_topics` (topics were made since the regular expressions were
+   matched) and `called`. Losing them costs one comparison, or one more rebalance time-out.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ from ottla.broker.coordinators.groups.consumer.records import (
     target_epoch_tombstone,
 )
 from ottla.broker.coordinators.groups.consumer.state import LEAVE, STATIC_LEAVE, ConsumerGroupState
-from ottla.broker.coordinators.groups.group import Group, GroupKind
+from ottla.broker.coordinators.groups.group import GroupKind
+from ottla.broker.coordinators.groups.modern_group import ModernGroup
 from ottla.errors import (
     BrokerError,
     FencedInstanceId,
     IllegalGeneration,
-    NonEmptyGroup,
     StaleMemberEpoch,
     UnknownMemberId,
     UnsupportedVersion,
@@ -49,7 +48,6 @@ from ottla.protocol.stored import consumer_groups as stored
 
 PROTOCOL_TYPE: Final = "consumer"
 MEMBER_EPOCH_SINCE: Final = 9  # OffsetCommit
-NOT_CHECKED: Final = -1
 NO_ASSIGNMENT: Final = -1
 
 
@@ -61,17 +59,11 @@ class ResolvedRegex(NamedTuple):
     timestamp_ms: int
 
 
-class ConsumerGroup(Group):
+class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
     kind = GroupKind.CONSUMER
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = 0
-        self.metadata_hash = 0
-        self.assignment_epoch = 0
-        self.assignment_timestamp_ms = 0
-        self.members: dict[str, ConsumerMember] = {}
-        self.targets: dict[str, Target] = {}
+        super().__init__(group_id)
         self.regexes: dict[str, ResolvedRegex] = {}
         self.has_partition_metadata = False  # a record of Kafka before 4.1; the next change removes it
         # follows from the members
@@ -79,16 +71,8 @@ class ConsumerGroup(Group):
         self.owners: dict[tuple[bytes, int], str] = {}
         self.regex_members: Counter[str] = Counter()
         # soft
-        self.checked_epoch = NOT_CHECKED
         self.has_new_topics = False
         self.called: set[str] = set()  # members of the classic protocol whose time to join again runs
-
-    def copy(self) -> ConsumerGroup:
-        """Another group in the same state; the members are shared, they never change."""
-        other = ConsumerGroup(self.group_id)
-        for name, value in vars(self).items():
-            setattr(other, name, value.copy() if isinstance(value, dict) else value)
-        return other
 
     # -- the log -----------------------------------------------------------------------------------------------------
 
@@ -185,17 +169,6 @@ class ConsumerGroup(Group):
     def is_free(self, topic_id: bytes, partition: int) -> bool:
         return (topic_id, partition) not in self.owners
 
-    @property
-    def is_metadata_checked(self) -> bool:
-        """A check whose records were not written counts for nothing: the group is not at that epoch then."""
-        return NOT_CHECKED < self.checked_epoch <= self.epoch
-
-    def member(self, member_id: str) -> ConsumerMember:
-        member = self.members.get(member_id)
-        if member is None:
-            raise UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")
-        return member
-
     def static_member(self, instance_id: str, member_id: str) -> ConsumerMember:
         """The member with that instance id; it must have that member id."""
         known_id = self.static_ids.get(instance_id)
@@ -228,10 +201,6 @@ class ConsumerGroup(Group):
         return self.state().value
 
     @property
-    def is_empty(self) -> bool:
-        return not self.members
-
-    @property
     def listed_protocol_type(self) -> str:
         return PROTOCOL_TYPE
 
@@ -250,7 +219,9 @@ class ConsumerGroup(Group):
         if generation > member.epoch:
             raise _wrong_epoch(member, generation)
 
-    def why_not_commit(self, member_id: str, generation: int, topic_id: bytes, partition: int) -> BrokerError | None:
+    def why_not_commit(
+        self, member_id: str, generation: int, topic: str, topic_id: bytes, partition: int
+    ) -> BrokerError | None:
         """A member that has not heard of its new epoch yet may commit what it has had since the old one (KIP-1251)."""
         member = self.members.get(member_id)
         if member is None or generation == member.epoch:
@@ -267,10 +238,6 @@ class ConsumerGroup(Group):
 
     def check_offset_delete(self) -> None:
         """Topics that nobody subscribes to may always be forgotten; `is_subscribed_to` says which."""
-
-    def check_delete(self) -> None:
-        if self.members:
-            raise NonEmptyGroup(f"group {self.group_id} is {self.state_name}")
 
     def is_subscribed_to(self, topic: str) -> bool:
         return any(topic in self.topics_of(member) for member in self.members.values())

@@ -11,6 +11,9 @@
 2. A member one epoch behind is accepted if it owns no more than was assigned: it did not get our answer. Every other
    epoch but the current one and 0 is FENCED_MEMBER_EPOCH.
 3. All records of a heartbeat are one batch, and the answer goes out when they are committed.
+4. A member that begins to wait for partitions of others comes back after a part of the interval, once for each target
+   and each report of its own: they are about to be released. When many start together, most of them ask just before
+   the first one gives its up, and would wait for a whole interval. Who joins does: by then everybody else was here.
 """
 
 from __future__ import annotations
@@ -24,7 +27,6 @@ from ottla.broker.coordinators.effects import (
     Token,
     Write,
 )
-from ottla.broker.coordinators.groups.consumer.draft import Draft
 from ottla.broker.coordinators.groups.consumer.group import ConsumerGroup
 from ottla.broker.coordinators.groups.consumer.heartbeat_steps import (
     Environment,
@@ -48,9 +50,10 @@ from ottla.broker.coordinators.groups.consumer.records import (
     current_record,
 )
 from ottla.broker.coordinators.groups.consumer.regex import refresh_if_due
-from ottla.broker.coordinators.groups.consumer.state import JOIN, LEAVE, STATIC_LEAVE
+from ottla.broker.coordinators.groups.consumer.state import JOIN, LEAVE, STATIC_LEAVE, UNRELEASED
 from ottla.broker.coordinators.groups.consumer.target import update_target
 from ottla.broker.coordinators.groups.group_responses import failing
+from ottla.broker.coordinators.groups.modern_group import Draft
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.settings.groups import GroupCoordinatorSettings
 from ottla.errors import (
@@ -69,6 +72,7 @@ from ottla.protocol.messages.consumer_group_heartbeat import (
 )
 
 CLIENT_MAKES_MEMBER_ID_SINCE = 1
+PARTS_OF_INTERVAL = 5
 
 
 # -- is it a request at all -------------------------------------------------------------------------------------------
@@ -118,7 +122,7 @@ class Heartbeat:
 
     def __init__(
         self,
-        draft: Draft,
+        draft: Draft[ConsumerGroup],
         request: ConsumerGroupHeartbeatRequest,
         context: RequestContext,
         environment: Environment,
@@ -182,13 +186,20 @@ class Heartbeat:
         if epoch == member.epoch:
             return
         is_behind = epoch < member.epoch
-        if is_behind and epoch == member.previous_epoch and _is_part_of(self.owned, member.assigned):
+        if is_behind and epoch == member.previous_epoch and _is_part_of(self._owned_that_exist(), member.assigned):
             return
         raise FencedMemberEpoch(
             f"The consumer group member has a {'smaller' if is_behind else 'greater'} member epoch ({epoch}) than the "
             f"one known by the group coordinator ({member.epoch}). The member must abandon all its partitions and "
             "rejoin."
         )
+
+    def _owned_that_exist(self) -> Target | None:
+        """Partitions of topics that are gone are no sign of a wrong epoch; they were not waited for."""
+        if self.owned is None:
+            return None
+        exists = self.environment.cluster.topic_name
+        return {topic_id: each for topic_id, each in self.owned.items() if exists(topic_id) is not None}
 
     def _with_request_fields(self, member: ConsumerMember) -> ConsumerMember:
         """The member with what this request says; what it does not say stays."""
@@ -218,11 +229,21 @@ class Heartbeat:
             error_code=NONE,
             member_id=after.member_id,
             member_epoch=after.epoch,
-            heartbeat_interval_ms=self.environment.times_of(self.draft.group.group_id).heartbeat_interval_ms,
+            heartbeat_interval_ms=self._next_ms(before, after),
         )
         if request.member_epoch == JOIN or is_full or after.assigned != before.assigned:
             answer.assignment = Assignment(topic_partitions=wire_partitions(after.assigned))
         return answer
+
+    def _next_ms(self, before: ConsumerMember, after: ConsumerMember) -> int:
+        """When the member shall come again."""
+        interval_ms = self.environment.times_of(self.draft.group.group_id).heartbeat_interval_ms
+        if self.request.member_epoch == JOIN or after.state is not UNRELEASED:
+            return interval_ms
+        has_news = self.owned is not None  # of what it was just assigned, or has just released
+        if before.state is UNRELEASED and before.epoch == after.epoch and not has_news:
+            return interval_ms
+        return max(1, interval_ms // PARTS_OF_INTERVAL)
 
 
 def _or(value: T | None, otherwise: T) -> T:
@@ -235,7 +256,7 @@ def _is_part_of(owned: Target | None, assigned: Owned) -> bool:
     )
 
 
-def _written(draft: Draft, token: Token, answer: ConsumerGroupHeartbeatResponse) -> list[Effect]:
+def _written(draft: Draft[ConsumerGroup], token: Token, answer: ConsumerGroupHeartbeatResponse) -> list[Effect]:
     return [Write(tuple(draft.records), (Reply(token, answer),), failing(token, heartbeat_error))]
 
 

@@ -12,7 +12,6 @@ from ottla.broker.coordinators.effects import (
     Effect,
     SetTimer,
 )
-from ottla.broker.coordinators.groups.consumer.draft import Draft
 from ottla.broker.coordinators.groups.consumer.group import ConsumerGroup
 from ottla.broker.coordinators.groups.consumer.member import (
     NOTHING,
@@ -33,6 +32,7 @@ from ottla.broker.coordinators.groups.consumer.regex import RegexChange, update_
 from ottla.broker.coordinators.groups.consumer.state import UNREVOKED
 from ottla.broker.coordinators.groups.consumer.subscriptions import metadata_hash, topic_ids
 from ottla.broker.coordinators.groups.consumer.timers import RevocationTimer
+from ottla.broker.coordinators.groups.modern_group import Draft
 from ottla.broker.coordinators.groups.timers import SessionTimer
 from ottla.broker.settings.group_level import ConsumerTimes
 from ottla.broker.settings.groups import GroupCoordinatorSettings
@@ -74,7 +74,7 @@ def check_room(group: ConsumerGroup, member_id: str, settings: GroupCoordinatorS
         raise GroupMaxSizeReached(f"The consumer group has reached its maximum capacity of {limit} members.")
 
 
-def take_over(draft: Draft, old: ConsumerMember, member_id: str) -> ConsumerMember:
+def take_over(draft: Draft[ConsumerGroup], old: ConsumerMember, member_id: str) -> ConsumerMember:
     """A static member came back under another member id: it gets what its former self has and should have."""
     group_id = draft.group.group_id
     new = replace(old, member_id=member_id, epoch=0, previous_epoch=0)
@@ -88,14 +88,16 @@ def take_over(draft: Draft, old: ConsumerMember, member_id: str) -> ConsumerMemb
     return new
 
 
-def write_member_fields(draft: Draft, before: ConsumerMember, after: ConsumerMember) -> Changes:
+def write_member_fields(draft: Draft[ConsumerGroup], before: ConsumerMember, after: ConsumerMember) -> Changes:
     """Write the member's subscription and settings if this request changed them."""
     if after != before or before.member_id not in draft.group.members:
         draft.write(member_record(draft.group.group_id, after))
     return Changes(before.topics != after.topics, update_regex(draft, before, after))
 
 
-def update_group(draft: Draft, changes: Changes, environment: Environment, live: ConsumerGroup | None) -> None:
+def update_group(
+    draft: Draft[ConsumerGroup], changes: Changes, environment: Environment, live: ConsumerGroup | None
+) -> None:
     """Move the group epoch if what the group reads has changed, here or in the cluster."""
     group = draft.group
     # A group is never at epoch 0: a member could not tell that from not having joined.
@@ -109,7 +111,7 @@ def update_group(draft: Draft, changes: Changes, environment: Environment, live:
         draft.write(partition_metadata_tombstone(group.group_id))
 
 
-def move_epoch(draft: Draft, environment: Environment, *, must_move: bool) -> None:
+def move_epoch(draft: Draft[ConsumerGroup], environment: Environment, *, must_move: bool) -> None:
     group = draft.group
     found = metadata_hash(environment.cluster, group.subscribed_topics())
     if must_move or found != group.metadata_hash:
@@ -117,7 +119,12 @@ def move_epoch(draft: Draft, environment: Environment, *, must_move: bool) -> No
 
 
 def step(
-    draft: Draft, member: ConsumerMember, owned: Target | None, environment: Environment, *, subscription_changed: bool
+    draft: Draft[ConsumerGroup],
+    member: ConsumerMember,
+    owned: Target | None,
+    environment: Environment,
+    *,
+    subscription_changed: bool,
 ) -> ConsumerMember:
     """Let the member take a step towards its target."""
     group = draft.group
@@ -128,6 +135,7 @@ def step(
         target=group.targets.get(member.member_id, NOTHING),
         subscribed=topic_ids(environment.cluster, group.topics_of(member)),
         is_free=group.is_free,
+        exists=lambda topic_id: environment.cluster.topic_name(topic_id) is not None,
     )
     reconciled = reconcile(member, goal, owned, subscription_changed=subscription_changed)
     if reconciled != member:
@@ -158,7 +166,7 @@ def revocation_timer(
     return [SetTimer(RevocationTimer(group.group_id, after.member_id), environment.now_ms + after.rebalance_timeout_ms)]
 
 
-def remove_members(draft: Draft, members: Iterable[ConsumerMember], environment: Environment) -> None:
+def remove_members(draft: Draft[ConsumerGroup], members: Iterable[ConsumerMember], environment: Environment) -> None:
     """Put members out: their records go, expressions that only they had, and the group moves on.
 
     Their timers run on: they find nobody, or, if this cannot be written, the member that is still there.

@@ -18,7 +18,6 @@ from collections.abc import Callable, Collection, MutableMapping
 from ottla.broker.coordinators.effects import ClusterView, Effect, Reply, SetTimer, StoredRecord
 from ottla.broker.coordinators.groups.classic_group import CONSUMER, ClassicGroup
 from ottla.broker.coordinators.groups.classic_member import ClassicMember
-from ottla.broker.coordinators.groups.consumer.draft import Draft
 from ottla.broker.coordinators.groups.consumer.embedded import read_assignment, read_subscription, write_assignment
 from ottla.broker.coordinators.groups.consumer.group import ConsumerGroup
 from ottla.broker.coordinators.groups.consumer.heartbeat_steps import Environment, session_timer
@@ -31,6 +30,7 @@ from ottla.broker.coordinators.groups.consumer.records import (
     target_record,
 )
 from ottla.broker.coordinators.groups.consumer.subscriptions import metadata_hash
+from ottla.broker.coordinators.groups.modern_group import Draft
 from ottla.broker.coordinators.groups.rebalance import fail_pending
 from ottla.broker.coordinators.groups.rebalance import session_timer as classic_session_timer
 from ottla.broker.coordinators.groups.settings import GroupSettings
@@ -59,7 +59,7 @@ class Migration:
         has_room = len(group.members) <= settings.group_consumer_max_size
         return allowed and group.protocol_type == CONSUMER and has_room
 
-    def upgrade(self, group: ClassicGroup, environment: Environment) -> tuple[Draft, list[Effect]]:
+    def upgrade(self, group: ClassicGroup, environment: Environment) -> tuple[Draft[ConsumerGroup], list[Effect]]:
         """The draft of the new group, and what must happen first."""
         try:
             members = [self._as_consumer(group, member) for member in group.members.values()]

@@ -27,8 +27,7 @@ from ottla.broker.coordinators.groups.classic_group import ClassicGroup
 from ottla.broker.coordinators.groups.consumer import regex
 from ottla.broker.coordinators.groups.consumer.classic_members import ClassicMembers
 from ottla.broker.coordinators.groups.consumer.describe import describe, describe_error
-from ottla.broker.coordinators.groups.consumer.draft import Draft
-from ottla.broker.coordinators.groups.consumer.group import NOT_CHECKED, ConsumerGroup
+from ottla.broker.coordinators.groups.consumer.group import ConsumerGroup
 from ottla.broker.coordinators.groups.consumer.heartbeat import (
     Heartbeat,
     check_request,
@@ -49,6 +48,7 @@ from ottla.broker.coordinators.groups.consumer.timers import (
 )
 from ottla.broker.coordinators.groups.group import Group, GroupProtocol, Replay
 from ottla.broker.coordinators.groups.group_responses import after_commit, failing
+from ottla.broker.coordinators.groups.modern_group import NOT_CHECKED, Draft
 from ottla.broker.coordinators.groups.settings import GroupSettings
 from ottla.broker.coordinators.groups.timers import CallTimer, JoinTimer, SessionTimer, SyncTimer
 from ottla.broker.requests.context import RequestContext

@@ -8,7 +8,10 @@
 
 1. A member gets new partitions only after it has released all that are revoked.
 2. `owned` is what the member says it has; None means that it said nothing, so it may still have anything.
-3. What a member does not subscribe to any more is revoked at once, whatever the target says: the target may be older
+3. Partitions of a topic that does not exist any more need not be released: nobody can read them, and a topic that is
+   made again under the same name has another id. A member that never knew such a topic, because it was deleted right
+   after it was assigned, has nothing to release and may say nothing; it would get nothing until its time is over.
+4. What a member does not subscribe to any more is revoked at once, whatever the target says: the target may be older
    than its wish.
 """
 
@@ -37,6 +40,7 @@ class Goal(NamedTuple):
     target: Target
     subscribed: frozenset[bytes]  # topic ids
     is_free: Callable[[bytes, int], bool]
+    exists: Callable[[bytes], bool] = lambda topic_id: True
 
 
 def reconcile(
@@ -44,7 +48,7 @@ def reconcile(
 ) -> ConsumerMember:
     if member.state is STABLE and member.epoch == goal.epoch:
         return _without_unsubscribed(member, goal, owned) if subscription_changed else member
-    if member.state is UNREVOKED and _still_owns(member.revoking, owned):
+    if member.state is UNREVOKED and _still_owns(member.revoking, owned, goal):
         return _without_unsubscribed(member, goal, owned) if subscription_changed else member
     if member.state is UNKNOWN:
         if owned is None or owned:
@@ -56,10 +60,12 @@ def reconcile(
     return _next(member, goal, owned)
 
 
-def _still_owns(revoked: Owned, owned: Target | None) -> bool:
+def _still_owns(revoked: Owned, owned: Target | None, goal: Goal) -> bool:
+    """Whether the member may still have any of these that somebody else could want."""
+    left = {topic_id: partitions for topic_id, partitions in revoked.items() if goal.exists(topic_id)}
     if owned is None:
-        return True
-    return any(not owned.get(topic_id, frozenset()).isdisjoint(partitions) for topic_id, partitions in revoked.items())
+        return bool(left)
+    return any(not owned.get(topic_id, frozenset()).isdisjoint(partitions) for topic_id, partitions in left.items())
 
 
 def _advanced(
@@ -92,7 +98,7 @@ def _next(member: ConsumerMember, goal: Goal, owned: Target | None) -> ConsumerM
         free[topic_id] = {each for each in missing if each in own or goal.is_free(topic_id, each)}
         must_wait = must_wait or len(free[topic_id]) < len(missing)
     revoked = _without_empty(revoked)
-    if revoked and _still_owns(revoked, owned):
+    if _still_owns(revoked, owned, goal):
         state = checked_move(member.state, UNREVOKED)
         return _advanced(member, state, member.epoch, _without_empty(kept), revoked)
     for topic_id, partitions in free.items():
@@ -110,7 +116,7 @@ def _without_unsubscribed(member: ConsumerMember, goal: Goal, owned: Target | No
     revoking: dict[bytes, Mapping[int, int]] = dict(member.revoking)
     for topic_id, each in gone.items():
         revoking[topic_id] = {**(revoking.get(topic_id) or {}), **each}
-    if _still_owns(revoking, owned):
+    if _still_owns(revoking, owned, goal):
         return _advanced(member, checked_move(member.state, UNREVOKED), member.epoch, kept, revoking)
     return replace(member, assigned=kept)
 

@@ -19,12 +19,12 @@ from enum import Enum
 from typing import Final, TypeAlias
 
 from ottla.broker.coordinators.effects import ClusterView, Effect, Reply, SetTimer, Write
-from ottla.broker.coordinators.groups.consumer.draft import Draft
 from ottla.broker.coordinators.groups.consumer.group import ConsumerGroup
 from ottla.broker.coordinators.groups.consumer.member import ConsumerMember
 from ottla.broker.coordinators.groups.consumer.records import epoch_record, regex_record, regex_tombstone
 from ottla.broker.coordinators.groups.consumer.subscriptions import metadata_hash
 from ottla.broker.coordinators.groups.consumer.timers import RegexTimer
+from ottla.broker.coordinators.groups.modern_group import Draft
 from ottla.broker.patterns.patterns import compile_pattern
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.settings.groups import GroupCoordinatorSettings
@@ -53,7 +53,7 @@ def check_regex(regex: str) -> None:
         ) from error
 
 
-def update_regex(draft: Draft, before: ConsumerMember, after: ConsumerMember) -> RegexChange:
+def update_regex(draft: Draft[ConsumerGroup], before: ConsumerMember, after: ConsumerMember) -> RegexChange:
     """The member may have another expression now (it is written already): the old one may go, the new one must be
     one."""
     if before.regex == after.regex:

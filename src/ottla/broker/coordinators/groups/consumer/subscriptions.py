@@ -43,10 +43,11 @@ def topic_hash(cluster: ClusterView, name: str) -> int:
         return 0
     high, low = struct.unpack(">qq", topic_id)
     parts = [struct.pack("<bqq", 0, high, low), _text(name), struct.pack("<i", count)]
+    racks = cluster if isinstance(cluster, RackView) else None  # asked once: it is slow, and partitions are many
     for partition in range(count):
         parts.append(struct.pack("<i", partition))
-        if isinstance(cluster, RackView):
-            parts += [_rack(each) for each in sorted(cluster.partition_racks(name, partition))]
+        if racks is not None:
+            parts += [_rack(each) for each in sorted(racks.partition_racks(name, partition))]
     return hash64(b"".join(parts))
 
 

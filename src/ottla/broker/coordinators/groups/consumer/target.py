@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from ottla.broker.coordinators.effects import ClusterView
 from ottla.broker.coordinators.groups.consumer.assignors import ASSIGNORS, GroupSpec, MemberSpec
-from ottla.broker.coordinators.groups.consumer.draft import Draft
 from ottla.broker.coordinators.groups.consumer.group import ConsumerGroup
 from ottla.broker.coordinators.groups.consumer.heartbeat_steps import Environment
 from ottla.broker.coordinators.groups.consumer.member import NOTHING
 from ottla.broker.coordinators.groups.consumer.records import target_epoch_record, target_record
 from ottla.broker.coordinators.groups.consumer.subscriptions import topic_ids
+from ottla.broker.coordinators.groups.modern_group import Draft
 from ottla.broker.settings.groups import GroupCoordinatorSettings
 
 
-def update_target(draft: Draft, environment: Environment) -> None:
+def update_target(draft: Draft[ConsumerGroup], environment: Environment) -> None:
     """Make the target follow the group, if it is behind and its time has come."""
     group = draft.group
     if group.assignment_epoch >= group.epoch or not _may_assign(group, environment):

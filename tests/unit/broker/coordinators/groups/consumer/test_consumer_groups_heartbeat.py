@@ -401,6 +401,50 @@ def test_a_topic_that_comes_later_is_shared_out(consumers):
     assert (a.epoch, a.owned) == (2, all_of("later", count=2))
 
 
+def test_a_member_that_begins_to_wait_for_others_is_told_once_to_come_back_soon(consumers):
+    """Who releases what it waits for is about to: it said so to the coordinator, or will with its next heartbeat."""
+    a, b, c = (consumers.client(name) for name in "abc")
+    a.beat()
+    b.beat()
+    c.beat()
+    answers = [consumers.beat("b", b.epoch, topics=None)]  # its target is made, and nothing is free yet
+    answers += [consumers.beat("b", answers[0].member_epoch, topics=None) for _ in range(2)]
+    assert [each.heartbeat_interval_ms for each in answers] == [1_000, 5_000, 5_000]
+    b.listen(answers[-1])
+    consumers.settle_consumers(a, b, c)
+    assert [each.beat().heartbeat_interval_ms for each in (a, b, c)] == [5_000] * 3
+
+
+def test_a_member_that_joins_waits_as_long_as_ever(consumers):
+    """Everybody else has had a heartbeat by then."""
+    a, b = (consumers.client(name) for name in "ab")
+    a.beat()
+    assert (b.beat().heartbeat_interval_ms, b.owned) == (5_000, set())
+
+
+def test_a_topic_deleted_right_after_its_assignment_is_not_waited_for(consumers):
+    """A client that never learned the topic's name has nothing to give up, and may not say that it has nothing."""
+    client = consumers.client("A", topics=["t", "u"])
+    consumers.settle_consumers(client)
+    consumers.delete_topic("u")
+    answer = consumers.beat("A", client.epoch, topics=None)
+    assert consumers.named(answer.assignment.topic_partitions) == all_of("t")
+    assert answer.member_epoch == client.epoch + 1
+    consumers.make_topic("u", 2)
+    answer = consumers.beat("A", answer.member_epoch, topics=None)
+    assert consumers.named(answer.assignment.topic_partitions) == all_of("t") | all_of("u", count=2)
+    consumers.check_replay()
+
+
+def test_a_lost_answer_about_a_deleted_topic_fences_nobody(consumers):
+    client = consumers.client("A", topics=["t", "u"])
+    consumers.settle_consumers(client)
+    consumers.delete_topic("u")
+    assert consumers.beat("A", client.epoch, topics=None).member_epoch == client.epoch + 1
+    answer = client.beat()  # it did not hear that, and still names the partitions of the topic
+    assert (answer.error_code, answer.member_epoch) == (0, client.epoch)
+
+
 def test_a_deleted_topic_is_taken_away(consumers):
     a = consumers.client("a", topics=["t", "u"])
     a.beat()
