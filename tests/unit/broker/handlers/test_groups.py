@@ -131,7 +131,7 @@ def test_keys_are_answered_each(broker):
 
 
 def test_a_kind_of_coordinator_that_is_not_here_is_refused(broker):
-    assert find(broker, "g:AAAAAAAAAAAAAAAAAAAAAA:0", key_type=2)[0].error_code == InvalidRequest.code
+    assert find(broker, "g:AAAAAAAAAAAAAAAAAAAAAA:0", key_type=3)[0].error_code == InvalidRequest.code
 
 
 def test_who_asks_before_there_is_a_coordinator_is_told_to_come_again(broker):

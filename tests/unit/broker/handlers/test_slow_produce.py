@@ -8,6 +8,7 @@ import pytest
 
 from ottla.broker.produce.append import SLOW_BYTES, Appending, is_slow, traits_of
 from ottla.broker.produce.frames import Produce
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.pacing import Pace, Pacing
 from ottla.broker.requests.running import Running
 from ottla.errors import InvalidRecord
@@ -64,7 +65,7 @@ def test_a_slow_batch_that_is_not_what_it_says_is_refused(make_broker):
 def test_others_come_in_between(make_broker):
     broker = make_broker()
     broker.create_topic("orders")
-    appending = Appending(broker.broker, 1, 12)
+    appending = Appending(broker.broker, 1, RequestContext(12, "test", "/127.0.0.1"))
     answers, _ = appending.add(Produce(None, 1, 1000, [("orders", [(0, memoryview(slow_batch()))])]))
     pace = PausingPace()
     running = broker.do(lambda: Running(appending.append_with_pauses(pace)))

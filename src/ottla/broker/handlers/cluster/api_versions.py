@@ -3,19 +3,24 @@
 3 and later carry the client's software name and version, which must look like one. Produce is advertised from 0 on,
 although only 3 and later are served: librdkafka before 2.11.1 sends batches uncompressed otherwise (KAFKA-18659).
 Features with a minimum of 0 are left out below version 4, because older Java clients fail on them (KAFKA-17011).
+The answer is the same for everybody until the metadata changes, so it is made and written once (`_answer`, `codec`).
 """
 
 from __future__ import annotations
 
 import re
-from functools import cache
+from collections.abc import Callable
+from copy import copy
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.served import Served
+from ottla.broker.requests.served import ENTRIES, Decode, Encode, Served
 from ottla.cluster.features import finalized_features
+from ottla.cluster.model import FeatureRange
 from ottla.errors import InvalidRequest, UnsupportedVersion
 from ottla.protocol.api import APIS
+from ottla.protocol.compiled import decoder, encoder
 from ottla.protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -23,6 +28,7 @@ from ottla.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from ottla.protocol.schema import Buffer
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -32,7 +38,33 @@ SOFTWARE_SINCE = 3
 ZERO_FEATURES_SINCE = 4
 
 
-SERVES = Served(ApiVersionsRequest)
+def codec(version: int) -> tuple[Decode, Encode]:
+    """What was written last is kept, for as long as the same answer is given."""
+    write = encoder(ApiVersionsResponse, version)
+    response: object = None
+    parts: list[Buffer] = []
+
+    def encode(asked: ApiVersionsResponse) -> list[Buffer]:
+        nonlocal response, parts
+        if asked is not response:
+            response, parts = asked, write(asked)
+        return parts.copy()
+
+    return partial(decoder(ApiVersionsRequest, version), left=ENTRIES), encode
+
+
+def throttled(version: int) -> Callable[[ApiVersionsResponse, int], list[Buffer]]:
+    """The answer to who has to wait is another one; `_answer` keeps that without a time."""
+
+    def encode(response: ApiVersionsResponse, wait_ms: int) -> list[Buffer]:
+        slowed = copy(response)
+        slowed.throttle_time_ms = wait_ms
+        return encoder(ApiVersionsResponse, version)(slowed)
+
+    return encode
+
+
+SERVES = Served(ApiVersionsRequest, codec=codec, throttled=throttled)
 
 
 def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
@@ -42,18 +74,27 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext)
             return ApiVersionsResponse(error_code=InvalidRequest.code, api_keys=[])
         if context.connection is not None:
             context.connection.client_software = names
+    finalized = tuple(sorted(finalized_features(broker.image).items()))
+    has_zero_features = context.api_version >= ZERO_FEATURES_SINCE
+    supported = tuple(feature for feature in broker.supported_features if feature.min_level > 0 or has_zero_features)
+    return _answer(broker.served_apis, supported, broker.image.change_number, finalized)
+
+
+@lru_cache(maxsize=8)
+def _answer(
+    keys: frozenset[int], supported: tuple[FeatureRange, ...], epoch: int, finalized: tuple[tuple[str, int], ...]
+) -> ApiVersionsResponse:
     return ApiVersionsResponse(
         error_code=0,
-        api_keys=advertised(broker.served_apis),
+        api_keys=advertised(keys),
         supported_features=[
             SupportedFeatureKey(name=feature.name, min_version=feature.min_level, max_version=feature.max_level)
-            for feature in broker.supported_features
-            if feature.min_level > 0 or context.api_version >= ZERO_FEATURES_SINCE
+            for feature in supported
         ],
-        finalized_features_epoch=broker.image.change_number,
+        finalized_features_epoch=epoch,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in sorted(finalized_features(broker.image).items())
+            for name, level in finalized
         ],
     )
 

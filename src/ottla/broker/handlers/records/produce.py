@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.broker.network.processor import CloseConnection
 from ottla.broker.produce.append import (
-    PLAIN,
     Appending,
     Guards,
     RefusedPartitions,
@@ -26,14 +25,15 @@ from ottla.broker.produce.append import (
     topic_name,
     traits_of,
 )
-from ottla.broker.produce.choice import scan, scan_run, write, write_run
-from ottla.broker.produce.committed import Uncommitted, wait_until_committed
+from ottla.broker.produce.choice import scan, write, write_run
+from ottla.broker.produce.committed import Uncommitted, count_refusal, wait_until_committed
 from ottla.broker.produce.frames import Produce, ProduceResult, ProduceResults, Topic
 from ottla.broker.produce.frames import write as write_fields
 from ottla.broker.produce.patience import ask_patiently
-from ottla.broker.produce.simple import answer_simple
+from ottla.broker.produce.runs import answer_run, are_writable
+from ottla.broker.produce.schemas import check_schemas_then, wants_schemas
 from ottla.broker.produce.verification import refused_produce
-from ottla.broker.replication.partition import ACKS_ALL
+from ottla.broker.replication.partition import Partition
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.running import Work, awaited
 from ottla.broker.requests.served import ANY_FRAME_BYTES, ENTRIES, Quota, Runs, Served
@@ -70,8 +70,7 @@ def throttled(version: int) -> Callable[[ProduceResults, int], list[Buffer]]:
 
 def runs(version: int) -> Runs:
     """The same for requests that came together."""
-    answer = partial(answer_simple, may_write=WRITE_TOPIC)
-    return Runs(answer, partial(scan_run, version, ENTRIES), handle_run, partial(write_run, version))
+    return Runs(partial(answer_run, may_write=WRITE_TOPIC), partial(write_run, version))
 
 
 WRITE_TOPIC = Need(AclOperation.WRITE, AclResource.TOPIC, Refused.ENTRY)
@@ -90,7 +89,7 @@ SERVES = Served(
 def handle(broker: Broker, request: Produce, context: RequestContext) -> Produced:
     traits = traits_of(request)
     if traits.is_transactional and not _may_use_id(broker, request, context):
-        return _refuse_all(request, WRITE_ID.refusal(context))
+        return _refuse_all(broker, request, WRITE_ID.refusal(context))
     if broker.access.is_on:
         known = WRITE_TOPIC.remembered(broker, context)
         for topic, _ in request.topics:
@@ -100,34 +99,17 @@ def handle(broker: Broker, request: Produce, context: RequestContext) -> Produce
 
 
 def _handle(broker: Broker, request: Produce, context: RequestContext, traits: Traits) -> Produced:
+    if Partition.some_check_schemas and wants_schemas(broker, request):
+        return check_schemas_then(_handle_known, broker, request, context, traits)
+    return _handle_known(broker, request, context, traits)
+
+
+def _handle_known(broker: Broker, request: Produce, context: RequestContext, traits: Traits) -> Produced:
     if request.acks not in (-1, 0, 1):
-        return _refuse_all(request, InvalidRequiredAcks(f"acks is {request.acks}"))
+        return _refuse_all(broker, request, InvalidRequiredAcks(f"acks is {request.acks}"))
     if request.transactional_id is not None:
         return _append_in_transaction(broker, request, context, traits)
     return _append(broker, request, context, traits, {}, {})
-
-
-def handle_run(broker: Broker, requests: list[Produce], context: RequestContext) -> list[Produced]:
-    """Requests that came together; returns the answers to those from the first on that are alike and acknowledged."""
-    acks = requests[0].acks
-    if acks not in (ACKS_ALL, 1):
-        return []
-    appending = Appending(broker, acks, context.api_version)
-    known = WRITE_TOPIC.remembered(broker, context) if broker.access.is_on else None
-    added = []
-    for request in requests:
-        if request.acks != acks or request.transactional_id is not None or traits_of(request) is not PLAIN:
-            break
-        if known is not None and not (
-            (len(request.topics) == 1 and request.topics[0][0] in known) or _are_writable(broker, request, known)
-        ):
-            break
-        added.append((*appending.add(request), request.timeout_ms))
-    appending.append()
-    return [
-        wait_until_committed(broker, answers, uncommitted, timeout_ms) if uncommitted else answers
-        for answers, uncommitted, timeout_ms in added
-    ]
 
 
 # -- access ----------------------------------------------------------------------------------------------------------
@@ -138,20 +120,11 @@ def _may_use_id(broker: Broker, request: Produce, context: RequestContext) -> bo
     return request.transactional_id is not None and WRITE_ID.is_met(broker, context, request.transactional_id)
 
 
-def _are_writable(broker: Broker, request: Produce, known: Set[str]) -> bool:
-    """Whether all topics are known to be writable, by their names or their ids."""
-    for topic, _ in request.topics:
-        name = topic if type(topic) is str else topic_name(broker, topic)
-        if name not in known:
-            return False
-    return True
-
-
 def _handle_writable(
     broker: Broker, request: Produce, context: RequestContext, traits: Traits, known: Set[str]
 ) -> Produced:
     """Ask about topics that are not known to be writable; an id that nobody has is told as that."""
-    if _are_writable(broker, request, known):
+    if are_writable(broker, request, known):
         return _handle(broker, request, context, traits)
     refused = {
         topic
@@ -170,7 +143,7 @@ async def _handle_rest(
     writable = [each for each in request.topics if each[0] not in refused]
     unwritable = [each for each in request.topics if each[0] in refused]
     answers = await awaited(_handle(broker, request._replace(topics=writable), context, traits)) if writable else []
-    denied = _refuse_all(request._replace(topics=unwritable), WRITE_TOPIC.refusal(context))
+    denied = _refuse_all(broker, request._replace(topics=unwritable), WRITE_TOPIC.refusal(context))
     return None if answers is None or denied is None else answers + denied
 
 
@@ -187,7 +160,7 @@ def _append(
 ) -> Produced:
     if traits.takes_long:
         return _append_with_pauses(broker, request, context, refused, guards)
-    appending = Appending(broker, request.acks, context.api_version, refused, guards)
+    appending = Appending(broker, request.acks, context, refused, guards)
     answers, uncommitted = appending.add(request)
     appending.append()
     return _acknowledge(broker, request, answers, uncommitted)
@@ -196,7 +169,7 @@ def _append(
 async def _append_with_pauses(
     broker: Broker, request: Produce, context: RequestContext, refused: RefusedPartitions, guards: Guards
 ) -> ProduceResults | None:
-    appending = Appending(broker, request.acks, context.api_version, refused, guards)
+    appending = Appending(broker, request.acks, context, refused, guards)
     answers, uncommitted = appending.add(request)
     with broker.pacing.turn(context.connection, always_finishes=True) as pace:
         await appending.append_with_pauses(pace)
@@ -233,11 +206,11 @@ async def _verify_then_append(broker: Broker, request: Produce, context: Request
         try:
             guards, fenced, producer = _unverified(broker, request, context)
         except BrokerError as error:
-            return _refuse_all(request, error)
+            return _refuse_all(broker, request, error)
         refused = dict(fenced)
         if guards and producer is not None:
             refused |= await _verify(broker, request, context, guards, producer)
-        appending = Appending(broker, request.acks, context.api_version, refused, guards)
+        appending = Appending(broker, request.acks, context, refused, guards)
         answers, uncommitted = appending.add(request)
         with broker.pacing.turn(context.connection, always_finishes=True) as pace:
             await appending.append_with_pauses(pace)
@@ -308,10 +281,13 @@ def _close_on_error(answers: ProduceResults) -> None:
                 raise CloseConnection(f"Produce with acks=0 to {topic!r}: {outcome.error}")
 
 
-def _refuse_all(request: Produce, error: BrokerError) -> ProduceResults | None:
+def _refuse_all(broker: Broker, request: Produce, error: BrokerError) -> ProduceResults | None:
     answers: ProduceResults = [
         (topic, [ProduceResult(index, error=error) for index, _ in partitions]) for topic, partitions in request.topics
     ]
+    for topic, partitions in request.topics:
+        for _, records in partitions:
+            count_refusal(broker, topic_name(broker, topic), error, 0 if records is None else len(records))
     if request.acks == 0:
         _close_on_error(answers)
         return None

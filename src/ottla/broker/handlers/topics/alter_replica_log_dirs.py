@@ -1,10 +1,12 @@
 """AlterReplicaLogDirs: have replicas of this broker lie in another of its log directories.
 
-This broker does not move logs between its directories. What it can say truly, it says as Kafka does, the same in all
-versions: LOG_DIR_NOT_FOUND for a directory that it does not have, KAFKA_STORAGE_ERROR for one that is offline,
-UNKNOWN_TOPIC_OR_PARTITION for a partition that is nowhere, NOT_LEADER_OR_FOLLOWER for one that others have,
-INVALID_TOPIC_EXCEPTION for a topic whose name leaves no room for a copy's suffix, and no error where the replica lies
-in that directory already. Other moves are OPERATION_NOT_ATTEMPTED: nothing was begun, and asking again does not help.
+The answer says that the move was begun, not that it is done: DescribeLogDirs shows a copy on its way, and where the
+replica lies in the end (replication/log_dir_moves.py). Wanting a replica where it is ends a move elsewhere.
+
+LOG_DIR_NOT_FOUND is for a directory that this broker does not have, KAFKA_STORAGE_ERROR for one that is offline,
+UNKNOWN_TOPIC_OR_PARTITION for a partition that is nowhere, INVALID_TOPIC_EXCEPTION for a topic whose name leaves no
+room for a copy's suffix. A partition that others have is NOT_LEADER_OR_FOLLOWER, and should it come here, it will be
+made in that directory: kafka-reassign-partitions asks before replicas move.
 """
 
 from __future__ import annotations
@@ -22,7 +24,6 @@ from ottla.errors import (
     InvalidTopicException,
     LogDirNotFound,
     NotLeaderOrFollower,
-    OperationNotAttempted,
     UnknownTopicOrPartition,
 )
 from ottla.protocol.access import AclOperation, AclResource
@@ -73,14 +74,14 @@ def handle(broker: Broker, request: AlterReplicaLogDirsRequest, context: Request
 
 def _outcome(broker: Broker, name: TopicPartition, path: str) -> int:
     try:
-        _check(broker, name, path)
+        _begin(broker, name, path)
     except BrokerError as error:
         log.warning("%s stays where it is: %s", name, error)
         return error.code
     return NONE
 
 
-def _check(broker: Broker, name: TopicPartition, path: str) -> None:
+def _begin(broker: Broker, name: TopicPartition, path: str) -> None:
     if len(str(name)) + FUTURE_SUFFIX_BYTES > FILE_NAME_LIMIT:
         raise InvalidTopicException(f"the name of {name.topic} is too long for a copy of its log")
     directory = next((each for each in broker.replicas.directories if str(each.path.absolute()) == path), None)
@@ -92,8 +93,8 @@ def _check(broker: Broker, name: TopicPartition, path: str) -> None:
     if partition is None:
         if broker.image.partition(name.topic, name.partition) is None:
             raise UnknownTopicOrPartition(str(name))
+        broker.replicas.prefer(name, directory)
         raise NotLeaderOrFollower(f"{name} is not on this broker")
     if partition.offline is not None:
         raise partition.offline
-    if partition.log.directory.parent != directory.path:
-        raise OperationNotAttempted(f"Ottla does not move logs between directories, so not to {path}")
+    broker.log_dir_moves.begin(partition, directory)

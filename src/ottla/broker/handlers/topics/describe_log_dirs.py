@@ -1,8 +1,9 @@
 """DescribeLogDirs: the log directories of this broker, and how much lies in each.
 
-Null topics asks about all partitions; partitions that are not here are left out. A directory that is offline is told
-with KAFKA_STORAGE_ERROR and nothing else. Before version 4 the size of the volume is not told, before version 5 not
-whether a directory is cordoned. A size that nobody knows (a disk in memory) is -1.
+A replica on its way to another directory is in both: where it lies, and as a copy (is_future_key) with how far that is
+behind. Null topics asks about all partitions; partitions that are not here are left out. A directory that is offline is
+told with KAFKA_STORAGE_ERROR and nothing else. Before version 4 the size of the volume is not told, before version 5
+not whether a directory is cordoned. A size that nobody knows (a disk in memory) is -1.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from ottla.storage.log.partition_log import PartitionLog
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -47,16 +49,24 @@ def handle(broker: Broker, request: DescribeLogDirsRequest, context: RequestCont
     for partition in broker.replicas:
         if wanted is None or partition.name in wanted:
             by_directory[partition.log.directory.parent].append(partition)
+    futures: dict[Path, list[PartitionLog]] = defaultdict(list)
+    for name, copy in broker.replicas.futures():
+        if wanted is None or name in wanted:
+            futures[copy.directory.parent].append(copy)
     cordoned = broker.replicas.cordoned
     return DescribeLogDirsResponse(
         results=[
-            _result(directory, by_directory.get(directory.path, []), directory.path in cordoned)
+            _result(
+                directory,
+                _topics(broker, by_directory.get(directory.path, []), futures.get(directory.path, [])),
+                directory.path in cordoned,
+            )
             for directory in broker.replicas.directories
         ]
     )
 
 
-def _result(directory: Directory, partitions: list[Partition], is_cordoned: bool) -> DescribeLogDirsResult:
+def _result(directory: Directory, topics: list[DescribeLogDirsTopic], is_cordoned: bool) -> DescribeLogDirsResult:
     path = str(directory.path.absolute())
     try:
         if directory.failure is not None:
@@ -67,14 +77,14 @@ def _result(directory: Directory, partitions: list[Partition], is_cordoned: bool
     return DescribeLogDirsResult(
         error_code=0,
         log_dir=path,
-        topics=_topics(partitions),
+        topics=topics,
         total_bytes=_total_bytes(directory.path),
         usable_bytes=usable_bytes,
         is_cordoned=is_cordoned,
     )
 
 
-def _topics(partitions: list[Partition]) -> list[DescribeLogDirsTopic]:
+def _topics(broker: Broker, partitions: list[Partition], copies: list[PartitionLog]) -> list[DescribeLogDirsTopic]:
     by_topic: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
     for partition in sorted(partitions, key=lambda each: each.name):
         log = partition.log
@@ -86,6 +96,14 @@ def _topics(partitions: list[Partition]) -> list[DescribeLogDirsTopic]:
             is_future_key=False,
         )
         by_topic[partition.name.topic].append(described)
+    for copy in sorted(copies, key=lambda each: each.topic_partition):
+        described = DescribeLogDirsPartition(
+            partition_index=copy.topic_partition.partition,
+            partition_size=copy.size_bytes,
+            offset_lag=broker.log_dir_moves.lag(copy.topic_partition),
+            is_future_key=True,
+        )
+        by_topic[copy.topic_partition.topic].append(described)
     return [DescribeLogDirsTopic(name=name, partitions=found) for name, found in by_topic.items()]
 
 

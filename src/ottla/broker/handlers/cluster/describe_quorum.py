@@ -1,0 +1,110 @@
+"""DescribeQuorum: who decides in this cluster, how far that is, and who follows; as far as it can be said truly.
+
+There is no Raft quorum. One broker, the controller, decides; the truth is kept by ZooKeeper or by a store of this
+machine, which have no numbers among brokers. So the partition 0 of __cluster_metadata is described like this:
+
+    leader       the controller, with the epoch of its office
+    voters       the controller alone: nobody else has a say
+    observers    all other brokers. How far they are is known to nobody but themselves, so it is -1, as Kafka says it of
+                 replicas it has not heard of
+    offsets      the number of changes since the beginning, which is the cluster's own count
+
+The controller answers; other brokers pass the question on. Other partitions are UNKNOWN_TOPIC_OR_PARTITION.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ottla.broker.cluster.forwarding import decided
+from ottla.broker.requests.context import RequestContext
+from ottla.broker.requests.served import Served
+from ottla.broker.security.needs import Need
+from ottla.cluster.topic_names import CLUSTER_METADATA
+from ottla.errors import NONE, BrokerError, NotLeaderOrFollower, UnknownTopicOrPartition
+from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    Listener,
+    Node,
+    ReplicaState,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.cluster.image import ClusterImage
+
+UNKNOWN: Final = -1
+NODES_SINCE: Final = 2
+
+DESCRIBE_CLUSTER = Need(AclOperation.DESCRIBE, AclResource.CLUSTER, is_forwarded=True)
+SERVES = Served(DescribeQuorumRequest, needs=(DESCRIBE_CLUSTER,))
+
+
+async def handle(broker: Broker, request: DescribeQuorumRequest, context: RequestContext) -> DescribeQuorumResponse:
+    DESCRIBE_CLUSTER.check(broker, context)
+    return await decided(broker, request, context, _decide)
+
+
+def _decide(broker: Broker, request: DescribeQuorumRequest, context: RequestContext) -> DescribeQuorumResponse:
+    image = broker.image
+    topics = [
+        ResponseTopicData(
+            topic_name=topic.topic_name,
+            partitions=[_partition(broker, topic.topic_name, each.partition_index) for each in topic.partitions],
+        )
+        for topic in request.topics
+    ]
+    nodes = _nodes(image, context.listener) if context.api_version >= NODES_SINCE else []
+    return DescribeQuorumResponse(error_code=NONE, topics=topics, nodes=nodes)
+
+
+def _partition(broker: Broker, topic: str, index: int) -> ResponsePartitionData:
+    image = broker.image
+    if (topic, index) != (CLUSTER_METADATA, 0):
+        return _refused(index, UnknownTopicOrPartition(f"{topic}-{index} is not what the cluster decides by"))
+    if image.controller_id != broker.id:
+        return _refused(index, NotLeaderOrFollower(f"broker {broker.id} is not the controller"))
+    now_ms = broker.clock.now_ms()
+    others = (each for each in image.brokers if each != image.controller_id)
+    return ResponsePartitionData(
+        partition_index=index,
+        error_code=NONE,
+        leader_id=image.controller_id,
+        leader_epoch=image.controller_epoch,
+        high_watermark=image.change_number,
+        current_voters=[_replica(image.controller_id, image.change_number, now_ms)],
+        observers=[_replica(each, UNKNOWN, UNKNOWN) for each in others],
+    )
+
+
+def _refused(index: int, error: BrokerError) -> ResponsePartitionData:
+    return ResponsePartitionData(
+        partition_index=index,
+        error_code=error.code,
+        error_message=str(error),
+        leader_id=UNKNOWN,
+        leader_epoch=UNKNOWN,
+        high_watermark=UNKNOWN,
+        current_voters=[],
+        observers=[],
+    )
+
+
+def _replica(broker_id: int, offset: int, time_ms: int) -> ReplicaState:
+    return ReplicaState(
+        replica_id=broker_id, log_end_offset=offset, last_fetch_timestamp=time_ms, last_caught_up_timestamp=time_ms
+    )
+
+
+def _nodes(image: ClusterImage, listener: str) -> list[Node]:
+    """Where the voters are."""
+    controller = image.brokers.get(image.controller_id)
+    endpoint = None if controller is None else controller.endpoint(listener)
+    if endpoint is None:
+        return []
+    listeners = [Listener(name=endpoint.listener, host=endpoint.host, port=endpoint.port)]
+    return [Node(node_id=image.controller_id, listeners=listeners)]

@@ -1,0 +1,1 @@
+"""What members of share groups ask of the leaders of partitions."""

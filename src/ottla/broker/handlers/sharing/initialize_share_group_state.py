@@ -1,0 +1,40 @@
+"""InitializeShareGroupState, at a share coordinator: the group coordinator says where to begin (KIP-932)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.share_state import share_state_responses as answers_of
+from ottla.broker.coordinators.share_state.several import BETWEEN_BROKERS, ask_each
+from ottla.broker.coordinators.share_state.shard import ShareStateShard
+from ottla.broker.coordinators.share_state.state import ShareKey
+from ottla.broker.requests.context import RequestContext
+from ottla.broker.requests.served import Served
+from ottla.protocol.messages.initialize_share_group_state import (
+    InitializeShareGroupStateRequest,
+    InitializeShareGroupStateResponse,
+    InitializeStateData,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+SERVES = Served(InitializeShareGroupStateRequest, needs=(BETWEEN_BROKERS,))
+
+
+async def handle(
+    broker: Broker, request: InitializeShareGroupStateRequest, context: RequestContext
+) -> InitializeShareGroupStateResponse:
+    alone = [
+        (
+            ShareKey(request.group_id, topic.topic_id, each.partition),
+            InitializeShareGroupStateRequest(
+                group_id=request.group_id,
+                topics=[InitializeStateData(topic_id=topic.topic_id, partitions=[each])],
+            ),
+        )
+        for topic in request.topics
+        for each in topic.partitions
+    ]
+    answers = await ask_each(broker, ShareStateShard.initialize, alone, context, answers_of.initialized)
+    return InitializeShareGroupStateResponse(results=[each for answer in answers for each in answer.results])

@@ -1,0 +1,40 @@
+"""ReadShareGroupState, at a share coordinator: the leader of a partition takes its share partition over (KIP-932)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.share_state import share_state_responses as answers_of
+from ottla.broker.coordinators.share_state.several import BETWEEN_BROKERS, ask_each
+from ottla.broker.coordinators.share_state.shard import ShareStateShard
+from ottla.broker.coordinators.share_state.state import ShareKey
+from ottla.broker.requests.context import RequestContext
+from ottla.broker.requests.served import Served
+from ottla.protocol.messages.read_share_group_state import (
+    ReadShareGroupStateRequest,
+    ReadShareGroupStateResponse,
+    ReadStateData,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+SERVES = Served(ReadShareGroupStateRequest, needs=(BETWEEN_BROKERS,))
+
+
+async def handle(
+    broker: Broker, request: ReadShareGroupStateRequest, context: RequestContext
+) -> ReadShareGroupStateResponse:
+    alone = [
+        (
+            ShareKey(request.group_id, topic.topic_id, each.partition),
+            ReadShareGroupStateRequest(
+                group_id=request.group_id,
+                topics=[ReadStateData(topic_id=topic.topic_id, partitions=[each])],
+            ),
+        )
+        for topic in request.topics
+        for each in topic.partitions
+    ]
+    answers = await ask_each(broker, ShareStateShard.read, alone, context, answers_of.read_failed)
+    return ReadShareGroupStateResponse(results=[each for answer in answers for each in answer.results])
