@@ -1,0 +1,1 @@
+"""Avro: parsing, the form that is stored, compatibility."""

@@ -1,0 +1,1 @@
+"""JSON Schema: parsing, the form that is stored, compatibility."""

@@ -1,0 +1,199 @@
+"""Whether one JSON schema accepts all that another one accepts: Confluent's rules, keyword by keyword.
+
+1. What a content model leaves open matters most. In an open one (additionalProperties is not said) anything may have
+   been written under any name, so a property cannot be added with a type of its own, and can be removed. In a closed
+   one (additionalProperties: false) it is the other way round. What patternProperties or a schema of
+   additionalProperties cover is compared with that.
+2. A default makes up for a property that becomes required.
+3. oneOf, anyOf and allOf are compared by pairing their schemas.
+4. A keyword that has no rule here (if, contains, propertyNames, ...) must stay as it is, or go: in doubt it is no.
+   unevaluatedProperties and unevaluatedItems are what additionalProperties and additionalItems are; beside something
+   that they see through (allOf, $ref, ...) the whole schema must stay as it is, or they must go.
+5. Two schemas are compared once, so schemas that contain themselves come to an end.
+6. A pattern that is not plainly cheap to match is not matched: it covers nothing (0008).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from ottla.schemas.json_schema.arrays import compare_arrays
+from ottla.schemas.json_schema.combined import combined_of, compare_combined, without_combined
+from ottla.schemas.json_schema.limits import compare_limits
+from ottla.schemas.json_schema.nodes import Node, is_same, sees_through, with_ref_as_product, without_unevaluated
+from ottla.schemas.json_schema.objects import compare_objects
+from ottla.schemas.model import Problem
+
+_ANNOTATIONS: Final = """
+    $schema $id id $comment $anchor $vocabulary $defs definitions title description default examples format deprecated
+    readOnly writeOnly contentEncoding contentMediaType contentSchema connect.type connect.index
+"""
+_COMPARED: Final = """
+    $ref type enum const not allOf anyOf oneOf maxLength minLength pattern maximum minimum exclusiveMaximum
+    exclusiveMinimum multipleOf maxItems minItems uniqueItems items prefixItems additionalItems maxProperties
+    minProperties required properties patternProperties additionalProperties dependencies dependentRequired
+    dependentSchemas unevaluatedProperties unevaluatedItems
+"""
+ANNOTATIONS: Final = frozenset(_ANNOTATIONS.split())
+COMPARED: Final = frozenset(_COMPARED.split())
+CHEAP_QUANTIFIERS: Final = 3
+CHEAP_PATTERN_CHARACTERS: Final = 200
+
+
+def problems(reader: Node, writer: Node) -> Sequence[Problem]:
+    """Why not everything that `writer` accepts is accepted by `reader`."""
+    try:
+        return Comparison().compare(reader, writer, "#")
+    except RecursionError:
+        return [Problem("TYPE_CHANGED", "#", "the schemas are nested too deeply to be compared")]
+
+
+class Comparison:
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], list[Problem]] = {}
+        self._held: list[Node] = []  # so that no id is used twice
+
+    def compare(self, reader: Node, writer: Node, path: str) -> list[Problem]:
+        reader, writer = reader.followed(), writer.followed()
+        pair = id(reader.value), id(writer.value)
+        if pair in self._known and isinstance(reader.value, dict):
+            return self._known[pair]
+        self._held += [reader, writer]
+        self._known[pair] = []
+        self._known[pair] = found = list(self._compare(reader, writer, path))
+        return found
+
+    def fits(self, reader: Node, writer: Node, path: str) -> bool:
+        return not self.compare(reader, writer, path)
+
+    def _compare(self, reader: Node, writer: Node, path: str) -> Iterator[Problem]:
+        if is_open(reader.value) or writer.value is False:
+            return
+        if reader.value is False or is_open(writer.value):
+            yield Problem("TYPE_CHANGED", path, "the reader does not accept all that was accepted")
+            return
+        if sees_through(reader):
+            if not is_same(reader, writer):
+                yield Problem("KEYWORD_CHANGED", path, "what unevaluated keywords refuse here cannot be compared")
+            return
+        reader, writer = with_ref_as_product(reader), with_ref_as_product(without_unevaluated(writer))
+        reader_has, writer_has = combined_of(reader), combined_of(writer)
+        if reader_has or writer_has:
+            yield from compare_combined(self, reader, writer, path)
+            if reader_has:
+                yield from self._compare_beside(without_combined(reader), writer, path)
+            return
+        yield from self._compare_keywords(reader, writer, path)
+
+    def _compare_beside(self, reader: Node, writer: Node, path: str) -> Iterator[Problem]:
+        """What the reader demands beside its choices, the writer demands beside its own, or in each of them."""
+        if is_open(reader.value):
+            return
+        found = self.compare(reader, without_combined(writer), path)
+        if found and not (combined_of(writer) and not list(compare_combined(self, reader, writer, path))):
+            yield from found
+
+    def _compare_keywords(self, reader: Node, writer: Node, path: str) -> Iterator[Problem]:
+        types = list(_compare_types(reader, writer, path))
+        yield from types
+        if types:
+            return
+        yield from _compare_values(reader, writer, path)
+        yield from compare_limits(reader, writer, path)
+        yield from compare_objects(self, reader, writer, path)
+        yield from compare_arrays(self, reader, writer, path)
+        yield from self._compare_not(reader, writer, path)
+        for name in reader.value:
+            if name not in COMPARED and name not in ANNOTATIONS and reader.value[name] != writer.get(name):
+                yield Problem("KEYWORD_CHANGED", f"{path}/{name}", f"{name} was added or changed")
+
+    def _compare_not(self, reader: Node, writer: Node, path: str) -> Iterator[Problem]:
+        if (refused := reader.get("not")) is None:
+            return
+        before = writer.get("not")
+        # What is refused may only become less.
+        if before is None or not self.fits(writer.of(before), reader.of(refused), f"{path}/not"):
+            yield Problem("NOT_TYPE_EXTENDED", f"{path}/not", "more is refused than before")
+
+
+def is_open(value: Any) -> bool:
+    """Whether a schema accepts everything."""
+    return value is True or (isinstance(value, dict) and value.keys() <= ANNOTATIONS)
+
+
+def _types(node: Node) -> frozenset[str] | None:
+    found = node.get("type")
+    if found is None:
+        return None
+    return frozenset([found] if isinstance(found, str) else found)
+
+
+def _compare_types(reader: Node, writer: Node, path: str) -> Iterator[Problem]:
+    wanted = _types(reader)
+    if wanted is None:
+        return
+    written = _types(writer)
+    if written is None:
+        values = _values(writer)
+        if values is None or not all(any(_is_of(value, kind) for kind in wanted) for value in values):
+            yield Problem("TYPE_NARROWED", f"{path}/type", f"only {_words(wanted)} is accepted, and anything was")
+        return
+    lost = {kind for kind in written if kind not in wanted and not (kind == "integer" and "number" in wanted)}
+    if lost:
+        name = "TYPE_CHANGED" if lost == written else "TYPE_NARROWED"
+        yield Problem(name, f"{path}/type", f"{_words(lost)} is not accepted any more")
+
+
+def _words(kinds: frozenset[str] | set[str]) -> str:
+    return " or ".join(sorted(kinds))
+
+
+_CHECKS: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "null": lambda value: value is None,
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "string": lambda value: isinstance(value, str),
+    "array": lambda value: isinstance(value, list),
+    "object": lambda value: isinstance(value, dict),
+}
+
+
+def _is_of(value: Any, kind: str) -> bool:
+    return kind in _CHECKS and _CHECKS[kind](value)
+
+
+def _values(node: Node) -> list[Any] | None:
+    if "const" in node.value:
+        return [node.value["const"]]
+    found: list[Any] | None = node.get("enum")
+    return found
+
+
+def _compare_values(reader: Node, writer: Node, path: str) -> Iterator[Problem]:
+    allowed = _values(reader)
+    if allowed is None:
+        return
+    written = _values(writer)
+    if written is None:
+        yield Problem("ENUM_ARRAY_ADDED", f"{path}/enum", "only some values are accepted, and all were")
+    elif lost := [value for value in written if not any(_same(value, each) for each in allowed)]:
+        name = "ENUM_ARRAY_CHANGED" if len(lost) == len(written) else "ENUM_ARRAY_NARROWED"
+        yield Problem(name, f"{path}/enum", f"{lost[0]!r} is not accepted any more")
+
+
+def _same(one: Any, other: Any) -> bool:
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+
+
+def covers(pattern: str, name: str) -> bool:
+    """Whether a pattern of patternProperties plainly matches a name."""
+    is_cheap = len(pattern) <= CHEAP_PATTERN_CHARACTERS and "(" not in pattern
+    if not is_cheap or sum(pattern.count(each) for each in "*+{") > CHEAP_QUANTIFIERS:
+        return False
+    try:
+        return re.search(pattern, name) is not None
+    except re.error:
+        return False

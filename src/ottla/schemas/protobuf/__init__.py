@@ -1,0 +1,1 @@
+"""Protobuf: .proto text and descriptors, the form that is stored, compatibility."""
