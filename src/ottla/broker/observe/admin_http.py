@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import cached_property, partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +30,7 @@ from ottla.metrics import CONTENT_TYPE
 
 if TYPE_CHECKING:
     from ottla.broker.observe.admin_login import AdminLogin
+    from ottla.broker.observe.state_metrics import StateMetrics
 
 log = logging.getLogger(__name__)
 
@@ -57,12 +59,14 @@ class Reply(NamedTuple):
 class Watch(NamedTuple):
     """What there is to see: the text of all metrics, and why the broker is not ready (None when it is).
 
-    `update` runs before metrics are written, a short step at a time, so that others have their turns between.
+    `prepare` is awaited before metrics are written, and `update` runs then, a short step at a time, so that others have
+    their turns between.
     """
 
     metrics: Callable[[], str]
     not_ready_because: Callable[[], str | None]
     update: Callable[[], Iterator[None]] = lambda: iter(())
+    prepare: Callable[[], Awaitable[None]] = partial(asyncio.sleep, 0)
 
 
 def answer(head: bytes, watch: Watch, *, local_only: bool, verdict: Verdict | None = None) -> bytes:
@@ -130,6 +134,27 @@ def _written(reply: Reply, *, without_body: bool = False) -> bytes:
     return head if without_body else head + body
 
 
+class LazyState:
+    """State metrics, loaded and made when somebody reads metrics for the first time: most brokers nobody asks."""
+
+    def __init__(self, make: Callable[[], StateMetrics]) -> None:
+        self._make = make
+
+    @cached_property
+    def _state(self) -> StateMetrics:
+        return self._make()
+
+    async def prepare(self) -> None:
+        await self._state.prepare()
+
+    def update(self) -> Iterator[None]:
+        return self._state.update()
+
+    def stop(self) -> None:
+        if "_state" in self.__dict__:
+            self._state.loop.stop()
+
+
 class AdminServer:
     """Listens, reads one head per connection, writes one answer, closes."""
 
@@ -192,6 +217,7 @@ class AdminServer:
             if self._login is not None:
                 verdict = await self._login.verdict(head.decode("latin-1").split("\r\n")[1:], peer[0] if peer else "")
             if head.startswith(b"GET /metrics") and verdict in (None, Verdict.WELCOME):
+                await self._watch.prepare()
                 for _ in self._watch.update():
                     await asyncio.sleep(0)
             return answer(head, self._watch, local_only=self._local_only, verdict=verdict)

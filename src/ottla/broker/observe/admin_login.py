@@ -73,13 +73,29 @@ class AdminLogin:
         login = basic_login(headers)
         if login is None:
             return Verdict.UNKNOWN
+        if not await self.fits(login):
+            return Verdict.UNKNOWN
+        return Verdict.WELCOME if self._may_read(login.user, host) else Verdict.REFUSED
+
+    async def fits(self, login: BasicLogin) -> bool:
+        """Whether this is the password of that user; a refusal waits."""
         mechanism, keys, exists = self._kept(login.user)
         async with self._one_at_a_time:
             fits = await asyncio.to_thread(_fits, mechanism, login.password, keys)
-        if not (fits and exists):
-            await self.clock.sleep(self.delay_ms())
-            return Verdict.UNKNOWN
-        return Verdict.WELCOME if self._may_read(login.user, host) else Verdict.REFUSED
+        if fits and exists:
+            return True
+        await self.clock.sleep(self.delay_ms())
+        return False
+
+    def holder(self, user: str) -> Callable[[], bool]:
+        """Whether the user still has the password that he has now; a session lasts for as long."""
+        _, keys, _ = self._kept(user)
+
+        def holds() -> bool:
+            _, now, exists = self._kept(user)
+            return exists and hmac.compare_digest(now.stored_key, keys.stored_key)
+
+        return holds
 
     def _kept(self, user: str) -> tuple[str, ScramKeys, bool]:
         for mechanism in PREFERRED:
