@@ -13,18 +13,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from functools import cached_property
 from random import Random
 from typing import TYPE_CHECKING
 
 from ottla.broker.cluster.link import ClusterLink
+from ottla.broker.cluster.policies import NO_POLICIES, Policies, refusing_faults
 from ottla.broker.cluster.producer_id_source import ProducerIdSource
 from ottla.broker.cluster.topics_on_demand import TopicsOnDemand
 from ottla.broker.coordinators.list import Coordinators
 from ottla.broker.fetch.sessions import FetchSessions
+from ottla.broker.observe.counts import BrokerCounts
 from ottla.broker.observe.log_levels import LogLevels, set_levels
-from ottla.broker.observe.request_metrics import RequestMetrics, TopicMetrics
+from ottla.broker.observe.request_metrics import RequestMetrics
+from ottla.broker.observe.topic_metrics import TopicMetrics
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.connections import ConnectionRates
 from ottla.broker.replication.manager import Logs, ReplicaManager
@@ -40,7 +44,7 @@ from ottla.broker.security.stored_secrets import secrets_of
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.dynamic import DynamicSettings
 from ottla.broker.settings.group_level import GroupLevelSettings, check_group_level
-from ottla.broker.waiting.deadlines import Deadlines
+from ottla.broker.waiting.deadlines import Deadlines, HasDeadlines
 from ottla.clock import Clock
 from ottla.cluster import model
 from ottla.cluster.config_layers import ConfigRules, TopicsInEffect
@@ -57,6 +61,14 @@ from ottla.values import TopicPartition
 if TYPE_CHECKING:
     from ottla.broker.coordinators.groups.coordinator import GroupCoordinator
     from ottla.broker.coordinators.transactions.coordinator import TransactionCoordinator
+    from ottla.broker.housekeeping.compaction import Cleaning
+    from ottla.broker.network.processor import Connection
+    from ottla.broker.observe.tracing import BrokerTracing
+    from ottla.broker.registry.service import SchemaRegistry
+    from ottla.broker.registry.validation import SchemaChecks
+    from ottla.broker.replication.log_dir_moves import LogDirMoves
+    from ottla.broker.sharing.sharing import Sharing
+    from ottla.broker.telemetry.telemetry import ClientTelemetry
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +80,8 @@ class Broker:
     when everything it needs of the broker is there. `directory_failed` is called when a sync has failed.
     """
 
+    cleaning: Cleaning | None = None  # while logs are compacted
+    connections: Callable[[], Sequence[Connection]] = staticmethod(tuple)  # the network's, set by who has one
     supported_features = SUPPORTED
     internal_topics = INTERNAL_TOPICS
     is_legal_topic_name = staticmethod(is_legal_name)
@@ -87,15 +101,16 @@ class Broker:
         random: Random,
         registry: Registry,
         served_apis: frozenset[int],
+        policies: Policies = NO_POLICIES,
         directory_failed: Callable[[], None] = lambda: None,
     ) -> None:
         self.id = broker_id
         # One id under two names, for readers of either.
         settings = settings.replaced({"node.id": broker_id, "broker.id": broker_id})
         self.dynamic = DynamicSettings(settings)
-        self.clock = clock
-        self.random = random
+        self.clock, self.random = clock, random
         self.served_apis = served_apis
+        self._policies, self._pool = policies, pool
         self.access = make_access(settings)
         self.background = Background()
         self.quotas = ClientQuotas(settings, registry, clock.monotonic_ms)
@@ -107,14 +122,14 @@ class Broker:
         # Each raises InvalidSetting when it could not apply settings that somebody wants to set while running.
         self.settings_checks: list[Callable[[BrokerSettings], object]] = []
         self.topics_in_effect = TopicsInEffect(self.config_rules)
-        self.request_metrics = RequestMetrics(registry)
-        self.topic_metrics = TopicMetrics(registry)
+        self._make_counters(registry, settings)
         self.tokens = DelegationTokens(settings)
         self.orders = asyncio.Lock()  # of the controller are carried out one after the other
         self.pacing = Pacing(clock.monotonic_ms, pool)
         self.fetch_sessions = FetchSessions(
             lambda: random.randint(1, (1 << 31) - 1), slots=settings.max_incremental_fetch_session_cache_slots
         )
+        self._sharing_deadlines: tuple[HasDeadlines, ...] = ()
         self.deadlines = self._make_deadlines()
         self._directory_failed = directory_failed
         self.progress = PartitionProgress(
@@ -123,6 +138,7 @@ class Broker:
             wake=self.deadlines.arm,
             notify=self._committed,
             failed=self._sync_failed,
+            synced_in=self.counts.flushes.record,
         )
         self.replicas = self._make_replicas(logs)
         self.coordinators = Coordinators(self)
@@ -140,6 +156,8 @@ class Broker:
             group=GroupLevelSettings,
             check_group=lambda own: check_group_level(own, self.settings),
             check_broker=self._check_settings,
+            check_pattern=_check_pattern,
+            policy=refusing_faults(self._policies.alter_config),
             loggers=LogLevels(),
             secrets=secrets_of(settings),
         )
@@ -149,10 +167,20 @@ class Broker:
         for check in self.settings_checks:
             check(settings)
 
+    def _make_counters(self, registry: Registry, settings: BrokerSettings) -> None:
+        self.request_metrics = RequestMetrics(registry)
+        self.topic_metrics = TopicMetrics(registry)
+        self.counts = BrokerCounts()
+        self.tracing: BrokerTracing | None = None
+        if settings.ottla_tracing_enable:
+            from ottla.broker.observe.tracing import BrokerTracing
+
+            self.tracing = BrokerTracing.enabled()
+
     def _make_deadlines(self) -> Deadlines:
         return Deadlines(
             self.clock,
-            monotonic=lambda: self.progress.with_deadlines,
+            monotonic=lambda: (*self.progress.with_deadlines, *self._sharing_deadlines),
             wall=lambda: [each.runtime for each in self.coordinators.made],
         )
 
@@ -165,6 +193,53 @@ class Broker:
             monotonic_ms=self.clock.monotonic_ms,
         )
 
+    @cached_property
+    def log_dir_moves(self) -> LogDirMoves:
+        """Replicas on their way to other directories; made when the first one is wanted elsewhere."""
+        from ottla.broker.replication.log_dir_moves import LogDirMoves
+
+        return LogDirMoves(self, self.replicas.logs, self._pool)
+
+    def is_compacting(self, name: TopicPartition) -> bool:
+        return self.cleaning is not None and self.cleaning.is_at(name)
+
+    def moved(self, partition: Partition) -> None:
+        """The log of a partition lies in another directory now, as long as before."""
+        if self.cleaning is not None:
+            self.cleaning.restart(partition.name)
+        self.progress.flushed(partition)
+
+    @cached_property
+    def telemetry(self) -> ClientTelemetry:
+        """The metrics that clients push; made when the first one asks."""
+        from ottla.broker.telemetry.telemetry import ClientTelemetry
+
+        return ClientTelemetry(
+            image=lambda: self.image,
+            limit_bytes=lambda: self.settings.telemetry_max_bytes,
+            monotonic_ms=self.clock.monotonic_ms,
+            random_bytes=self.random.randbytes,
+        )
+
+    @cached_property
+    def sharing(self) -> Sharing:
+        """Share groups, as far as the leader of partitions has to do with them; loaded when somebody first fetches."""
+        from ottla.broker.sharing.sharing import Sharing
+
+        made = Sharing(self)
+        self._sharing_deadlines = (made.leaders,)
+        return made
+
+    @property
+    def is_sharing(self) -> bool:
+        """Whether the part for share groups was needed so far."""
+        return bool(self._sharing_deadlines)
+
+    def forget_shared(self, name: TopicPartition) -> None:
+        """The partition is led elsewhere now, or in another epoch; so are its share partitions."""
+        if self.is_sharing:
+            self.sharing.leaders.forget(name)
+
     @property
     def groups(self) -> GroupCoordinator:
         return self.coordinators.groups
@@ -172,6 +247,20 @@ class Broker:
     @property
     def transactions(self) -> TransactionCoordinator:
         return self.coordinators.transactions
+
+    @cached_property
+    def schema_registry(self) -> SchemaRegistry:
+        """Schemas of records; loaded when somebody asks for one."""
+        from ottla.broker.registry.service import SchemaRegistry
+
+        return SchemaRegistry(self)
+
+    @cached_property
+    def schema_checks(self) -> SchemaChecks:
+        """Of records for topics that want schemas; loaded with the first of those."""
+        from ottla.broker.registry.validation import SchemaChecks
+
+        return SchemaChecks(self)
 
     @property
     def settings(self) -> BrokerSettings:
@@ -209,6 +298,7 @@ class Broker:
             default_partitions=self.settings.num_partitions,
             default_replication_factor=self.settings.default_replication_factor,
             deletion_enabled=self.settings.delete_topic_enable,
+            policy=refusing_faults(self._policies.create_topic),
             room=self.replicas.partition_room(self.image),
         )
 
@@ -254,3 +344,10 @@ class Broker:
         self.deadlines.cancel()
         self.progress.close()
         self.pacing.stop()
+
+
+def _check_pattern(pattern: str) -> None:
+    """Raises for what clients cannot be matched by; loaded when somebody sets one."""
+    from ottla.broker.patterns.patterns import compile_pattern
+
+    compile_pattern(pattern)

@@ -14,34 +14,26 @@ import asyncio
 import contextlib
 import logging
 import os
-import socket
-import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import Executor
 from contextlib import AsyncExitStack
 from pathlib import Path
-from random import Random, SystemRandom
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Final
 
 from ottla.broker.broker import Broker
 from ottla.broker.cluster.alone import AloneLink
 from ottla.broker.cluster.link import ClusterLink
-from ottla.broker.cluster.memory_loss import lost_memory, note_boot, read_boot_id
+from ottla.broker.cluster.memory_loss import lost_memory, note_boot
+from ottla.broker.cluster.policies import NO_POLICIES, Policies
 from ottla.broker.housekeeping.jobs import see_failures, start_jobs
-from ottla.broker.network.acceptor import Acceptor, ConnectionLimits
-from ottla.broker.network.processor import Dispatcher
-from ottla.broker.observe.admin_http import AdminServer, Watch
-from ottla.broker.observe.readiness import why_not_writable
-from ottla.broker.observe.state_metrics import StateMetrics
+from ottla.broker.listeners import Listeners
 from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.gate import Gate
 from ottla.broker.requests.running import next_turn
-from ottla.broker.requests.served import CLUSTER_APIS, SERVED_APIS, frame_limit_bytes
+from ottla.broker.requests.served import CLUSTER_APIS, SERVED_APIS
 from ottla.broker.settings import BrokerSettings
-from ottla.broker.settings.endpoints import Endpoint, advertise
 from ottla.broker.settings.group_level import GroupLevelSettings
-from ottla.broker.settings.listeners import parse_connection_overrides
-from ottla.clock import Clock, SystemClock
+from ottla.broker.world import World
 from ottla.cluster import model
 from ottla.cluster.config_layers import ConfigRules, TopicsInEffect
 from ottla.cluster.features import SUPPORTED, first_features
@@ -51,31 +43,23 @@ from ottla.cluster.store.memory import MemoryStore
 from ottla.errors import KafkaStorageError, OttlaError
 from ottla.light_dataclasses import dataclass
 from ottla.metrics import Registry
-from ottla.net.transport import LinkSettings, TcpTransport, Transport
 from ottla.storage.directory.loading import ProducerLimits, recovery_summary
 from ottla.storage.directory.manager import LogManager
-from ottla.storage.files import DiskFiles, Files
+from ottla.storage.files import Files
 from ottla.storage.settings import TopicSettings
 from ottla.values import random_uuid, uuid_to_text
 
 if TYPE_CHECKING:
     from ottla.broker.cluster.client_gate import ClientGate
-    from ottla.broker.observe.admin_login import AdminLogin
+    from ottla.broker.http.door import Opened
     from ottla.broker.security.first_users import FirstUser
-    from ottla.broker.security.listener_logins import LazyKeySets
-    from ottla.broker.security.logins import ConnectionLogin
-    from ottla.broker.security.tls_listeners import TlsListeners
 
 log = logging.getLogger(__name__)
 
 DEFAULT_BROKER_ID: Final = 0
-DRAIN_LIMIT_MS: Final = 5_000
 QUIET_LIMIT_MS: Final = 30_000
 QUIET_STEP_MS: Final = 2
 LAST_TURNS: Final = 3
-LISTEN_BACKLOG: Final = 1_024
-WORKERS: Final = 4
-LIMITS_BY_ADDRESS: Final = ("max.connections.per.ip", "max.connections.per.ip.overrides")
 
 
 @dataclass(frozen=True)
@@ -88,28 +72,7 @@ class ServerInfo:
     endpoints: tuple[model.Endpoint, ...]
     directories: tuple[Path, ...]
     admin_address: tuple[str, int] | None = None  # where metrics and health are; None is nowhere
-
-
-def make_threads(workers: int) -> Executor:
-    """The threads of a broker."""
-    return ThreadPoolExecutor(workers, thread_name_prefix="ottla-disk")
-
-
-@dataclass(frozen=True)
-class World:
-    """The doors: disk, network, time, chance, threads. `workers` 0 does disk work on the loop: memory only."""
-
-    files: Files
-    transport: Transport
-    clock: Clock
-    random: Random
-    workers: int = WORKERS
-    boot_id: str | None = "one life"  # which life of the machine this is, memory_loss.py
-    make_pool: Callable[[int], Executor] = make_threads
-
-    @classmethod
-    def real(cls) -> World:
-        return cls(DiskFiles(), TcpTransport(), SystemClock(), SystemRandom(), boot_id=read_boot_id())
+    http_parts: tuple[Opened, ...] = ()  # what else is served over HTTP, and where
 
 
 class Server:
@@ -122,10 +85,13 @@ class Server:
         *,
         shared_store: SharedStore | None = None,
         first_users: Sequence[FirstUser] = (),
+        policies: Policies = NO_POLICIES,
     ) -> None:
         """`shared_store` makes it a member of the cluster that is kept there; tests give one in memory. `first_users`
-        are there before anybody can log in; a broker of its own has them, not a member."""
+        are there before anybody can log in; a broker of its own has them, not a member. `policies` are asked about
+        topics and settings (cluster/policies.py)."""
         self.settings = settings
+        self._policies = policies
         self._shared_store = shared_store
         self._first_users = first_users
         self.registry = Registry()
@@ -133,12 +99,11 @@ class Server:
         self._stack = AsyncExitStack()
         self._is_ready = False
         self._has_crashed = False
-        self._key_sets: LazyKeySets | None = None
-        self._tls: TlsListeners | None = None
         self.broker: Broker
-        self._acceptor: Acceptor
+        self.listeners: Listeners
         self.info: ServerInfo
         self.admin_address: tuple[str, int] | None = None
+        self.http_parts: tuple[Opened, ...] = ()
         self.failed = asyncio.Event()  # no log directory is left; `failure` says why
         self.failure: KafkaStorageError | None = None
 
@@ -162,9 +127,7 @@ class Server:
         holds (sockets, threads, locks) is let go."""
         self._is_ready = False
         self._has_crashed = True
-        self._acceptor.close()
-        for connection in self._acceptor.connections:
-            connection.abort("the broker is gone")
+        self.listeners.acceptor.abort()
         await self.broker.link.vanish()
         await self._stack.aclose()
 
@@ -192,15 +155,22 @@ class Server:
             random=world.random,
             registry=self.registry,
             served_apis=self._served,
+            policies=self._policies,
             directory_failed=lambda: see_failures(self.broker, logs, self._last_disk_failed),
         )
         self._stack.push_async_callback(self._quieten)
         gate = None if shared is None else await self._wait_until_free(shared, broker_id, pool)
-        acceptor = self._acceptor = self._make_acceptor(gate)
-        self._stack.push_async_callback(acceptor.drain, DRAIN_LIMIT_MS)
-        self._stack.callback(acceptor.close)
-        self._tls = self._make_tls(is_member=shared is not None)
-        endpoints = await self._listen(acceptor)
+        self.listeners = Listeners(
+            self.broker,
+            self.settings,
+            gate or self._make_dispatch(),
+            world,
+            self._stack,
+            registry=self.registry,
+            is_member=shared is not None,
+        )
+        acceptor = self.listeners.acceptor
+        endpoints = await self.listeners.open()
         me = model.Broker(
             broker_id,
             endpoints,
@@ -215,18 +185,22 @@ class Server:
         if shared is not None:
             await self._joined(logs)
         self._stack.push_async_callback(start_jobs(self.broker, logs, world.clock, pool, self._last_disk_failed))
-        await self._start_admin(acceptor)
+        await self._open_http()
         acceptor.release()
         if gate is not None:
             gate.open()
         self._is_ready = True
+        return self._make_info(broker_id, cluster_id, endpoints)
+
+    def _make_info(self, broker_id: int, cluster_id: str, endpoints: tuple[model.Endpoint, ...]) -> ServerInfo:
         return ServerInfo(
             broker_id=broker_id,
             cluster_id=cluster_id,
             bootstrap_servers=",".join(f"{each.host}:{each.port}" for each in endpoints),
             endpoints=endpoints,
-            directories=directories,
+            directories=self.settings.data_directories,
             admin_address=self.admin_address,
+            http_parts=self.http_parts,
         )
 
     def _keep_users(self, store: MetadataStore) -> None:
@@ -346,130 +320,16 @@ class Server:
     def _make_dispatch(self) -> Dispatch:
         return Dispatch(self.broker, self._served, Gate(self.broker))
 
-    def _make_acceptor(self, gate: ClientGate | None) -> Acceptor:
-        settings = self.settings
-        limits = ConnectionLimits(**_limits(self.broker.settings))
-        limit_names = [*LIMITS_BY_ADDRESS, *_of_each_listener(settings, "max.connections")]
-        self.broker.dynamic.subscribe(limit_names, lambda _, new: limits.change(**_limits(new)))
-        rates = self.broker.connection_rates
-        rates.change(self.broker.settings)
-        rate_names = _of_each_listener(settings, "max.connection.creation.rate")
-        self.broker.dynamic.subscribe(rate_names, lambda _, new: rates.change(new))
-        link_settings = LinkSettings(
-            frame_limit_bytes=settings.socket_request_max_bytes,
-            kind_limit_bytes=frame_limit_bytes,
-            send_buffer_bytes=_or_system(settings.socket_send_buffer_bytes),
-            receive_buffer_bytes=_or_system(settings.socket_receive_buffer_bytes),
-        )
-        acceptor = Acceptor(
-            self._world.transport,
-            gate or self._make_dispatch(),
-            clock=self._world.clock,
-            limits=limits,
-            rates=rates,
-            link_settings=link_settings,
-            idle_ms=settings.connections_max_idle_ms,
-            waiting_limit_bytes=settings.queued_max_request_bytes,
-        )
-        self.broker.quotas.notify = acceptor.forget_contexts
-        return acceptor
-
-    async def _listen(self, acceptor: Acceptor) -> tuple[model.Endpoint, ...]:
-        bound: list[Endpoint] = []
-        for each in self.settings.endpoints:
-            port = await acceptor.listen(
-                each.name,
-                each.host,
-                each.port,
-                backlog=_backlog(self.settings),
-                protocol=each.protocol,
-                login=self._login_of(each),
-                tls=None if self._tls is None else self._tls.get(each.name),
-            )
-            bound.append(each._replace(port=port))
-        if self._key_sets is not None:
-            await self._key_sets.first_read()
-        advertised = advertise(self.settings.advertised_endpoints, bound, socket.gethostname())
-        return tuple(model.Endpoint(each.name, each.host, each.port, each.protocol) for each in advertised)
-
-    def _make_tls(self, *, is_member: bool) -> TlsListeners | None:
-        """The listeners with TLS, which read their stores now; None when there are none, and nothing is loaded."""
-        if not any(each.protocol.endswith("SSL") for each in self.settings.endpoints):
-            return None
-        from ottla.broker.security.tls_listeners import TlsListeners
-
-        made = TlsListeners(self.broker.dynamic, self.registry, self._world.clock, is_member=is_member)
-        made.start()
-        self.broker.settings_checks.append(made.check)
-        self._stack.callback(made.stop)
-        brokers = made.get(self.settings.inter_broker_listener.name)
-        if brokers is not None:
-            self.broker.peers.own_certificate = lambda: brokers.own_principal
-        return made
-
-    def _tls_to_brokers(self) -> ssl.SSLContext | None:
-        """What to speak with other brokers by; None is without TLS."""
-        listener = None if self._tls is None else self._tls.get(self.settings.inter_broker_listener.name)
-        return None if listener is None else listener.client_context
-
-    def _login_of(self, endpoint: Endpoint) -> Callable[[Dispatcher], ConnectionLogin] | None:
-        """How clients log in at a listener; None where they need not. Hashes are loaded only by who needs them."""
-        if not endpoint.protocol.startswith("SASL"):
-            return None
-        from ottla.broker.security.listener_logins import LazyKeySets, make_logins
-
-        if self._key_sets is None:
-            self._key_sets = LazyKeySets(self.broker)
-            self._stack.callback(self._key_sets.close)
-        return make_logins(self.broker, endpoint.name, self.registry, self._key_sets.of).login
-
-    async def _start_admin(self, acceptor: Acceptor) -> None:
-        """Metrics and health. A default port in use is no reason not to serve; a configured one is."""
-        address = self.settings.admin_address
-        if address is None:
+    async def _open_http(self) -> None:
+        """Metrics, health, and what else is served over HTTP (http/)."""
+        if not self.settings.has_http:
             return
-        clock = self._world.clock
-        watch = Watch(
-            metrics=lambda: self.registry.text(clock.monotonic_ms()),
-            not_ready_because=self._not_ready_because,
-            update=self._state_updates(acceptor),
-        )
-        admin = AdminServer(watch, login=self._admin_login() if self.settings.ottla_admin_login else None)
-        try:
-            self.admin_address = await admin.start(*address)
-        except OSError as error:
-            if "ottla.admin.listener" in self.settings.configured_names():
-                raise
-            log.warning(
-                "no metrics and health: %s:%d cannot be opened: %s; ottla.admin.listener names another", *address, error
-            )
-            return
-        self._stack.push_async_callback(admin.stop)
+        from ottla.broker.http.opening import make_door
 
-    def _admin_login(self) -> AdminLogin:
-        from ottla.broker.observe.admin_login import AdminLogin
-        from ottla.broker.security.scram_users import ScramUsers
-
-        broker = self.broker
-        return AdminLogin(
-            ScramUsers(lambda: broker.image),
-            broker.access,
-            self._world.clock,
-            delay_ms=lambda: broker.settings.connection_failed_authentication_delay_ms,
-        )
-
-    def _not_ready_because(self) -> str | None:
-        return why_not_writable(self.broker.replicas.directories) if self._is_ready else "starting or stopping"
-
-    def _state_updates(self, acceptor: Acceptor) -> Callable[[], Iterator[None]]:
-        clock, state = self._world.clock, StateMetrics(self.registry)
-        started_ms = clock.monotonic_ms()
-
-        def update() -> Iterator[None]:
-            listeners = [each.listener for each in acceptor.connections]
-            return state.update(self.broker, listeners, clock.monotonic_ms() - started_ms)
-
-        return update
+        door = make_door(self, self._world, self._stack, is_ready=lambda: self._is_ready)
+        self._stack.push_async_callback(door.stop)
+        self.http_parts = tuple(await door.start())
+        self.admin_address = door.admin_address
 
     # -- in a cluster ------------------------------------------------------------------------------------------------
 
@@ -506,44 +366,8 @@ class Server:
         from ottla.broker.cluster import joining
 
         return lambda broker: joining.make_member(
-            broker, shared, self.settings, self._world, pool, self._tls_to_brokers
+            broker, shared, self.settings, self._world, pool, lambda: self.listeners.tls_to_brokers()
         )
-
-
-class _Limits(TypedDict):
-    """The arguments of ConnectionLimits."""
-
-    total: int
-    per_address: int
-    overrides: dict[str, int]
-    listeners: dict[str, int]
-
-
-def _of_each_listener(settings: BrokerSettings, name: str) -> list[str]:
-    """The keys of a setting: of the broker, and of each listener."""
-    return [name, *(f"listener.name.{each.name.lower()}.{name}" for each in settings.endpoints)]
-
-
-def _limits(settings: BrokerSettings) -> _Limits:
-    return {
-        "total": settings.max_connections,
-        "per_address": settings.max_connections_per_ip,
-        "overrides": parse_connection_overrides(settings.max_connections_per_ip_overrides),
-        "listeners": {each.name: settings.for_listener(each.name).max_connections for each in settings.endpoints},
-    }
-
-
-def _backlog(settings: BrokerSettings) -> int:
-    """What was asked for. Otherwise more than Kafka's 50: there a thread does nothing but accept, here the loop accepts
-    between two requests, and whoever finds the queue full is silent for the second that TCP waits before it tries
-    again. The system has a limit of its own (net.core.somaxconn)."""
-    wanted = settings.socket_listen_backlog_size
-    return wanted if "socket.listen.backlog.size" in settings.configured_names() else max(wanted, LISTEN_BACKLOG)
-
-
-def _or_system(size_bytes: int) -> int | None:
-    """-1 leaves the size of a buffer to the system."""
-    return None if size_bytes < 0 else size_bytes
 
 
 # -- for the command line and for tests ------------------------------------------------------------------------------

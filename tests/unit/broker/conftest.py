@@ -87,6 +87,7 @@ class MemoryBroker:
         self._run(self._start)
 
     def _start(self):
+        self.registry = Registry()
         self.broker = Broker(
             BROKER_ID,
             self.settings,
@@ -96,7 +97,7 @@ class MemoryBroker:
             logs=self.logs,
             pool=None,
             random=Random(2),
-            registry=Registry(),
+            registry=self.registry,
             served_apis=SERVED_APIS,
         )
         endpoint = model.Endpoint("PLAINTEXT", "localhost", 9092)

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from ottla.broker import server
+from ottla.broker import listeners
 from ottla.broker.network.acceptor import IDLE_LOOK_MS, REFUSED_LIMIT, Acceptor, ConnectionLimits
 from ottla.broker.network.processor import Connection
 from ottla.broker.quotas.connections import ConnectionRates
 from ottla.broker.settings import BrokerSettings
 from ottla.metrics import Registry
-from ottla.net.transport import LinkSettings
+from ottla.net.link import LinkSettings
 from ottla.testing.clock import ManualClock
 
 IDLE_MS = 60_000
@@ -157,9 +157,11 @@ def test_idle_connections_are_looked_for_often_enough() -> None:
     assert BrokerSettings({}).connections_max_idle_ms >= IDLE_LOOK_MS * 10
 
 
-@pytest.mark.parametrize(("given", "backlog"), [({}, server.LISTEN_BACKLOG), ({"socket.listen.backlog.size": "7"}, 7)])
+@pytest.mark.parametrize(
+    ("given", "backlog"), [({}, listeners.LISTEN_BACKLOG), ({"socket.listen.backlog.size": "7"}, 7)]
+)
 def test_more_than_kafka_may_wait_to_be_accepted_unless_told_otherwise(given: dict[str, str], backlog: int) -> None:
-    assert server._backlog(BrokerSettings(given)) == backlog
+    assert listeners._backlog(BrokerSettings(given)) == backlog
 
 
 def rates_of(settings: dict[str, str]) -> ConnectionRates:
@@ -229,5 +231,18 @@ def test_who_is_let_in_while_the_broker_ends_is_closed_too() -> None:
         late.closed(None)
         await clock.advance(100)
         assert draining.done(), "there is nobody left to wait for"
+
+    run(test)
+
+
+def test_who_is_let_in_when_the_broker_has_gone_is_cut_off() -> None:
+    """As above, when nobody waits any more; such a connection was never closed."""
+
+    async def test(acceptor: Acceptor, door: Door, clock: ManualClock) -> None:
+        await acceptor.listen("ANY", "localhost", 0, backlog=1)
+        _, first_link = door.knock()
+        acceptor.abort()
+        _, late_link = door.knock()
+        assert (first_link.end, late_link.end) == ("aborted", "aborted")
 
     run(test)

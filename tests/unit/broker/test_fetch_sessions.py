@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from ottla.broker.fetch.sessions import FetchKey, FetchPosition, FetchSessions, LastSent
+from ottla.broker.fetch.sessions import FORGET_AFTER_MS, FetchKey, FetchPosition, FetchSessions, LastSent
 from ottla.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
 
 A, B = FetchKey(b"a" * 16, "a", 0), FetchKey(b"b" * 16, "b", 0)
@@ -129,3 +129,15 @@ def test_a_topic_that_is_asked_for_again_without_its_name_is_the_same_one() -> N
     plan(found, 0, 0, (A, 1))
     again = plan(found, 1, 1, (A._replace(topic=""), 5))
     assert [(key, wanted.fetch_offset) for key, wanted in again.wanted] == [(A, 5)]
+
+
+def test_sessions_that_were_deserted_go_when_another_one_is_opened() -> None:
+    found = sessions()
+    plan(found, 0, 0, (A, 1), now_ms=0)
+    plan(found, 0, 0, (A, 1), now_ms=0)
+    plan(found, 2, 1, now_ms=FORGET_AFTER_MS)
+    plan(found, 0, 0, (B, 1), now_ms=FORGET_AFTER_MS + 1)
+    assert (len(found), found.evictions) == (2, 1)
+    with pytest.raises(FetchSessionIdNotFound):
+        plan(found, 1, 1, now_ms=FORGET_AFTER_MS + 1)
+    assert plan(found, 2, 2, now_ms=FORGET_AFTER_MS + 1).session_id == 2

@@ -16,6 +16,7 @@ from ottla.protocol.header import encode_request
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records import BatchBuilder
+from ottla.records.implementation import CHOSEN
 
 VERSION = 11
 NOW_MS = 1_700_000_000_000
@@ -70,6 +71,12 @@ def framed(request, version, number, client_id="test"):
 
 def deliver(memory_broker, frames, *, together):
     """What is answered to these frames; where they are not to go together, each is read and handled step by step."""
+    link = start(memory_broker, frames, together=together)
+    return link.written, link.end
+
+
+def start(memory_broker, frames, *, together):
+    """The same for answers that come later: the link, to which they are written."""
     link = Link()
     dispatch = Dispatch(memory_broker.broker, SERVED_APIS, Gate(memory_broker.broker))
     if not together:
@@ -89,7 +96,7 @@ def deliver(memory_broker, frames, *, together):
                 link.following = rest if link.end is None else deque()
 
     memory_broker.do(run)
-    return link.written, link.end
+    return link
 
 
 def cases(now_ms):
@@ -131,11 +138,12 @@ def test_a_run_is_answered_as_if_every_request_had_come_alone(make_broker, name,
         offsets = [(log.log_end_offset, log.high_watermark) for log in logs]
         metrics = broker.broker.topic_metrics.of("orders")
         counted = metrics.produces.value, metrics.bytes_in.value, metrics.messages_in.value
-        requests, times = broker.broker.request_metrics.of(APIS[0], VERSION)
-        outcomes.append((answered, contents, offsets, counted, requests.value, times.count))
+        counted += metrics.failed_produces.value, broker.broker.request_metrics.of(APIS[0], VERSION).count
+        outcomes.append((answered, contents, offsets, counted))
     assert outcomes[0] == outcomes[1]
 
 
+@pytest.mark.skipif(CHOSEN == "python", reason="the Python twin takes every batch step by step, and is asked twice")
 def test_requests_that_came_together_reach_the_log_together(make_broker, monkeypatch):
     broker = make_broker(**{"ottla.durability": "replicated"})
     broker.create_topic("orders", 3)
@@ -148,4 +156,4 @@ def test_requests_that_came_together_reach_the_log_together(make_broker, monkeyp
 
     monkeypatch.setattr(Partition, "append_run", counted)
     deliver(broker, cases(broker.clock.now_ms())["more than a run takes"], together=True)
-    assert seen == [16, 16, 7]  # the very first of its kind goes alone
+    assert seen == [1, 16, 16, 7]  # the very first of its kind goes alone

@@ -147,6 +147,12 @@ def test_both_names_of_the_broker_id_mean_the_same():
         BrokerSettings({"node.id": "3", "broker.id": "4"})
 
 
+def test_a_broker_without_an_id_does_not_start_where_none_may_be_generated():
+    with pytest.raises(InvalidSetting, match="give the broker its id"):
+        BrokerSettings({"broker.id.generation.enable": "false"})
+    assert BrokerSettings({"broker.id.generation.enable": "false", "node.id": "3"}).wanted_id == 3
+
+
 def test_layers_lie_over_each_other_by_setting_not_by_spelling():
     settings = BrokerSettings.layered({"num.partitions": "1", "broker.id": "7"}, {"num.partitions": "2"})
     assert (settings.num_partitions, settings.wanted_id) == (2, 7)

@@ -7,11 +7,12 @@ import struct
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.unit.broker.test_produce_runs import VERSION, deliver, framed
+from tests.unit.broker.test_produce_runs import VERSION, deliver, framed, start
 
 from ottla.broker.produce import simple as simple_produce
-from ottla.errors import DiskFull
+from ottla.errors import DiskFull, NotLeaderOrFollower, RequestTimedOut
 from ottla.protocol.api import APIS
+from ottla.protocol.header import decode_response
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records import BatchBuilder
@@ -105,9 +106,9 @@ def everything(memory_broker, frames, *, together):
         found.append((log.log_end_offset, log.high_watermark, log.log_start_offset))
         found.append((dict(log.producers.entries), log.producers.end_offset))
     counters = broker.topic_metrics.of("orders")
-    requests, times = broker.request_metrics.of(APIS[0], VERSION)
     found.append((counters.produces.value, counters.bytes_in.value, counters.messages_in.value))
-    found.append((requests.value, times.count))
+    found.append((counters.failed_produces.value, counters.bytes_rejected.value))
+    found.append(broker.request_metrics.of(APIS[0], VERSION).count)
     return found
 
 
@@ -137,7 +138,7 @@ def taken(monkeypatch):
         seen.append(0 if found is None else found.request_count)
         return found
 
-    monkeypatch.setattr("ottla.broker.handlers.records.produce.answer_simple", counted)
+    monkeypatch.setattr("ottla.broker.produce.runs.answer_simple", counted)
     return seen
 
 
@@ -217,3 +218,85 @@ def test_a_request_without_an_answer_is_not_simple(make_broker, taken):
     frames = [frame_of(n, batch_of(now_ms), acks=0) for n in range(3)]
     deliver(broker, frames, together=True)
     assert taken == [0, 0]
+
+
+# -- answers that are held back until their records are committed ------------------------------------------------------
+
+
+class HangingDisk:
+    """A durable broker whose syncs do not end, and a connection to it."""
+
+    def __init__(self, make_broker, monkeypatch, *, together):
+        self.memory_broker = make_broker(**{"ottla.durability": "durable"})
+        self.memory_broker.create_topic("orders", 2)
+        self.broker = self.memory_broker.broker
+        now_ms = self.memory_broker.clock.now_ms()
+        deliver(self.memory_broker, [frame_of(0, batch_of(now_ms))], together=True)  # opens the log
+        monkeypatch.setattr(self.broker.progress._flusher, "mark", lambda partition: None)
+        frames = [frame_of(number, batch_of(now_ms, count=number)) for number in range(1, 4)]
+        self.link = start(self.memory_broker, frames, together=together)
+
+    @property
+    def partition(self):
+        return self.broker.replicas.get(("orders", 0))
+
+    def sync(self):
+        job = self.partition.log.flush_job()
+        job.run()
+        self.partition.log.flushed(job, 0)
+        self.broker.progress.flushed(self.partition)
+
+
+@pytest.fixture(params=[True, False], ids=["together", "one by one"])
+def hanging(request, make_broker, monkeypatch):
+    return lambda: HangingDisk(make_broker, monkeypatch, together=request.param)
+
+
+def outcomes(link):
+    """The numbers of the requests that were answered, with their errors and base offsets."""
+    found, position, written = [], 0, bytes(link.written)
+    while position < len(written):
+        end = position + 4 + struct.unpack_from(">i", written, position)[0]
+        number, answer = decode_response(APIS[0], VERSION, memoryview(written)[position + 4 : end])
+        result = answer.responses[0].partition_responses[0]
+        found.append((number, result.error_code, result.base_offset))
+        position = end
+    return found
+
+
+def test_answers_leave_in_order_when_their_records_are_committed(hanging):
+    disk = hanging()
+    assert outcomes(disk.link) == []
+    disk.memory_broker.do(disk.sync)
+    assert outcomes(disk.link) == [(1, 0, 2), (2, 0, 3), (3, 0, 5)]
+
+
+def test_answers_whose_time_is_over_say_so_each_with_its_own_number(hanging):
+    disk = hanging()
+    disk.memory_broker.later(1_020)
+    assert outcomes(disk.link) == [(number, RequestTimedOut.code, -1) for number in (1, 2, 3)]
+
+
+def test_answers_of_a_partition_that_is_gone_say_so(hanging):
+    disk = hanging()
+    partition = disk.partition
+    disk.memory_broker.do(lambda: (partition.retire(), disk.broker.progress.forget(partition.name)))
+    assert outcomes(disk.link) == [(number, NotLeaderOrFollower.code, -1) for number in (1, 2, 3)]
+
+
+def test_requests_are_counted_when_they_are_answered(hanging):
+    disk = hanging()
+    times, topic = disk.broker.request_metrics.of(APIS[0], VERSION), disk.broker.topic_metrics.of("orders")
+    before, failed = times.count, topic.failed_produces.value
+    disk.memory_broker.later(1_020)
+    assert times.count == before + 3
+    assert times.remote is not None
+    assert times.remote.count >= 3
+    assert times.remote.total_ms >= 3 * 1_000, "they waited for a commit that did not come"
+    assert topic.failed_produces.value == failed + 3
+
+
+def test_a_broker_that_stops_answers_what_is_held_back(hanging):
+    disk = hanging()
+    disk.memory_broker.do(disk.broker.progress.close)
+    assert [each[0] for each in outcomes(disk.link)] == [1, 2, 3]

@@ -165,7 +165,7 @@ async def test_nothing_is_kept_of_whoever_was_resolved() -> None:
     purgatory.check("a")
     purgatory.expire_due(2000)
     assert (await met, await late) == (True, False)
-    assert (purgatory._watched, purgatory.next_due_ms()) == ({}, None)
+    assert (purgatory.watched, purgatory.next_due_ms()) == ({}, None)
 
 
 @on_a_loop

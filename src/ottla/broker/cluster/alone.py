@@ -21,7 +21,7 @@ from ottla.cluster.image import ClusterImage
 from ottla.cluster.plan import Plan
 from ottla.cluster.store.interface import MetadataStore
 from ottla.cluster.topics import create_topics
-from ottla.errors import NotController, NotLeaderOrFollower, UnsupportedVersion, broker_error
+from ottla.errors import BrokerNotAvailable, NotController, NotLeaderOrFollower, UnsupportedVersion, broker_error
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsRequest
 from ottla.protocol.schema import Message
 
@@ -114,6 +114,9 @@ class AloneLink:
 
     async def ask_leader(self, topic: str, partition: int, request: Message) -> Message:
         raise NotLeaderOrFollower(f"{topic}-{partition}: {NOT_A_MEMBER}")
+
+    async def ask_broker(self, broker_id: int, request: Message) -> Message:
+        raise BrokerNotAvailable(f"broker {broker_id}: {NOT_A_MEMBER}")
 
     def directory_failed(self) -> None:
         """Nobody else could lead what was there."""

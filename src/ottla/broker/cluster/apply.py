@@ -69,11 +69,13 @@ async def apply_moves(broker: Broker, moves: Moves, pace: Pace) -> None:
     # Also of topics that left the image before: they were counted as long as their partitions were here.
     _forget_counters(broker, {name.topic for name in moves.removed})
     for name in [*moves.removed, *(each.name for each in moves.followers)]:
+        broker.forget_shared(name)
         broker.progress.forget(name)
         coordinator = broker.coordinators.of_topic(name.topic)
         if coordinator is not None:
             coordinator.runtime.unload(name.partition)
     for partition in moves.new_leaders:
+        broker.forget_shared(partition.name)
         coordinator = broker.coordinators.of_topic(partition.name.topic)
         if coordinator is not None:
             coordinator.runtime.unload(partition.name.partition)  # what was led in an earlier epoch begins again

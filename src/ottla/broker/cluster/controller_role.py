@@ -26,7 +26,9 @@ from functools import partial
 from typing import Final, TypeAlias, TypeVar, TypeVarTuple, cast
 
 from ottla.broker.cluster.changes import P
+from ottla.broker.observe.counts import ControllerCounts
 from ottla.clock import Clock, SystemClock, Timer
+from ottla.cluster.changes import ChangePartition
 from ottla.cluster.controller.broker_channel import BrokerChannels, Send
 from ottla.cluster.controller.controller import advanced, decide, topics_of
 from ottla.cluster.controller.events import (
@@ -44,6 +46,7 @@ from ottla.cluster.controller.orders import Order, announcement, orders
 from ottla.cluster.controller.settings_changes import affect_elections
 from ottla.cluster.controller.state import ControllerRules, ControllerState, Decided
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.model import NO_LEADER
 from ottla.cluster.store.events import (
     ConfigChanged,
     Controller,
@@ -100,6 +103,7 @@ class ControllerRole:
         self._rules = rules
         self._pool = pool
         self._check_interval_s = check_interval_s
+        self.counts = ControllerCounts()
         self._controller: Controller | None = None
         self._state: ControllerState | None = None
         self._first: deque[_Waiting] = deque()
@@ -130,6 +134,11 @@ class ControllerRole:
     def state(self) -> ControllerState | None:
         """What it knows while it is controller; for metrics and tests."""
         return self._state
+
+    @property
+    def waiting_count(self) -> int:
+        """Events that wait to be decided."""
+        return len(self._first) + len(self._queue)
 
     @property
     def is_idle(self) -> bool:
@@ -192,7 +201,9 @@ class ControllerRole:
             while self._first or self._queue:
                 event, reply = (self._first or self._queue).popleft()
                 self._is_busy = True
+                began_ms = self._clock.monotonic_ms()
                 await self._handle_safely(event, reply)
+                self.counts.events.record(self._clock.monotonic_ms() - began_ms)
                 self._is_busy = False
             self._something_waits.clear()
 
@@ -306,11 +317,24 @@ class ControllerRole:
                 raise
             _resolve(reply, error)
             return
+        began_ms = self._clock.monotonic_ms()
         image = await self._make_true(state, decided)
+        self._count_elections(before.image, decided, self._clock.monotonic_ms() - began_ms)
         self._unannounced |= topics_of(before.image, image, decided.changes)
         self._adopt(before, advanced(state, decided, image), decided)
         if reply is not None:
             _resolve(reply, decided.replies[0])
+
+    def _count_elections(self, before: ClusterImage, decided: Decided, took_ms: float) -> None:
+        for change in decided.changes:
+            if not isinstance(change, ChangePartition):
+                continue
+            topic = before.topic_by_id(change.topic_id)
+            known = topic.partitions[change.index] if topic is not None else None
+            leader = change.partition.leader
+            if known is not None and leader not in (known.leader, NO_LEADER):
+                self.counts.elections.record(took_ms)
+                self.counts.unclean_elections += leader not in (*known.isr, *known.elr)
 
     async def _make_true(self, state: ControllerState, decided: Decided) -> ClusterImage:
         image = self._store.observe(decided.observed) if decided.observed else state.image

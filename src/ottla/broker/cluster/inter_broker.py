@@ -26,9 +26,9 @@ from ottla.broker.security.own_login import OwnLogin
 from ottla.clock import Clock
 from ottla.cluster.model import Endpoint
 from ottla.errors import AuthenticationFailed, BrokerNotAvailable, NotConnected
+from ottla.net.link import LinkSettings, Transport
 from ottla.net.node import NodeConnection
 from ottla.net.peer import Peer, PeerSettings, State
-from ottla.net.transport import LinkSettings, Transport
 from ottla.protocol.schema import Message
 
 IN_FLIGHT_LIMIT = 100

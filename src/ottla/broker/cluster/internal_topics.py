@@ -7,6 +7,7 @@ Apache Kafka's, which refuses names that it does not know; there the copies keep
 from __future__ import annotations
 
 from ottla.broker.settings import BrokerSettings
+from ottla.cluster.topic_names import SCHEMAS, SHARE_GROUP_STATE
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
 
@@ -34,6 +35,23 @@ def internal_topic_request(name: str, settings: BrokerSettings, *, is_alone: boo
                 "unclean.leader.election.enable": "false",
                 "min.insync.replicas": str(settings.transaction_state_log_min_isr),
                 "segment.bytes": str(settings.transaction_state_log_segment_bytes),
+            },
+        )
+    if name == SCHEMAS:
+        return _topic(name, 1, settings.offsets_topic_replication_factor, {"cleanup.policy": "compact"})
+    if name == SHARE_GROUP_STATE:
+        return _topic(
+            name,
+            settings.share_coordinator_state_topic_num_partitions,
+            settings.share_coordinator_state_topic_replication_factor,
+            {
+                # Updates of a key all count; the coordinator cuts the log itself.
+                "cleanup.policy": "delete",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(settings.share_coordinator_state_topic_min_isr),
+                "segment.bytes": str(settings.share_coordinator_state_topic_segment_bytes),
+                "retention.ms": "-1",
+                **({"ottla.durability": "auto"} if is_alone else {}),
             },
         )
     raise ValueError(f"{name} is no internal topic that is made here")

@@ -28,10 +28,10 @@ from ottla.cluster import model
 from ottla.cluster.controller.state import ControllerRules
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.store.interface import SharedStore
-from ottla.net.transport import LinkSettings
+from ottla.net.link import LinkSettings
 
 if TYPE_CHECKING:
-    from ottla.broker.server import World
+    from ottla.broker.world import World
 
 # Nearly all that comes by them are large answers.
 FETCHER_LINK: Final = LinkSettings(waits_for_much=True)

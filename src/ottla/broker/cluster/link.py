@@ -74,6 +74,9 @@ class ClusterLink(Protocol):
     async def ask_leader(self, topic: str, partition: int, request: Message) -> Message:
         """Ask the other broker that leads a partition; raises an OttlaError when it cannot be asked."""
 
+    async def ask_broker(self, broker_id: int, request: Message) -> Message:
+        """Ask another broker of the cluster; raises an OttlaError when it cannot be asked."""
+
     def directory_failed(self) -> None:
         """A log directory of this broker is offline."""
 

@@ -187,6 +187,16 @@ class ClusterMember:
         self.epoch = registered.epoch
         self._apply_changes([RegisterBroker(registered)])
 
+    async def _say_that_losses_are_known(self) -> None:
+        """A controller that takes over later cannot tell who came into sync before it lost its memory and who since. We
+        can: a controller has sent its view to this registration, so it did not trust us, and we come into sync anew."""
+        if self._me is None or not self._me.lost_memory:
+            return
+        try:
+            await self._register()
+        except OttlaError as error:
+            log.info("it stays written that broker %d lost its memory: %s", self._broker.id, error)
+
     async def stop(self) -> None:
         """Hand our leaderships over, resign, leave. Nothing waits for a store that is out of reach: the session ends by
         itself then, and the others elect new leaders."""
@@ -274,7 +284,9 @@ class ClusterMember:
         new = {each.topic.name for each in changes if isinstance(each, CreateTopic)}
         if new and self._has_view:
             self._start(self.learn_settings(new))
-        self._has_view = True
+        if not self._has_view:
+            self._has_view = True
+            self._start(self._say_that_losses_are_known())
         self._view_changed.set()
         if any(isinstance(each, RegisterBroker | UnregisterBroker) for each in changes):
             self._start(self.addresses.update(self._broker.image.brokers.values()))
@@ -451,6 +463,9 @@ class ClusterMember:
             raise NotLeaderOrFollower(f"{topic}-{partition} is led by no other broker")
         timeout_ms = self._settings.request_timeout_ms
         return await self.inter_broker.send(state.leader, request, timeout_ms=timeout_ms)
+
+    async def ask_broker(self, broker_id: int, request: Message) -> Message:
+        return await self.inter_broker.send(broker_id, request, timeout_ms=self._settings.request_timeout_ms)
 
     async def create_topic(self, topic: CreatableTopic, client: Client | None = None) -> None:
         request = CreateTopicsRequest(topics=[topic], timeout_ms=self._settings.request_timeout_ms)

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
 from ottla.broker.cluster.internal_topics import internal_topic_request
@@ -72,6 +72,14 @@ class TopicsOnDemand:
     def create_internal(self, name: str) -> None:
         """Begin to create the topic of a coordinator."""
         self._begin(internal_topic_request(name, self._settings(), is_alone=self._link.is_alone))
+
+    def create_described(self, topics: Iterable[CreatableTopic], client: Client) -> dict[str, str]:
+        """Begin to create topics that a coordinator described for a client; returns why some could not be created the
+        last time."""
+        wanted = list(topics)
+        for topic in wanted:
+            self._begin(topic, client)
+        return {topic.name: self._refused[topic.name] for topic in wanted if topic.name in self._refused}
 
     def _begin(self, topic: CreatableTopic, client: Client | None = None) -> None:
         if topic.name not in self._being_created:

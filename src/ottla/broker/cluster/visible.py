@@ -19,15 +19,17 @@ from ottla.protocol.messages.create_topics import CreateTopicsRequest, CreateTop
 from ottla.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
 from ottla.protocol.schema import Message
 
-CHECK_EVERY_MS: Final = 5.0
+FIRST_PAUSE_MS: Final = 5.0
+LONGEST_PAUSE_MS: Final = 40.0
 LIMIT_MS: Final = 2_000.0
 
 
 async def wait_until(is_visible: Callable[[], bool], clock: Clock) -> None:
     """Until it is, at most LIMIT_MS: a change that cannot be seen so soon is a change all the same."""
-    end_ms = clock.monotonic_ms() + LIMIT_MS
+    end_ms, pause_ms = clock.monotonic_ms() + LIMIT_MS, FIRST_PAUSE_MS
     while not is_visible() and clock.monotonic_ms() < end_ms:
-        await clock.sleep(CHECK_EVERY_MS)
+        await clock.sleep(pause_ms)
+        pause_ms = min(pause_ms * 1.5, LONGEST_PAUSE_MS)
 
 
 def shows_changes(view: ClusterImage, truth: ClusterImage, changes: Sequence[Change]) -> bool:

@@ -9,16 +9,17 @@ What goes into the answer, in which order, and what a session already knows, is 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Hashable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.fetch.reader import Reader
 from ottla.broker.fetch.sessions import FetchKey, FetchPlan, FetchPosition, LastSent
-from ottla.broker.replication.partition import Partition
+from ottla.broker.replication.partition import NO_EPOCH, Partition
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.pacing import Pace
-from ottla.broker.requests.running import Work
+from ottla.broker.requests.running import Work, awaited, resolve
 from ottla.errors import (
     BrokerError,
     OffsetOutOfRange,
@@ -29,6 +30,8 @@ from ottla.errors import (
     UnsupportedCompressionType,
 )
 from ottla.light_dataclasses import dataclass, field
+from ottla.metrics import OTHER
+from ottla.protocol.api import APIS
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -42,6 +45,7 @@ from ottla.values import TopicPartition
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
+FETCH = APIS[1]
 READ_COMMITTED = 1
 ZSTD_SINCE = 10
 TOPIC_IDS_SINCE = 13
@@ -101,6 +105,20 @@ class Attempt:
         self._read = Read()
 
     def answer(self) -> FetchResponse | Work[FetchResponse]:
+        """Now, or in turn where many consumers are answered: producers are heard in between (waiting/next_turn.py)."""
+        if self._reader.is_follower or self._broker.progress.fetch_purgatory.turns.has_room():
+            return self._answer()
+        return self._answer_in_turn()
+
+    async def _answer_in_turn(self) -> FetchResponse:
+        its_turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._broker.progress.fetch_purgatory.turns.add(partial(resolve, its_turn, None))
+        await its_turn
+        return await awaited(self._answer())
+
+    def _answer(self) -> FetchResponse | Work[FetchResponse]:
+        if self._may_wait_unread() and (wanted := self._by_name()) and all(map(self._is_quiet, wanted.values())):
+            return self._wait_unread(wanted)
         has_enough = self._has_enough()
         if has_enough or self._request.max_wait_ms <= 0 or not self._plan.wanted:
             return self._throttled(self._now_ms) or self._respond()
@@ -117,6 +135,58 @@ class Attempt:
         else:
             await purgatory.wait(self._has_enough, wanted, deadline_ms)
         return self._throttled(self._broker.clock.monotonic_ms()) or self._respond()
+
+    # A consumer that has all there is: nearly all that wait. Nothing is read before there is something.
+
+    def _may_wait_unread(self) -> bool:
+        """Whether nothing could be said to this consumer but records; then a few comparisons tell if there are any."""
+        return (
+            self._min_bytes <= 1
+            and self._request.max_wait_ms > 0
+            and not self._reader.is_follower
+            and not self._request.rack_id
+            and self._readable is None
+            and self._version >= ZSTD_SINCE
+        )
+
+    def _by_name(self) -> dict[TopicPartition, tuple[FetchKey, FetchPosition]] | None:
+        """What is wanted of each partition; None where one is wanted twice."""
+        found = {TopicPartition(each[0].topic, each[0].partition): each for each in self._plan.wanted}
+        return found if len(found) == len(self._plan.wanted) else None
+
+    def _is_quiet(self, wanted: tuple[FetchKey, FetchPosition]) -> bool:
+        """Whether a consumer has all there is of a partition, which is what it takes it for."""
+        key, position = wanted
+        partition = self._broker.replicas.get((key.topic, key.partition))
+        if partition is None or not partition.is_leader or partition.offline is not None:
+            return False
+        if position.max_bytes < 0 or (self._uses_ids and partition.topic_id != key.topic_id):
+            return False
+        expected = NO_EPOCH, partition.leader_epoch
+        if position.current_leader_epoch not in expected or position.last_fetched_epoch not in expected:
+            return False
+        return position.fetch_offset == self._limit_of(partition)
+
+    def _limit_of(self, partition: Partition) -> int:
+        """Up to where a consumer may read."""
+        return partition.end.last_stable_offset if self._read_committed else partition.end.high_watermark
+
+    async def _wait_unread(self, wanted: Mapping[TopicPartition, tuple[FetchKey, FetchPosition]]) -> FetchResponse:
+        """Read when it is this consumer's turn: then there may be more than what woke it."""
+        deadline_ms = self._broker.clock.monotonic_ms() + self._request.max_wait_ms
+        purgatory = self._broker.progress.fetch_purgatory
+        is_news = partial(self._has_come, wanted)
+        came = await purgatory.wait(lambda: any(map(is_news, wanted)), wanted, deadline_ms, is_news, in_turn=True)
+        self._read_all()
+        if came and not self._is_enough(self._read):
+            await purgatory.wait(self._has_enough, wanted, deadline_ms)
+        return self._throttled(self._broker.clock.monotonic_ms()) or self._respond()
+
+    def _has_come(self, wanted: Mapping[TopicPartition, tuple[FetchKey, FetchPosition]], name: Hashable) -> bool:
+        assert isinstance(name, TopicPartition)
+        return not self._is_quiet(wanted[name])
+
+    # A follower.
 
     def _has_news(self, wanted: Mapping[TopicPartition, FetchPosition]) -> bool:
         return any(self._is_news(wanted, name) for name in wanted)
@@ -174,6 +244,8 @@ class Attempt:
                 return _data(key, partition, preferred_read_replica=preferred)
             if limit_bytes <= 0 and not is_first:
                 return _data(key, partition)
+            if not self._reader.is_follower and wanted.fetch_offset == self._limit_of(partition):
+                return _data(key, partition, aborted_transactions=[] if self._read_committed else None)
             found = partition.read(
                 wanted.fetch_offset,
                 limit_bytes,
@@ -249,10 +321,20 @@ class Attempt:
         if not topics or (topics[-1].topic_id, topics[-1].topic) != (key.topic_id, key.topic):
             topics.append(FetchableTopicResponse(topic=key.topic, topic_id=key.topic_id, partitions=[]))
         topics[-1].partitions.append(data)
-        if not self._reader.is_follower:
+        if data.error_code:
+            self._count_failure(key.topic, data.error_code)
+        elif not self._reader.is_follower:
             self._broker.topic_metrics.fetched(key.topic, size_bytes)
         elif size_bytes:
+            self._broker.topic_metrics.replicated_out.value += size_bytes
             self._reader.count_sent(self._broker.replicas.get((key.topic, key.partition)), size_bytes)
+
+    def _count_failure(self, topic: str, error_code: int) -> None:
+        broker = self._broker
+        broker.request_metrics.failed(FETCH, error_code)
+        if not self._reader.is_follower:
+            # The names of topics that do not exist are the client's invention.
+            broker.topic_metrics.fetch_failed(OTHER if broker.image.topic(topic) is None else topic)
 
 
 class WideAttempt(Attempt):

@@ -15,7 +15,8 @@ request has (session id, epoch):
 2. A partition that was answered with records goes to the end of the line, so that a limited answer does not always
    favour the same ones.
 3. Sessions are bounded: when the cache is full, the least recently used one, idle for EVICT_AFTER_MS, goes;
-   otherwise the fetch is answered without a session, and nobody is hurt.
+   otherwise the fetch is answered without a session, and nobody is hurt. Consumers often leave without a word, so a
+   session that was not used for FORGET_AFTER_MS goes when another one is opened; whoever comes back opens a new one.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from ottla.light_dataclasses import dataclass, field
 from ottla.light_tuples import NamedTuple
 
 EVICT_AFTER_MS: Final = 120_000
+FORGET_AFTER_MS: Final = 600_000
 SLOTS: Final = 1_000
 PARTITION_LIMIT: Final = 100_000
 INITIAL_EPOCH: Final = 0
@@ -137,9 +139,15 @@ class FetchSessions:
         self._slots = slots
         self._evict_after_ms = evict_after_ms
         self._sessions: OrderedDict[int, Session] = OrderedDict()  # least recently used first
+        self.evictions = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions all sessions together remember."""
+        return sum(len(each.wanted) for each in self._sessions.values())
 
     def plan(
         self,
@@ -219,13 +227,23 @@ class FetchSessions:
         self._sessions[session_id] = session
         return session
 
+    def _forget_deserted(self, now_ms: float) -> None:
+        while self._sessions:
+            session_id, oldest = next(iter(self._sessions.items()))
+            if now_ms - oldest.last_used_ms <= FORGET_AFTER_MS:
+                return
+            del self._sessions[session_id]
+            self.evictions += 1
+
     def _make_room(self, is_follower: bool, now_ms: float) -> bool:
+        self._forget_deserted(now_ms)
         if len(self._sessions) < self._slots:
             return True
         for session_id, session in self._sessions.items():
             idle = now_ms - session.last_used_ms > self._evict_after_ms
             if idle or (is_follower and not session.is_follower):
                 del self._sessions[session_id]
+                self.evictions += 1
                 return True
             if not is_follower:
                 return False  # the oldest is still in use, and so are the others

@@ -27,6 +27,7 @@ from ottla.broker.housekeeping.sync_round import Flush, SyncRound, flush_of, run
 from ottla.broker.replication.partition import Partition
 from ottla.clock import Clock
 from ottla.errors import KafkaStorageError, StorageExhausted
+from ottla.light_tuples import NamedTuple
 from ottla.storage.files import Files
 from ottla.values import TopicPartition
 
@@ -50,6 +51,14 @@ class _Lane:
         self.window_ms = 0.0  # how long the next round may wait for more
 
 
+class FlushRounds(NamedTuple):
+    """Of all log directories together: rounds that run now, partitions that wait for the next, how long it may wait."""
+
+    running: int
+    marked: int
+    window_ms: float
+
+
 class Flusher:
     """Rounds of group commit on the loop that owns the partitions. `pool` None syncs on the loop: memory only."""
 
@@ -60,7 +69,9 @@ class Flusher:
         clock: Clock,
         flushed: Callable[[Partition], None],
         failed: Callable[[Partition, KafkaStorageError], None],
+        synced_in: Callable[[float, int], None] = lambda took_ms, count: None,
     ) -> None:
+        self._synced_in = synced_in
         self._pool = pool
         self._clock = clock
         self._flushed = flushed
@@ -72,6 +83,15 @@ class Flusher:
     def is_idle(self) -> bool:
         return not self._retrying and all(
             not (lane.marked or lane.round is not None or lane.is_planned) for lane in self._lanes.values()
+        )
+
+    @property
+    def rounds(self) -> FlushRounds:
+        lanes = self._lanes.values()
+        return FlushRounds(
+            sum(lane.round is not None for lane in lanes),
+            sum(len(lane.marked) for lane in lanes),
+            max((lane.window_ms for lane in lanes), default=0.0),
         )
 
     def mark(self, partition: Partition) -> None:
@@ -108,10 +128,12 @@ class Flusher:
         flushes = [flush_of(partition) for partition in marked if partition.offline is None]
         if not flushes:
             return
-        if self._pool is None:
-            self._report_all(lane, run_all(flushes))
-            return
         lane.began_ms = self._clock.monotonic_ms()
+        if self._pool is None:
+            results = run_all(flushes)
+            self._synced_in(self._clock.monotonic_ms() - lane.began_ms, len(results))
+            self._report_all(lane, results)
+            return
         lane.round = SyncRound(self._pool, flushes, lambda: self._end(lane))
         lane.round.start()
 
@@ -120,7 +142,9 @@ class Flusher:
     def _end(self, lane: _Lane) -> None:
         assert lane.round is not None, "who has ended was begun"
         results, lane.round = lane.round.results(), None
-        lane.window_ms = min(self._clock.monotonic_ms() - lane.began_ms, WINDOW_LIMIT_MS)
+        took_ms = self._clock.monotonic_ms() - lane.began_ms
+        lane.window_ms = min(took_ms, WINDOW_LIMIT_MS)
+        self._synced_in(took_ms, len(results))
         self._report_all(lane, results)
 
     def _report_all(self, lane: _Lane, flushes: list[Flush]) -> None:
@@ -133,8 +157,10 @@ class Flusher:
             self._plan(lane)
 
     def _report(self, lane: _Lane, flush: Flush) -> None:
-        partition, job, error = flush
-        if isinstance(error, StorageExhausted):
+        partition, job, error, of_log = flush
+        if of_log is not None and of_log is not partition.log:
+            self._moved(partition)
+        elif isinstance(error, StorageExhausted):
             log.warning("%s is synced a little later: %s", partition.name, error)
             self._retry_later(partition)
         elif error is not None or job is None:
@@ -144,6 +170,12 @@ class Flusher:
             self._flushed(partition)
             if partition.needs_flush:
                 lane.marked[partition.name] = partition
+
+    def _moved(self, partition: Partition) -> None:
+        """Its log went to another directory meanwhile, synced; whatever became of the old one does not matter."""
+        self._flushed(partition)
+        if partition.needs_flush:
+            self.mark(partition)
 
     def _retry_later(self, partition: Partition) -> None:
         self._retrying += 1

@@ -21,11 +21,12 @@ from ottla.broker.security.delegation_tokens import remove_expired_tokens
 from ottla.clock import Clock
 from ottla.errors import KafkaStorageError
 from ottla.storage.directory.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
-from ottla.tasks import Schedule, TaskRunner
+from ottla.tasks import Action, Schedule, TaskRunner
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.storage.directory.manager import LogManager
+    from ottla.storage.directory.removals import Removal
 
 log = logging.getLogger(__name__)
 
@@ -48,8 +49,8 @@ def start_jobs(
     settings = broker.settings
     runner = TaskRunner(Schedule(broker.random.random), clock)
 
-    async def clean_up() -> None:
-        await run_in_slices(logs.clean_up(clock.now_ms()), clock)
+    def clean_up() -> Awaitable[None] | None:
+        return start_in_slices(logs.clean_up(clock.now_ms()), clock)
 
     def checkpoint(table: str) -> Callable[[], Awaitable[None]]:
         async def write() -> None:
@@ -58,21 +59,21 @@ def start_jobs(
 
         return write
 
-    async def delete_due() -> None:
-        for removal in logs.removals_due(clock.now_ms()):
-            await off_loop(pool, removal.run)
+    def delete_due() -> Awaitable[None] | None:
+        removals = logs.removals_due(clock.now_ms())
+        return _remove(removals, pool) if removals else None
 
-    async def forget_producers() -> None:
-        await run_in_slices(_forget_producers(broker, clock.now_ms()), clock)
+    def forget_producers() -> Awaitable[None] | None:
+        return start_in_slices(_forget_producers(broker, clock.now_ms()), clock)
 
-    async def check_disks() -> None:
+    def check_disks() -> None:
         see_failures(broker, logs, last_disk_failed)
 
-    async def flush_due() -> None:
-        await run_in_slices(_flush_due(broker, clock.now_ms()), clock)
+    def flush_due() -> Awaitable[None] | None:
+        return start_in_slices(_flush_due(broker, clock.now_ms()), clock)
 
     flush_check_ms = min(FLUSH_CHECK_MS, settings.log_flush_scheduler_interval_ms)
-    periods_ms: list[tuple[str, Callable[[], Awaitable[None]], int]] = [
+    periods_ms: list[tuple[str, Action, int]] = [
         ("retention", clean_up, settings.log_retention_check_interval_ms),
         ("recovery points", checkpoint(RECOVERY_POINTS), settings.log_flush_offset_checkpoint_interval_ms),
         ("log starts", checkpoint(LOG_STARTS), settings.log_flush_start_offset_checkpoint_interval_ms),
@@ -91,25 +92,44 @@ def start_jobs(
     if settings.log_cleaner_enable:
         tasks.append(asyncio.get_running_loop().create_task(_keep_compact(broker, logs, clock, pool)))
 
-    async def end() -> None:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    return end
+    if logs.futures():
+        broker.log_dir_moves.resume()
+    return partial(_end, broker, tasks)
 
 
-async def _forget_clients(broker: Broker) -> None:
+async def _end(broker: Broker, tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    if "log_dir_moves" in broker.__dict__:  # somebody wanted one
+        await broker.log_dir_moves.stop()
+
+
+async def _remove(removals: Iterable[Removal], pool: Executor | None) -> None:
+    for removal in removals:
+        await off_loop(pool, removal.run)
+
+
+def _forget_clients(broker: Broker) -> None:
     broker.quotas.sweep()
+
+
+def start_in_slices(steps: Iterable[object], clock: Clock) -> Awaitable[None] | None:
+    """Do the steps; None when the first SLICE_MS were enough, else what does the rest."""
+    left = iter(steps)
+    return None if _is_done_in_a_slice(left, clock) else run_in_slices(left, clock)
 
 
 async def run_in_slices(steps: Iterable[object], clock: Clock) -> None:
     """Do the steps to the end; after SLICE_MS of them others have a turn."""
+    left = iter(steps)
+    while not _is_done_in_a_slice(left, clock):
+        await clock.sleep(0)
+
+
+def _is_done_in_a_slice(left: Iterator[object], clock: Clock) -> bool:
     end_ms = clock.monotonic_ms() + SLICE_MS
-    for _ in steps:
-        if clock.monotonic_ms() >= end_ms:
-            await clock.sleep(0)
-            end_ms = clock.monotonic_ms() + SLICE_MS
+    return not any(clock.monotonic_ms() >= end_ms for _ in left)
 
 
 async def _keep_compact(broker: Broker, logs: LogManager, clock: Clock, pool: Executor | None) -> None:

@@ -24,7 +24,7 @@ from typing import Final
 from ottla.broker.replication.partition import Partition
 from ottla.errors import KafkaStorageError
 from ottla.light_tuples import NamedTuple
-from ottla.storage.log.partition_log import FlushJob
+from ottla.storage.log.partition_log import FlushJob, PartitionLog
 
 SYNC_THREADS: Final = 3  # of the pool's four: somebody else may need one, too
 
@@ -37,6 +37,8 @@ class Flush(NamedTuple):
     partition: Partition
     job: FlushJob | None
     error: KafkaStorageError | None = None
+    log: PartitionLog | None = None
+    """The job's; the partition may have another by the time it is done."""
 
 
 class SyncRound:
@@ -82,9 +84,9 @@ class SyncRound:
 def flush_of(partition: Partition) -> Flush:
     """What must be synced of a partition now."""
     try:
-        return Flush(partition, partition.log.flush_job())
+        return Flush(partition, partition.log.flush_job(), log=partition.log)
     except Exception as error:
-        return Flush(partition, None, _storage_error(partition, error))
+        return Flush(partition, None, _storage_error(partition, error), partition.log)
 
 
 def run_all(flushes: list[Flush]) -> list[Flush]:

@@ -31,7 +31,8 @@ from ottla.broker.quotas.connections import Arrival, ConnectionRates
 from ottla.clock import Clock, Timer
 from ottla.errors import ConnectionClosed, OttlaError, TlsHandshakeFailed
 from ottla.light_dataclasses import replace
-from ottla.net.transport import Link, LinkSettings, Listener, Transport
+from ottla.net.framing import LARGE_CHUNK_BYTES
+from ottla.net.link import Link, LinkSettings, Listener, Transport
 
 log = logging.getLogger(__name__)
 log.addFilter(LineLimit())
@@ -39,6 +40,8 @@ log.addFilter(LineLimit())
 REFUSED_LIMIT: Final = 1_000
 IDLE_LOOK_MS: Final = 10_000
 DRAIN_STEP_MS: Final = 5
+LARGE_CHUNK_CONNECTIONS: Final = 64
+"""With at most so many open, one more may read requests of 64 KiB several at a time: 32 MiB for all of them."""
 ABOVE_RATE: Final = "more connections a second than the quota of its address allows"
 
 
@@ -121,6 +124,9 @@ class _Guarded(Connection):
         self._refusal_timer: Timer | None = None
 
     def opened(self, link: Link) -> None:
+        if self._acceptor.is_over:  # the loop had accepted it before we stopped to listen
+            link.abort(ConnectionClosed("the broker is gone"))
+            return
         address = link.remote_address[0] if link.remote_address else "unknown"
         # With TLS it was asked and counted before its handshake began (handshakes.py).
         arrival = Arrival() if self._tls is not None else self._acceptor.arrived(self.listener, address)
@@ -133,8 +139,11 @@ class _Guarded(Connection):
             link.abort(ConnectionClosed(refusal))
             return
         self.counted_address = address
+        self._acceptor.opened[self.listener] += 1
         self.last_active_ms = self._acceptor.clock.monotonic_ms()
         super().opened(link)
+        if self._acceptor.connection_count <= LARGE_CHUNK_CONNECTIONS:
+            link.chunk_bytes = max(link.chunk_bytes, LARGE_CHUNK_BYTES)
         if self._login is not None:
             self._begin_login(link, self._login)
         if self._tls is not None and self.security_protocol == "SSL":
@@ -191,6 +200,7 @@ class _Guarded(Connection):
     def closed(self, error: OttlaError | None) -> None:
         if self.counted_address is not None:
             self._acceptor.limits.left(self.counted_address, self.listener)
+            self._acceptor.closed[self.listener] += 1
         if self._refusal_timer is not None:
             self._refusal_timer.cancel()
             self._acceptor.refused_count -= 1
@@ -215,6 +225,7 @@ class Acceptor:
         waiting_limit_bytes: int = -1,
     ) -> None:
         """`waiting_limit_bytes`: see waiting_requests.py and large_frames.py."""
+        self._waiting_limit_bytes = waiting_limit_bytes
         self.waiting = WaitingRequests(waiting_limit_bytes, self._read_or_rest)
         self.large_frames = LargeFrames(self.waiting, waiting_limit_bytes, clock)
         self.login_memory = LoginMemory(self.large_frames)
@@ -222,6 +233,8 @@ class Acceptor:
         self.clock = clock
         self.limits = limits
         self._rates = rates
+        self.opened: Counter[str] = Counter()  # connections since the start, by listener
+        self.closed: Counter[str] = Counter()
         self.refused_count = 0  # connections that wait for being closed
         self._transport = transport
         self._link_settings = replace(link_settings, frame_memory=self.large_frames)
@@ -231,6 +244,7 @@ class Acceptor:
         self._numbers = 0
         self._idle_timer: Timer | None = None
         self.is_holding = True
+        self.is_over = False
 
     def release(self) -> None:
         """The broker is ready: answer those who came early, and everybody from now on."""
@@ -243,8 +257,17 @@ class Acceptor:
         self.large_frames.schedule()
 
     @property
+    def waiting_bytes(self) -> tuple[int, int]:
+        """The bytes of requests that are not answered, and how many may be; 0 or less is no limit."""
+        return self.waiting.size_bytes, self._waiting_limit_bytes
+
+    @property
     def connections(self) -> list[Connection]:
         return list(self._connections.values())
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
 
     async def listen(
         self,
@@ -286,6 +309,13 @@ class Acceptor:
             self._idle_timer.cancel()
         self.large_frames.close()
 
+    def abort(self) -> None:
+        """Let nobody in, and cut all connections."""
+        self.close()
+        self.is_over = True
+        for connection in self.connections:
+            connection.abort("the broker is gone")
+
     async def drain(self, limit_ms: float) -> None:
         """Wait until every connection is quiet, at most so long, then close them all."""
         end_ms = self.clock.monotonic_ms() + limit_ms
@@ -297,6 +327,7 @@ class Acceptor:
         while self._connections and self.clock.monotonic_ms() < end_ms:
             await self.clock.sleep(DRAIN_STEP_MS)
             self._close_connections()  # the loop opens after us whom it had accepted before
+        self.is_over = True
 
     def _close_connections(self) -> None:
         for connection in self.connections:

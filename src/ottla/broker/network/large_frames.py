@@ -39,7 +39,7 @@ CHECK_INTERVAL_MS: Final = 1_000
 
 
 class ReceivingLink(Protocol):
-    """What this file needs of a link (net/transport.py)."""
+    """What this file needs of a link (net/framed_link.py)."""
 
     @property
     def big_frame_bytes(self) -> int: ...

@@ -17,7 +17,7 @@ from typing import Final
 from ottla.broker.network.large_frames import ReceivingLink
 from ottla.broker.observe.log_limit import LineLimit
 from ottla.errors import ConnectionClosed
-from ottla.net.transport import FrameMemory
+from ottla.net.link import FrameMemory
 
 log = logging.getLogger(__name__)
 log.addFilter(LineLimit())

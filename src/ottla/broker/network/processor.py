@@ -11,6 +11,7 @@
 4. A request that cannot be understood ends the connection, and the log says who sent what.
 5. While a long request of a connection is worked on (`hold`), none of its other requests is begun until it is answered.
 6. An answer that must be awaited is a coroutine; its first step runs at once, in the order of the requests.
+7. How long answers wait for others and take to be sent is recorded, for those only that do (TimedAnswer).
 
 What to answer is the dispatcher's business; this file knows bytes, order and time.
 """
@@ -25,16 +26,17 @@ from functools import partial
 from types import CoroutineType
 from typing import Any, Final, Protocol, TypeAlias
 
+from ottla.broker.network.held import HeldAnswers
 from ottla.broker.network.portions import PORTION_BYTES, read_portion
 from ottla.broker.network.waiting_requests import NO_LIMIT, WaitingRequests
 from ottla.broker.observe.log_limit import LineLimit
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.running import Running, Work
+from ottla.broker.requests.running import Running, Work, resolve
 from ottla.clock import Clock, SystemClock, Timer
 from ottla.errors import BrokerError, ConnectionClosed, MalformedMessage, OttlaError
 from ottla.net.connection import AnswerOrder
 from ottla.net.framing import SIZE, Buffer, frame_prefix
-from ottla.net.transport import Link
+from ottla.net.link import Link
 from ottla.storage.segment.records_file import FileSlice
 
 log = logging.getLogger(__name__)
@@ -42,6 +44,7 @@ log.addFilter(LineLimit())
 
 OUTBOX_LIMIT_BYTES: Final = 2 * 1024 * 1024
 KERNEL_PORTION_BYTES: Final = 262_144
+SMALL_SLICE_BYTES: Final = 16_384  # it is cheaper to copy so much and to send the answer by one call than by three
 FOLLOWER_PORTION_BYTES: Final = 1_048_576  # producers wait for followers: it is their turn, too
 ANONYMOUS: Final = "User:ANONYMOUS"
 
@@ -49,6 +52,34 @@ Piece: TypeAlias = Buffer | FileSlice
 Answer: TypeAlias = Sequence[Piece]
 Answering: TypeAlias = Answer | Work[Answer | None] | None
 """The answer to a request, None for no answer, or a coroutine that returns either."""
+RunAnswering: TypeAlias = bytes | HeldAnswers | list[tuple[Answering, int]] | None
+"""The answers to requests that came together: whole frames, now or later, or one by one with the request's size."""
+
+
+class AnswerTimes(Protocol):
+    """Where the way of an answer is recorded (observe/request_metrics.py)."""
+
+    def queued(self, for_ms: float) -> None: ...
+    def sent(self, for_ms: float) -> None: ...
+
+
+class TimedAnswer(list[Piece]):
+    """An answer that may wait for others or take long to send. In the outbox it stands behind its last piece."""
+
+    __slots__ = ("ready_ms", "times")
+
+    def __init__(self, parts: Sequence[Piece], times: AnswerTimes, ready_ms: float) -> None:
+        super().__init__(parts)
+        self.times = times
+        self.ready_ms = ready_ms
+
+    def __repr__(self) -> str:
+        return f"<an answer of {len(self)} pieces>"  # what they say is the client's, and may be a secret
+
+    def its_turn(self, now_ms: float) -> None:
+        """Those before it have left."""
+        self.times.queued(now_ms - self.ready_ms)
+        self.ready_ms = now_ms
 
 
 class CloseConnection(Exception):
@@ -63,11 +94,9 @@ class Dispatcher(Protocol):
     def dispatch(self, frame: memoryview, connection: Connection) -> Answering:
         """CloseConnection ends the connection, also out of a coroutine."""
 
-    def dispatch_run(
-        self, frame: memoryview, following: deque[memoryview], connection: Connection
-    ) -> bytes | list[tuple[Answering, int]] | None:
-        """The answers to this request and to those that it takes away from `following`, if there are any: as whole
-        frames, or one by one with the request's size; None when it is to be dispatched alone."""
+    def dispatch_run(self, frame: memoryview, following: deque[memoryview], connection: Connection) -> RunAnswering:
+        """The answers to this request and to those that it takes away from `following`, if there are any; None when it
+        is to be dispatched alone."""
 
 
 class Connection:
@@ -97,7 +126,7 @@ class Connection:
         self._order: AnswerOrder[Answer] = AnswerOrder()
         self._waiting = waiting
         self._clock = clock or SystemClock()
-        self._outbox: deque[Piece] = deque()
+        self._outbox: deque[Piece | TimedAnswer] = deque()
         self._outbox_bytes = 0
         self._offset = 0  # how much of the first file slice is sent already
         self._turn_is_planned = False
@@ -108,11 +137,17 @@ class Connection:
         self._throttle_timer: Timer | None = None
         # The dispatcher's memory of who asks by this connection, per kind of request.
         self.contexts: dict[object, tuple[RequestContext, bytes]] = {}
+        self._left: asyncio.Future[None] | None = None  # made when somebody wants to know of its end
 
     @property
     def host(self) -> str:
         address = self._link.remote_address if self._link is not None else None
         return address[0] if address else "unknown"
+
+    @property
+    def port(self) -> int:
+        address = self._link.remote_address if self._link is not None else None
+        return address[1] if address else 0
 
     @property
     def name(self) -> str:
@@ -122,6 +157,21 @@ class Connection:
     @property
     def is_idle(self) -> bool:
         return not self._order.waiting_count and not self._outbox
+
+    @property
+    def unbegun_count(self) -> int:
+        """Requests that were read and are not begun."""
+        return 0 if self._link is None else len(self._link.following)
+
+    @property
+    def waiting_count(self) -> int:
+        """Requests that are begun and not answered."""
+        return self._order.waiting_count
+
+    @property
+    def is_sending(self) -> bool:
+        """There are answers that the link has not taken."""
+        return bool(self._outbox)
 
     @property
     def is_stuck(self) -> bool:
@@ -138,6 +188,14 @@ class Connection:
     def is_gone(self) -> bool:
         """Nobody is there any more to take an answer."""
         return self._link is None
+
+    def left(self) -> asyncio.Future[None]:
+        """Resolved when the client has left."""
+        if self._left is None:
+            self._left = asyncio.get_running_loop().create_future()
+            if self.is_gone:
+                self._left.set_result(None)
+        return self._left
 
     def hold(self) -> None:
         """Begin no other request of this connection until all that were begun are answered: who calls is one of them,
@@ -200,6 +258,9 @@ class Connection:
             return True
         if answers is None:
             return False
+        if isinstance(answers, HeldAnswers):
+            self._hold_back(answers)
+            return True
         if isinstance(answers, bytes):
             if self.is_idle:
                 self._write_frames(answers)
@@ -208,6 +269,28 @@ class Connection:
         for answer, size_bytes in answers:
             self._answer(answer, size_bytes, None if self.is_idle else self._arrived(size_bytes))
         return True
+
+    def _hold_back(self, held: HeldAnswers) -> None:
+        """Keep places for answers that leave later."""
+        held.leave = partial(self._leave, [self._arrived(size_bytes) for size_bytes in held.request_bytes])
+        self._resume_or_pause_reading()
+
+    def _leave(self, places: list[int], content: bytes) -> None:
+        """Answers that were held back, as whole frames. From the last to the first, so that all leave by one write."""
+        try:
+            for place, frame in zip(reversed(places), reversed(list(_frames_in(content))), strict=True):
+                self._answered(place, (frame,))
+        except Exception as fault:
+            # What goes wrong here must not reach whoever let them go: he has others to serve.
+            log.exception("%s: a request cannot be answered", self.name)
+            self.end(fault)
+        self._ended()
+
+    def _ended(self) -> None:
+        """One or more requests that waited have their answers."""
+        if not self._order.waiting_count:
+            self._is_held = False
+        self._resume_or_pause_reading()
 
     def _arrived(self, size_bytes: int) -> int:
         """A request that waits; the place of its answer."""
@@ -248,9 +331,7 @@ class Connection:
                 self._write_at_once(answer)
             else:
                 self._answered(place, answer)
-        if not self._order.waiting_count:
-            self._is_held = False
-        self._resume_or_pause_reading()
+        self._ended()
 
     def writable_changed(self, writable: bool) -> None:
         if writable:
@@ -265,6 +346,8 @@ class Connection:
         self.contexts.clear()
         if self._throttle_timer is not None:
             self._throttle_timer.cancel()
+        if self._left is not None:
+            resolve(self._left, None)
         self._gone(self)
 
     # -- answers -----------------------------------------------------------------------------------------------------
@@ -299,14 +382,24 @@ class Connection:
         if len(ready) == 1 and not self._outbox:
             self._write_at_once(ready[0])
         elif ready:
+            self._count_waits(ready)
             for each in ready:
                 self._post(each)
             self._write()
+
+    def _count_waits(self, ready: Sequence[Answer]) -> None:
+        """All but the first were ready before, and waited for it."""
+        now_ms = self._clock.monotonic_ms()
+        for each in ready[1:]:
+            if type(each) is TimedAnswer:
+                each.its_turn(now_ms)
 
     def _post(self, answer: Answer) -> None:
         self._outbox.append(frame_prefix(answer))
         self._outbox.extend(answer)
         self._outbox_bytes += sum(map(len, answer)) + SIZE.size
+        if type(answer) is TimedAnswer:
+            self._outbox.append(answer)
 
     def _write(self) -> None:
         """As much as the link takes: all buffers up to a file slice, or one portion of the slice."""
@@ -322,6 +415,9 @@ class Connection:
         budget = PORTION_BYTES
         while self._outbox and budget > 0 and link.writable:
             piece = self._outbox[0]
+            if isinstance(piece, TimedAnswer):
+                self._pass_ends()
+                continue
             if not isinstance(piece, FileSlice):
                 portion = piece
                 self._outbox.popleft()
@@ -340,16 +436,23 @@ class Connection:
             self._outbox_bytes -= len(portion)
         if buffers:
             link.write(buffers)
+        self._pass_ends()
         if self._outbox and link.writable:
             self._turn_is_planned = True
             asyncio.get_running_loop().call_soon(self._next_turn)
 
+    def _pass_ends(self) -> None:
+        """Answers that have left are recorded."""
+        while self._outbox and type(end := self._outbox[0]) is TimedAnswer:
+            self._outbox.popleft()
+            end.times.sent(self._clock.monotonic_ms() - end.ready_ms)
+
     def _sent_by_kernel(self, link: Link, before: list[Buffer], piece: FileSlice) -> int | None:
         """How many bytes of the slice went straight to the socket, after those buffers; None when none can."""
         number = piece.file.fileno()
-        if number is None:
+        if number is None or piece.size_bytes <= SMALL_SLICE_BYTES:
             return None
-        wanted = min(self.kernel_portion_bytes, len(piece) - self._offset)
+        wanted = min(self.kernel_portion_bytes, piece.size_bytes - self._offset)
         sent = link.send_file(before, number, piece.position + self._offset, wanted)
         if sent:
             self._outbox_bytes -= sent
@@ -357,7 +460,7 @@ class Connection:
         return sent
 
     def _portion_of(self, piece: FileSlice, budget: int) -> Buffer:
-        wanted = min(budget, len(piece) - self._offset)
+        wanted = min(budget, piece.size_bytes - self._offset)
         portion = read_portion(piece, self._offset, wanted)
         if len(portion) < wanted:
             # The log was truncated under an answer whose size is already sent: the frame cannot be made whole.
@@ -367,7 +470,7 @@ class Connection:
 
     def _passed(self, piece: FileSlice, size_bytes: int) -> None:
         self._offset += size_bytes
-        if self._offset == len(piece):
+        if self._offset == piece.size_bytes:
             self._outbox.popleft()
             self._offset = 0
 

@@ -1,6 +1,6 @@
 """Records of produce requests on their way into the logs.
 
-    appending = Appending(broker, acks, api_version)
+    appending = Appending(broker, acks, context)
     answers, uncommitted = appending.add(request)   # for each request; nothing is written yet
     appending.append()                              # now the answers say what became of the records
 
@@ -15,24 +15,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from ottla.broker.produce.committed import Uncommitted
+from ottla.broker.produce.committed import Uncommitted, count_refusal
 from ottla.broker.produce.frames import Produce, ProduceResult, ProduceResults, Topic
 from ottla.broker.replication.partition import ACKS_ALL, Partition
 from ottla.broker.requests.pacing import Pace
 from ottla.errors import BrokerError, InvalidTopicException, UnknownTopicId, UnknownTopicOrPartition
 from ottla.light_tuples import NamedTuple
-from ottla.records.checks import RecordsCheck
+from ottla.records.checks import PlacedBatch, RecordsCheck
 from ottla.records.compression import Compression
-from ottla.records.layout import ATTRIBUTES_AT, COMPRESSION_MASK, HEADER_BYTES, TRANSACTIONAL_BIT
-from ottla.storage.log.append import AppendResult, results_of
+from ottla.records.layout import ATTRIBUTES_AT, COMPRESSION_MASK, HEADER_BYTES, NO_TIMESTAMP, TRANSACTIONAL_BIT
+from ottla.storage.log.append import AppendResult
 from ottla.storage.producers.check import VerificationGuard
 from ottla.values import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.broker.requests.context import RequestContext
 
 ZSTD_SINCE = 7
 MANY_PARTITIONS = 256
@@ -64,6 +65,7 @@ class Traits(NamedTuple):
     """A batch is part of a transaction, as the first of its partition says."""
 
 
+ADMIN_CLIENT: Final = "__admin_client"
 PLAIN: Final = Traits(takes_long=False, is_transactional=False)
 
 
@@ -86,21 +88,24 @@ def is_slow(records: memoryview) -> bool:
 
 
 class Appending:
-    """One or more requests with the same acks. Partitions that are `refused` are not written to."""
+    """One or more requests of one client with the same acks. Partitions that are `refused` are not written to. Internal
+    topics are written by the broker only, and by a client that calls itself ADMIN_CLIENT, as in Kafka; it needs the
+    right to write there like any other."""
 
-    __slots__ = ("_acks", "_broker", "_guards", "_parts", "_refused", "_zstd_allowed")
+    __slots__ = ("_acks", "_broker", "_guards", "_is_admin", "_parts", "_refused", "_zstd_allowed")
 
     def __init__(
         self,
         broker: Broker,
         acks: int,
-        api_version: int,
+        context: RequestContext,
         refused: RefusedPartitions | None = None,
         guards: Guards | None = None,
     ) -> None:
         self._broker = broker
         self._acks = acks
-        self._zstd_allowed = api_version >= ZSTD_SINCE
+        self._zstd_allowed = context.api_version >= ZSTD_SINCE
+        self._is_admin = context.client_id == ADMIN_CLIENT
         self._refused = refused
         self._guards = guards
         self._parts: dict[Partition, list[Part]] = {}
@@ -111,15 +116,19 @@ class Appending:
         answers: ProduceResults = []
         for topic, partitions in request.topics:
             name = topic if isinstance(topic, str) else topic_name(self._broker, topic)
+            has_rules = name is None or name in self._broker.internal_topics or bool(self._refused)
             outcomes = []
             for index, records in partitions:
                 outcome = ProduceResult(index)
                 outcomes.append(outcome)
-                try:
-                    partition = self._partition(name, index)
-                except BrokerError as error:
-                    outcome.refuse(error)
-                    continue
+                partition = None if has_rules or name is None else self._broker.replicas.get((name, index))
+                if partition is None:
+                    try:
+                        partition = self._partition(name, index)
+                    except BrokerError as error:
+                        outcome.refuse(error)
+                        count_refusal(self._broker, name, error, 0 if records is None else len(records))
+                        continue
                 part = NO_RECORDS if records is None else records, outcome, uncommitted
                 known = self._parts.get(partition)
                 if known is None:
@@ -133,7 +142,7 @@ class Appending:
         """Append all that was added."""
         now_ms = self._broker.clock.now_ms()
         for partition, parts in self._parts.items():
-            if len(parts) > 1 and not self._guards and self._append_run(partition, parts, now_ms):
+            if not self._guards and self._append_run(partition, parts, now_ms):
                 continue
             for part in parts:
                 self._append_one(partition, part, now_ms)
@@ -154,15 +163,19 @@ class Appending:
         try:
             checked = await pace.run(inspection)
         except BrokerError as error:
-            part[1].refuse(error)
+            self._refuse(partition, part, error)
             return
         self._append_one(partition, part, now_ms, checked)
+
+    def _refuse(self, partition: Partition, part: Part, error: BrokerError) -> None:
+        part[1].refuse(error)
+        count_refusal(self._broker, partition.name.topic, error, len(part[0]))
 
     def _partition(self, topic: str | None, index: int) -> Partition:
         broker = self._broker
         if topic is None:
             raise UnknownTopicId()
-        if topic in broker.internal_topics:
+        if topic in broker.internal_topics and not self._is_admin:
             raise InvalidTopicException(f"{topic} is written by the broker only")
         partition = broker.replicas.get((topic, index))
         if partition is None:
@@ -176,12 +189,12 @@ class Appending:
         try:
             batches = partition.append_run([part[0] for part in parts], acks=self._acks, now_ms=now_ms)
         except BrokerError as error:
-            for _, outcome, _ in parts:
-                outcome.refuse(error)
+            for part in parts:
+                self._refuse(partition, part, error)
             return True
         if batches is None:
             return False
-        self._appended(partition, parts, results_of(batches, partition.end.log_start_offset, partition.leader_epoch))
+        self._appended(partition, parts, batches, NO_TIMESTAMP, partition.end.log_start_offset)
         return True
 
     def _append_one(self, partition: Partition, part: Part, now_ms: int, checked: RecordsCheck | None = None) -> None:
@@ -196,25 +209,29 @@ class Appending:
                 checked=checked,
             )
         except BrokerError as error:
-            part[1].refuse(error)
+            self._refuse(partition, part, error)
             return
-        self._appended(partition, (part,), (result,))
+        self._appended(partition, (part,), (result,), result.log_append_time_ms, result.log_start_offset)
 
     def _appended(
-        self, partition: Partition, parts: list[Part] | tuple[Part], results: list[AppendResult] | tuple[AppendResult]
+        self,
+        partition: Partition,
+        parts: list[Part] | tuple[Part],
+        places: Sequence[PlacedBatch | AppendResult],
+        append_time_ms: int,
+        log_start_offset: int,
     ) -> None:
+        """All of them were appended; `places` begin with the first and the last offset of each."""
         broker = self._broker
         size_bytes = record_count = 0
         broker.progress.appended(partition)
         wants_all = self._acks == ACKS_ALL
         waits_from = partition.end.high_watermark if waits_for_commit(partition, self._acks) else None
-        for (records, outcome, uncommitted), result in zip(parts, results, strict=True):
-            first_offset, last_offset = result[0], result[1]
-            outcome.base_offset, outcome.log_append_time_ms, outcome.log_start_offset = (
-                first_offset,
-                result[2],
-                result[3],
-            )
+        for (records, outcome, uncommitted), place in zip(parts, places, strict=True):
+            first_offset, last_offset = place[0], place[1]
+            outcome.base_offset = first_offset
+            outcome.log_append_time_ms = append_time_ms
+            outcome.log_start_offset = log_start_offset
             size_bytes += len(records)
             record_count += last_offset - first_offset + 1
             if waits_from is not None and last_offset >= waits_from:

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.broker.produce.frames import ProduceResult, ProduceResults
 from ottla.broker.replication.partition import Partition
 from ottla.broker.requests.running import Work
-from ottla.errors import BrokerError, NotEnoughReplicasAfterAppend, RequestTimedOut
+from ottla.errors import (
+    BrokerError,
+    MessageTooLarge,
+    NotEnoughReplicasAfterAppend,
+    RecordListTooLarge,
+    RequestTimedOut,
+)
 from ottla.light_dataclasses import dataclass
+from ottla.metrics import OTHER
+from ottla.protocol.api import APIS
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+
+PRODUCE: Final = APIS[0]
 
 
 @dataclass(slots=True)
@@ -47,17 +57,50 @@ def wait_until_committed(
     """The answers, if nothing has to be waited for."""
     waiting = [each for each in uncommitted if not each.is_over()]
     if not waiting:
+        _count_failures(broker, uncommitted)
         return answers
     deadline_ms = broker.clock.monotonic_ms() + timeout_ms
     commits = broker.progress.commits
     # They stand in line from now on, whenever the coroutine takes its first step.
-    return _answer_when_over(answers, [(each, commits.wait(each, deadline_ms)) for each in waiting])
+    waits = [(each, commits.wait(each, deadline_ms)) for each in waiting]
+    return _answer_when_over(broker, answers, uncommitted, waits)
 
 
 async def _answer_when_over(
-    answers: ProduceResults, waiting: list[tuple[Uncommitted, asyncio.Future[bool]]]
+    broker: Broker,
+    answers: ProduceResults,
+    uncommitted: list[Uncommitted],
+    waiting: list[tuple[Uncommitted, asyncio.Future[bool]]],
 ) -> ProduceResults:
     for each, is_over in waiting:
         if not await is_over:
             each.outcome.refuse(RequestTimedOut())
+    _count_failures(broker, uncommitted)
     return answers
+
+
+def _count_failures(broker: Broker, uncommitted: list[Uncommitted]) -> None:
+    for each in uncommitted:
+        if each.outcome.error is not None:
+            count_unacknowledged(broker, each.partition.name.topic, each.outcome.error)
+
+
+# -- what is not acknowledged, counted by topic and by the error that the producer gets ------------------------------
+
+
+def count_refusal(broker: Broker, topic: str | None, error: BrokerError, size_bytes: int) -> None:
+    """So many bytes for a partition of this topic were not appended."""
+    rejected_bytes = size_bytes if isinstance(error, MessageTooLarge | RecordListTooLarge) else 0
+    broker.topic_metrics.produce_failed(_known(broker, topic), rejected_bytes)
+    broker.request_metrics.failed(PRODUCE, error.code)
+
+
+def count_unacknowledged(broker: Broker, topic: str, error: BrokerError) -> None:
+    """What was appended is not known to be committed."""
+    broker.topic_metrics.of(_known(broker, topic)).failed_produces.value += 1
+    broker.request_metrics.failed(PRODUCE, error.code)
+
+
+def _known(broker: Broker, topic: str | None) -> str:
+    """The names of topics that do not exist are the client's invention."""
+    return OTHER if topic is None or broker.image.topic(topic) is None else topic

@@ -10,17 +10,20 @@
    that the sender is not known to be allowed to write, and for what `append_run` (storage/log/append.py) leaves alone:
    producers that do not simply go on, batches that are not plain, segments that must roll. Every refusal has one place.
 3. The usual way gives the same answers, leaves the same log and counts the same (test_simple_produce.py).
-4. Where a batch must still be committed, each request gets a coroutine that waits, as in the usual way.
+4. Where a batch must still be committed, the answers are written at once and held back until it is (held.py). Where
+   time is counted against a quota, each request gets a coroutine that waits, as in the usual way.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ottla.broker.network.held import HeldAnswers
 from ottla.broker.produce.append import waits_for_commit
 from ottla.broker.produce.choice import scan_simple, write_appended
-from ottla.broker.produce.committed import Uncommitted, wait_until_committed
+from ottla.broker.produce.committed import Uncommitted, count_refusal, wait_until_committed
 from ottla.broker.produce.frames import ProduceResult, ProduceResults, SimpleProduce
+from ottla.broker.produce.held import HeldProduce
 from ottla.broker.replication.partition import ACKS_ALL, Partition
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.running import Work
@@ -36,11 +39,13 @@ NOT_SIMPLE: Final = None
 
 
 class SimpleAnswers(NamedTuple):
-    """What the first `request_count` frames are answered with: whole frames, or for each what a handler returns."""
+    """What the first `request_count` frames are answered with: whole frames, now or later, or for each what a handler
+    returns."""
 
     request_count: int
     content: bytes
     handled: list[ProduceResults | Work[ProduceResults]]
+    held: HeldAnswers | None = None
 
 
 def answer_simple(
@@ -56,6 +61,8 @@ def answer_simple(
     try:
         batches = partition.append_run(simple.records, acks=simple.acks, now_ms=broker.clock.now_ms())
     except BrokerError as error:
+        for records in simple.records:
+            count_refusal(broker, partition.name.topic, error, len(records))
         refused = ProduceResult(simple.partition, error=error)
         return SimpleAnswers(len(simple.records), b"", [[(simple.topic, [refused])] for _ in simple.records])
     if batches is None:
@@ -69,7 +76,8 @@ def _partition(broker: Broker, simple: SimpleProduce) -> Partition | None:
     name = topic if isinstance(topic, str) else broker.image.topic_name(topic)
     if name is None or name in broker.internal_topics:
         return None
-    return broker.replicas.get((name, simple.partition))
+    partition = broker.replicas.get((name, simple.partition))
+    return None if partition is not None and partition.checks_schemas else partition
 
 
 def _appended(
@@ -85,10 +93,32 @@ def _appended(
     size_bytes = sum(map(len, simple.records))
     next_offset = batches[-1].last_offset + 1
     broker.topic_metrics.produced(partition.name.topic, size_bytes, next_offset - batches[0].base_offset, count)
-    if end.high_watermark < next_offset and waits_for_commit(partition, simple.acks):
+    waits = end.high_watermark < next_offset and waits_for_commit(partition, simple.acks)
+    if waits and (context.charges is not None or broker.progress.commits.is_closed):
         return SimpleAnswers(count, b"", _until_committed(broker, simple, partition, batches))
     content = write_appended(context.api_version, frames, simple.topic, simple.partition, batches, end.log_start_offset)
+    if waits:
+        held = _held(broker, content, [len(frame) for frame in frames[:count]], context, simple, partition, next_offset)
+        return SimpleAnswers(count, b"", [], held)
     return SimpleAnswers(count, content, [])
+
+
+def _held(
+    broker: Broker,
+    content: bytes,
+    request_bytes: list[int],
+    context: RequestContext,
+    simple: SimpleProduce,
+    partition: Partition,
+    next_offset: int,
+) -> HeldProduce:
+    """These answers, in line for the commit of what they say was appended."""
+    outcome = ProduceResult(simple.partition, log_start_offset=partition.end.log_start_offset)
+    uncommitted = Uncommitted(partition, next_offset, outcome, simple.acks == ACKS_ALL)
+    progress, version = broker.progress, context.api_version
+    held = HeldProduce(content, request_bytes, uncommitted, simple.topic, version, progress.next_turn)
+    progress.commits.hold(uncommitted, broker.clock.monotonic_ms() + simple.timeout_ms, held)
+    return held
 
 
 def _until_committed(

@@ -92,3 +92,8 @@ class Charges:
         if wait_ms:
             self._fetch.take_back(size_bytes, now_ms)
         return wait_ms
+
+    def fetched(self, size_bytes: int, now_ms: float) -> int:
+        """Records of that size are answered, whatever the quota says, because they are locked for who asked; returns
+        for how many milliseconds it must wait."""
+        return 0 if self._fetch is None or self.is_exempt else self._fetch.charge(size_bytes, now_ms)

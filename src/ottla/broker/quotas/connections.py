@@ -20,11 +20,12 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final
 
+from ottla.broker.observe.metric_table import gauge
 from ottla.broker.quotas.limits import Owner
 from ottla.broker.quotas.meters import Meters, RateMeter
 from ottla.broker.settings import BrokerSettings
 from ottla.light_tuples import NamedTuple
-from ottla.metrics import Registry
+from ottla.metrics import Family, Gauge, Registry, Window
 
 NO_LIMIT: Final = 2**31 - 1
 WAIT_LIMIT_MS: Final = 30_000
@@ -116,33 +117,34 @@ def plain_address(text: str) -> str:
     return str(mapped or address)
 
 
+class _Averages:
+    """Averages of the last while, by listener."""
+
+    def __init__(self, family: Family[Gauge], monotonic_ms: Callable[[], float]) -> None:
+        self._family = family
+        self._monotonic_ms = monotonic_ms
+        self._windows: dict[str, Window] = {}
+
+    def of(self, listener: str) -> Window:
+        window = self._windows.get(listener)
+        if window is None:
+            window = self._windows[listener] = Window(("avg",))
+            self._family.of(listener).read = partial(self._read, window)
+        return window
+
+    def _read(self, window: Window) -> float:
+        return window.avg(self._monotonic_ms())
+
+
 class _Metrics:
     """connection-accept-rate per address; how long connections of a listener had to wait, and refused ones."""
 
     def __init__(self, registry: Registry, monotonic_ms: Callable[[], float]) -> None:
-        group, exposed = "socket-server-metrics", "kafka_server_socket_server_metrics_"
+        prefix = "kafka_server_socket_server_metrics_"
         self._monotonic_ms = monotonic_ms
-        self._rates = registry.gauge(
-            group,
-            "connection-accept-rate",
-            "Connections a second from an address with a quota.",
-            ["ip"],
-            exposed=f"{exposed}connection_accept_rate",
-        )
-        self._waits, self._refusals = (
-            registry.window(
-                group,
-                f"{prefix}connection-accept-throttle-time",
-                text,
-                ["listener"],
-                stats=("avg",),
-                exposed=f"{exposed}{prefix.replace('-', '_')}connection_accept_throttle_time",
-            )
-            for prefix, text in (
-                ("", "Milliseconds that connections had to wait."),
-                ("ip-", "Milliseconds until connections of addresses above their quota were closed."),
-            )
-        )
+        self._rates = gauge(registry, f"{prefix}connection_accept_rate")
+        self._waits = _Averages(gauge(registry, f"{prefix}connection_accept_throttle_time"), monotonic_ms)
+        self._refusals = _Averages(gauge(registry, f"{prefix}ip_connection_accept_throttle_time"), monotonic_ms)
 
     def show(self, meter: RateMeter) -> None:
         self._rates.of(meter.owner.user).read = lambda: meter.rate.per_second(self._monotonic_ms())

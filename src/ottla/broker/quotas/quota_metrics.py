@@ -1,4 +1,7 @@
-"""Quotas as metrics, under Kafka's names: one series for each user and client id that shares a quota.
+"""Quotas as metrics: one series for each user and client id that shares a quota, under two names that are in use.
+
+    kafka_server_produce_byte_rate{user, client_id}
+    kafka_server_quota_byte_rate{resource="Produce", user, clientId}
 
     Produce, Fetch         byte-rate, throttle-time
     Request                request-time (percent), throttle-time
@@ -11,14 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Final, Generic
+from typing import Generic
 
+from ottla.broker.observe.metric_table import gauge
 from ottla.broker.quotas.limits import Owner
 from ottla.broker.quotas.meters import BucketMeter, M, RateMeter
 from ottla.metrics import Family, Gauge, Registry
-
-TAGS: Final = ("user", "client-id")
-_THROTTLED: Final = "Average milliseconds that a client had to wait."
 
 
 class MeterMetrics(Generic[M]):
@@ -28,40 +29,46 @@ class MeterMetrics(Generic[M]):
         self,
         registry: Registry,
         group: str,
-        numbers: Mapping[str, tuple[str, Callable[[M, float], float]]],
+        numbers: Mapping[str, Callable[[M, float], float]],
         monotonic_ms: Callable[[], float],
     ) -> None:
-        """`numbers`: by their names what they are, and how to read one of a meter at a time."""
+        """`numbers`: by their names how to read one of a meter at a time."""
         self._monotonic_ms = monotonic_ms
-        self._numbers: list[tuple[Family[Gauge], Callable[[M, float], float]]] = [
-            (_family(registry, group, "throttle-time", _THROTTLED), lambda meter, now_ms: meter.throttled.avg(now_ms))
+        self._group = group
+        every: dict[str, Callable[[M, float], float]] = {
+            "throttle_time": lambda meter, now_ms: meter.throttled.avg(now_ms),
+            **numbers,
+        }
+        self._numbers: list[tuple[Family[Gauge], Family[Gauge], Callable[[M, float], float]]] = [
+            (
+                gauge(registry, f"kafka_server_{group.lower()}_{name}"),
+                gauge(registry, f"kafka_server_quota_{name}"),
+                read,
+            )
+            for name, read in every.items()
         ]
-        for name, (text, read) in numbers.items():
-            self._numbers.append((_family(registry, group, name, text), read))
 
     def show(self, meter: M) -> None:
-        for family, read in self._numbers:
-            family.of(*meter.owner).read = partial(self._read, read, meter)
+        for family, with_resource, read in self._numbers:
+            reading = partial(self._read, read, meter)
+            family.of(*meter.owner).read = reading
+            with_resource.of(self._group, *meter.owner).read = reading
 
     def _read(self, read: Callable[[M, float], float], meter: M) -> float:
         return read(meter, self._monotonic_ms())
 
     def hide(self, owners: Iterable[Owner]) -> None:
         for owner in owners:
-            for family, _ in self._numbers:
+            for family, with_resource, _ in self._numbers:
                 family.forget(*owner)
-
-
-def _family(registry: Registry, group: str, name: str, text: str) -> Family[Gauge]:
-    exposed = f"kafka_server_{group.lower()}_{name.replace('-', '_')}"
-    return registry.gauge(f"kafka.server:{group}", name, text, TAGS, exposed=exposed)
+                with_resource.forget(self._group, *owner)
 
 
 def byte_metrics(registry: Registry, group: str, monotonic_ms: Callable[[], float]) -> MeterMetrics[RateMeter]:
     return MeterMetrics(
         registry,
         group,
-        {"byte-rate": ("Bytes a second of a client.", lambda meter, now_ms: meter.rate.per_second(now_ms))},
+        {"byte_rate": lambda meter, now_ms: meter.rate.per_second(now_ms)},
         monotonic_ms,
     )
 
@@ -70,7 +77,7 @@ def request_metrics(registry: Registry, monotonic_ms: Callable[[], float]) -> Me
     return MeterMetrics(
         registry,
         "Request",
-        {"request-time": ("Percent of the loop's time.", lambda meter, now_ms: meter.rate.per_second(now_ms))},
+        {"request_time": lambda meter, now_ms: meter.rate.per_second(now_ms)},
         monotonic_ms,
     )
 
@@ -80,8 +87,8 @@ def mutation_metrics(registry: Registry, monotonic_ms: Callable[[], float]) -> M
         registry,
         "ControllerMutation",
         {
-            "mutation-rate": ("Partitions made and deleted a second.", lambda meter, now_ms: meter.rate.rate(now_ms)),
-            "tokens": ("Partitions that may come or go now.", lambda meter, now_ms: _tokens(meter, now_ms)),
+            "mutation_rate": lambda meter, now_ms: meter.rate.rate(now_ms),
+            "tokens": lambda meter, now_ms: _tokens(meter, now_ms),
         },
         monotonic_ms,
     )

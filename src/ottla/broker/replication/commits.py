@@ -44,23 +44,38 @@ class Pending(Protocol):
         """Whether it is committed, or cannot be any more, which its answer then says."""
 
 
+class Resolvable(Protocol):
+    """A future, or what is resolved like one: `set_result` is called once, and only if it is not done."""
+
+    def done(self) -> bool: ...
+    def set_result(self, is_over: bool, /) -> None: ...
+
+
 class _Waiter(NamedTuple):
     next_offset: int
     deadline_ms: float
     pending: Pending | None  # None: whoever waits wants the error
-    future: asyncio.Future[bool]
+    future: Resolvable
 
 
 class Commits:
     def __init__(self, wake: Callable[[], None] | None = None) -> None:
         """`wake` is called when a waiter has a deadline that comes before all others."""
         self._wake = wake
-        self._lines: dict[TopicPartition, deque[_Waiter]] = {}
+        self.lines: dict[TopicPartition, deque[_Waiter]] = {}  # a partition without one need not be checked
         self._next_due_ms = NEVER
         self._is_closed = False
 
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
     def __len__(self) -> int:
-        return sum(map(len, self._lines.values()))
+        return sum(map(len, self.lines.values()))
+
+    def waiting_for(self, name: TopicPartition) -> int:
+        """How many wait for one partition."""
+        return len(self.lines.get(name, ()))
 
     def committed(self, partition: Partition, next_offset: int) -> asyncio.Future[bool]:
         """Done when everything before `next_offset` is committed; raises when that cannot be any more."""
@@ -78,18 +93,23 @@ class Commits:
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         if self._is_closed:
             future.set_result(False)
-            return future
-        self._add(pending.partition.name, _Waiter(pending.next_offset, deadline_ms, pending, future))
+        else:
+            self.hold(pending, deadline_ms, future)
+        return future
+
+    def hold(self, pending: Pending, deadline_ms: float, until: Resolvable) -> None:
+        """The same for whoever brings what is to be resolved; not when this is closed."""
+        assert not self._is_closed, "the broker stops: nothing is committed any more"
+        self._add(pending.partition.name, _Waiter(pending.next_offset, deadline_ms, pending, until))
         if deadline_ms < self._next_due_ms:
             self._next_due_ms = deadline_ms
             if self._wake is not None:
                 self._wake()
-        return future
 
     def _add(self, name: TopicPartition, waiter: _Waiter) -> None:
-        line = self._lines.get(name)
+        line = self.lines.get(name)
         if line is None:
-            self._lines[name] = deque((waiter,))
+            self.lines[name] = deque((waiter,))
         elif line[-1][0] <= waiter[0]:
             line.append(waiter)
         else:  # a batch that was there already, and is not committed yet
@@ -99,7 +119,7 @@ class Commits:
 
     def check(self, partition: Partition) -> None:
         """The high watermark of this partition moved, its disk failed, or its leader or in-sync replicas changed."""
-        line = self._lines.get(partition.name)
+        line = self.lines.get(partition.name)
         if line is None:
             return
         if partition.offline is not None:
@@ -109,7 +129,7 @@ class Commits:
         else:
             _pass(line, partition.high_watermark)
             if not line:
-                del self._lines[partition.name]
+                del self.lines[partition.name]
 
     def forget(self, name: TopicPartition) -> None:
         """The partition is gone from here, or is led by another broker."""
@@ -117,7 +137,7 @@ class Commits:
 
     def _ask_all(self, name: TopicPartition, high_watermark: int) -> None:
         """Each is asked: its answer may be an error, or it may wait on."""
-        waiting = self._lines.pop(name, ())
+        waiting = self.lines.pop(name, ())
         for each in waiting:
             if each.next_offset <= high_watermark if each.pending is None else each.pending.is_over():
                 _resolve(each, True)
@@ -127,11 +147,11 @@ class Commits:
     def _refuse(self, name: TopicPartition, error: BrokerError, high_watermark: int = -1) -> None:
         """Whoever wants the error gets it, unless he is committed; requests say themselves what became of them."""
         self._ask_all(name, high_watermark)
-        line = self._lines.pop(name, ())
+        line = self.lines.pop(name, ())
         for each in line:
             if each.pending is not None:
                 self._add(name, each)
-            elif not each.future.done():
+            elif isinstance(each.future, asyncio.Future) and not each.future.done():
                 each.future.set_exception(error)
 
     # -- deadlines -----------------------------------------------------------------------------------------------------
@@ -144,14 +164,14 @@ class Commits:
         if now_ms < self._next_due_ms:
             return 0
         self._next_due_ms = NEVER
-        return sum([self._expire(name, now_ms) for name in list(self._lines)])
+        return sum([self._expire(name, now_ms) for name in list(self.lines)])
 
     def _expire(self, name: TopicPartition, now_ms: float) -> int:
-        line = self._lines.pop(name)
+        line = self.lines.pop(name)
         late = [each for each in line if each.deadline_ms <= now_ms]
         still = deque(each for each in line if each.deadline_ms > now_ms)
         if still:
-            self._lines[name] = still
+            self.lines[name] = still
             self._next_due_ms = min(self._next_due_ms, *[each.deadline_ms for each in still])
         for each in late:
             _resolve(each, False)
@@ -161,8 +181,8 @@ class Commits:
         """At shut-down: requests, now or later, are resolved as if their time were over."""
         self._is_closed = True
         self._next_due_ms = NEVER
-        for name, line in list(self._lines.items()):
-            self._lines[name] = deque(each for each in line if each.pending is None)
+        for name, line in list(self.lines.items()):
+            self.lines[name] = deque(each for each in line if each.pending is None)
             for each in line:
                 if each.pending is not None:
                     _resolve(each, False)

@@ -164,6 +164,11 @@ class Follower:
         found = self._followed.get(name)
         return None if found is None else found.lag
 
+    def lags(self) -> Iterator[tuple[TopicPartition, int | None]]:
+        """All of them; -1 for those that failed."""
+        for name, each in self._followed.items():
+            yield name, -1 if each.phase is Phase.FAILED else each.lag
+
     def follow(self, replica: Replica, leader_epoch: int) -> None:
         """Follow a partition; in the same epoch that it is followed in already, nothing changes."""
         known = self._followed.get(replica.name)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from ottla.broker.replication.moves import Moves
 from ottla.broker.replication.partition import Partition
 from ottla.errors import NotLeaderOrFollower
+from ottla.values import TopicPartition
 
 
 class Followers(Protocol):
@@ -14,6 +16,10 @@ class Followers(Protocol):
 
     def apply(self, moves: Moves) -> None:
         """Partitions came, went, or have another leader."""
+
+    def lags(self) -> Iterable[tuple[int, TopicPartition, int | None]]:
+        """Every partition that this broker follows: its leader, its name, how many records it is behind; -1 when it
+        failed, None when nobody knows."""
 
     def follower_fetched(
         self, partition: Partition, replica_id: int, offset: int, *, log_start_offset: int, broker_epoch: int
@@ -38,6 +44,9 @@ class NoFollowers:
 
     def apply(self, moves: Moves) -> None:
         """Nobody has to be followed."""
+
+    def lags(self) -> Iterable[tuple[int, TopicPartition, int | None]]:
+        return ()
 
     def follower_fetched(
         self, partition: Partition, replica_id: int, offset: int, *, log_start_offset: int, broker_epoch: int

@@ -31,6 +31,7 @@ from ottla.errors import (
     StaleControllerEpoch,
     UnknownTopicOrPartition,
 )
+from ottla.storage.directory.directories import LogDirectory
 from ottla.storage.directory.open_files import OpenFiles
 from ottla.storage.files import Files
 from ottla.storage.log.partition_log import PartitionLog
@@ -60,7 +61,7 @@ class Logs(Protocol):
     """The logs of this broker, storage.manager.LogManager."""
 
     @property
-    def directories(self) -> Sequence[Directory]: ...
+    def directories(self) -> Sequence[LogDirectory]: ...
     @property
     def cordoned(self) -> Collection[Path]: ...
     @property
@@ -72,6 +73,13 @@ class Logs(Protocol):
     def delete(self, name: TopicPartition, now_ms: int) -> None: ...
     def truncate_to(self, name: TopicPartition, offset: int, now_ms: int) -> None: ...
     def truncate_fully(self, name: TopicPartition, offset: int, now_ms: int) -> None: ...
+    def futures(self) -> list[TopicPartition]: ...
+    def future_log(self, name: TopicPartition) -> PartitionLog | None: ...
+    def prefer(self, name: TopicPartition, directory: LogDirectory) -> None: ...
+    def begin_future(self, name: TopicPartition, directory: LogDirectory, now_ms: int) -> PartitionLog: ...
+    def cancel_future(self, name: TopicPartition, now_ms: int) -> None: ...
+    def restart_future(self, name: TopicPartition, offset: int, now_ms: int) -> None: ...
+    def promote_future(self, name: TopicPartition, now_ms: int) -> PartitionLog: ...
 
 
 class ReplicaManager:
@@ -86,7 +94,7 @@ class ReplicaManager:
     ) -> None:
         """`broker_epoch` is that of our registration; by `monotonic_ms` followers are late."""
         self._broker_id = broker_id
-        self._logs = logs
+        self.logs = logs
         self._settings_of = settings_of
         self._partitions: dict[TopicPartition, Partition] = {}
         self._names: dict[bytes, dict[TopicPartition, None]] = {}  # by topic id
@@ -108,18 +116,29 @@ class ReplicaManager:
         return next(iter(names)).topic if names else None
 
     @property
-    def directories(self) -> Sequence[Directory]:
+    def directories(self) -> Sequence[LogDirectory]:
         """All log directories, the failed ones too."""
-        return self._logs.directories
+        return self.logs.directories
+
+    def futures(self) -> Iterator[tuple[TopicPartition, PartitionLog]]:
+        """The copies that are to take the place of logs in other directories."""
+        for name in self.logs.futures():
+            found = self.logs.future_log(name)
+            if found is not None:
+                yield name, found
+
+    def prefer(self, name: TopicPartition, directory: LogDirectory) -> None:
+        """Where the log of a partition is to be made when it comes to this broker."""
+        self.logs.prefer(name, directory)
 
     @property
     def cordoned(self) -> Collection[Path]:
         """The directories that get no new logs."""
-        return self._logs.cordoned
+        return self.logs.cordoned
 
     def partition_room(self, image: ClusterImage) -> PartitionRoom | None:
         """How many partitions more this broker can have open; None when there is no limit."""
-        files = self._logs.open_files
+        files = self.logs.open_files
         if files.partition_limit is None:
             return None
         reason = (
@@ -186,7 +205,7 @@ class ReplicaManager:
         return {
             role.name.topic
             for role in orders.roles(request)
-            if role.name not in self._partitions and self._logs.log(role.name) is None
+            if role.name not in self._partitions and self.logs.log(role.name) is None
         }
 
     async def become(
@@ -225,7 +244,7 @@ class ReplicaManager:
         name, partition = role.name, self._partitions.get(role.name)
         if partition is not None and partition.offline is not None:
             raise partition.offline
-        found = self._logs.log(name)
+        found = self.logs.log(name)
         known = partition.topic_id if partition is not None else found.topic_id if found is not None else None
         if role.topic_id is not None and known not in (None, role.topic_id):
             raise InconsistentTopicId(f"the log of {name} belongs to another topic of that name")
@@ -236,7 +255,7 @@ class ReplicaManager:
             raise UnknownTopicOrPartition(f"this broker is not among the replicas of {name}")
 
     def _made(self, role: orders.Role, settings: TopicSettings, now_ms: int) -> Partition:
-        log_of = self._logs.log(role.name)
+        log_of = self.logs.log(role.name)
         topic_id = role.topic_id or (log_of.topic_id if log_of is not None else None)
         if topic_id is None:
             raise InconsistentTopicId(f"the controller gave no id for the topic of {role.name}, and the log has none")
@@ -265,8 +284,8 @@ class ReplicaManager:
                 moves.stopped.append(name)
             elif partition is not None:
                 self._remove(name, now_ms, moves)
-            elif self._logs.log(name) is not None:
-                self._logs.delete(name, now_ms)  # it was to go while we were away
+            elif self.logs.log(name) is not None:
+                self.logs.delete(name, now_ms)  # it was to go while we were away
         except BrokerError as error:
             log.warning("%s cannot be stopped: %s", name, error)
             return error.code
@@ -276,24 +295,24 @@ class ReplicaManager:
 
     def truncate_to(self, partition: Partition, offset: int, now_ms: int) -> None:
         """Let a follower's log end at `offset`, or before the batch that holds it; it is on the disk then."""
-        self._logs.truncate_to(partition.name, offset, now_ms)
+        self.logs.truncate_to(partition.name, offset, now_ms)
 
     def truncate_fully(self, partition: Partition, offset: int, now_ms: int) -> None:
         """Let a follower's log start and end at `offset`."""
-        self._logs.truncate_fully(partition.name, offset, now_ms)
+        self.logs.truncate_fully(partition.name, offset, now_ms)
 
     # -- making and removing -----------------------------------------------------------------------------------------
 
     def _open(
         self, name: TopicPartition, topic_id: bytes, settings: TopicSettings, now_ms: int, *, is_new: bool = False
     ) -> Partition:
-        found = self._logs.log(name)
+        found = self.logs.log(name)
         if found is not None and found.topic_id not in (None, topic_id):
             log.warning("%s on disk belongs to a topic that was deleted; it is removed", name)
-            self._logs.delete(name, now_ms)
+            self.logs.delete(name, now_ms)
             found = None
         if found is None:
-            found = self._logs.create(name, topic_id, settings, now_ms, is_new=is_new)
+            found = self.logs.create(name, topic_id, settings, now_ms, is_new=is_new)
         elif found.topic_id is None:
             found.assign_topic_id(topic_id)
         found.settings = settings
@@ -310,6 +329,6 @@ class ReplicaManager:
             self._names.pop(partition.topic_id, None)
         moves.removed.append(name)
         try:
-            self._logs.delete(name, now_ms)
+            self.logs.delete(name, now_ms)
         except KafkaStorageError as error:
             log.error("%s could not be deleted; its directory is left behind: %s", name, error)

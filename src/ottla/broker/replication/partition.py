@@ -40,6 +40,9 @@ READ_BYTES = 1 << 20
 
 
 class Partition:
+    some_check_schemas = False
+    """Whether a partition of this process ever wanted schemas (registry/validation.py): nobody else is asked."""
+
     def __init__(self, name: TopicPartition, topic_id: bytes, log: PartitionLog, *, broker_id: int) -> None:
         self.name = name
         self.topic_id = topic_id
@@ -57,6 +60,15 @@ class Partition:
         self.min_in_sync_count = 1
         self.is_durable = True  # whether what is acknowledged must be on this disk first
         self.flush_messages = log.settings.flush_messages
+
+    def replace_log(self, log: PartitionLog) -> None:
+        """The log lies in another directory now; it has all that the one before had."""
+        log.producers.take_verifications(self.log.producers)
+        self.log = log
+        self.end = log.end
+        self._appender, self._reader = log.appender, log.reader
+        if self.is_leader:
+            log.begin_epoch(self.leader_epoch)
 
     # -- leadership ----------------------------------------------------------------------------------------------------
 
@@ -115,6 +127,9 @@ class Partition:
         self.leader_epoch = state.leader_epoch if state is not None else NO_EPOCH
         self.in_sync_count = len(state.isr) if state is not None else 0
         settings = self.log.settings  # whoever changes the settings sets the state again
+        self.checks_schemas = settings.confluent_value_schema_validation or settings.confluent_key_schema_validation
+        if self.checks_schemas:
+            Partition.some_check_schemas = True
         # A topic with fewer replicas than that is served as long as all of them are in sync.
         self.min_in_sync_count = min(settings.min_insync_replicas, len(state.replicas) if state is not None else 1)
         wish = settings.ottla_durability

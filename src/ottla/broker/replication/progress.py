@@ -14,9 +14,10 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
 
-from ottla.broker.housekeeping.flusher import Flusher
+from ottla.broker.housekeeping.flusher import Flusher, FlushRounds
 from ottla.broker.replication.commits import Commits
 from ottla.broker.replication.partition import Partition
+from ottla.broker.waiting.next_turn import NextTurn
 from ottla.broker.waiting.purgatory import Purgatory
 from ottla.clock import Clock
 from ottla.errors import KafkaStorageError
@@ -24,7 +25,8 @@ from ottla.values import TopicPartition
 
 
 class PartitionProgress:
-    """`notify(name)` is called when something of a partition was committed; `failed` when its disk failed in a sync."""
+    """`notify(name)` is called when something of a partition was committed; `failed` when its disk failed in a sync;
+    `synced_in` after every round of syncs, with how long it took and how many logs it had."""
 
     def __init__(
         self,
@@ -34,19 +36,25 @@ class PartitionProgress:
         wake: Callable[[], None],
         notify: Callable[[TopicPartition], None],
         failed: Callable[[Partition, KafkaStorageError], None],
+        synced_in: Callable[[float, int], None] = lambda took_ms, count: None,
     ) -> None:
         self.produce_purgatory = Purgatory(wake)
         self.fetch_purgatory = Purgatory(wake)
         self.commits = Commits(wake)
+        self.next_turn = NextTurn()
         self.with_deadlines = (self.commits, self.produce_purgatory, self.fetch_purgatory)
         self._notify = notify
         self._syncing: dict[TopicPartition, list[tuple[int, asyncio.Future[None]]]] = {}
-        self._flusher = Flusher(pool, clock=clock, flushed=self.flushed, failed=failed)
+        self._flusher = Flusher(pool, clock=clock, flushed=self.flushed, failed=failed, synced_in=synced_in)
 
     @property
     def is_idle(self) -> bool:
         """Nothing is on its way to the disk."""
         return self._flusher.is_idle
+
+    def flush_rounds(self) -> FlushRounds:
+        """How group commit is getting on."""
+        return self._flusher.rounds
 
     def appended(self, partition: Partition) -> None:
         if partition.needs_flush:
@@ -99,7 +107,11 @@ class PartitionProgress:
         self.fetch_purgatory.close()
 
     def _check(self, partition: Partition) -> None:
-        self.produce_purgatory.check(partition.name)
-        self.fetch_purgatory.check(partition.name)
-        self.commits.check(partition)
-        self._notify(partition.name)
+        name = partition.name  # nearly always nobody waits: a search in a table is cheaper than a call
+        if name in self.produce_purgatory.watched:
+            self.produce_purgatory.check(name)
+        if name in self.fetch_purgatory.watched:
+            self.fetch_purgatory.check(name)
+        if name in self.commits.lines:
+            self.commits.check(partition)
+        self._notify(name)

@@ -26,16 +26,10 @@ class ReplicaLog:
 
     def __init__(self, partition: Partition, cutter: Cutter, now_ms: Callable[[], int]) -> None:
         self.partition = partition
+        self.name: TopicPartition = partition.name  # every fetch asks for both, several times
+        self.topic_id: bytes = partition.topic_id
         self._cutter = cutter
         self._now_ms = now_ms
-
-    @property
-    def name(self) -> TopicPartition:
-        return self.partition.name
-
-    @property
-    def topic_id(self) -> bytes:
-        return self.partition.topic_id
 
     @property
     def log_start_offset(self) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 from zlib import crc32
 
@@ -193,6 +193,7 @@ class Replication:
         """Records of a leader are in our logs."""
         partitions = [self._broker.replicas.get(name) for name in applied.appended]
         now_ms = self._broker.clock.monotonic_ms()
+        self._broker.topic_metrics.replicated_in.value += sum(applied.size_bytes.values())
         for name, size_bytes in applied.size_bytes.items():
             if self._is_slow_follower(name):
                 self._fetched.record(size_bytes, now_ms)
@@ -207,6 +208,13 @@ class Replication:
         unsynced = [self._broker.progress.synced(each) for each in partitions if each is not None and each.needs_flush]
         if unsynced:
             await asyncio.gather(*unsynced)
+
+    def lags(self) -> Iterator[tuple[int, TopicPartition, int | None]]:
+        """Every partition that this broker follows: its leader, its name, how many records it is behind; -1 when it
+        failed, None when nobody knows."""
+        for (leader_id, _), loop in self._loops.items():
+            for name, lag in loop.follower.lags():
+                yield leader_id, name, lag
 
     def lag(self, name: TopicPartition) -> int | None:
         """How many records this broker is behind the leader of a partition; None when it does not know."""
@@ -311,9 +319,13 @@ class Replication:
         partition = self._broker.replicas.get(outcome.name)
         if partition is None or partition.in_sync is None or partition.in_sync.proposal is not outcome.proposal:
             return
+        counts = self._broker.counts
         if outcome.verdict is IsrVerdict.ACCEPTED:
+            counts.isr_changed(partition.in_sync_count, len(outcome.isr))
             partition.update_isr(outcome.proposal, outcome.isr, outcome.leader_epoch, outcome.partition_epoch)
-        elif outcome.verdict is IsrVerdict.WITHDRAWN:
+        else:
+            counts.failed_isr_updates += 1
+        if outcome.verdict is IsrVerdict.WITHDRAWN:
             partition.in_sync.withdraw()
         self._broker.progress.advanced(partition)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -18,12 +19,19 @@ class ClientConnection(Protocol):
     kernel_portion_bytes: int  # of a file, that are sent to this client in one turn
 
     @property
+    def port(self) -> int:
+        """Of the client."""
+
+    @property
     def is_gone(self) -> bool:
         """Whether the client has left."""
 
     @property
     def is_held(self) -> bool:
         """Whether a long request of this connection is being handled."""
+
+    def left(self) -> asyncio.Future[None]:
+        """Resolved when the client has left."""
 
     def hold(self) -> None:
         """Begin no other request of this connection until the current one is answered."""

@@ -30,7 +30,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ottla.broker.network.processor import Answer, Answering, CloseConnection, Connection
+from ottla.broker.network.processor import Answer, Answering, CloseConnection, Connection, RunAnswering, TimedAnswer
 from ottla.broker.quotas.forwarded import FORWARDER
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.gate import WRITE_TXN_MARKERS, Gate
@@ -41,12 +41,11 @@ from ottla.broker.requests.served import (
     LARGE_FRAME_BYTES,
     Decode,
     Encode,
-    Runs,
     frame_limit_bytes,
     handler_of,
     served,
 )
-from ottla.broker.requests.timing import Stopwatch, timed
+from ottla.broker.requests.timing import FirstWait, Stopwatch, noted, timed
 from ottla.broker.security.needs import was_checked
 from ottla.errors import BrokerError, MalformedMessage, UnknownServerError, UnsupportedVersion
 from ottla.light_dataclasses import replace
@@ -59,6 +58,7 @@ from ottla.protocol.schema import ArrayOf, Message, Primitive, WireType
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.broker.network.held import HeldAnswers
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +95,6 @@ class Lane:
         "has_error_code",
         "has_throttle_time",
         "large_bytes",
-        "requests",
         "runs",
         "throttled",
         "times",
@@ -108,6 +107,8 @@ class Lane:
         declared = served(api)
         self.handler: Handler = handler_of(api).handle
         self.runs = declared.runs(version) if declared.runs is not None else None
+        if broker.tracing is not None and self.runs is not None:  # records come by requests that can be run together
+            self.handler, self.runs = broker.tracing.around(self.handler), None
         self.decode, self.encode = codec_of(api, version)
         self.answer_header = _ANSWER_HEADERS[response_header_version(api.key, version)]
         self.has_error_code = any(field.name == "error_code" for field in api.response.fields)
@@ -120,7 +121,7 @@ class Lane:
         self.throttled = declared.throttled(version) if declared.throttled is not None else self._throttled
         has_field = any(field.name == "throttle_time_ms" for field in api.response.fields)
         self.has_throttle_time = has_field and declared.throttled is None
-        self.requests, self.times = broker.request_metrics.of(api, version)
+        self.times = broker.request_metrics.of(api, version)
 
     def _throttled(self, response: Any, wait_ms: int) -> list[Any]:
         """The answer, which says how long its client is not heard where it has a field for that."""
@@ -171,9 +172,7 @@ class Dispatch:
             handled = self._handle(lane, _decoded(lane, frame, position), context)
         return self._answering(lane, handled, context, correlation_id, started_ms, wait_ms)
 
-    def dispatch_run(
-        self, frame: memoryview, following: deque[memoryview], connection: Connection
-    ) -> bytes | list[tuple[Answering, int]] | None:
+    def dispatch_run(self, frame: memoryview, following: deque[memoryview], connection: Connection) -> RunAnswering:
         """Requests of one kind and one client that came together, where the handler can take them together."""
         lane = self._lanes.get(_KIND.unpack_from(frame)) if len(frame) >= _FIXED.size else None
         if lane is None or lane.runs is None or lane.check is not None:
@@ -186,14 +185,13 @@ class Dispatch:
             return None  # one by one, as each may be the one that has to wait
         answers = lane.runs.answer(self._broker, frames, position, context)
         if answers is None:
-            content, handled = b"", self._handle_run(lane.runs, frames, position, context)
-            count = len(handled)
-        else:
-            count, content, handled = answers.request_count, answers.content, answers.handled
-        if not count:
             return None
+        count, content, handled, held = answers.request_count, answers.content, answers.handled, answers.held
         for _ in range(count - 1):
             following.popleft()
+        if held is not None:
+            held.counted = partial(self._count_held, lane, started_ms, self._monotonic_ms(), held, count)
+            return held
         if not content and any(map(is_coroutine, handled)):
             if charges is not None and charges.produce is not None:
                 charges.produce.charge(sum(map(len, frames[:count])), started_ms)
@@ -201,17 +199,10 @@ class Dispatch:
                 (self._answering(lane, one, context, _FIXED.unpack_from(each)[2], started_ms, 0), len(each))
                 for one, each in zip(handled, frames, strict=False)
             ]
-        now_ms = self._monotonic_ms()
+        now_ms = self._count_run(lane, started_ms, count)
         if charges is not None:
             charges.count_run(len(frame) if count == 1 else sum(map(len, frames[:count])), started_ms, now_ms)
-        lane.requests.value += count
-        lane.times.record(now_ms - started_ms, now_ms, count)
         return content or lane.runs.encode(frames[:count], handled)
-
-    def _handle_run(self, runs: Runs, frames: list[memoryview], position: int, context: RequestContext) -> list[Any]:
-        """What the handler returns for the requests that it takes together; nothing where there is but one."""
-        requests = runs.decode(frames, position) if len(frames) > 1 else ()
-        return runs.handle(self._broker, requests, context) if len(requests) > 1 else []
 
     # -- handling ----------------------------------------------------------------------------------------------------
 
@@ -266,13 +257,19 @@ class Dispatch:
     ) -> Answering:
         if is_coroutine(handled):
             return self._answer_later(lane, handled, context, correlation_id, started_ms, wait_ms)
-        now_ms = self._count(lane, handled, started_ms)
+        now_ms = self._monotonic_ms()
+        lane.times.answered.record(now_ms - started_ms)
+        if lane.has_error_code and handled is not None:
+            self._count_error(lane, handled)
         if context.charges is not None:
             busy_ms = context.charges.handled(now_ms - started_ms, now_ms, handled is not None)
             response: Any = handled
             if busy_ms or wait_ms or (lane.has_throttle_time and response is not None and response.throttle_time_ms):
                 wait_ms = self._throttle(lane, response, context, max(busy_ms, wait_ms))
-        return None if handled is None else _encoded(lane, handled, correlation_id, wait_ms)
+        if handled is None:
+            return None
+        parts = _encoded(lane, handled, correlation_id, wait_ms)
+        return parts if len(parts) == 1 else TimedAnswer(parts, lane.times, now_ms)
 
     async def _answer_later(
         self,
@@ -286,11 +283,12 @@ class Dispatch:
         watch = None
         if context.charges is not None:
             watch = Stopwatch(self._monotonic_ms, self._monotonic_ms() - started_ms)
+        wait = FirstWait(self._monotonic_ms)
         try:
-            response = await (handling if watch is None else timed(handling, watch))
+            response = await noted(handling if watch is None else timed(handling, watch), wait)
         except Exception as error:
             response = self._refusal(lane, error, context)
-        now_ms = self._count(lane, response, started_ms)
+        now_ms = self._count(lane, response, started_ms, wait.since_ms)
         if watch is not None:
             assert context.charges is not None, "who has no quotas is not timed"
             busy_ms = context.charges.handled(watch.spent_ms, now_ms, response is not None)
@@ -298,19 +296,36 @@ class Dispatch:
         if response is None:
             return None
         if context.connection is None or not context.connection.is_held:
-            return _encoded(lane, response, correlation_id, wait_ms)
+            return TimedAnswer(_encoded(lane, response, correlation_id, wait_ms), lane.times, now_ms)
         with self._broker.pacing.turn(context.connection) as pace:  # the answer to a long request is long, too
             await pace.pause()
             return await self._broker.pacing.apart(_encoded, lane, response, correlation_id, wait_ms)
 
-    def _count(self, lane: Lane, response: Any, started_ms: float) -> float:
-        """A request has been handled; returns the time."""
+    def _count(self, lane: Lane, response: Any, started_ms: float, waits_since_ms: float | None) -> float:
+        """A request that may have waited has been handled; returns the time."""
         now_ms = self._monotonic_ms()
-        lane.requests.value += 1
-        lane.times.record(now_ms - started_ms, now_ms)
-        if lane.has_error_code and response is not None and response.error_code:
-            self._broker.request_metrics.failed(lane.api, response.error_code)
+        if waits_since_ms is None:
+            lane.times.answered.record(now_ms - started_ms)
+        else:
+            lane.times.waited(started_ms, waits_since_ms, now_ms)
+        if lane.has_error_code and response is not None:
+            self._count_error(lane, response)
         return now_ms
+
+    def _count_run(self, lane: Lane, started_ms: float, count: int) -> float:
+        """Requests that came together have been handled, and none of them failed as a whole; returns the time."""
+        now_ms = self._monotonic_ms()
+        lane.times.answered.record(now_ms - started_ms, count)
+        return now_ms
+
+    def _count_held(self, lane: Lane, started_ms: float, held_ms: float, held: HeldAnswers, count: int) -> None:
+        """The same for requests whose answers were held back since `held_ms`."""
+        lane.times.waited(started_ms, held_ms, self._monotonic_ms(), count)
+        held.count_failure(self._broker, count)
+
+    def _count_error(self, lane: Lane, response: Any) -> None:
+        if response.error_code:
+            self._broker.request_metrics.failed(lane.api, response.error_code)
 
     # -- quotas ------------------------------------------------------------------------------------------------------
 
@@ -321,6 +336,7 @@ class Dispatch:
         is_forwarded = context.charges is not None and context.charges.is_forwarded
         if wait_ms and context.connection is not None and not is_forwarded:
             context.connection.throttle(wait_ms)
+            lane.times.throttled(wait_ms)
         return wait_ms
 
     # -- lanes -------------------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from ottla.broker import handlers
+from ottla.broker.network.held import HeldAnswers
 from ottla.broker.security.needs import Need
 from ottla.light_dataclasses import dataclass
 from ottla.light_tuples import NamedTuple
@@ -81,16 +82,19 @@ class RunAnswers(Protocol):
 
     @property
     def handled(self) -> list[Any]: ...
+    @property
+    def held(self) -> HeldAnswers | None:
+        """Instead of both: whole frames that leave later."""
 
 
 class Runs(NamedTuple):
     """How requests of one API and version that came together are read, handled and answered."""
 
     answer: Callable[[Broker, list[memoryview], int, RequestContext], RunAnswers | None]
-    """For simple ones, also for one that came alone: frame in, frame out. None where they must be read and handled."""
-    decode: Callable[[list[memoryview], int], list[Any]]
-    handle: Callable[[Broker, list[Any], RequestContext], list[Any]]
+    """For those from the front on that can be taken together, also for one that came alone: frames in, frames out.
+    None where the first must be handled for itself."""
     encode: Callable[[list[memoryview], list[Any]], bytes]
+    """For answers that `answer` returns as values."""
 
 
 @dataclass(frozen=True)

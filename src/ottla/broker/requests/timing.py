@@ -1,8 +1,12 @@
-"""How long the loop is busy with a coroutine: the time of its steps, without what it waits in between.
+"""How long the loop is busy with a coroutine, and when it began to wait.
 
 watch = Stopwatch(clock.monotonic_ms)
 response = await timed(handler(request), watch)
-watch.spent_ms
+watch.spent_ms                                   # the time of its steps, without what it waits in between
+
+wait = FirstWait(clock.monotonic_ms)
+response = await noted(handler(request), wait)
+wait.since_ms                                    # the end of its first step; None when it did not wait
 """
 
 from __future__ import annotations
@@ -39,5 +43,32 @@ def timed(work: Work[T], watch: Stopwatch) -> Generator[asyncio.Future[object] |
             finally:
                 watch.spent_ms += watch.now() - began_ms
             yield waits_for
+    finally:
+        work.close()
+
+
+class FirstWait:
+    __slots__ = ("now", "since_ms")
+
+    def __init__(self, monotonic_ms: Callable[[], float]) -> None:
+        self.now = monotonic_ms
+        self.since_ms: float | None = None
+
+
+@types.coroutine
+def noted(
+    work: Work[T] | Generator[asyncio.Future[object] | None, None, T], wait: FirstWait
+) -> Generator[asyncio.Future[object] | None, None, T]:
+    """Run a coroutine to its end and note when it waits for the first time."""
+    try:
+        try:
+            waits_for = work.send(None)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        wait.since_ms = wait.now()
+        yield waits_for
+        rest: T = yield from work  # type: ignore[misc]  # a coroutine may be run so by a coroutine
+        return rest
     finally:
         work.close()

@@ -18,8 +18,10 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from ottla.broker.network.processor import Answer, Answering, CloseConnection, Connection, Dispatcher
+from ottla.broker.network.processor import Answer, Answering, CloseConnection, Connection, Dispatcher, RunAnswering
+from ottla.broker.observe import metric_table
 from ottla.broker.observe.log_limit import LineLimit
+from ottla.broker.observe.metric_table import LOOP
 from ottla.broker.security.login import PASS, Login, Now, Refuse, Reply
 from ottla.broker.security.login_rules import ListenerRules
 from ottla.clock import Clock, Timer
@@ -32,22 +34,20 @@ log.addFilter(LineLimit())
 LOGIN_LIMIT_MS: Final = 10_000
 JITTER: Final = 0.5
 _KEY_BYTES: Final = 2
-_GROUP: Final = "kafka.server:socket-server-metrics"
 
 
 class LoginMetrics:
     """How logins end at one listener."""
 
     def __init__(self, registry: Registry, listener: str) -> None:
-        def counter(name: str, help_text: str) -> Counter:
-            exposed = f"kafka_server_socket_server_metrics_{name.replace('-', '_')}_total"
-            return registry.counter(_GROUP, name, help_text, ["listener"], exposed=exposed).of(listener)
+        def counter(name: str) -> Counter:
+            return metric_table.counter(registry, f"kafka_server_socket_server_metrics_{name}_total").of(listener, LOOP)
 
-        self.successful = counter("successful-authentication", "Logins that succeeded.")
-        self.failed = counter("failed-authentication", "Logins that failed.")
-        self.successful_again = counter("successful-reauthentication", "Repeated logins that succeeded.")
-        self.failed_again = counter("failed-reauthentication", "Repeated logins that failed.")
-        self.expired = counter("expired-connections-killed", "Connections closed because their login had expired.")
+        self.successful = counter("successful_authentication")
+        self.failed = counter("failed_authentication")
+        self.successful_again = counter("successful_reauthentication")
+        self.failed_again = counter("failed_reauthentication")
+        self.expired = counter("expired_connections_killed")
 
 
 class ListenerLogins:
@@ -137,9 +137,7 @@ class ConnectionLogin:
         assert isinstance(decision, Refuse)
         return self._refuse(decision, connection)
 
-    def dispatch_run(
-        self, frame: memoryview, following: deque[memoryview], connection: Connection
-    ) -> bytes | list[tuple[Answering, int]] | None:
+    def dispatch_run(self, frame: memoryview, following: deque[memoryview], connection: Connection) -> RunAnswering:
         if self._login.passes(int.from_bytes(frame[:_KEY_BYTES], signed=True), self._clock.monotonic_ms()):
             return self._behind.dispatch_run(frame, following, connection)
         return None

@@ -12,6 +12,7 @@ import logging
 import ssl
 
 from ottla.broker.observe.log_limit import LineLimit
+from ottla.broker.observe.metric_table import LOOP, counter
 from ottla.broker.security.principal_rules import PrincipalRules
 from ottla.broker.security.tls_material import TlsMaterial, check_replacement, make_material, stamps_of
 from ottla.broker.security.tls_options import tls_options
@@ -36,12 +37,11 @@ class HandshakeMetrics:
 
     def of(self, listener: str) -> tuple[Counter, Counter]:
         """The counters of failures and successes."""
-        return self._counter("failed", "failed", listener), self._counter("successful", "succeeded", listener)
+        return self._counter("failed", listener), self._counter("successful", listener)
 
-    def _counter(self, kind: str, verb: str, listener: str) -> Counter:
-        exposed = f"kafka_server_socket_server_metrics_{kind}_authentication_total"
-        group, name = "kafka.server:socket-server-metrics", f"{kind}-authentication"
-        return self._registry.counter(group, name, f"Logins that {verb}.", ["listener"], exposed=exposed).of(listener)
+    def _counter(self, kind: str, listener: str) -> Counter:
+        name = f"kafka_server_socket_server_metrics_{kind}_authentication_total"
+        return counter(self._registry, name).of(listener, LOOP)
 
 
 class TlsListener:

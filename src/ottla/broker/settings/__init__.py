@@ -113,6 +113,17 @@ class BrokerSettings(
         return parse_address("ottla.admin.listener", text) if text else None
 
     @property
+    def schema_registry_address(self) -> tuple[str, int] | None:
+        """Where the schema registry is served; None is nowhere."""
+        text = self.ottla_schema_registry_listener.strip()
+        return parse_address("ottla.schema.registry.listener", text) if text else None
+
+    @property
+    def has_http(self) -> bool:
+        """Whether anything is served over HTTP."""
+        return self.admin_address is not None or self.schema_registry_address is not None
+
+    @property
     def inter_broker_listener(self) -> Endpoint:
         """The listener other brokers use."""
         return self._inter_broker_listener()
@@ -229,6 +240,7 @@ class BrokerSettings(
             group.validate(self)
         self.topic_defaults()
         self._check_ids()
+        self._check_generated_id()
         self._check_truth()
         self._check_directories()
         self._read_endpoints()
@@ -245,6 +257,10 @@ class BrokerSettings(
             raise InvalidSetting(
                 f"node.id={self.node_id} and broker.id={self.broker_id} are the same thing; give one of them"
             )
+
+    def _check_generated_id(self) -> None:
+        if self.wanted_id is None and not self.broker_id_generation_enable:
+            raise InvalidSetting("broker.id.generation.enable=false and there is no broker.id; give the broker its id")
 
     def _check_truth(self) -> None:
         if self.zookeeper_connect and self.ottla_metadata_socket:
@@ -354,12 +370,15 @@ class BrokerSettings(
                     "ssl.client.auth=required, or listen on 127.0.0.1; or, if your network is the lock, set "
                     "ottla.allow.insecure.listeners=true (--insecure)"
                 )
-        admin = self.admin_address
-        if admin is not None and not is_loopback(admin[0]):
-            raise InvalidSetting(
-                f"ottla.admin.listener={self.ottla_admin_listener!r} can be reached from other machines and asks for "
-                "no login; use 127.0.0.1, or set ottla.allow.insecure.listeners=true"
-            )
+        for name, address in (
+            ("ottla.admin.listener", self.admin_address),
+            ("ottla.schema.registry.listener", self.schema_registry_address),
+        ):
+            if address is not None and not is_loopback(address[0]):
+                raise InvalidSetting(
+                    f"{name}={self.written_value(name)!r} can be reached from other machines and asks for no login; "
+                    "use 127.0.0.1, or set ottla.allow.insecure.listeners=true"
+                )
 
     def _danger(self, endpoint: Endpoint) -> str | None:
         """What is wrong with a listener that others can reach."""

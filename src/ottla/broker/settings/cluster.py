@@ -6,7 +6,7 @@ The names of ZooKeeper's time are those of Apache Kafka 3.9, the last release th
 
 from __future__ import annotations
 
-from ottla.broker.settings.no_effect import GENERATED_IDS, POLICIES, REVOCATION
+from ottla.broker.settings.no_effect import POLICIES, REVOCATION
 from ottla.settings import CALLABLE, LIST, LONG, Password, Settings, setting
 
 
@@ -32,8 +32,7 @@ class ClusterSettings(Settings):
         "broker.id.generation.enable",
         bool,
         default=True,
-        no_effect=GENERATED_IDS,
-        doc="Whether a broker without an id may get one from ZooKeeper.",
+        doc="Whether a broker without an id may get one; when not, it does not start without broker.id.",
     )
     reserved_broker_max_id = setting(
         "reserved.broker.max.id",

@@ -5,8 +5,6 @@
 1. What a group does not set it has from the broker, under the same name with "group." before it.
 2. A value outside the broker's limits is refused when it is set. When the limits move later, the group keeps what it
    set and gets the nearest value that is allowed.
-3. Settings of share and streams groups have no effect, because those groups are not served yet: they are refused
-   when somebody sets them to something else than their defaults.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ottla.broker.settings.groups import GroupCoordinatorSettings
-from ottla.broker.settings.no_effect import SHARE_GROUPS, STREAMS_GROUPS
+from ottla.broker.settings.sharing import SharingSettings
 from ottla.errors import InvalidSetting
 from ottla.light_tuples import NamedTuple
 from ottla.settings import Settings, setting
@@ -68,7 +66,6 @@ class GroupLevelSettings(Settings):
         default=45_000,
         at_least=1,
         unit="ms",
-        no_effect=SHARE_GROUPS,
         doc="How long a member of this share group may be silent before it is put out.",
     )
     share_heartbeat_interval_ms = setting(
@@ -77,7 +74,6 @@ class GroupLevelSettings(Settings):
         default=5000,
         at_least=1,
         unit="ms",
-        no_effect=SHARE_GROUPS,
         doc="How often members of this share group show that they live.",
     )
     share_record_lock_duration_ms = setting(
@@ -86,7 +82,6 @@ class GroupLevelSettings(Settings):
         default=30_000,
         at_least=1000,
         unit="ms",
-        no_effect=SHARE_GROUPS,
         doc="How long a record is locked for the reader of this share group that got it.",
     )
     share_delivery_count_limit = setting(
@@ -94,7 +89,6 @@ class GroupLevelSettings(Settings):
         int,
         default=5,
         at_least=2,
-        no_effect=SHARE_GROUPS,
         doc="How often this share group hands out a record before it counts as bad.",
     )
     share_partition_max_record_locks = setting(
@@ -102,7 +96,6 @@ class GroupLevelSettings(Settings):
         int,
         default=2000,
         at_least=100,
-        no_effect=SHARE_GROUPS,
         doc="How many records of a partition this share group may have locked at a time.",
     )
     share_auto_offset_reset = setting(
@@ -110,7 +103,6 @@ class GroupLevelSettings(Settings):
         str,
         default="latest",
         check=_reset_problem,
-        no_effect=SHARE_GROUPS,
         doc="Where this share group begins to read: earliest, latest or by_duration:<duration>.",
     )
     share_isolation_level = setting(
@@ -118,14 +110,12 @@ class GroupLevelSettings(Settings):
         str,
         default="read_uncommitted",
         one_of=("read_committed", "read_uncommitted"),
-        no_effect=SHARE_GROUPS,
         doc="Whether this share group sees records of transactions that are not committed.",
     )
     share_renew_acknowledge_enable = setting(
         "share.renew.acknowledge.enable",
         bool,
         default=True,
-        no_effect=SHARE_GROUPS,
         doc="Whether a reader of this share group may lengthen its lock on a record.",
     )
     share_assignment_interval_ms = setting(
@@ -134,7 +124,6 @@ class GroupLevelSettings(Settings):
         default=1000,
         at_least=0,
         unit="ms",
-        no_effect=SHARE_GROUPS,
         doc="How long after an assignment of this share group the next one is made at the earliest.",
     )
 
@@ -146,7 +135,6 @@ class GroupLevelSettings(Settings):
         default=45_000,
         at_least=1,
         unit="ms",
-        no_effect=STREAMS_GROUPS,
         doc="How long a member of this streams group may be silent before it is put out.",
     )
     streams_heartbeat_interval_ms = setting(
@@ -155,7 +143,6 @@ class GroupLevelSettings(Settings):
         default=5000,
         at_least=1,
         unit="ms",
-        no_effect=STREAMS_GROUPS,
         doc="How often members of this streams group show that they live.",
     )
     streams_num_standby_replicas = setting(
@@ -163,7 +150,6 @@ class GroupLevelSettings(Settings):
         int,
         default=0,
         at_least=0,
-        no_effect=STREAMS_GROUPS,
         doc="How many stand-by copies each task of this streams group has.",
     )
     streams_initial_rebalance_delay_ms = setting(
@@ -172,7 +158,6 @@ class GroupLevelSettings(Settings):
         default=3000,
         at_least=0,
         unit="ms",
-        no_effect=STREAMS_GROUPS,
         doc="How long this streams group waits for more members when it was empty.",
     )
     streams_assignment_interval_ms = setting(
@@ -181,7 +166,6 @@ class GroupLevelSettings(Settings):
         default=1000,
         at_least=0,
         unit="ms",
-        no_effect=STREAMS_GROUPS,
         doc="How long after an assignment of this streams group the next one is made at the earliest.",
     )
 
@@ -260,6 +244,84 @@ def consumer_times(own: Mapping[str, str], broker: GroupCoordinatorSettings) -> 
     return ConsumerTimes(
         group.consumer_session_timeout_ms, group.consumer_heartbeat_interval_ms, group.consumer_assignment_interval_ms
     )
+
+
+class StreamsGroupConfig(NamedTuple):
+    """What the coordinator needs of a streams group's settings."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 1_000
+    initial_rebalance_delay_ms: int = 3_000
+    standby_replicas: int = 0
+    max_size: int = (1 << 31) - 1
+
+
+def streams_config(own: Mapping[str, str], broker: SharingSettings) -> StreamsGroupConfig:
+    if not own:
+        return StreamsGroupConfig(
+            broker.group_streams_session_timeout_ms,
+            broker.group_streams_heartbeat_interval_ms,
+            broker.group_streams_assignment_interval_ms,
+            broker.group_streams_initial_rebalance_delay_ms,
+            broker.group_streams_num_standby_replicas,
+            broker.group_streams_max_size,
+        )
+    group = group_in_effect(own, broker)
+    return StreamsGroupConfig(
+        group.streams_session_timeout_ms,
+        group.streams_heartbeat_interval_ms,
+        group.streams_assignment_interval_ms,
+        group.streams_initial_rebalance_delay_ms,
+        group.streams_num_standby_replicas,
+        broker.group_streams_max_size,
+    )
+
+
+class ShareGroupSettings(NamedTuple):
+    """What share groups need of a group's settings: its coordinator the times, the leaders of partitions the rest."""
+
+    assignor: str
+    max_size: int
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    assignment_interval_ms: int
+    lock_ms: int
+    delivery_count: int
+    max_locks: int
+    offset_reset: str
+    is_read_committed: bool
+    may_renew: bool
+
+
+def share_group_settings(own: Mapping[str, str], broker: SharingSettings) -> ShareGroupSettings:
+    """`own` is what the group set."""
+    group = group_in_effect(own, broker) if own else GroupLevelSettings()
+    return ShareGroupSettings(
+        broker.group_share_assignors[0],
+        broker.group_share_max_size,
+        group.share_session_timeout_ms if own else broker.group_share_session_timeout_ms,
+        group.share_heartbeat_interval_ms if own else broker.group_share_heartbeat_interval_ms,
+        group.share_assignment_interval_ms if own else broker.group_share_assignment_interval_ms,
+        group.share_record_lock_duration_ms if own else broker.group_share_record_lock_duration_ms,
+        group.share_delivery_count_limit if own else broker.group_share_delivery_count_limit,
+        group.share_partition_max_record_locks if own else broker.group_share_partition_max_record_locks,
+        group.share_auto_offset_reset,
+        group.share_isolation_level == "read_committed",
+        group.share_renew_acknowledge_enable,
+    )
+
+
+_PARTS: Final = re.compile(r"(\d+(?:[.,]\d*)?)([DHMS])", re.IGNORECASE)
+_PART_MS: Final = {"D": 86_400_000, "H": 3_600_000, "M": 60_000, "S": 1_000}
+
+
+def reset_duration_ms(offset_reset: str) -> int | None:
+    """How far back `by_duration:...` reaches; None for earliest and latest."""
+    if not offset_reset.lower().startswith("by_duration:"):
+        return None
+    parts = _PARTS.findall(offset_reset.partition(":")[2])
+    return int(sum(float(number.replace(",", ".")) * _PART_MS[unit.upper()] for number, unit in parts))
 
 
 def _values(settings: Settings) -> Mapping[str, int]:

@@ -106,15 +106,43 @@ class ListenerSettings(Settings):
         "ottla.admin.listener",
         str,
         default="127.0.0.1:9644",
-        doc="Where metrics and health are served over HTTP, as host:port; an empty text turns it off, port "
-        "0 is any free port.",
+        doc="Where metrics, health and the console are served over HTTP, as host:port; an empty text turns it off, "
+        "port 0 is any free port.",
+    )
+    ottla_schema_registry_listener = setting(
+        "ottla.schema.registry.listener",
+        str,
+        default="",
+        doc="Where the schema registry is served over HTTP, as host:port; users expect port 8081. An empty text turns "
+        "it off, port 0 is any free port. Needs ottla[registry].",
+    )
+    ottla_admin_allowed_hosts = setting(
+        "ottla.admin.allowed.hosts",
+        LIST,
+        default=(),
+        importance="low",
+        doc="Names under which browsers may reach the admin listener where it is not on the loopback, beside "
+        "addresses, the machine's name and advertised listeners.",
+    )
+    ottla_console_enable = setting(
+        "ottla.console.enable",
+        bool,
+        default=True,
+        doc="Whether the console is served at the admin listener; needs ottla[console], without which it is off.",
+    )
+    ottla_console_read_only = setting(
+        "ottla.console.read.only",
+        bool,
+        default=False,
+        doc="Whether the console shows everything and changes nothing, whoever asks.",
     )
     ottla_admin_login = setting(
         "ottla.admin.login",
         bool,
         default=False,
-        doc="Whether metrics want a login: the name and SCRAM password of a user who may Describe the cluster, as HTTP "
-        "Basic authentication. Health is told to everybody, without reasons.",
+        doc="Whether the admin listener wants a login, by the name and SCRAM password of a user: on the console's "
+        "page, or as HTTP Basic authentication. Metrics are for users who may Describe the cluster; health is told to "
+        "everybody, without reasons.",
     )
 
     # --- sockets ---

@@ -136,7 +136,6 @@ class LogSettings(Settings):
         default=1,
         at_least=0,
         dynamic="cluster-wide",
-        no_effect=THREADS,
         doc="How many logs are compacted at a time.",
     )
     log_cleaner_backoff_ms = setting(

@@ -34,12 +34,7 @@ TOKEN_REFRESH: Final = _make("tuning", "a broker renews its own token at a fixed
 # --- what is not here ------------------------------------------------------------------------------------------------
 
 QUORUM: Final = _make("feature", "there is no controller quorum: the embedded store or ZooKeeper keeps the metadata")
-SHARE_GROUPS: Final = _make("feature", "share groups are not served yet")
-STREAMS_GROUPS: Final = _make("feature", "streams groups are not served yet")
-TELEMETRY: Final = _make("feature", "metrics of clients are not collected")
-LOG_DIR_MOVES: Final = _make("feature", "replicas do not move between log directories")
 CORDONS: Final = _make("feature", "new partitions go to every log directory that works")
-GENERATED_IDS: Final = _make("feature", "a broker without an id always gets one")
 UNSTABLE_VERSIONS: Final = _make("feature", "unstable versions of APIs are not offered")
 REPORTERS: Final = _make("feature", "no Java class is loaded", "read /metrics of ottla.admin.listener instead")
 

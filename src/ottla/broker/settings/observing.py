@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.settings.no_effect import LOG_DIR_MOVES, METRIC_SAMPLES, QUOTA_CALLBACK, REPORTERS, TELEMETRY
+from ottla.broker.settings.no_effect import METRIC_SAMPLES, QUOTA_CALLBACK, REPORTERS
 from ottla.settings import CALLABLE, LIST, LONG, Settings, setting
 
 
@@ -20,6 +20,13 @@ class ObservingSettings(Settings):
         default="INFO",
         one_of=("DEBUG", "INFO", "WARNING", "ERROR"),
         doc="Which log lines are written: this level and worse.",
+    )
+    ottla_tracing_enable = setting(
+        "ottla.tracing.enable",
+        bool,
+        default=False,
+        importance="low",
+        doc="Whether OpenTelemetry spans are made for batches whose producers trace them; needs ottla[otel].",
     )
     metric_reporters = setting(
         "metric.reporters",
@@ -83,7 +90,6 @@ class ObservingSettings(Settings):
         at_least=1,
         unit="bytes",
         importance="low",
-        no_effect=TELEMETRY,
         doc="How large the metrics may be that a client pushes to the broker.",
     )
 
@@ -129,7 +135,6 @@ class ObservingSettings(Settings):
         default=11,
         at_least=1,
         importance="low",
-        no_effect=LOG_DIR_MOVES,
         doc="How many samples are kept to judge moves between directories.",
     )
     alter_log_dirs_replication_quota_window_size_seconds = setting(
@@ -139,7 +144,6 @@ class ObservingSettings(Settings):
         at_least=1,
         unit="seconds",
         importance="low",
-        no_effect=LOG_DIR_MOVES,
         doc="How long one sample of those lasts that are kept to judge moves between directories.",
     )
     controller_quota_window_num = setting(

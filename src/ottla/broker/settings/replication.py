@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.broker.settings.no_effect import LOG_DIR_MOVES, PURGATORY, SHARE_GROUPS, SOCKET_BUFFERS
+from ottla.broker.settings.no_effect import PURGATORY, SOCKET_BUFFERS
 from ottla.settings import LONG, Settings, setting
 
 LARGEST: Final = 2**63 - 1
@@ -101,7 +101,6 @@ class ReplicationSettings(Settings):
         int,
         default=None,
         importance="high",
-        no_effect=LOG_DIR_MOVES,
         doc="How many partitions move between directories at a time.",
     )
     leader_replication_throttled_rate = setting(
@@ -129,7 +128,6 @@ class ReplicationSettings(Settings):
         at_least=0,
         unit="bytes",
         dynamic="cluster-wide",
-        no_effect=LOG_DIR_MOVES,
         doc="How many bytes a second may move between directories.",
     )
 
@@ -178,6 +176,6 @@ class ReplicationSettings(Settings):
         "share.fetch.purgatory.purge.interval.requests",
         int,
         default=1000,
-        no_effect=SHARE_GROUPS,
+        no_effect=PURGATORY,
         doc="After how many done share fetches Kafka sweeps its waiting list; ours needs no sweep.",
     )

@@ -1,10 +1,10 @@
-"""Share groups (KIP-932) and streams groups (KIP-1071): the names are known, the groups come later."""
+"""Share groups (KIP-932) and streams groups (KIP-1071)."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from ottla.broker.settings.no_effect import SHARE_GROUPS, STREAMS_GROUPS
+from ottla.broker.settings.no_effect import INTERNAL_BATCHES, INTERNAL_CODEC, INTERNAL_LOADING, THREADS
 from ottla.settings import LIST, SHORT, Settings, setting
 
 INT_MAX: Final = 2**31 - 1
@@ -15,7 +15,7 @@ class SharingSettings(Settings):
         "group.share.assignors",
         LIST,
         default=("simple",),
-        no_effect=SHARE_GROUPS,
+        one_of=("simple",),
         doc="How partitions are shared out in share groups.",
     )
     group_share_max_size = setting(
@@ -24,7 +24,6 @@ class SharingSettings(Settings):
         default=200,
         at_least=1,
         at_most=1000,
-        no_effect=SHARE_GROUPS,
         doc="How many members a share group takes.",
     )
     group_share_session_timeout_ms = setting(
@@ -33,7 +32,6 @@ class SharingSettings(Settings):
         default=45_000,
         at_least=1,
         unit="ms",
-        no_effect=SHARE_GROUPS,
         doc="How long a member of a share group may be silent.",
     )
     group_share_min_session_timeout_ms = setting(
@@ -42,7 +40,6 @@ class SharingSettings(Settings):
         default=45_000,
         at_least=1,
         unit="ms",
-        no_effect=SHARE_GROUPS,
         doc="The shortest session a share group may set.",
     )
     group_share_max_session_timeout_ms = setting(
@@ -51,7 +48,6 @@ class SharingSettings(Settings):
         default=60_000,
         at_least=1,
         unit="ms",
-        no_effect=SHARE_GROUPS,
         doc="The longest session a share group may set.",
     )
     group_share_heartbeat_interval_ms = setting(
@@ -60,7 +56,6 @@ class SharingSettings(Settings):
         default=5000,
         at_least=1,
         unit="ms",
-        no_effect=SHARE_GROUPS,
         doc="How often members of a share group show that they live.",
     )
     group_share_min_heartbeat_interval_ms = setting(
@@ -69,7 +64,6 @@ class SharingSettings(Settings):
         default=5000,
         at_least=1,
         unit="ms",
-        no_effect=SHARE_GROUPS,
         doc="The shortest heartbeat interval a share group may set.",
     )
     group_share_max_heartbeat_interval_ms = setting(
@@ -78,7 +72,6 @@ class SharingSettings(Settings):
         default=15_000,
         at_least=1,
         unit="ms",
-        no_effect=SHARE_GROUPS,
         doc="The longest heartbeat interval a share group may set.",
     )
     group_share_assignment_interval_ms = setting(
@@ -88,7 +81,6 @@ class SharingSettings(Settings):
         at_least=0,
         unit="ms",
         dynamic="cluster-wide",
-        no_effect=SHARE_GROUPS,
         doc="How long after an assignment of a share group the next one is made at the earliest.",
     )
     group_share_min_assignment_interval_ms = setting(
@@ -97,7 +89,6 @@ class SharingSettings(Settings):
         default=0,
         at_least=0,
         unit="ms",
-        no_effect=SHARE_GROUPS,
         doc="The shortest assignment interval a share group may set.",
     )
     group_share_max_assignment_interval_ms = setting(
@@ -106,7 +97,6 @@ class SharingSettings(Settings):
         default=15_000,
         at_least=0,
         unit="ms",
-        no_effect=SHARE_GROUPS,
         doc="The longest assignment interval a share group may set.",
     )
     group_share_record_lock_duration_ms = setting(
@@ -116,7 +106,6 @@ class SharingSettings(Settings):
         at_least=1000,
         at_most=3_600_000,
         unit="ms",
-        no_effect=SHARE_GROUPS,
         doc="How long a record is locked for the reader that got it.",
     )
     group_share_min_record_lock_duration_ms = setting(
@@ -126,7 +115,6 @@ class SharingSettings(Settings):
         at_least=1000,
         at_most=30_000,
         unit="ms",
-        no_effect=SHARE_GROUPS,
         doc="The shortest lock a share group may set.",
     )
     group_share_max_record_lock_duration_ms = setting(
@@ -136,7 +124,6 @@ class SharingSettings(Settings):
         at_least=30_000,
         at_most=3_600_000,
         unit="ms",
-        no_effect=SHARE_GROUPS,
         doc="The longest lock a share group may set.",
     )
     group_share_delivery_count_limit = setting(
@@ -145,7 +132,6 @@ class SharingSettings(Settings):
         default=5,
         at_least=2,
         at_most=10,
-        no_effect=SHARE_GROUPS,
         doc="How often a record is handed out before it counts as bad.",
     )
     group_share_min_delivery_count_limit = setting(
@@ -154,7 +140,6 @@ class SharingSettings(Settings):
         default=2,
         at_least=2,
         at_most=5,
-        no_effect=SHARE_GROUPS,
         doc="The smallest limit of deliveries of a record that a share group may set.",
     )
     group_share_max_delivery_count_limit = setting(
@@ -163,7 +148,6 @@ class SharingSettings(Settings):
         default=10,
         at_least=5,
         at_most=25,
-        no_effect=SHARE_GROUPS,
         doc="The largest limit of deliveries of a record that a share group may set.",
     )
     group_share_partition_max_record_locks = setting(
@@ -172,7 +156,6 @@ class SharingSettings(Settings):
         default=2000,
         at_least=100,
         at_most=10_000,
-        no_effect=SHARE_GROUPS,
         doc="How many records of a partition may be locked at a time.",
     )
     group_share_min_partition_max_record_locks = setting(
@@ -181,7 +164,6 @@ class SharingSettings(Settings):
         default=100,
         at_least=100,
         at_most=2000,
-        no_effect=SHARE_GROUPS,
         doc="The smallest limit of locked records of a partition that a share group may set.",
     )
     group_share_max_partition_max_record_locks = setting(
@@ -190,7 +172,6 @@ class SharingSettings(Settings):
         default=4000,
         at_least=2000,
         at_most=10_000,
-        no_effect=SHARE_GROUPS,
         doc="The largest limit of locked records of a partition that a share group may set.",
     )
     group_share_max_share_sessions = setting(
@@ -198,7 +179,6 @@ class SharingSettings(Settings):
         int,
         default=2000,
         at_least=1,
-        no_effect=SHARE_GROUPS,
         doc="How many sessions of share fetches are remembered.",
     )
     share_coordinator_threads = setting(
@@ -206,7 +186,7 @@ class SharingSettings(Settings):
         int,
         default=1,
         at_least=1,
-        no_effect=SHARE_GROUPS,
+        no_effect=THREADS,
         doc="How many threads keep the state of share groups in Kafka.",
     )
     share_coordinator_append_linger_ms = setting(
@@ -215,7 +195,7 @@ class SharingSettings(Settings):
         default=-1,
         at_least=-1,
         unit="ms",
-        no_effect=SHARE_GROUPS,
+        no_effect=INTERNAL_BATCHES,
         doc="How long changes of share groups are gathered before they are written; -1 lets the coordinator choose.",
     )
     share_coordinator_cached_buffer_max_bytes = setting(
@@ -225,7 +205,7 @@ class SharingSettings(Settings):
         at_least=524_288,
         unit="bytes",
         dynamic="cluster-wide",
-        no_effect=SHARE_GROUPS,
+        no_effect=INTERNAL_BATCHES,
         doc="How large a buffer for writing changes of share groups is kept for the next one.",
     )
     share_coordinator_write_timeout_ms = setting(
@@ -235,7 +215,6 @@ class SharingSettings(Settings):
         at_least=1,
         unit="ms",
         importance="high",
-        no_effect=SHARE_GROUPS,
         doc="How long a write of changes of share groups waits for the replicas.",
     )
     share_coordinator_load_buffer_size = setting(
@@ -245,7 +224,7 @@ class SharingSettings(Settings):
         at_least=1,
         unit="bytes",
         importance="high",
-        no_effect=SHARE_GROUPS,
+        no_effect=INTERNAL_LOADING,
         doc="How many bytes are read at a time when share groups are loaded.",
     )
     share_coordinator_snapshot_update_records_per_snapshot = setting(
@@ -254,7 +233,6 @@ class SharingSettings(Settings):
         default=500,
         at_least=0,
         at_most=500,
-        no_effect=SHARE_GROUPS,
         doc="After how many changes the whole state of a share partition is written.",
     )
     share_coordinator_state_topic_num_partitions = setting(
@@ -263,7 +241,6 @@ class SharingSettings(Settings):
         default=50,
         at_least=1,
         importance="high",
-        no_effect=SHARE_GROUPS,
         doc="How many partitions the topic of share state gets.",
     )
     share_coordinator_state_topic_replication_factor = setting(
@@ -272,7 +249,6 @@ class SharingSettings(Settings):
         default=3,
         at_least=1,
         importance="high",
-        no_effect=SHARE_GROUPS,
         doc="How many replicas the topic of share state gets; 1 on a broker of its own.",
     )
     share_coordinator_state_topic_min_isr = setting(
@@ -281,7 +257,6 @@ class SharingSettings(Settings):
         default=2,
         at_least=1,
         importance="high",
-        no_effect=SHARE_GROUPS,
         doc="How many replicas of the topic of share state must be in sync; 1 on a broker of its own.",
     )
     share_coordinator_state_topic_segment_bytes = setting(
@@ -291,7 +266,6 @@ class SharingSettings(Settings):
         at_least=1,
         unit="bytes",
         importance="high",
-        no_effect=SHARE_GROUPS,
         doc="How large a segment of the topic of share state may grow.",
     )
     share_coordinator_state_topic_compression_codec = setting(
@@ -300,7 +274,7 @@ class SharingSettings(Settings):
         default=0,
         one_of=(0, 1, 2, 3, 4),
         importance="high",
-        no_effect=SHARE_GROUPS,
+        no_effect=INTERNAL_CODEC,
         doc="How the topic of share state is compressed: 0 not, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
     )
 
@@ -311,7 +285,6 @@ class SharingSettings(Settings):
         int,
         default=INT_MAX,
         at_least=1,
-        no_effect=STREAMS_GROUPS,
         doc="How many members a streams group takes.",
     )
     group_streams_session_timeout_ms = setting(
@@ -320,7 +293,6 @@ class SharingSettings(Settings):
         default=45_000,
         at_least=1,
         unit="ms",
-        no_effect=STREAMS_GROUPS,
         doc="How long a member of a streams group may be silent.",
     )
     group_streams_min_session_timeout_ms = setting(
@@ -329,7 +301,6 @@ class SharingSettings(Settings):
         default=45_000,
         at_least=1,
         unit="ms",
-        no_effect=STREAMS_GROUPS,
         doc="The shortest session a streams group may set.",
     )
     group_streams_max_session_timeout_ms = setting(
@@ -338,7 +309,6 @@ class SharingSettings(Settings):
         default=60_000,
         at_least=1,
         unit="ms",
-        no_effect=STREAMS_GROUPS,
         doc="The longest session a streams group may set.",
     )
     group_streams_heartbeat_interval_ms = setting(
@@ -347,7 +317,6 @@ class SharingSettings(Settings):
         default=5000,
         at_least=1,
         unit="ms",
-        no_effect=STREAMS_GROUPS,
         doc="How often members of a streams group show that they live.",
     )
     group_streams_min_heartbeat_interval_ms = setting(
@@ -356,7 +325,6 @@ class SharingSettings(Settings):
         default=5000,
         at_least=1,
         unit="ms",
-        no_effect=STREAMS_GROUPS,
         doc="The shortest heartbeat interval a streams group may set.",
     )
     group_streams_max_heartbeat_interval_ms = setting(
@@ -365,7 +333,6 @@ class SharingSettings(Settings):
         default=15_000,
         at_least=1,
         unit="ms",
-        no_effect=STREAMS_GROUPS,
         doc="The longest heartbeat interval a streams group may set.",
     )
     group_streams_assignment_interval_ms = setting(
@@ -375,7 +342,6 @@ class SharingSettings(Settings):
         at_least=0,
         unit="ms",
         dynamic="cluster-wide",
-        no_effect=STREAMS_GROUPS,
         doc="How long after an assignment of a streams group the next one is made at the earliest.",
     )
     group_streams_min_assignment_interval_ms = setting(
@@ -384,7 +350,6 @@ class SharingSettings(Settings):
         default=0,
         at_least=0,
         unit="ms",
-        no_effect=STREAMS_GROUPS,
         doc="The shortest assignment interval a streams group may set.",
     )
     group_streams_max_assignment_interval_ms = setting(
@@ -393,7 +358,6 @@ class SharingSettings(Settings):
         default=15_000,
         at_least=0,
         unit="ms",
-        no_effect=STREAMS_GROUPS,
         doc="The longest assignment interval a streams group may set.",
     )
     group_streams_initial_rebalance_delay_ms = setting(
@@ -402,7 +366,6 @@ class SharingSettings(Settings):
         default=3000,
         at_least=0,
         unit="ms",
-        no_effect=STREAMS_GROUPS,
         doc="How long an empty streams group waits for more members.",
     )
     group_streams_num_standby_replicas = setting(
@@ -410,7 +373,6 @@ class SharingSettings(Settings):
         int,
         default=0,
         at_least=0,
-        no_effect=STREAMS_GROUPS,
         doc="How many stand-by copies each task of a streams group has.",
     )
     group_streams_max_standby_replicas = setting(
@@ -418,6 +380,5 @@ class SharingSettings(Settings):
         int,
         default=2,
         at_least=0,
-        no_effect=STREAMS_GROUPS,
         doc="The largest number of stand-by copies a streams group may set.",
     )

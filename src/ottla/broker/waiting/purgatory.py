@@ -12,16 +12,22 @@ under it is asked again. At its deadline a waiter is resolved with False.
 3. A waiter under thousands of keys has `changed`, which says what the change under one of them means, so that not all
    of them are checked each time.
 4. What raises in a condition is raised where the waiter awaits, and reaches nobody else.
+5. Waiters that say `in_turn` go on a few in each turn of the loop when their condition comes true, in their order.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterable
-from typing import TypeAlias
+from functools import partial
+from typing import Final, TypeAlias
 
+from ottla.broker.requests.running import resolve
+from ottla.broker.waiting.next_turn import NextTurn
 from ottla.broker.waiting.timer_wheel import TimerWheel
 from ottla.light_tuples import NamedTuple
+
+PER_TURN: Final = 4  # up to a millisecond of answers to consumers, before the next producer is heard
 
 Condition: TypeAlias = Callable[[], bool]
 Changed: TypeAlias = Callable[[Hashable], bool]
@@ -32,20 +38,27 @@ class _Waiter(NamedTuple):
     is_met: Condition
     changed: Changed | None
     keys: tuple[Hashable, ...]
+    in_turn: bool
 
 
 class Purgatory:
     def __init__(self, wake: Callable[[], None] | None = None) -> None:
         """`wake` is called when a waiter has a deadline that comes before all others."""
         self._wake = wake
-        self._watched: dict[Hashable, dict[int, _Waiter]] = {}
+        self.watched: dict[Hashable, dict[int, _Waiter]] = {}  # a key that is not in it need not be checked
         self._timers: TimerWheel[int] = TimerWheel()
         self._waiting: dict[int, _Waiter] = {}
         self._next = 0
         self._is_closed = False
+        self.turns = NextTurn(PER_TURN)
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    @property
+    def watched_count(self) -> int:
+        """Keys that waiters are watched under, each as often as it is."""
+        return sum(map(len, self.watched.values()))
 
     def wait(
         self,
@@ -53,19 +66,22 @@ class Purgatory:
         keys: Iterable[Hashable],
         deadline_ms: float,
         changed: Changed | None = None,
+        *,
+        in_turn: bool = False,
     ) -> asyncio.Future[bool]:
         """True when the condition is met, False when the time is over or the broker stops.
 
-        `changed` is asked instead of the condition when something changed under a key.
+        `changed` is asked instead of the condition when something changed under a key. Many who wait for the same and
+        have time go `in_turn`.
         """
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         if self._is_closed:
             future.set_result(False)
             return future
         number = self._next = self._next + 1
-        waiter = self._waiting[number] = _Waiter(future, is_met, changed, tuple(keys))
+        waiter = self._waiting[number] = _Waiter(future, is_met, changed, tuple(keys), in_turn)
         for key in waiter.keys:
-            self._watched.setdefault(key, {})[number] = waiter
+            self.watched.setdefault(key, {})[number] = waiter
         is_next = self._timers.set(number, deadline_ms)
         if is_met():
             self._resolve(number, True)
@@ -75,7 +91,7 @@ class Purgatory:
 
     def check(self, key: Hashable) -> int:
         """Something changed under `key`; returns how many waiters that resolved."""
-        watched = self._watched.get(key)
+        watched = self.watched.get(key)
         if not watched:
             return 0
         count = 0
@@ -113,17 +129,19 @@ class Purgatory:
             self._resolve(number, False)
 
     def _resolve(self, number: int, is_met: bool) -> None:
-        future = self._waiting[number].future
+        waiter = self._waiting[number]
         self._forget(number)
-        if not future.done():  # the waiter may have been cancelled
-            future.set_result(is_met)
+        if waiter.in_turn and is_met:
+            self.turns.add(partial(resolve, waiter.future, True))
+        else:
+            resolve(waiter.future, is_met)
 
     def _forget(self, number: int) -> None:
         waiter = self._waiting.pop(number)
         self._timers.cancel(number)
         for key in waiter.keys:
-            watched = self._watched.get(key)
+            watched = self.watched.get(key)
             if watched is not None:
                 watched.pop(number, None)
                 if not watched:
-                    del self._watched[key]
+                    del self.watched[key]

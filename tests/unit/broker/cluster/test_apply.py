@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.broker.observe.topic_metrics import ALL_TOPICS
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.incremental_alter_configs import (
@@ -49,4 +50,5 @@ def test_a_topic_that_is_deleted_takes_its_metrics_with_it(broker, batch):
         assert broker.ask(request, 5).responses[0].error_code == 0
     metrics = broker.broker.topic_metrics
     assert metrics._topics == {}
-    assert [family.series() for family in metrics._families.values()] == [[]] * len(metrics._families)
+    left = {labels for family in metrics._families.values() for labels, _ in family.series()}
+    assert left == {(ALL_TOPICS,)}, "what all topics had together stays"

@@ -40,11 +40,17 @@ class Quotas:
         return self.quotas.charges_of(key, user, client_id)
 
     def metric(self, group, name, user="", client_id="shop"):
-        found = self.registry.snapshot(self.clock.monotonic_ms())
-        tags = (("user", user), ("client-id", client_id))
-        return next(
-            (v for k, v in found.items() if (k.group, k.name, k.tags) == (f"kafka.server:{group}", name, tags)), None
+        """What both names of a metric say."""
+        found = {
+            (key.name, key.tags): value for key, value in self.registry.snapshot(self.clock.monotonic_ms()).items()
+        }
+        name = name.replace("-", "_")
+        own = found.get((f"kafka_server_{group.lower()}_{name}", (("user", user), ("client-id", client_id))))
+        shared = found.get(
+            (f"kafka_server_quota_{name}", (("resource", group), ("user", user), ("clientId", client_id)))
         )
+        assert own == shared
+        return own
 
 
 @pytest.fixture

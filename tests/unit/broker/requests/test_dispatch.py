@@ -6,7 +6,7 @@ from collections import deque
 
 import pytest
 
-from ottla.broker.network.processor import CloseConnection, Connection
+from ottla.broker.network.processor import CloseConnection, Connection, _frames_in
 from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.gate import Gate
 from ottla.broker.requests.running import Running, awaited
@@ -171,19 +171,21 @@ def test_answers_of_requests_that_came_together_and_wait_have_their_own_numbers(
     monkeypatch.setattr(progress._flusher, "mark", lambda partition: None)  # a disk that takes its time
     frames = [produce_frame(batch("a"), number) for number in (40, 41, 42, 43)]
     dispatch = Dispatch(broker.broker, SERVED_APIS, Gate(broker.broker))
-    begun = []
+    begun, left = [], []
 
     def begin():
         connection = Connection(1, "PLAINTEXT", dispatch, lambda _: None)
         begun.append(Running(dispatch.dispatch(frames[0], connection)))
-        answers = dispatch.dispatch_run(frames[1], deque(frames[2:]), connection)
-        begun.extend(Running(answer) for answer, _ in answers)
+        held = dispatch.dispatch_run(frames[1], deque(frames[2:]), connection)
+        assert held.request_bytes == [len(frame) for frame in frames[1:]]
+        held.leave = left.append
 
     broker.do(begin)
-    assert [each.is_done for each in begun] == [False] * 4
+    assert (begun[0].is_done, left) == (False, [])
     broker.do(lambda: mark(broker.partition("orders")))
-    numbers = [int.from_bytes(bytes(each.result()[0][:4])) for each in begun]
-    assert numbers == [40, 41, 42, 43]
+    [together] = left
+    numbers = [bytes(begun[0].result()[0][:4]), *(bytes(frame[:4]) for frame in _frames_in(together))]
+    assert [int.from_bytes(each) for each in numbers] == [40, 41, 42, 43]
 
 
 def test_a_frame_that_is_larger_than_its_kind_needs_is_refused(broker):

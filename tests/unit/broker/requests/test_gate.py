@@ -27,6 +27,7 @@ BETWEEN_BROKERS = {
     "ControlledShutdown",
     "AlterPartition",
     "AllocateProducerIds",
+    "Envelope",
 }
 API_OF_NAME = {api.name: api for api in APIS.values()}
 

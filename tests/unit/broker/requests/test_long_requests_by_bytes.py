@@ -11,8 +11,9 @@ from ottla.broker.network.acceptor import Acceptor, ConnectionLimits
 from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.gate import Gate
 from ottla.broker.requests.served import LARGE_FRAME_BYTES, SERVED_APIS
+from ottla.net.framed_link import FramedLink
 from ottla.net.framing import SIZE, Buffer
-from ottla.net.transport import FramedLink, LinkSettings
+from ottla.net.link import LinkSettings
 from ottla.protocol.header import encode_request
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

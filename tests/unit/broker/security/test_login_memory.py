@@ -91,9 +91,11 @@ def test_strangers_with_large_messages_are_closed_and_a_user_logs_in() -> None:
         try:
             for each in strangers:
                 each.sendall(struct.pack(">ihhi", 524_288, 36, 2, 1) + bytes(500_000))
-            wait_until(lambda: broker.call(lambda server: len(server._acceptor.connections)) < len(strangers))
-            assert broker.call(lambda server: server._acceptor.login_memory.size_bytes) <= LOGIN_MEMORY_BYTES
-            chunks = broker.call(lambda server: {each._link.chunk_bytes for each in server._acceptor.connections})
+            wait_until(lambda: broker.call(lambda server: len(server.listeners.acceptor.connections)) < len(strangers))
+            assert broker.call(lambda server: server.listeners.acceptor.login_memory.size_bytes) <= LOGIN_MEMORY_BYTES
+            chunks = broker.call(
+                lambda server: {each._link.chunk_bytes for each in server.listeners.acceptor.connections}
+            )
             assert chunks == {LOGIN_CHUNK_BYTES}
             with Admin(
                 bootstrap_servers=broker.bootstrap_servers,

@@ -98,7 +98,7 @@ def shown(sock: ssl.SSLSocket) -> int:
 
 
 def connections(broker: KafkaBroker) -> list[Connection]:
-    return broker.call(lambda server: list(server._acceptor.connections))
+    return broker.call(lambda server: list(server.listeners.acceptor.connections))
 
 
 # --- who is let in ---------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def test_a_client_with_a_bad_certificate_is_refused(
     assert len(lines) == 1
     assert lines[0].levelno == logging.INFO
     assert lines[0].exc_info is None
-    assert 'failed_authentication_total{listener="SSL"} 1' in text
+    assert 'failed_authentication_total{listener="SSL",networkProcessor="0"} 1' in text
 
 
 @pytest.mark.parametrize("what", ["expired", "another authority", "made by itself", "for clients only", "wrong host"])
@@ -316,8 +316,8 @@ def test_a_public_listener_wants_certificates(files: TlsFiles, auth: str, is_fin
 
 def check_files_now(broker: KafkaBroker) -> None:
     def check(server: Server) -> None:
-        assert server._tls is not None
-        server._tls._check_files()
+        assert server.listeners.tls is not None
+        server.listeners.tls._check_files()
 
     broker.call(check)
 
@@ -505,7 +505,7 @@ def is_closed(sock: socket.socket) -> bool:
 def wait_for_count(broker: KafkaBroker, count: int) -> None:
     deadline = threading.Event()
     for _ in range(int(HANG_S * 100)):
-        if broker.call(lambda server: server._acceptor.limits.count) == count:
+        if broker.call(lambda server: server.listeners.acceptor.limits.count) == count:
             return
         deadline.wait(0.01)
     raise AssertionError(f"there are not {count} connections")
@@ -533,4 +533,4 @@ def test_a_login_goes_through_tls(files: TlsFiles) -> None:
         with pytest.raises(SaslAuthenticationFailed), Admin(sasl_password="wrong", **common) as admin:
             admin.list_topics()
         text = broker.call(lambda server: server.registry.text(0))
-    assert 'failed_authentication_total{listener="SASL_SSL"} 1' in text
+    assert 'failed_authentication_total{listener="SASL_SSL",networkProcessor="0"} 1' in text

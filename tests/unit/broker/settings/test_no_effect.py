@@ -169,10 +169,10 @@ def test_what_encrypts_secrets_in_zookeeper_is_refused_where_there_is_none(name)
 def test_what_was_set_without_effect_is_named_in_one_line_by_reason() -> None:
     assert warnings(BrokerSettings()) == []
     assert warnings(BrokerSettings({"num.partitions": "2", "num.io.threads": "8"})) == []
-    set_ones = {"num.io.threads": "9", "num.network.threads": "4", "telemetry.max.bytes": "1"}
+    set_ones = {"num.io.threads": "9", "num.network.threads": "4", "unstable.api.versions.enable": "true"}
     assert warnings(BrokerSettings(set_ones)) == [
         "set, but without effect: num.io.threads, num.network.threads (one loop serves everything, there are no such "
-        "threads); telemetry.max.bytes (metrics of clients are not collected)"
+        "threads); unstable.api.versions.enable (unstable versions of APIs are not offered)"
     ]
 
 
@@ -199,7 +199,7 @@ def test_everything_that_can_change_while_running_acts_or_only_tunes_or_is_refus
     assert {each.no_effect.kind for each in changing} <= {"tuning", "feature", "protection"}
     assert {each.name for each in changing if each.no_effect.kind == "tuning"} == {
         *("num.network.threads", "num.io.threads", "background.threads", "num.recovery.threads.per.data.dir"),
-        *("log.cleaner.threads", "group.coordinator.cached.buffer.max.bytes"),
+        *("group.coordinator.cached.buffer.max.bytes", "share.coordinator.cached.buffer.max.bytes"),
         *("sasl.login.refresh.window.factor", "sasl.login.refresh.window.jitter"),
         *("sasl.login.refresh.min.period.seconds", "sasl.login.refresh.buffer.seconds"),
         *("sasl.kerberos.kinit.cmd", "sasl.kerberos.min.time.before.relogin"),
@@ -212,9 +212,7 @@ def test_everything_that_can_change_while_running_acts_or_only_tunes_or_is_refus
     [
         ("principal.builder.class", "org.example.Builder"),
         ("cordoned.log.dirs", "*"),
-        ("group.share.assignment.interval.ms", "7"),
         ("metric.reporters", "org.example.Reporter"),
-        ("replica.alter.log.dirs.io.max.bytes.per.second", "1000"),
         ("listener.name.plaintext.ssl.provider", "SunJSSE"),
     ],
 )
