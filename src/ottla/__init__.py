@@ -23,7 +23,9 @@ from ottla._lazy import load
 __version__ = "0.1.0"
 
 __all__ = [
+    "AcknowledgeType",
     "Admin",
+    "AsyncShareConsumer",
     "Consumer",
     "ConsumerRecord",
     "NewTopic",
@@ -31,6 +33,8 @@ __all__ = [
     "Producer",
     "ProducerRecord",
     "RecordMetadata",
+    "ShareConsumer",
+    "ShareRecord",
     "TopicPartition",
     "__version__",
     "read_properties",
@@ -38,7 +42,9 @@ __all__ = [
 ]
 
 _HOMES: Final = {
+    "AcknowledgeType": "ottla.client.share.in_flight",
     "Admin": "ottla.client.admin.admin",
+    "AsyncShareConsumer": "ottla.client.share.async_share_consumer",
     "Consumer": "ottla.client.consumer.consumer",
     "ConsumerRecord": "ottla.client.consumer.record_choice",
     "NewTopic": "ottla.client.admin.topics",
@@ -46,6 +52,8 @@ _HOMES: Final = {
     "Producer": "ottla.client.producer.producer",
     "ProducerRecord": "ottla.client.producer.values",
     "RecordMetadata": "ottla.client.producer.values",
+    "ShareConsumer": "ottla.client.share.share_consumer",
+    "ShareRecord": "ottla.client.share.records",
     "TopicPartition": "ottla.values",
     "read_properties": "ottla.settings",
     "read_topic": "ottla.client.topic_table",

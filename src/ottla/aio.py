@@ -18,14 +18,16 @@ if TYPE_CHECKING:
     from ottla.client.admin.async_admin import AsyncAdmin as Admin
     from ottla.client.consumer.async_consumer import AsyncConsumer as Consumer
     from ottla.client.producer.async_producer import AsyncProducer as Producer
+    from ottla.client.share.async_share_consumer import AsyncShareConsumer as ShareConsumer
 
-__all__ = ["Admin", "Consumer", "Producer"]
+__all__ = ["Admin", "Consumer", "Producer", "ShareConsumer"]
 
 # Loaded when first used: somebody who only produces does not pay for the consumer.
 _HOMES: Final = {
     "Admin": ("ottla.client.admin.async_admin", "AsyncAdmin"),
     "Consumer": ("ottla.client.consumer.async_consumer", "AsyncConsumer"),
     "Producer": ("ottla.client.producer.async_producer", "AsyncProducer"),
+    "ShareConsumer": ("ottla.client.share.async_share_consumer", "AsyncShareConsumer"),
 }
 
 

@@ -28,9 +28,9 @@ from ottla.clock import Clock
 from ottla.errors import AuthenticationFailed, ConnectionClosed, NotConnected, OttlaError
 from ottla.net.connection import ApiVersionTable
 from ottla.net.decisions import Decision
+from ottla.net.link import LinkSettings, Transport
 from ottla.net.node import NodeConnection
 from ottla.net.peer import Peer, State
-from ottla.net.transport import LinkSettings, Transport
 from ottla.ordered_set import OrderedSet
 from ottla.protocol.api import Api
 from ottla.values import Node
@@ -48,12 +48,16 @@ def coordinator_node(node: Node) -> Node:
     return node._replace(id=COORDINATOR_IDS - node.id)
 
 
+def broker_id(node: Node) -> int:
+    """The broker's own id, whichever of its connections this is."""
+    return COORDINATOR_IDS - node.id if node.id > COORDINATOR_IDS // 2 else node.id
+
+
 def broker_name(node: Node) -> str:
     """How people call it."""
     if node.is_bootstrap:
         return f"bootstrap server {node.address}"
-    node_id = COORDINATOR_IDS - node.id if node.id > COORDINATOR_IDS // 2 else node.id
-    return f"broker {node_id} at {node.address}"
+    return f"broker {broker_id(node)} at {node.address}"
 
 
 async def within(future: asyncio.Future[Any], clock: Clock, timeout_ms: float) -> bool:

@@ -52,7 +52,8 @@ from ottla.errors import (
     TopicAuthorizationFailed,
     UnknownTopicOrPartition,
 )
-from ottla.net.transport import Link, TcpTransport
+from ottla.net.link import Link
+from ottla.net.transport import TcpTransport
 from ottla.values import Address, TopicPartition
 
 T = TypeVar("T")

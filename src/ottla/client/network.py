@@ -20,7 +20,7 @@ import copy
 import logging
 import math
 import random as random_module
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol, TypeVar
 
 from ottla.client.closed import ClientClosed
@@ -31,6 +31,7 @@ from ottla.client.metadata import Metadata, bootstrap_nodes
 from ottla.client.network_metrics import ClientKind, NetworkMetrics
 from ottla.client.refreshing import MetadataKeeper
 from ottla.client.settings import ClientSettings
+from ottla.client.telemetry.push import MetricsPush
 from ottla.client.throttling import client_waits
 from ottla.clock import Clock, SystemClock
 from ottla.errors import (
@@ -45,9 +46,10 @@ from ottla.errors import (
 from ottla.light_dataclasses import dataclass
 from ottla.metrics import Registry
 from ottla.net.connection import ApiVersionTable, Exchange
+from ottla.net.link import Transport
 from ottla.net.peer import State
 from ottla.net.retries import Backoff, RandomSource
-from ottla.net.transport import TcpTransport, Transport
+from ottla.net.transport import TcpTransport
 from ottla.ordered_set import OrderedSet
 from ottla.protocol.api import Api, WrittenRequest, api_of
 from ottla.protocol.messages.metadata import MetadataResponse
@@ -83,6 +85,16 @@ class Ended(Protocol):
         """There is no answer, and why."""
 
 
+class NetworkObserver(Protocol):
+    """Who wants to know of every connection's changes and of every wish to slow down; called on the loop."""
+
+    def connection_changed(self, connection: WatchedConnection) -> None:
+        """It is in another state now."""
+
+    def throttled(self, connection: WatchedConnection, throttle_ms: float) -> None:
+        """The broker named a time to wait."""
+
+
 class NetworkClient:
     """All nodes of one cluster."""
 
@@ -100,12 +112,14 @@ class NetworkClient:
         self.clock = options.clock
         self.backoff = backoff
         self.request_timeout_ms = request_timeout_ms
-        self._random = options.random
+        self.random = options.random
         self._connections = Connections(options, on_change=self._connection_changed)
         self._coordinators = Coordinators(self)
         names = bootstrap if canonical_names else None
         self._keeper = MetadataKeeper(metadata, self._describe, options.clock, canonical_names=names)
         self._metrics: NetworkMetrics | None = None
+        self._metrics_push: MetricsPush | None = None
+        self.observer: NetworkObserver | None = None
         self._features: Mapping[str, int] = {}
         self._features_epoch = -1
         self._sleepers: OrderedSet[asyncio.Future[None]] = OrderedSet()
@@ -150,9 +164,13 @@ class NetworkClient:
         """Start to keep the metadata fresh; does not wait for a broker."""
         if not self._closed:
             self._keeper.start()
+            if self._metrics_push is not None:
+                self._metrics_push.start()
 
     async def close(self, *, timeout_ms: float = 5_000) -> None:
         """End everything, within the time given; calling it twice does no harm."""
+        if self._metrics_push is not None and not self._closed:
+            await self._metrics_push.close(timeout_ms)
         self._closed = True
         for sleeper in self._sleepers:
             if not sleeper.done():
@@ -218,6 +236,11 @@ class NetworkClient:
         metrics.gauge("connection-count", "Connections that are open now.", self._connections.open_count)
         metrics.gauge("metadata-age", "Seconds since the cluster was last described.", self._metadata_age_s)
         self._metrics = metrics
+
+    def push_metrics(self, registry: Registry, settings: ClientSettings) -> None:
+        """Let brokers that ask for it have the numbers of this registry, from `start` on (telemetry/)."""
+        if settings.enable_metrics_push:
+            self._metrics_push = MetricsPush(self, registry, settings)
 
     def _metadata_age_s(self) -> float:
         return self.metadata.age_ms(self.clock.monotonic_ms()) / 1000
@@ -306,21 +329,22 @@ class NetworkClient:
         return None if connection is None else connection.version_of(api, at_most)
 
     def connection_to(self, node: Node) -> WatchedConnection:
-        """The connection to a node for `start_exchange`, made if there is none."""
+        """The connection to a node for `start_exchanges`, made if there is none."""
         if self._closed:
             raise ClientClosed()
         return self._connections.of(node)
 
-    def start_exchange(
-        self, connection: WatchedConnection, exchange: Exchange, now_ms: float, timeout_ms: float
-    ) -> bool:
-        """Write a request that hears of its own end and calls `exchange_answered` or `explained` then. False when
-        something has to be decided first: nothing was done, and `start_request` is the right call."""
-        if not connection.start_exchange(exchange, now_ms, timeout_ms):
-            return False
+    def start_exchanges(
+        self, connection: WatchedConnection, exchanges: Sequence[Exchange], now_ms: float, timeout_ms: float
+    ) -> int:
+        """Write requests that hear of their own end and call `exchange_answered` or `explained` then; how many of them,
+        from the first on. For the others something has to be decided first: nothing was done, and `start_request` is
+        the right call."""
+        count = connection.start_exchanges(exchanges, now_ms, timeout_ms)
         if self._metrics is not None:
-            self._metrics.sent(connection, now_ms)
-        return True
+            for _ in range(count):
+                self._metrics.sent(connection, now_ms)
+        return count
 
     def exchange_answered(
         self, connection: WatchedConnection, exchange: Exchange, response: Any, began_ms: float
@@ -513,7 +537,7 @@ class NetworkClient:
                 continue
             state = State.DISCONNECTED if connection is None else connection.peer.state
             step = 0 if state is State.READY else 2 if state is State.DISCONNECTED else 1
-            rank = (step, 0 if connection is None else connection.peer.load, self._random.random())
+            rank = (step, 0 if connection is None else connection.peer.load, self.random.random())
             if rank < best_rank:
                 best, best_rank = node, rank
         return best
@@ -521,6 +545,8 @@ class NetworkClient:
     def _connection_changed(self, connection: WatchedConnection, before: State) -> None:
         if self._metrics is not None:
             self._metrics.changed(connection, before, self.clock.monotonic_ms())
+        if self.observer is not None:
+            self.observer.connection_changed(connection)
         versions = connection.peer.versions
         if connection.is_ready and versions is not None:
             if versions.finalized_features_epoch >= self._features_epoch:
@@ -544,6 +570,8 @@ class NetworkClient:
     def _mind_throttle(
         self, connection: WatchedConnection, api: Api, throttle_ms: float, version: int | None, at_most: int | None
     ) -> None:
+        if self.observer is not None:
+            self.observer.throttled(connection, throttle_ms)
         if client_waits(api, connection.peer.versions, version, at_most):
             until_ms = self.clock.monotonic_ms() + throttle_ms
             connection.throttled_until_ms = max(connection.throttled_until_ms, until_ms)

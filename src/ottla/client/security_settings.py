@@ -9,11 +9,13 @@ What is done with them stands in `ottla.client.security`.
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.settings import LIST, Alias, Kind, Password, Settings, setting
+
+if TYPE_CHECKING:
+    import ssl
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
@@ -30,6 +32,8 @@ def _parse_upper(value: object) -> str:
 
 
 def _parse_ssl_context(value: object) -> ssl.SSLContext:
+    import ssl  # loaded already by whoever has made a context
+
     if not isinstance(value, ssl.SSLContext):
         raise ValueError
     return value

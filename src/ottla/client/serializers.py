@@ -20,14 +20,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import struct
-import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
 from ottla.errors import OttlaError
 from ottla.light_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    import uuid
 
 T_contra = TypeVar("T_contra", contravariant=True)
 T_co = TypeVar("T_co", covariant=True)
@@ -98,6 +99,8 @@ def serialize_json(topic: str, value: object) -> bytes | None:
     """Compact JSON as UTF-8."""
     if value is None:
         return None
+    import json  # with uuid the heaviest of what a client loads, and few use them
+
     try:
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
     except (TypeError, ValueError) as error:
@@ -120,6 +123,8 @@ def deserialize_string(topic: str, data: bytes | None) -> str | None:
 def deserialize_json(topic: str, data: bytes | None) -> Any:
     if data is None:
         return None
+    import json
+
     try:
         return json.loads(data)
     except ValueError as error:
@@ -150,6 +155,8 @@ def _number(layout: str, kind: type) -> tuple[Serializer[object], Deserializer[A
 def serialize_uuid(topic: str, value: object) -> bytes | None:
     if value is None:
         return None
+    import uuid
+
     if not isinstance(value, uuid.UUID):
         raise SerializationFailed(f"{type(value).__name__} for topic {topic}, a uuid.UUID is wanted")
     return str(value).encode()
@@ -158,6 +165,8 @@ def serialize_uuid(topic: str, value: object) -> bytes | None:
 def deserialize_uuid(topic: str, data: bytes | None) -> uuid.UUID | None:
     if data is None:
         return None
+    import uuid
+
     try:
         return uuid.UUID(str(data, "ascii"))
     except ValueError:

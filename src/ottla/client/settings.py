@@ -50,6 +50,13 @@ class ClientSettings(SecuritySettings):
     client_rack = setting(
         "client.rack", str, default="", importance="low", doc="Where this client stands, to read from a replica nearby."
     )
+    enable_metrics_push = setting(
+        "enable.metrics.push",
+        bool,
+        default=True,
+        importance="low",
+        doc="Whether brokers that ask for this client's metrics get them.",
+    )
     client_dns_lookup = setting(
         "client.dns.lookup",
         str,

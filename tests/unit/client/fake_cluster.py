@@ -21,7 +21,7 @@ from ottla.client.network import NetworkClient
 from ottla.client.settings import ClientSettings
 from ottla.errors import OttlaError
 from ottla.net.framing import frame_prefix
-from ottla.net.transport import Link
+from ottla.net.link import Link
 from ottla.protocol.api import APIS, api_of
 from ottla.protocol.header import decode_request, encode_response
 from ottla.protocol.messages.api_versions import (

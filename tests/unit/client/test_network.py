@@ -380,6 +380,11 @@ class HeartbeatExchange:
         self.heard.append(error)
 
 
+class BrokenExchange(HeartbeatExchange):
+    def frame(self, correlation_id: int, client_id: str | None) -> list[Buffer]:
+        raise ZeroDivisionError
+
+
 def test_an_exchange_goes_straight_through_a_ready_connection_and_waits_for_nobody() -> None:
     async def scenario(cluster: FakeCluster) -> None:
         client = cluster.client()
@@ -389,17 +394,39 @@ def test_an_exchange_goes_straight_through_a_ready_connection_and_waits_for_nobo
         connection = client.connection_to(node)
         plain, full = HeartbeatExchange(lambda frame: len(frame)), HeartbeatExchange(lambda frame: None)
         now_ms = cluster.clock.monotonic_ms()
-        assert not client.start_exchange(connection, plain, now_ms, LATE_MS), "it is not connected"
+        assert client.start_exchanges(connection, [plain], now_ms, LATE_MS) == 0, "it is not connected"
         await client.ready(2)
         cluster.brokers[2].answers["Heartbeat"] = lambda _: HeartbeatResponse(error_code=0)
         bytes_out, bytes_in = connection.bytes_out, connection.bytes_in
-        assert client.start_exchange(connection, plain, cluster.clock.monotonic_ms(), LATE_MS)
-        assert client.start_exchange(connection, full, cluster.clock.monotonic_ms(), LATE_MS)
+        assert client.start_exchanges(connection, [plain, full], cluster.clock.monotonic_ms(), LATE_MS) == 2
         assert client.in_flight(2) == 2
         await cluster.clock.advance(1)
         assert (plain.heard, full.heard) == ([12], [HeartbeatResponse(error_code=0)])
         assert connection.bytes_out - bytes_out == plain.written_bytes + full.written_bytes > 0
         assert connection.bytes_in - bytes_in == 2 * 12
+        await client.close()
+
+    run(scenario)
+
+
+def test_exchanges_behind_one_that_cannot_be_written_are_left_to_the_caller() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        client = cluster.client()
+        await client.refresh_metadata()
+        await client.ready(2)
+        node = client.metadata.node(2)
+        assert node is not None
+        cluster.brokers[2].answers["Heartbeat"] = lambda _: HeartbeatResponse(error_code=0)
+        connection, now_ms = client.connection_to(node), cluster.clock.monotonic_ms()
+        exchanges = [HeartbeatExchange(lambda frame: len(frame)) for _ in range(3)]
+        broken = BrokenExchange(lambda frame: None)
+        assert client.start_exchanges(connection, [exchanges[0], broken, exchanges[1]], now_ms, LATE_MS) == 1
+        assert client.start_exchanges(connection, [broken, exchanges[1]], now_ms, LATE_MS) == 0
+        assert client.in_flight(2) == 1
+        assert client.start_exchanges(connection, exchanges[1:], now_ms, LATE_MS) == 2
+        await cluster.clock.advance(1)
+        assert [each.heard for each in exchanges] == [[12]] * 3
+        assert broken.heard == []
         await client.close()
 
     run(scenario)
@@ -414,7 +441,7 @@ def test_an_exchange_hears_once_of_a_connection_that_ends() -> None:
         assert node is not None
         cluster.brokers[2].hangs_up_on.add("Heartbeat")
         lost = HeartbeatExchange(lambda frame: None)
-        assert client.start_exchange(client.connection_to(node), lost, cluster.clock.monotonic_ms(), LATE_MS)
+        assert client.start_exchanges(client.connection_to(node), [lost], cluster.clock.monotonic_ms(), LATE_MS) == 1
         await cluster.clock.advance(1)
         assert [type(error) for error in lost.heard] == [ConnectionClosed]
         await client.close()

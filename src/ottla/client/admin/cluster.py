@@ -20,7 +20,7 @@ from ottla.protocol.messages import (
     update_features,
 )
 from ottla.protocol.schema import Message
-from ottla.values import Node, TopicPartition
+from ottla.values import ZERO_UUID, Node, TopicPartition
 
 METADATA_TOPIC = "__cluster_metadata"
 
@@ -78,23 +78,42 @@ class FeatureMetadata:
     supported: Mapping[str, VersionRange] = field(default_factory=dict)
 
 
+def _ask_versions() -> Message:
+    return api_versions.ApiVersionsRequest(client_software_name="ottla", client_software_version="admin")
+
+
+def _features(response: Any) -> FeatureMetadata:
+    raise_error_of(response)
+    return FeatureMetadata(
+        finalized={
+            each.name: VersionRange(each.min_version_level, each.max_version_level)
+            for each in response.finalized_features
+        },
+        finalized_epoch=None if response.finalized_features_epoch < 0 else response.finalized_features_epoch,
+        supported={each.name: VersionRange(each.min_version, each.max_version) for each in response.supported_features},
+    )
+
+
 @dataclass(frozen=True)
 class DescribeFeatures(Question[FeatureMetadata]):
+    """What any broker says."""
+
     def ask(self, timeout_ms: int) -> Message:
-        return api_versions.ApiVersionsRequest(client_software_name="ottla", client_software_version="admin")
+        return _ask_versions()
 
     def answer(self, response: Any) -> FeatureMetadata:
-        raise_error_of(response)
-        return FeatureMetadata(
-            finalized={
-                each.name: VersionRange(each.min_version_level, each.max_version_level)
-                for each in response.finalized_features
-            },
-            finalized_epoch=None if response.finalized_features_epoch < 0 else response.finalized_features_epoch,
-            supported={
-                each.name: VersionRange(each.min_version, each.max_version) for each in response.supported_features
-            },
-        )
+        return _features(response)
+
+
+@dataclass(frozen=True)
+class DescribeFeaturesOf(BrokerQuestion[FeatureMetadata]):
+    """What certain brokers say."""
+
+    def ask(self, timeout_ms: int) -> Message:
+        return _ask_versions()
+
+    def answer(self, response: Any) -> FeatureMetadata:
+        return _features(response)
 
 
 class UpgradeType(enum.IntEnum):
@@ -269,6 +288,15 @@ class QuorumReplica(NamedTuple):
     log_end_offset: int
     last_fetch_timestamp_ms: int | None
     last_caught_up_timestamp_ms: int | None
+    directory_id: bytes | None = None
+
+
+class QuorumEndpoint(NamedTuple):
+    """Where a member of the quorum listens."""
+
+    listener: str
+    host: str
+    port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +308,7 @@ class QuorumInfo:
     high_watermark: int
     voters: tuple[QuorumReplica, ...]
     observers: tuple[QuorumReplica, ...]
+    endpoints: Mapping[int, tuple[QuorumEndpoint, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -300,10 +329,33 @@ class DescribeQuorum(Question[QuorumInfo]):
             high_watermark=partition.high_watermark,
             voters=tuple(_quorum_replica(each) for each in partition.current_voters),
             observers=tuple(_quorum_replica(each) for each in partition.observers),
+            endpoints={
+                node.node_id: tuple(QuorumEndpoint(each.name, each.host, each.port) for each in node.listeners)
+                for node in response.nodes
+            },
         )
 
 
 def _quorum_replica(each: Any) -> QuorumReplica:
     fetched = None if each.last_fetch_timestamp < 0 else each.last_fetch_timestamp
     caught_up = None if each.last_caught_up_timestamp < 0 else each.last_caught_up_timestamp
-    return QuorumReplica(each.replica_id, each.log_end_offset, fetched, caught_up)
+    directory = None if each.replica_directory_id == ZERO_UUID else each.replica_directory_id
+    return QuorumReplica(each.replica_id, each.log_end_offset, fetched, caught_up, directory)
+
+
+# --- brokers ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class UnregisterBroker(Question[None]):
+    """A broker that is gone for good."""
+
+    broker: int
+
+    def ask(self, timeout_ms: int) -> Message:
+        from ottla.protocol.messages import unregister_broker
+
+        return unregister_broker.UnregisterBrokerRequest(broker_id=self.broker)
+
+    def answer(self, response: Any) -> None:
+        raise_error_of(response)

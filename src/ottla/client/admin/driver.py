@@ -15,6 +15,7 @@ from collections.abc import Hashable, Iterable
 from typing import Any, Final, TypeVar
 
 from ottla.client.admin.plans import Plan, Route, Target, Work
+from ottla.client.connections import broker_id
 from ottla.client.metadata import Metadata
 from ottla.client.network import NetworkClient
 from ottla.errors import OttlaError, RequestTimedOut, UnknownTopicOrPartition
@@ -47,7 +48,11 @@ class Driver:
     async def carry_out(self, plan: Plan[K, V], keys: Iterable[K], *, timeout_ms: float) -> dict[K, V]:
         """The value of each key; raises as the room's story says."""
         work = Work(plan, keys)
-        deadline_ms = self._now_ms() + timeout_ms
+        await self.carry_on(work, timeout_ms=timeout_ms, deadline_ms=self._now_ms() + timeout_ms)
+        return work.result()
+
+    async def carry_on(self, work: Work[Any, Any], *, timeout_ms: float, deadline_ms: float) -> None:
+        """Ask round after round until every key has ended; `timeout_ms` is what the call was given in all."""
         attempt = 0
         while work:
             await self._round(work, deadline_ms)
@@ -56,11 +61,10 @@ class Driver:
             delay_ms = self._backoff.delay_ms(attempt)
             attempt += 1
             if self._now_ms() + delay_ms >= deadline_ms:
-                name = type(plan).__name__
+                name = type(work.plan).__name__
                 work.time_is_over(RequestTimedOut(f"{name} was not answered within {timeout_ms:.0f} ms"))
                 break
             await self._network.sleep(delay_ms)
-        return work.result()
 
     async def _round(self, work: Work[Any, Any], deadline_ms: float) -> None:
         by_node: dict[Node | str, list[Any]] = {}
@@ -143,7 +147,7 @@ class Driver:
         except OttlaError as error:
             again = work.not_asked(keys, error)
         else:
-            again = work.answered(keys, response, node.id if isinstance(node, Node) else None)
+            again = work.answered(keys, response, broker_id(node) if isinstance(node, Node) else None)
         self._learn(work.plan, again)
 
     def _learn(self, plan: Plan[Any, Any], again: Iterable[tuple[Any, OttlaError]]) -> None:

@@ -324,7 +324,7 @@ def _committed(topics: Sequence[Any]) -> dict[TopicPartition, OffsetAndMetadata 
             if each.error_code:
                 return broker_error(each.error_code, f"{topic.name}-{each.partition_index}")
             epoch = None if each.committed_leader_epoch < 0 else each.committed_leader_epoch
-            has_one = each.committed_offset != NO_OFFSET
+            has_one = each.committed_offset > NO_OFFSET
             partition = TopicPartition(topic.name, each.partition_index)
             found[partition] = OffsetAndMetadata(each.committed_offset, each.metadata or "", epoch) if has_one else None
     return found

@@ -11,7 +11,7 @@ from typing import Any
 from ottla.client.admin.operations import AclOperation, operations_of
 from ottla.client.admin.plans import Plan, Route, by_topic, error_of
 from ottla.errors import OttlaError
-from ottla.light_dataclasses import dataclass
+from ottla.light_dataclasses import dataclass, replace
 from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages import (
     alter_share_group_offsets,
@@ -47,6 +47,8 @@ class ShareGroupDescription:
     assignment_epoch: int
     members: tuple[ShareMember, ...]
     authorized_operations: frozenset[AclOperation] | None = None
+    coordinator: int | None = None
+    """The broker that looks after the group: the one that told this."""
 
 
 class ShareOffset(NamedTuple):
@@ -62,6 +64,9 @@ class DescribeShareGroups(Plan[str, ShareGroupDescription]):
     route = Route.GROUP
 
     include_authorized_operations: bool = False
+
+    def answered_by(self, value: ShareGroupDescription, node_id: int) -> ShareGroupDescription:
+        return replace(value, coordinator=node_id)
 
     def request(self, keys: Sequence[str], timeout_ms: int) -> Message:
         return share_group_describe.ShareGroupDescribeRequest(

@@ -291,13 +291,14 @@ class TopicPage(Question["tuple[list[tuple[str, TopicDescription | OttlaError]],
 
     names: Sequence[str]
     cursor: Any = None
+    limit: int = PAGE_PARTITIONS
 
     def ask(self, timeout_ms: int) -> Message:
         from ottla.protocol.messages import describe_topic_partitions as paged
 
         topics = [paged.TopicRequest(name=name) for name in sorted(self.names)]
         return paged.DescribeTopicPartitionsRequest(
-            topics=topics, response_partition_limit=PAGE_PARTITIONS, cursor=self.cursor
+            topics=topics, response_partition_limit=self.limit, cursor=self.cursor
         )
 
     def answer(self, response: Any) -> tuple[list[tuple[str, TopicDescription | OttlaError]], Any]:

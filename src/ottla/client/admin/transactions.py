@@ -13,7 +13,7 @@ from typing import Any
 from ottla.client.admin.plans import BrokerQuestion, Plan, Route, by_topic, error_of, raise_error_of
 from ottla.client.producer.transactions.prepared import PreparedTransaction
 from ottla.errors import BrokerError, InvalidProducerEpoch, OttlaError, ProducerFenced, broker_error
-from ottla.light_dataclasses import dataclass
+from ottla.light_dataclasses import dataclass, replace
 from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages import (
     add_offsets_to_txn,
@@ -36,6 +36,7 @@ class TransactionListing:
     transactional_id: str
     producer_id: int
     state: str
+    coordinator: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,9 @@ class ListTransactions(BrokerQuestion[list[TransactionListing]]):
             transactional_id_pattern=self.transactional_id_pattern,
         )
 
+    def answered_by(self, value: list[TransactionListing], node_id: int) -> list[TransactionListing]:
+        return [replace(each, coordinator=node_id) for each in value]
+
     def answer(self, response: Any) -> list[TransactionListing]:
         raise_error_of(response)
         return [
@@ -97,6 +101,9 @@ class ListTransactions(BrokerQuestion[list[TransactionListing]]):
 @dataclass(frozen=True)
 class DescribeTransactions(Plan[str, TransactionDescription]):
     route = Route.TRANSACTION
+
+    def answered_by(self, value: TransactionDescription, node_id: int) -> TransactionDescription:
+        return replace(value, coordinator=node_id)
 
     def request(self, keys: Sequence[str], timeout_ms: int) -> Message:
         return describe_transactions.DescribeTransactionsRequest(transactional_ids=list(keys))
@@ -140,6 +147,18 @@ class DescribeProducers(Plan[TopicPartition, list[ProducerState]]):
                     TopicPartition(topic.name, each.partition_index),
                     error if error is not None else [_producer(producer) for producer in each.active_producers],
                 )
+
+
+@dataclass(frozen=True)
+class DescribeProducersOn(DescribeProducers):
+    """The same as one replica remembers them, whoever leads."""
+
+    route = Route.BROKER
+
+    broker: int
+
+    def target(self, key: TopicPartition) -> int:
+        return self.broker
 
 
 def _producer(each: Any) -> ProducerState:

@@ -45,7 +45,7 @@ from ottla.client.deadline import Deadline
 from ottla.client.loop import ForkedClient
 from ottla.clock import Clock
 from ottla.errors import OttlaError
-from ottla.net.transport import Transport
+from ottla.net.link import Transport
 from ottla.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class AsyncConsumer(ConsumerFace):
 
     async def _change(self, change: Change, commit_limit_ms: float | None = None) -> None:
         """Carry out what the group decided, with the listener; its error comes out when all is done."""
-        if isinstance(change, Revoke) and self._settings.commits_by_itself:
+        if isinstance(change, Revoke) and self._commits_by_itself:
             await self._group.commit_before_revoke(self._consumed(), commit_limit_ms)
         failure: Exception | None = None
         called = self._listener.calls(change)
@@ -359,10 +359,12 @@ class AsyncConsumer(ConsumerFace):
 
     # --- the end ---
 
-    async def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
-        """Commit if auto commit is on, leave the group and end everything, within `timeout` seconds."""
+    async def close(self, timeout: float = CLOSE_TIMEOUT_S, *, commit: bool = True) -> None:
+        """Commit if auto commit is on (unless `commit` is False), leave the group and end everything, within `timeout`
+        seconds."""
         if self._closed:
             return
+        self._commits_by_itself &= commit
         if self._starting is None or self._process_id != os.getpid():
             self._closed = True
             return
@@ -385,7 +387,7 @@ class AsyncConsumer(ConsumerFace):
         try:
             if self._core.subscription.is_group_managed:
                 await self._leave(timeout_ms)
-            elif self._settings.commits_by_itself:
+            elif self._commits_by_itself:
                 await self._group.commit_before_revoke(self._consumed(), timeout_ms)
         except OttlaError:
             return None

@@ -221,7 +221,7 @@ class Consumer(ConsumerFace):
 
     def _change(self, change: Change, commit_limit_ms: float | None = None) -> None:
         """Carry out what the group decided, with the listener; its error comes out when all is done."""
-        if isinstance(change, Revoke) and self._settings.commits_by_itself:
+        if isinstance(change, Revoke) and self._commits_by_itself:
             self._run(self._group.commit_before_revoke(self._consumed(), commit_limit_ms))
         failure: Exception | None = None
         called = self._listener.calls(change)
@@ -370,11 +370,12 @@ class Consumer(ConsumerFace):
 
     # --- the end ---
 
-    def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
-        """Commit if auto commit is on, leave the group and end everything, within `timeout` seconds. A second call does
-        nothing."""
+    def close(self, timeout: float = CLOSE_TIMEOUT_S, *, commit: bool = True) -> None:
+        """Commit if auto commit is on (unless `commit` is False), leave the group and end everything, within `timeout`
+        seconds. A second call does nothing."""
         if self._closed:
             return
+        self._commits_by_itself &= commit
         try:
             self._loop.check_fork()
         except ForkedClient:
@@ -402,7 +403,7 @@ class Consumer(ConsumerFace):
         try:
             if self._core.subscription.is_group_managed:
                 self._leave(timeout_ms)
-            elif self._settings.commits_by_itself:
+            elif self._commits_by_itself:
                 self._run(self._group.commit_before_revoke(self._consumed(), timeout_ms))
         except OttlaError:
             return None

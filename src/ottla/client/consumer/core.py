@@ -37,7 +37,7 @@ from ottla.client.consumer.subscription import Mode, NoOffsetForPartition, Subsc
 from ottla.client.network import NetworkClient
 from ottla.clock import Clock, SystemClock
 from ottla.errors import OttlaError, RequestTimedOut
-from ottla.net.transport import Transport
+from ottla.net.link import Transport
 from ottla.ordered_set import OrderedSet
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.values import Node, OffsetAndTimestamp, TopicPartition
@@ -99,6 +99,7 @@ class ConsumerCore:
             self.settings, transport=self._transport, clock=self.clock, random=self._random
         )
         self.network.measure(self.metrics.registry, "consumer", self.settings.client_id)
+        self.network.push_metrics(self.metrics.registry, self.settings)
         self.network.metadata.want_only(())
         self._fetcher = Fetcher(
             self.subscription, self.buffer, self.network.metadata, limits_of(self.settings, self._portions_ahead)

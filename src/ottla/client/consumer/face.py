@@ -59,6 +59,7 @@ class ConsumerFace:
     _tracing: ConsumerTracing | None
     _listener: Listener
     _closed: bool
+    _commits_by_itself: bool
     # Records that an iterator has and has not given yet: they are not consumed.
     _left: list[ConsumerRecord]
     _left_at: int
@@ -83,6 +84,7 @@ class ConsumerFace:
             )
         self._listener = Listener(None)
         self._closed = False
+        self._commits_by_itself = self._settings.commits_by_itself
         self._left, self._left_at = [], 0
         return topics
 

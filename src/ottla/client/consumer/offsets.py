@@ -205,7 +205,7 @@ def read_fetch(partitions: Collection[TopicPartition], response: OffsetFetchResp
                     unstable = error
                 else:
                     return _fetch_error(error)
-            elif answer.committed_offset != NO_OFFSET:
+            elif answer.committed_offset > NO_OFFSET:  # what is less means the same to Java's consumer
                 epoch = None if answer.committed_leader_epoch < 0 else answer.committed_leader_epoch
                 found[partition] = OffsetAndMetadata(answer.committed_offset, answer.metadata or "", epoch)
     if forbidden:

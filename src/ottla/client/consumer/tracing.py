@@ -17,6 +17,19 @@ LINKS_LIMIT: Final = 128
 """What OpenTelemetry keeps of a span's links unless it is told otherwise; the others would be made for nothing."""
 
 
+def context_of(record: ConsumerRecord) -> Any:
+    """The context that the record's producer put into its headers: the parent of a span for working on the record.
+
+    with tracer.start_as_current_span("bill", context=context_of(record)): ...
+    """
+    return _context_of(record, importlib.import_module("opentelemetry.propagate"))
+
+
+def _context_of(record: ConsumerRecord, propagate: Any) -> Any:
+    carrier = {name: value.decode("ascii", "replace") for name, value in record.headers if value is not None}
+    return propagate.extract(carrier)
+
+
 class ConsumerTracing:
     """Makes spans with whatever provider the program has set up."""
 
@@ -40,7 +53,7 @@ class ConsumerTracing:
             propagate = importlib.import_module("opentelemetry.propagate")
         except ImportError:
             raise InvalidSetting(
-                "ottla.tracing.enable=true needs the package opentelemetry-api; install it, or set it to false"
+                "ottla.tracing.enable=true needs opentelemetry-api: pip install 'ottla[otel]', or set it to false"
             ) from None
         return cls(trace, propagate, client_id=client_id, group_id=group_id)
 
@@ -61,8 +74,7 @@ class ConsumerTracing:
 
     def context_of(self, record: ConsumerRecord) -> Any:
         """The context that the record's producer put into its headers."""
-        carrier = {name: value.decode("ascii", "replace") for name, value in record.headers if value is not None}
-        return self._propagate.extract(carrier)
+        return _context_of(record, self._propagate)
 
     def _links(self, records: list[ConsumerRecord]) -> list[Any]:
         links: list[Any] = []

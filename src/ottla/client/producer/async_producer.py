@@ -43,7 +43,7 @@ from ottla.client.producer.values import BufferExhausted, HeaderItems, ProducerR
 from ottla.clock import Clock
 from ottla.errors import OttlaError
 from ottla.metrics import MetricKey
-from ottla.net.transport import Transport
+from ottla.net.link import Transport
 from ottla.values import OffsetAndMetadata, TopicPartition
 
 log = logging.getLogger(__name__)

@@ -31,10 +31,10 @@ from ottla.client.producer.settings import ProducerSettings
 from ottla.client.producer.transactions.calls import TransactionCalls
 from ottla.client.producer.transactions.manager import TransactionManager
 from ottla.client.producer.transactions.states import TransactionState
-from ottla.client.producer.values import ProducerClosed, ProducerRecord
+from ottla.client.producer.values import ProducerClosed, ProducerRecord, RecordPurged, RecordPurgedInFlight
 from ottla.clock import Clock, SystemClock
+from ottla.net.link import Transport
 from ottla.net.retries import Backoff
-from ottla.net.transport import Transport
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.values import TopicPartition
 
@@ -81,6 +81,7 @@ class ProducerCore:
         self.network = NetworkClient.from_settings(
             settings, transport=self._transport, clock=self.clock, random=self._chance
         )
+        self.network.push_metrics(self.metrics.registry, self.settings)
         self.sender = self._new_sender(self.network)
         outcomes = Outcomes(
             self.sender,
@@ -109,6 +110,16 @@ class ProducerCore:
         await self.network.start()
         self.refresh_heat()
         self.loop.turn_soon()
+
+    async def purge(self, *, waiting: bool, in_flight: bool) -> None:
+        """Give up records that were not sent yet, and those whose answer is not there, without waiting for them."""
+        if waiting:
+            for batch in self.accumulator.take_all(lambda batch: True):
+                self.outcomes.give_up(batch, RecordPurged(), is_unknown=batch.attempts > 0)
+        if in_flight:
+            for batch in list(self.sender.in_flight):
+                if not batch.delivery.is_done:
+                    self.outcomes.give_up(batch, RecordPurgedInFlight(), is_unknown=True)
 
     async def close(self, *, timeout_ms: float) -> None:
         """Give up what is left and end everything that runs."""
@@ -185,12 +196,13 @@ class ProducerCore:
         )
 
     def _add_gauges(self) -> None:
-        pool = self.accumulator.pool
+        accumulator, pool = self.accumulator, self.accumulator.pool
         gauge = self.metrics.gauge
         gauge("buffer-total-bytes", "Memory for records.", lambda: pool.total_bytes)
         gauge("buffer-available-bytes", "Memory that is free.", lambda: pool.available_bytes)
         gauge("waiting-threads", "Callers that wait for memory.", lambda: pool.waiting_count)
         gauge("requests-in-flight", "Batches without an answer.", lambda: len(self.sender.in_flight))
+        gauge("incomplete-batches", "Batches that are not acknowledged.", lambda: accumulator.incomplete_count)
 
     # --- when the hot path may be taken ---
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from ottla.client.producer.batches.append_choice import ProducerBatch, Tally
 from ottla.metrics import MetricKey, Registry, Stat, Window
+
+if TYPE_CHECKING:
+    from ottla.client.producer.sending.sender import Send
 
 GROUP = "producer-metrics"
 TOPIC_GROUP = "producer-topic-metrics"
@@ -84,14 +87,15 @@ class ProducerMetrics:
             found = self._topics[name] = _TopicNumbers(self.registry, self._client_id, name)
         return found
 
-    def sending(self, batches: tuple[ProducerBatch, ...], now_ms: float) -> None:
-        """A request leaves."""
+    def sending(self, requests: Sequence[Send], now_ms: float) -> None:
+        """Requests leave."""
         with self._lock:
-            self._tally.sent(batches, now_ms)
+            for request in requests:
+                self._tally.sent(request.batches, now_ms)
             if now_ms - self._counted_ms >= COUNT_MS:
                 self._count(now_ms)
-        if batches and batches[0].is_compressed:  # all of a producer are, or none
-            for batch in batches:
+        if requests[0].batches[0].is_compressed:  # all of a producer are, or none
+            for batch in [each for request in requests for each in request.batches]:
                 self.compression.record(batch.compression_ratio, now_ms)
                 self.topic(batch.delivery.topic).compression.record(batch.compression_ratio, now_ms)
 

@@ -47,7 +47,7 @@ class Tracing:
             propagate = importlib.import_module("opentelemetry.propagate")
         except ImportError:
             raise InvalidSetting(
-                "ottla.tracing.enable=true needs the package opentelemetry-api; install it, or set it to false"
+                "ottla.tracing.enable=true needs opentelemetry-api: pip install 'ottla[otel]', or set it to false"
             ) from None
         return cls(trace, propagate)
 

@@ -116,6 +116,14 @@ class DeliveryTimedOut(OttlaError):
     retriable = True
 
 
+class RecordPurged(OttlaError):
+    """This record was dropped by a purge before it was sent."""
+
+
+class RecordPurgedInFlight(RecordPurged):
+    """This record was dropped by a purge while it was in flight: whether it was written is not known."""
+
+
 class ProducerClosed(OttlaError):
     """The producer is closed, so this record was not delivered.
     Send before close(), and call flush() or give close() more time if records were still on their way."""

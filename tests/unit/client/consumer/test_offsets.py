@@ -157,6 +157,12 @@ def test_partitions_without_an_offset_are_left_out():
     assert result.error is None
 
 
+def test_an_offset_that_cannot_be_is_no_committed_offset():
+    """Of a hostile broker; found by tests/fuzz/hostile_answers.py as a ValueError of committed()."""
+    result = read_fetch([A0, A1], fetched({A0: (5, 0), A1: (-(1 << 63), 0)}))
+    assert result.offsets == {A0: OffsetAndMetadata(5, "m", 2)}
+
+
 def test_the_answer_of_old_brokers_is_read_too():
     old = OffsetFetchResponse(
         topics=[

@@ -75,8 +75,6 @@ cdef class Rooms:
         cdef list others = []
         cdef ProducerBatch batch
         cdef int64_t size
-        if pool.line:
-            return self.twin.free(batches)
         for each in batches:
             batch = <ProducerBatch?> each
             size, buffer = batch.release()
@@ -85,7 +83,7 @@ cdef class Rooms:
                 free.append(buffer)
             else:
                 others.append((size, buffer))
-        return pool.give_back_all(others) if others else others
+        return pool.give_back_all(others) if others or pool.line else others
 
     def make(self, TopicState state, partition, int64_t needed_bytes, double now_ms, place, list stopped, list granted):
         """A place to wait at, if there is no memory, and whether there was room already. `stopped` gets the batches

@@ -77,27 +77,18 @@ class BufferPool:
 
     def give_back(self, size_bytes: int, buffer: bytearray | None) -> list[Place]:
         """Memory is free again; returns the places that are granted by it, to be notified without a lock."""
-        if buffer is not None and size_bytes == self.buffer_bytes == len(buffer):
-            self.free.append(buffer)
-        else:
-            self._loose_bytes += size_bytes
-        return self.serve() if self.line and self._available_to_line >= self._serve_from_bytes else []
+        return self.give_back_all([(size_bytes, buffer)])
 
     def give_back_all(self, released: list[tuple[int, bytearray | None]]) -> list[Place]:
-        """The same for the memory of several batches: (bytes, buffer) of each."""
-        granted: list[Place] = []
+        """The same for the memory of several batches: (bytes, buffer) of each. The line is served once, for all."""
         for size_bytes, buffer in released:
-            if self.line:
-                granted += self.give_back(size_bytes, buffer)
-            elif buffer is not None and size_bytes == self.buffer_bytes == len(buffer):
+            if buffer is not None and size_bytes == self.buffer_bytes == len(buffer):
                 self.free.append(buffer)
             else:
                 self._loose_bytes += size_bytes
-        return granted
-
-    @property
-    def _available_to_line(self) -> int:
-        return self.available_bytes + self.line[0].gathered_bytes
+        if not self.line or self.available_bytes + self.line[0].gathered_bytes < self._serve_from_bytes:
+            return []
+        return self.serve()
 
     def leave(self, place: Place) -> list[Place]:
         """Nobody waits here any more: what it gathered goes to those behind."""

@@ -17,8 +17,8 @@ from typing import Final
 from ottla.client.producer.batches.producer_batch import ProducerBatch
 from ottla.errors import MalformedMessage
 from ottla.light_tuples import NamedTuple
+from ottla.net.framed_link import GATHERED_LIMIT_BYTES, gathered
 from ottla.net.framing import frame_prefix
-from ottla.net.transport import GATHERED_LIMIT_BYTES, gathered
 from ottla.protocol import compiled
 from ottla.protocol.api import APIS
 from ottla.protocol.header import around_correlation_id, decode_response

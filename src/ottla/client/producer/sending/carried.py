@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ottla.client.producer.sending.sender_loop import SenderLoop
 
 PRODUCE: Final = APIS[0]
+NO_IDS: Final[Mapping[str, bytes]] = {}
 
 
 class Carried:
@@ -32,14 +33,23 @@ class Carried:
 
     api = PRODUCE
 
-    def __init__(self, loop: SenderLoop, send: Send, sent_ms: float) -> None:
+    def __init__(
+        self,
+        loop: SenderLoop,
+        send: Send,
+        sent_ms: float,
+        connection: WatchedConnection | None = None,
+        version: int | None = None,
+        topic_ids: Mapping[str, bytes] = NO_IDS,
+    ) -> None:
+        """Without connection and version it can only fail."""
         self._loop = loop
         self.send = send
         self.sent_ms = sent_ms
+        self.connection = connection
+        self.version = -1 if version is None else version
+        self.topic_ids = topic_ids
         self.is_over = False
-        self.version = -1
-        self.topic_ids: Mapping[str, bytes] = {}
-        self.connection: WatchedConnection | None = None
 
     # --- the request ---
 

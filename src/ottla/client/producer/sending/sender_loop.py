@@ -25,6 +25,7 @@ from ottla.client.producer.sending.carried import PRODUCE, Carried
 from ottla.client.producer.sending.outcomes import Outcomes
 from ottla.client.producer.sending.sender import Ask, Connect, Decision, Fail, RefreshMetadata, Send, Sender, WakeAt
 from ottla.client.producer.transactions.states import PlannedRequest
+from ottla.clock import Timer
 from ottla.errors import NotConnected, OttlaError, UnknownServerError
 from ottla.ordered_set import OrderedSet
 from ottla.protocol.api import api_of
@@ -63,7 +64,7 @@ class SenderLoop:
         self._wake_loop = wake  # call_soon_threadsafe of the loop
         self._turn_is_due = False
         self._armed_ms = math.inf
-        self._timer: asyncio.Task[None] | None = None
+        self._timer: Timer | None = None
         self._tasks: OrderedSet[asyncio.Task[None]] = OrderedSet()
         self._connecting: set[int] = set()
         self._topic_ids: dict[str, bytes] = {}  # as this version of the metadata knows them
@@ -120,12 +121,23 @@ class SenderLoop:
         self._turn_is_due = False
         now_ms = self._network.clock.monotonic_ms()
         wake_ms = math.inf
+        sends: list[Send] = []  # to the same node: they leave together
         try:
             for decision in self._sender.plan(now_ms):
+                if type(decision) is Send and (not sends or sends[0].node is decision.node):
+                    sends.append(decision)
+                    continue
+                if sends:
+                    self._carry(sends, now_ms)
+                    sends = []
                 if type(decision) is WakeAt:
                     wake_ms = decision.ms
+                elif type(decision) is Send:
+                    sends = [decision]
                 else:
-                    self._act(decision, now_ms)
+                    self._act(decision)
+            if sends:
+                self._carry(sends, now_ms)
         except Exception:
             log.exception("a turn of the sender failed; it is tried again in %.0f ms", FAULT_WAIT_MS)
             wake_ms = now_ms + FAULT_WAIT_MS
@@ -133,10 +145,8 @@ class SenderLoop:
             self._arm(wake_ms)
         self.on_turn()
 
-    def _act(self, decision: Decision, now_ms: float) -> None:
+    def _act(self, decision: Decision) -> None:
         match decision:
-            case Send():
-                self._carry(decision, now_ms)
             case Fail():
                 self._outcomes.give_up(decision.batch, decision.error, is_unknown=decision.is_unknown)
                 self.turn_soon()
@@ -159,34 +169,44 @@ class SenderLoop:
         if self._timer is not None:
             self._timer.cancel()
         self._armed_ms = wake_ms
-        self._timer = asyncio.get_running_loop().create_task(self._sleep_until(wake_ms))
-
-    async def _sleep_until(self, wake_ms: float) -> None:
         clock = self._network.clock
-        await clock.sleep(wake_ms - clock.monotonic_ms())
+        self._timer = clock.call_later(wake_ms - clock.monotonic_ms(), self._ring)
+
+    def _ring(self) -> None:
         self._timer = None
         self._armed_ms = math.inf
         self.turn_soon()
 
     # --- requests ---
 
-    def _carry(self, send: Send, now_ms: float) -> None:
-        """Write one produce request; `Carried` hears of its end."""
-        carried = Carried(self, send, now_ms)
+    def _carry(self, sends: list[Send], now_ms: float) -> None:
+        """Write produce requests to one node; `Carried` hears of the end of each."""
+        node = sends[0].node
+        requests: list[Carried] = []
         try:
-            at_most = self._name_topics(carried)
-            carried.connection = connection = self._network.connection_to(send.node)
+            at_most = self._name_topics(sends)
+            connection = self._network.connection_to(node)
             version = connection.version_of(PRODUCE, at_most)
+            requests = [Carried(self, send, now_ms, connection, version, self._topic_ids) for send in sends]
             if version is None:
-                raise NotConnected(f"the connection to {send.node} was lost before a batch was written to it")
-            carried.version = version
+                raise NotConnected(f"the connection to {node} was lost before a batch was written to it")
             if self._is_compressed:
-                self._close_compressed(send)
-            self._metrics.sending(send.batches, now_ms)
-            if self._acks != 0 and self._network.start_exchange(connection, carried, now_ms, self._request_timeout_ms):
-                return
+                self._close_compressed(sends)
+            self._metrics.sending(sends, now_ms)
+        except Exception as error:
+            for carried in requests or [Carried(self, send, now_ms) for send in sends]:
+                carried.failed(error)
+            return
+        started = 0
+        if self._acks != 0:
+            started = self._network.start_exchanges(connection, requests, now_ms, self._request_timeout_ms)
+        for carried in requests[started:]:
+            self._start_request(carried, version)
+
+    def _start_request(self, carried: Carried, version: int) -> None:
+        try:
             self._network.start_request(
-                send.node,
+                carried.send.node,
                 carried.written(),
                 carried,
                 version=version,
@@ -196,26 +216,27 @@ class SenderLoop:
         except Exception as error:
             carried.failed(error)
 
-    def _name_topics(self, carried: Carried) -> int | None:
-        """Find the ids of the topics in the request; gives the newest version that can name them."""
+    def _name_topics(self, sends: list[Send]) -> int | None:
+        """Find the ids of the topics in the requests; gives the newest version that can name them."""
         manager = self._sender.transactions
         at_most = None if manager is None else manager.produce_version_limit
         metadata = self._network.metadata
         if metadata.version != self._topic_ids_version:
             # Another dictionary, never a changed one: requests on their way have the one they were written with.
             self._topic_ids, self._topic_ids_version = {}, metadata.version
-        carried.topic_ids = topic_ids = self._topic_ids
-        for batch in carried.send.batches:
-            topic = batch.delivery.topic
-            topic_id = topic_ids.get(topic)
-            if topic_id is None:
-                topic_ids[topic] = topic_id = metadata.topic_id(topic) or ZERO_UUID
-            if topic_id == ZERO_UUID:
-                at_most = min(TOPIC_ID_VERSION - 1, TOPIC_ID_VERSION if at_most is None else at_most)
+        topic_ids = self._topic_ids
+        for send in sends:
+            for batch in send.batches:
+                topic = batch.delivery.topic
+                topic_id = topic_ids.get(topic)
+                if topic_id is None:
+                    topic_ids[topic] = topic_id = metadata.topic_id(topic) or ZERO_UUID
+                if topic_id == ZERO_UUID:
+                    at_most = min(TOPIC_ID_VERSION - 1, TOPIC_ID_VERSION if at_most is None else at_most)
         return at_most
 
-    def _close_compressed(self, send: Send) -> None:
-        for batch in send.batches:
+    def _close_compressed(self, sends: list[Send]) -> None:
+        for batch in [each for send in sends for each in send.batches]:
             if batch.is_compressed:
                 batch.close()
                 ratios = self._sender.accumulator.ratios

@@ -112,3 +112,19 @@ def test_every_byte_is_free_held_or_gathered_and_the_line_keeps_its_order(steps)
         assert pool.available_bytes + sum(size for size, _ in held) + gathered == 50
         assert pool.waiting_count == len(line)
         assert len({id(buffer) for _, buffer in held}) == len(held), "one buffer was given twice"
+
+
+def test_the_line_is_served_once_for_memory_that_comes_back_together():
+    pool = BufferPool(40, 10)
+    held = [pool.allocate(10) for _ in range(4)]
+    big, small = pool.allocate(25), pool.allocate(10)
+    assert pool.give_back_all([(10, each) for each in held]) == [big, small]
+    assert (pool.available_bytes, pool.waiting_count) == (5, 0)
+
+
+def test_memory_that_comes_back_together_waits_for_enough_before_anybody_is_woken():
+    pool = BufferPool(40, 10, serve_from_bytes=30)
+    held = [pool.allocate(10) for _ in range(4)]
+    place = pool.allocate(10)
+    assert pool.give_back_all([(10, each) for each in held[:2]]) == []
+    assert pool.give_back_all([(10, held[2])]) == [place]

@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.producer.producer_metrics import ProducerMetrics
+from ottla.client.producer.sending.sender import Send
+from ottla.values import Node
 
 SUMS = ("batch_size", "queue_time", "record_size", "records", "latency", "throttle")
 contents = st.lists(st.binary(max_size=30), max_size=4)
@@ -41,7 +43,8 @@ def test_both_twins_add_up_the_same(both, requests):
 def test_what_is_read_has_everything_that_was_counted(twin):
     metrics = ProducerMetrics("me")
     metrics._tally = twin.Tally()
-    metrics.sending(tuple(batches_of(twin, [("a", [b"x"] * 3, 10), ("b", [b"y"], 20)])), 25.0)
+    request = Send(Node(1, "a", 1), tuple(batches_of(twin, [("a", [b"x"] * 3, 10), ("b", [b"y"], 20)])))
+    metrics.sending([request], 25.0)
     metrics.answered(4.0, 0, 29.0)
     for _ in range(2):
         read = {(key.name, *(tag for _, tag in key.tags)): value for key, value in metrics.snapshot(30.0).items()}
