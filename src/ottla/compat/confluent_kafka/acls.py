@@ -13,16 +13,12 @@ from typing import Any, ClassVar, Final, TypeVar
 
 from ottla.client.admin import access
 from ottla.client.admin.operations import AclOperation as OurOperation
+from ottla.compat.confluent_kafka.model import Ordered, member
 
 E = TypeVar("E", bound=enum.Enum)
 
 
-class _Ordered(enum.Enum):
-    def __lt__(self, other: object) -> bool:
-        return bool(self.value < other.value) if isinstance(other, type(self)) else NotImplemented
-
-
-class ResourceType(_Ordered):
+class ResourceType(Ordered):
     """What has settings or access rules."""
 
     UNKNOWN = 0
@@ -33,7 +29,7 @@ class ResourceType(_Ordered):
     TRANSACTIONAL_ID = 5
 
 
-class ResourcePatternType(_Ordered):
+class ResourcePatternType(Ordered):
     """How a rule's name is compared."""
 
     UNKNOWN = 0
@@ -43,7 +39,7 @@ class ResourcePatternType(_Ordered):
     PREFIXED = 4
 
 
-class AclOperation(_Ordered):
+class AclOperation(Ordered):
     """What can be allowed or denied."""
 
     UNKNOWN = 0
@@ -61,7 +57,7 @@ class AclOperation(_Ordered):
     IDEMPOTENT_WRITE = 12
 
 
-class AclPermissionType(_Ordered):
+class AclPermissionType(Ordered):
     """Yes or no."""
 
     UNKNOWN = 0
@@ -98,13 +94,13 @@ class AclBinding:
         operation: AclOperation | str | int,
         permission_type: AclPermissionType | str | int,
     ) -> None:
-        self.restype = _member(restype, ResourceType)
+        self.restype = member(restype, ResourceType)
         self.name = name
-        self.resource_pattern_type = _member(resource_pattern_type, ResourcePatternType)
+        self.resource_pattern_type = member(resource_pattern_type, ResourcePatternType)
         self.principal = principal
         self.host = host
-        self.operation = _member(operation, AclOperation)
-        self.permission_type = _member(permission_type, AclPermissionType)
+        self.operation = member(operation, AclOperation)
+        self.permission_type = member(permission_type, AclPermissionType)
         self._check()
 
     def _check(self) -> None:
@@ -192,17 +188,3 @@ def theirs(rule: access.AclBinding) -> AclBinding:
 
 def _known(number: int, kind: type[E]) -> E:
     return kind(int(number)) if int(number) in {each.value for each in kind} else kind(0)
-
-
-def _member(value: Any, kind: type[E]) -> E:
-    """A member, by itself, its name or its number."""
-    if value is None:
-        raise ValueError(f"Expected a {kind.__name__}, not None")
-    if isinstance(value, kind):
-        return value
-    if not isinstance(value, str | int):
-        raise TypeError(f"Expected a {kind.__name__}, its name or its number, not {value!r}")
-    try:
-        return kind[value.upper()] if isinstance(value, str) else kind(value)
-    except KeyError:
-        raise ValueError(f"{value!r} is no {kind.__name__}") from None

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import concurrent.futures
-import enum
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Sequence
+from typing import Any, Self
 
-from ottla.client.admin import configs, groups, topics
+from ottla.client.admin import replicas
 from ottla.client.admin.admin import Admin
-from ottla.client.admin.plans import PartlyFailed
-from ottla.compat.confluent_kafka import acls as their_acls
-from ottla.compat.confluent_kafka import scram
+from ottla.client.admin.offsets import IsolationLevel as OurIsolation
+from ottla.client.admin.settings import AdminSettings
+from ottla.compat.confluent_kafka import admin_checks as check
 from ottla.compat.confluent_kafka.acls import (
     AclBinding,
     AclBindingFilter,
@@ -20,16 +18,61 @@ from ottla.compat.confluent_kafka.acls import (
     ResourcePatternType,
     ResourceType,
 )
+from ottla.compat.confluent_kafka.admin_access import AccessCalls
+from ottla.compat.confluent_kafka.admin_groups import GroupCalls
+from ottla.compat.confluent_kafka.admin_values import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    DeletedRecords,
+    DescribeClusterResult,
+    ListOffsetsResultInfo,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    TopicDescription,
+    config_change,
+    config_entry,
+    topic_description,
+)
+from ottla.compat.confluent_kafka.cimpl_numbers import (
+    CONFIG_SOURCE_DEFAULT_CONFIG,
+    CONFIG_SOURCE_DYNAMIC_BROKER_CONFIG,
+    CONFIG_SOURCE_DYNAMIC_DEFAULT_BROKER_CONFIG,
+    CONFIG_SOURCE_DYNAMIC_TOPIC_CONFIG,
+    CONFIG_SOURCE_GROUP_CONFIG,
+    CONFIG_SOURCE_STATIC_BROKER_CONFIG,
+    CONFIG_SOURCE_UNKNOWN_CONFIG,
+    OFFSET_INVALID,
+    RESOURCE_ANY,
+    RESOURCE_BROKER,
+    RESOURCE_GROUP,
+    RESOURCE_TOPIC,
+    RESOURCE_TRANSACTIONAL_ID,
+    RESOURCE_UNKNOWN,
+)
 from ottla.compat.confluent_kafka.cluster import (
     BrokerMetadata,
     ClusterMetadata,
     PartitionMetadata,
     TopicMetadata,
-    admin_settings,
+    cluster_id,
     list_topics,
 )
-from ottla.compat.confluent_kafka.errors import KafkaError, KafkaException, exception_of
+from ottla.compat.confluent_kafka.errors import KafkaError, KafkaException, error_of
+from ottla.compat.confluent_kafka.futures import Future, Futures
+from ottla.compat.confluent_kafka.group_values import (
+    ConsumerGroupDescription,
+    ConsumerGroupListing,
+    GroupMember,
+    GroupMetadata,
+    ListConsumerGroupsResult,
+    MemberAssignment,
+    MemberDescription,
+)
 from ottla.compat.confluent_kafka.messages import TopicPartition
+from ottla.compat.confluent_kafka.model import ElectionType, IsolationLevel, Node, TopicCollection
 from ottla.compat.confluent_kafka.scram import (
     ScramCredentialInfo,
     ScramMechanism,
@@ -38,11 +81,25 @@ from ottla.compat.confluent_kafka.scram import (
     UserScramCredentialsDescription,
     UserScramCredentialUpsertion,
 )
-from ottla.compat.confluent_kafka.settings import merged, split
+from ottla.compat.confluent_kafka.serving import Serving
+from ottla.compat.confluent_kafka.settings import configure
 from ottla.errors import OttlaError
-from ottla.values import OffsetAndMetadata
 
 __all__ = [
+    "CONFIG_SOURCE_DEFAULT_CONFIG",
+    "CONFIG_SOURCE_DYNAMIC_BROKER_CONFIG",
+    "CONFIG_SOURCE_DYNAMIC_DEFAULT_BROKER_CONFIG",
+    "CONFIG_SOURCE_DYNAMIC_TOPIC_CONFIG",
+    "CONFIG_SOURCE_GROUP_CONFIG",
+    "CONFIG_SOURCE_STATIC_BROKER_CONFIG",
+    "CONFIG_SOURCE_UNKNOWN_CONFIG",
+    "OFFSET_INVALID",
+    "RESOURCE_ANY",
+    "RESOURCE_BROKER",
+    "RESOURCE_GROUP",
+    "RESOURCE_TOPIC",
+    "RESOURCE_TRANSACTIONAL_ID",
+    "RESOURCE_UNKNOWN",
     "AclBinding",
     "AclBindingFilter",
     "AclOperation",
@@ -54,15 +111,27 @@ __all__ = [
     "ConfigEntry",
     "ConfigResource",
     "ConfigSource",
+    "ConsumerGroupDescription",
     "ConsumerGroupListing",
+    "DeletedRecords",
+    "DescribeClusterResult",
+    "GroupMember",
+    "GroupMetadata",
+    "KafkaError",
+    "KafkaException",
     "ListConsumerGroupsResult",
+    "ListOffsetsResultInfo",
+    "MemberAssignment",
+    "MemberDescription",
     "NewPartitions",
     "NewTopic",
+    "OffsetSpec",
     "PartitionMetadata",
     "ResourcePatternType",
     "ResourceType",
     "ScramCredentialInfo",
     "ScramMechanism",
+    "TopicDescription",
     "TopicMetadata",
     "UserScramCredentialAlteration",
     "UserScramCredentialDeletion",
@@ -70,195 +139,65 @@ __all__ = [
     "UserScramCredentialsDescription",
 ]
 
-Future = concurrent.futures.Future
-A = TypeVar("A", bound=AclBinding)
 
+class AdminClient(GroupCalls, AccessCalls):
+    """Calls return at once: a future, or a dictionary with a future for each thing. Its settings are a Producer's."""
 
-class NewTopic:
-    """A topic to be made."""
-
-    def __init__(
-        self,
-        topic: str,
-        num_partitions: int = -1,
-        replication_factor: int = -1,
-        replica_assignment: Sequence[Sequence[int]] | None = None,
-        config: dict[str, Any] | None = None,
-    ) -> None:
-        self.topic = topic
-        self.num_partitions = num_partitions
-        self.replication_factor = replication_factor
-        self.replica_assignment = replica_assignment or []
-        self.config = config or {}
-
-    @property
-    def ours(self) -> topics.NewTopic:
-        assignments = dict(enumerate(self.replica_assignment)) or None
-        wanted = None if assignments or self.num_partitions < 0 else self.num_partitions
-        factor = None if assignments or self.replication_factor < 0 else self.replication_factor
-        return topics.NewTopic(
-            self.topic, wanted, factor, {key: str(value) for key, value in self.config.items()}, assignments
-        )
-
-
-class NewPartitions:
-    """More partitions for a topic."""
-
-    def __init__(
-        self, topic: str, new_total_count: int, replica_assignment: Sequence[Sequence[int]] | None = None
-    ) -> None:
-        self.topic = topic
-        self.new_total_count = new_total_count
-        self.replica_assignment = replica_assignment or []
-
-
-_OUR_TYPES: Final = {
-    ResourceType.TOPIC: configs.ConfigResourceType.TOPIC,
-    ResourceType.GROUP: configs.ConfigResourceType.GROUP,
-    ResourceType.BROKER: configs.ConfigResourceType.BROKER,
-}
-ConfigSource = configs.ConfigSource
-
-
-class AlterConfigOpType(enum.Enum):
-    """What to do with a setting."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
-
-
-class ConfigEntry:
-    """One setting."""
-
-    def __init__(
-        self,
-        name: str,
-        value: str | None,
-        source: Any = ConfigSource.UNKNOWN,
-        is_read_only: bool = False,
-        is_default: bool = False,
-        is_sensitive: bool = False,
-        is_synonym: bool = False,
-        synonyms: Sequence[Any] = (),
-        incremental_operation: AlterConfigOpType | None = None,
-    ) -> None:
-        self.name = name
-        self.value = value
-        self.source = source
-        self.is_read_only = is_read_only
-        self.is_default = is_default
-        self.is_sensitive = is_sensitive
-        self.is_synonym = is_synonym
-        self.synonyms = synonyms
-        self.incremental_operation = incremental_operation
-
-    def __repr__(self) -> str:
-        return f"ConfigEntry({self.name}={self.value!r})"
-
-    def __str__(self) -> str:
-        return f'{self.name}="{self.value}"'
-
-
-class ConfigResource:
-    """A thing with settings."""
-
-    Type = ResourceType
-
-    def __init__(
-        self,
-        restype: ResourceType | str,
-        name: str,
-        set_config: dict[str, str] | None = None,
-        incremental_configs: Sequence[ConfigEntry] | None = None,
-    ) -> None:
-        self.restype = ResourceType[restype.upper()] if isinstance(restype, str) else restype
-        self.name = name
-        self.set_config_dict = dict(set_config or {})
-        self.incremental_configs = list(incremental_configs or [])
-
-    def set_config(self, name: str, value: str, overwrite: bool = True) -> None:
-        if overwrite or name not in self.set_config_dict:
-            self.set_config_dict[name] = value
-
-    def add_incremental_config(self, entry: ConfigEntry) -> None:
-        self.incremental_configs.append(entry)
-
-    @property
-    def ours(self) -> configs.ConfigResource:
-        return configs.ConfigResource(_OUR_TYPES[self.restype], self.name)
-
-    def __hash__(self) -> int:
-        return hash((self.restype, self.name))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ConfigResource):
-            return NotImplemented
-        return (self.restype, self.name) == (other.restype, other.name)
-
-    def __repr__(self) -> str:
-        return f"ConfigResource({self.restype.name}, {self.name})"
-
-
-class ConsumerGroupListing:
-    """A group in a list."""
-
-    def __init__(self, listing: groups.GroupListing) -> None:
-        self.group_id = listing.group_id
-        self.is_simple_consumer_group = listing.protocol_type == ""
-        self.state = listing.state
-        self.type = listing.type
-
-
-class ListConsumerGroupsResult:
-    """The groups that answered, and what went wrong with the others."""
-
-    def __init__(self, valid: list[ConsumerGroupListing], errors: list[KafkaException]) -> None:
-        self.valid = valid
-        self.errors = errors
-
-
-class AdminClient:
-    """Each call gives a dictionary of futures, one for each thing."""
-
-    def __init__(self, conf: dict[str, Any] | None = None, /, **keywords: Any) -> None:
-        settings, _ = split(merged(conf, keywords), {})
+    def __init__(self, conf: dict[str, Any], **kwargs: Any) -> None:
+        self._configuration = configure("producer", conf, kwargs, AdminSettings)
+        self._settings = {"client.id": "rdkafka"} | self._configuration.ours
         try:
-            self._ours = Admin(admin_settings(settings))
+            self._ours = Admin(self._settings)
         except OttlaError as error:
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, str(error))) from error
-        self._settings = settings
-        self._pool = concurrent.futures.ThreadPoolExecutor(4, thread_name_prefix="ottla-compat-admin")
+        self._futures = Futures()
+        self._serving = Serving(self._configuration)
+        self._serving.attach(self._ours._async._network)
 
     def poll(self, timeout: float = 0) -> int:
-        return 0
+        """Call error_cb and throttle_cb when they are due."""
+        return self._serving.serve(lambda: "{}")
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         return list_topics(self._settings, topic, timeout)
 
+    def cluster_id(self, timeout: float = -1) -> str:
+        return cluster_id(self._settings, timeout)
+
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Not possible here: the login is part of the settings."""
+        raise KafkaException(
+            KafkaError(KafkaError._NOT_IMPLEMENTED, "credentials cannot be changed: make a new AdminClient")
+        )
+
+    # --- topics ---
+
     def create_topics(
         self,
-        new_topics: Sequence[NewTopic],
+        new_topics: list[NewTopic],
+        *,
         operation_timeout: float = 0,
         request_timeout: float | None = None,
         validate_only: bool = False,
     ) -> dict[str, Future[None]]:
+        wanted = [NewTopic(each) if isinstance(each, str) else each for each in new_topics]
+
         def call() -> Any:
             return self._ours.create_topics(
-                [each.ours for each in new_topics], validate_only=validate_only, timeout=request_timeout
+                [each.ours for each in wanted], validate_only=validate_only, timeout=request_timeout
             )
 
-        return self._futures([each.topic for each in new_topics], call, lambda _: None)
+        return self._futures.each([each.topic for each in wanted], call)
 
     def delete_topics(
-        self, topics: Sequence[str], operation_timeout: float = 0, request_timeout: float | None = None
+        self, topics: list[str], *, operation_timeout: float = 0, request_timeout: float | None = None
     ) -> dict[str, Future[None]]:
-        return self._futures(topics, lambda: self._ours.delete_topics(topics, timeout=request_timeout), lambda _: None)
+        return self._futures.each(topics, lambda: self._ours.delete_topics(topics, timeout=request_timeout))
 
     def create_partitions(
         self,
-        new_partitions: Sequence[NewPartitions],
+        new_partitions: list[NewPartitions],
+        *,
         operation_timeout: float = 0,
         request_timeout: float | None = None,
         validate_only: bool = False,
@@ -271,227 +210,145 @@ class AdminClient:
                 counts, assignments=chosen, validate_only=validate_only, timeout=request_timeout
             )
 
-        return self._futures(list(counts), call, lambda _: None)
+        return self._futures.each(list(counts), call)
 
-    def describe_configs(
+    def describe_topics(
         self,
-        resources: Sequence[ConfigResource],
+        topics: TopicCollection,
+        *,
+        include_authorized_operations: bool = False,
         request_timeout: float | None = None,
-    ) -> dict[ConfigResource, Future[dict[str, ConfigEntry]]]:
-        def call() -> Any:
-            found = self._ours.describe_configs([each.ours for each in resources], timeout=request_timeout)
-            return {each: found[each.ours] for each in resources}
+    ) -> dict[str, Future[TopicDescription]]:
+        if not isinstance(topics, TopicCollection):
+            raise TypeError("Expected topics to be a TopicCollection")
+        names = topics.topic_names
+        nodes: dict[int, Node] = {}
 
-        return self._futures(resources, call, lambda found: {name: _entry(each) for name, each in found.items()})
-
-    def alter_configs(
-        self,
-        resources: Sequence[ConfigResource],
-        request_timeout: float | None = None,
-        validate_only: bool = False,
-    ) -> dict[ConfigResource, Future[None]]:
         def call() -> Any:
-            return self._ours.alter_configs(
-                {each.ours: each.set_config_dict for each in resources},
-                validate_only=validate_only,
-                timeout=request_timeout,
+            nodes.update(self._nodes(request_timeout))
+            return self._ours.describe_topics(
+                names, include_authorized_operations=include_authorized_operations, timeout=request_timeout
             )
 
-        return self._futures(resources, call, lambda _: None)
-
-    def incremental_alter_configs(
-        self,
-        resources: Sequence[ConfigResource],
-        request_timeout: float | None = None,
-        validate_only: bool = False,
-    ) -> dict[ConfigResource, Future[None]]:
-        changes = {each.ours: [_change(entry) for entry in each.incremental_configs] for each in resources}
-
-        def call() -> Any:
-            return self._ours.incremental_alter_configs(changes, validate_only=validate_only, timeout=request_timeout)
-
-        return self._futures(resources, call, lambda _: None)
-
-    def list_consumer_groups(self, request_timeout: float | None = None) -> Future[ListConsumerGroupsResult]:
-        def call() -> ListConsumerGroupsResult:
-            found = self._ours.list_consumer_groups(timeout=request_timeout)
-            return ListConsumerGroupsResult([ConsumerGroupListing(each) for each in found], [])
-
-        return self._pool.submit(_translated, call)
-
-    def describe_consumer_groups(
-        self,
-        group_ids: Sequence[str],
-        request_timeout: float | None = None,
-    ) -> dict[str, Future[groups.GroupDescription]]:
-        def call() -> Any:
-            return self._ours.describe_consumer_groups(group_ids, timeout=request_timeout)
-
-        return self._futures(group_ids, call, lambda found: found)
-
-    def delete_consumer_groups(
-        self,
-        group_ids: Sequence[str],
-        request_timeout: float | None = None,
-    ) -> dict[str, Future[None]]:
-        def call() -> Any:
-            return self._ours.delete_consumer_groups(group_ids, timeout=request_timeout)
-
-        return self._futures(group_ids, call, lambda _: None)
+        return self._futures.each(
+            names, call, lambda found: topic_description(found, nodes, include_authorized_operations)
+        )
 
     def delete_records(
         self,
-        topic_partition_offsets: Iterable[TopicPartition],
+        topic_partition_offsets: list[TopicPartition],
+        *,
+        operation_timeout: float = 0,
         request_timeout: float | None = None,
-    ) -> dict[TopicPartition, Future[Any]]:
-        wanted = {each: each.offset for each in topic_partition_offsets}
+    ) -> dict[TopicPartition, Future[DeletedRecords]]:
+        check.records(topic_partition_offsets)
+        wanted = {each.ours: each.offset for each in topic_partition_offsets}
+        return self._futures.each(
+            topic_partition_offsets, lambda: self._ours.delete_records(wanted, timeout=request_timeout), DeletedRecords
+        )
+
+    def list_offsets(
+        self,
+        topic_partition_offsets: dict[TopicPartition, OffsetSpec],
+        *,
+        isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+        request_timeout: float | None = None,
+    ) -> dict[TopicPartition, Future[ListOffsetsResultInfo]]:
+        check.places(topic_partition_offsets, isolation_level)
+        wanted = {each.ours: place.ours for each, place in topic_partition_offsets.items()}
+        committed = isolation_level is IsolationLevel.READ_COMMITTED
+        level: OurIsolation = "read_committed" if committed else "read_uncommitted"
 
         def call() -> Any:
-            found = self._ours.delete_records(
-                {each.ours: offset for each, offset in wanted.items()}, timeout=request_timeout
+            return self._ours.list_offsets(wanted, isolation_level=level, timeout=request_timeout)
+
+        def made(found: Any) -> ListOffsetsResultInfo:
+            epoch = -1 if found.leader_epoch is None else found.leader_epoch
+            return ListOffsetsResultInfo(found.offset, found.timestamp_ms, epoch)
+
+        return self._futures.each(topic_partition_offsets, call, made)
+
+    def elect_leaders(
+        self,
+        election_type: ElectionType,
+        partitions: list[TopicPartition] | None = None,
+        *,
+        operation_timeout: float = 0,
+        request_timeout: float | None = None,
+    ) -> Future[dict[TopicPartition, KafkaError | None]]:
+        check.election(election_type, partitions)
+        kind = replicas.ElectionType(election_type.value)
+        wanted = None if partitions is None else [each.ours for each in partitions]
+
+        def call() -> dict[TopicPartition, KafkaError | None]:
+            found = self._ours.elect_leaders(wanted, election_type=kind, timeout=request_timeout)
+            return {TopicPartition(*each): None if error is None else error_of(error) for each, error in found.items()}
+
+        return self._futures.one(call)
+
+    # --- settings ---
+
+    def describe_configs(
+        self, resources: list[ConfigResource], *, request_timeout: float | None = None
+    ) -> dict[ConfigResource, Future[dict[str, ConfigEntry]]]:
+        wanted = check.all_of(ConfigResource, resources)
+
+        def call() -> Any:
+            return self._ours.describe_configs(
+                [each.ours for each in wanted], include_synonyms=True, timeout=request_timeout
             )
-            return {each: found[each.ours] for each in wanted}
 
-        return self._futures(list(wanted), call, DeletedRecords)
+        return self._futures.each(wanted, call, lambda found: {name: config_entry(it) for name, it in found.items()})
 
-    def alter_consumer_group_offsets(
-        self, group_id: str, offsets: Iterable[TopicPartition], request_timeout: float | None = None
-    ) -> Future[None]:
-        wanted = {each.ours: OffsetAndMetadata(each.offset, each.metadata or "") for each in offsets}
-        return self._pool.submit(
-            _translated,
-            lambda: self._ours.alter_consumer_group_offsets(group_id, wanted, timeout=request_timeout),
+    def alter_configs(
+        self, resources: list[ConfigResource], *, request_timeout: float | None = None, validate_only: bool = False
+    ) -> dict[ConfigResource, Future[None]]:
+        wanted = check.all_of(ConfigResource, resources)
+        changes: dict[Any, Any] = {each.ours: each.set_config_dict for each in wanted}
+        return self._futures.each(
+            wanted,
+            lambda: self._ours.alter_configs(changes, validate_only=validate_only, timeout=request_timeout),
         )
 
-    # --- access rules and users ---
-
-    def create_acls(
-        self, acls: Sequence[AclBinding], request_timeout: float | None = None
-    ) -> dict[AclBinding, Future[None]]:
-        rules = _all_of(AclBinding, acls)
-        return self._futures(
-            acls, lambda: self._ours.create_acls([each.ours for each in rules], timeout=request_timeout), lambda _: None
+    def incremental_alter_configs(
+        self, resources: list[ConfigResource], *, request_timeout: float | None = None, validate_only: bool = False
+    ) -> dict[ConfigResource, Future[None]]:
+        wanted = check.all_of(ConfigResource, resources)
+        changes: dict[Any, Sequence[Any]] = {
+            each.ours: [config_change(entry) for entry in each.incremental_configs] for each in wanted
+        }
+        return self._futures.each(
+            wanted,
+            lambda: self._ours.incremental_alter_configs(changes, validate_only=validate_only, timeout=request_timeout),
         )
 
-    def describe_acls(
-        self, acl_binding_filter: AclBindingFilter, request_timeout: float | None = None
-    ) -> Future[list[AclBinding]]:
-        (wanted,) = _all_of(AclBindingFilter, [acl_binding_filter])
+    # --- the cluster ---
 
-        def call() -> list[AclBinding]:
-            found = self._ours.describe_acls(wanted.ours, timeout=request_timeout)
-            return [their_acls.theirs(each) for each in found]
+    def describe_cluster(
+        self, *, include_authorized_operations: bool = False, request_timeout: float | None = None
+    ) -> Future[DescribeClusterResult]:
+        def call() -> DescribeClusterResult:
+            found = self._ours.describe_cluster(
+                include_authorized_operations=include_authorized_operations, timeout=request_timeout
+            )
+            nodes = {each.id: Node(each.id, each.host, each.port, each.rack) for each in found.nodes}
+            allowed = found.authorized_operations
+            return DescribeClusterResult(
+                None if found.controller is None else nodes.get(found.controller),
+                list(nodes.values()),
+                found.cluster_id,
+                None if allowed is None else [int(each) for each in allowed],
+            )
 
-        return self._pool.submit(_translated, call)
+        return self._futures.one(call)
 
-    def delete_acls(
-        self, acl_binding_filters: Sequence[AclBindingFilter], request_timeout: float | None = None
-    ) -> dict[AclBindingFilter, Future[list[AclBinding]]]:
-        filters = _all_of(AclBindingFilter, acl_binding_filters)
+    def _nodes(self, timeout: float | None) -> dict[int, Node]:
+        found = self._ours.describe_cluster(timeout=timeout)
+        return {each.id: Node(each.id, each.host, each.port, each.rack) for each in found.nodes}
 
-        def call() -> Any:
-            return self._ours.delete_acls([each.ours for each in filters], timeout=request_timeout)
-
-        return self._futures(filters, call, lambda found: [their_acls.theirs(each) for each in found])
-
-    def describe_user_scram_credentials(
-        self, users: Sequence[str] | None = None, request_timeout: float | None = None
-    ) -> Any:
-        """A future of all users when none are named, else a future for each."""
-
-        def call() -> dict[str, UserScramCredentialsDescription]:
-            try:
-                return scram.descriptions(self._ours.describe_user_scram_credentials(users, timeout=request_timeout))
-            except PartlyFailed as error:
-                raise PartlyFailed(scram.descriptions(error.succeeded), error.failed) from None
-
-        if users is None:
-            return self._pool.submit(_translated, call)
-        return self._futures(users, call, lambda found: found)
-
-    def alter_user_scram_credentials(
-        self, alterations: Sequence[UserScramCredentialAlteration], request_timeout: float | None = None
-    ) -> dict[str, Future[None]]:
-        changes = [each.ours for each in alterations]
-        return self._futures(
-            dict.fromkeys(each.user for each in alterations),
-            lambda: self._ours.alter_user_scram_credentials(changes, timeout=request_timeout),
-            lambda _: None,
-        )
-
-    def describe_cluster(self, request_timeout: float | None = None) -> Future[Any]:
-        return self._pool.submit(_translated, lambda: self._ours.describe_cluster(timeout=request_timeout))
-
-    def _futures(
-        self, keys: Iterable[Any], call: Callable[[], Any], made: Callable[[Any], Any]
-    ) -> dict[Any, Future[Any]]:
-        futures: dict[Any, Future[Any]] = {key: Future() for key in keys}
-        for future in futures.values():
-            future.set_running_or_notify_cancel()
-        self._pool.submit(_share, futures, call, made)
-        return futures
-
-    def __enter__(self) -> AdminClient:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._pool.shutdown()
+        self._futures.close()
         self._ours.close()
-
-
-class DeletedRecords:
-    """Where a partition begins now."""
-
-    def __init__(self, low_watermark: int) -> None:
-        self.low_watermark = low_watermark
-
-
-def _share(futures: dict[Any, Future[Any]], call: Callable[[], Any], made: Callable[[Any], Any]) -> None:
-    """Give each future its part of what the call gave or raised."""
-    failed: dict[Any, BaseException] = {}
-    found: Any = None
-    try:
-        found = call()
-    except PartlyFailed as error:
-        failed, found = dict(error.failed), error.succeeded
-    except Exception as error:
-        failed = dict.fromkeys(map(_key, futures), error)
-    for key, future in futures.items():
-        if (reason := failed.get(_key(key))) is not None:
-            future.set_exception(exception_of(reason))
-        else:
-            future.set_result(made(found.get(key, found.get(_key(key))) if isinstance(found, dict) else found))
-
-
-def _key(key: Any) -> Any:
-    return key.ours if isinstance(key, ConfigResource | TopicPartition | AclBinding) else key
-
-
-def _all_of(kind: type[A], values: Sequence[A]) -> list[A]:
-    if not isinstance(values, list | tuple) or not all(isinstance(each, kind) for each in values):
-        raise ValueError(f"Expected list of {kind!r}")
-    return list(values)
-
-
-def _translated(call: Callable[[], Any]) -> Any:
-    try:
-        return call()
-    except (OttlaError, TimeoutError) as error:
-        raise exception_of(error) from None
-
-
-def _entry(each: configs.ConfigEntry) -> ConfigEntry:
-    return ConfigEntry(
-        each.name,
-        each.value,
-        each.source,
-        is_read_only=each.is_read_only,
-        is_default=each.is_default,
-        is_sensitive=each.is_sensitive,
-        synonyms=each.synonyms,
-    )
-
-
-def _change(entry: ConfigEntry) -> configs.AlterConfig:
-    operation = entry.incremental_operation or AlterConfigOpType.SET
-    return configs.AlterConfig(entry.name, entry.value, configs.AlterOperation[operation.name])

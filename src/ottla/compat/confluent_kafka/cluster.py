@@ -88,6 +88,16 @@ def list_topics(settings: Mapping[str, Any], topic: str | None, timeout: float |
         raise exception_of(error) from None
 
 
+def cluster_id(settings: Mapping[str, Any], timeout: float | None) -> str:
+    """The id of the cluster."""
+    limit = None if timeout is None or timeout < 0 else timeout
+    try:
+        with Admin(admin_settings(settings)) as admin:
+            return str(admin.describe_cluster(timeout=limit).cluster_id)
+    except (OttlaError, TimeoutError) as error:
+        raise exception_of(error) from None
+
+
 def _asked(admin: Admin, topic: str | None, limit: float | None) -> ClusterMetadata:
     found = ClusterMetadata()
     cluster = admin.describe_cluster(timeout=limit)

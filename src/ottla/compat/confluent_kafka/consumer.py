@@ -17,7 +17,8 @@ from time import monotonic
 from typing import Any, Final
 
 from ottla.client.consumer.consumer import Consumer as OurConsumer
-from ottla.compat.confluent_kafka.cluster import ClusterMetadata, list_topics
+from ottla.client.consumer.settings import ConsumerSettings
+from ottla.compat.confluent_kafka.cluster import ClusterMetadata, cluster_id, list_topics
 from ottla.compat.confluent_kafka.errors import KafkaError, KafkaException, error_of, exception_of
 from ottla.compat.confluent_kafka.messages import (
     OFFSET_BEGINNING,
@@ -30,40 +31,51 @@ from ottla.compat.confluent_kafka.messages import (
     Message,
     TopicPartition,
 )
-from ottla.compat.confluent_kafka.settings import merged, split
+from ottla.compat.confluent_kafka.serving import Serving
+from ottla.compat.confluent_kafka.settings import configure, merged
+from ottla.compat.confluent_kafka.statistics import Statistics
 from ottla.errors import OttlaError
 from ottla.values import OffsetAndMetadata
 from ottla.values import TopicPartition as OurPartition
 
 log = logging.getLogger(__name__)
 
-DEFAULTS: Final = {"isolation.level": "read_committed", "max.poll.records": 1_000, "enable.auto.commit": "false"}
+DEFAULTS: Final = {
+    "client.id": "rdkafka",
+    "isolation.level": "read_committed",
+    "partition.assignment.strategy": "range,roundrobin",
+    "allow.auto.create.topics": False,
+    "max.poll.records": 1_000,
+}
 AHEAD: Final = 1_000
 POLL_FOREVER_S: Final = 1.0
-
-
-def _is_on(value: object) -> bool:
-    return str(value).strip().lower() in ("true", "1", "yes")
 
 
 class Consumer:
     """See the module."""
 
     def __init__(self, config: Any = None, /, **keywords: Any) -> None:
-        settings, self._callbacks = split(merged(config, keywords), DEFAULTS)
-        configured = merged(config, keywords)
-        self._auto_commit = _is_on(configured.get("enable.auto.commit", True))
-        self._auto_store = _is_on(settings.pop("enable.auto.offset.store", True))
-        self._reports_end = _is_on(settings.pop("enable.partition.eof", False))
-        self._commit_every_s = float(configured.get("auto.commit.interval.ms", 5_000)) / 1000
-        settings["enable.auto.commit"] = "false"  # what counts is what was stored, which only we know
-        if "group.id" not in settings:
-            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "group.id must be set"))
+        if not {"group.id"} & set(merged(config, keywords)):
+            raise ValueError("Failed to create consumer: group.id must be set")
+        self._configuration = configure("consumer", config, keywords, ConsumerSettings)
+        here = self._configuration.here
+        self._auto_commit = bool(here.get("enable.auto.commit", True))
+        self._auto_store = bool(here.get("enable.auto.offset.store", True))
+        self._reports_end = bool(here.get("enable.partition.eof", False))
+        self._commit_every_s = float(here.get("auto.commit.interval.ms") or 5_000) / 1000
+        settings = DEFAULTS | self._configuration.ours
+        settings["enable.auto.commit"] = False  # what counts is what was stored, which only we know
+        if settings.get("group.protocol") == "consumer":
+            settings.pop("partition.assignment.strategy")
         try:
             self._ours = OurConsumer(settings)
         except OttlaError as error:
-            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, str(error))) from error
+            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, f"Failed to create consumer: {error}")) from error
         self._settings = settings
+        self._on_commit = self._configuration.callback("on_commit")
+        self._serving = Serving(self._configuration)
+        self._serving.attach(self._ours._core.network)
+        self._statistics = Statistics("consumer", str(settings["client.id"]), self._ours._core.network)
         self._ahead: deque[Any] = deque()
         self._stored: dict[OurPartition, OffsetAndMetadata] = {}
         self._at_end: set[OurPartition] = set()
@@ -153,6 +165,7 @@ class Consumer:
         self._check_open()
         deadline = None if timeout is None or timeout < 0 else monotonic() + timeout
         found: list[Message] = []
+        self._serving.serve(self._statistics_text)
         while len(found) < num_messages:
             found += self._take(num_messages - len(found))
             if len(found) >= num_messages or not self._fill(found, deadline):
@@ -176,9 +189,9 @@ class Consumer:
         try:
             records = self._ours.poll(max(min(left, POLL_FOREVER_S), 0), max_records=AHEAD)
         except (OttlaError, TimeoutError) as error:
-            self._error_message(error)
             found.append(Message(error=error_of(error)))
             return False
+        self._serving.serve(self._statistics_text)
         self._ahead.extend(records)
         if records:
             self._at_end -= {OurPartition(each.topic, each.partition) for each in records}
@@ -200,10 +213,6 @@ class Consumer:
                     Message(partition.topic, partition.partition, position, error=KafkaError(KafkaError._PARTITION_EOF))
                 )
         return ends
-
-    def _error_message(self, error: BaseException) -> None:
-        if (callback := self._callbacks.get("error_cb")) is not None:
-            callback(error_of(error))
 
     # --- offsets ---
 
@@ -241,7 +250,7 @@ class Consumer:
         ]
 
     def _committed(self, offsets: Any, error: BaseException | None) -> None:
-        if (callback := self._callbacks.get("on_commit")) is not None:
+        if (callback := self._on_commit) is not None:
             partitions = [TopicPartition(each.topic, each.partition, it.offset) for each, it in (offsets or {}).items()]
             callback(None if error is None else error_of(error), partitions)
         elif error is not None:
@@ -318,6 +327,35 @@ class Consumer:
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         return list_topics(self._settings, topic, timeout)
+
+    def cluster_id(self, timeout: float = -1) -> str:
+        return cluster_id(self._settings, timeout)
+
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Not possible here: the login is part of the settings."""
+        raise KafkaException(
+            KafkaError(KafkaError._NOT_IMPLEMENTED, "credentials cannot be changed: make a new Consumer")
+        )
+
+    def _statistics_text(self) -> str:
+        metrics = self._ours.metrics()
+        total = {key.name: value for key, value in metrics.items() if key.group.startswith("consumer-")}
+        assigned = {each: self._partition_numbers(each) for each in self._ours.assignment()}
+        facts = {
+            "replyq": len(self._serving),
+            "rxmsgs": int(total.get("records-consumed-total", 0)),
+            "rxmsg_bytes": int(total.get("bytes-consumed-total", 0)),
+            "cgrp": {"rebalance_cnt": int(total.get("rebalance-total", 0)), "assignment_size": len(assigned)},
+        }
+        return self._statistics.text(metrics, facts, self._statistics.topics(assigned, set()))
+
+    def _partition_numbers(self, partition: OurPartition) -> dict[str, Any]:
+        lag = self._ours.lag(partition)
+        stored = self._stored.get(partition)
+        return {
+            "consumer_lag": -1 if lag is None else lag,
+            "stored_offset": OFFSET_INVALID if stored is None else stored.offset,
+        }
 
     def consumer_group_metadata(self) -> Any:
         return self._ours.group_metadata()
@@ -400,7 +438,7 @@ def _message(record: Any) -> Message:
         record.key,
         record.value,
         headers,
-        (kind, record.timestamp_ms),
+        timestamp=(kind, record.timestamp_ms),
         leader_epoch=record.leader_epoch,
     )
 

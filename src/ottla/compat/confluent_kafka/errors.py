@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from ottla.client.producer.values import BufferExhausted, DeliveryTimedOut, RecordTooLargeToSend
+from ottla.client.producer.values import (
+    BufferExhausted,
+    DeliveryTimedOut,
+    RecordPurged,
+    RecordPurgedInFlight,
+    RecordTooLargeToSend,
+)
 from ottla.errors import (
     ERRORS,
     AuthenticationFailed,
@@ -32,40 +38,68 @@ _OTHER_NAMES: Final = {
 }
 LOCAL_NAMES: Final = {
     -199: "_BAD_MSG",
+    -198: "_BAD_COMPRESSION",
     -197: "_DESTROY",
     -196: "_FAIL",
     -195: "_TRANSPORT",
+    -194: "_CRIT_SYS_RESOURCE",
     -193: "_RESOLVE",
     -192: "_MSG_TIMED_OUT",
     -191: "_PARTITION_EOF",
     -190: "_UNKNOWN_PARTITION",
+    -189: "_FS",
     -188: "_UNKNOWN_TOPIC",
     -187: "_ALL_BROKERS_DOWN",
     -186: "_INVALID_ARG",
     -185: "_TIMED_OUT",
     -184: "_QUEUE_FULL",
+    -183: "_ISR_INSUFF",
+    -182: "_NODE_UPDATE",
     -181: "_SSL",
     -180: "_WAIT_COORD",
     -179: "_UNKNOWN_GROUP",
+    -178: "_IN_PROGRESS",
+    -177: "_PREV_IN_PROGRESS",
+    -176: "_EXISTING_SUBSCRIPTION",
     -175: "_ASSIGN_PARTITIONS",
     -174: "_REVOKE_PARTITIONS",
     -173: "_CONFLICT",
     -172: "_STATE",
+    -171: "_UNKNOWN_PROTOCOL",
     -170: "_NOT_IMPLEMENTED",
     -169: "_AUTHENTICATION",
     -168: "_NO_OFFSET",
+    -167: "_OUTDATED",
+    -166: "_TIMED_OUT_QUEUE",
     -165: "_UNSUPPORTED_FEATURE",
+    -164: "_WAIT_CACHE",
+    -163: "_INTR",
     -162: "_KEY_SERIALIZATION",
     -161: "_VALUE_SERIALIZATION",
     -160: "_KEY_DESERIALIZATION",
     -159: "_VALUE_DESERIALIZATION",
+    -158: "_PARTIAL",
+    -157: "_READ_ONLY",
+    -156: "_NOENT",
+    -155: "_UNDERFLOW",
+    -154: "_INVALID_TYPE",
+    -153: "_RETRY",
     -152: "_PURGE_QUEUE",
     -151: "_PURGE_INFLIGHT",
     -150: "_FATAL",
+    -149: "_INCONSISTENT",
+    -148: "_GAPLESS_GUARANTEE",
     -147: "_MAX_POLL_EXCEEDED",
+    -146: "_UNKNOWN_BROKER",
+    -145: "_NOT_CONFIGURED",
     -144: "_FENCED",
+    -143: "_APPLICATION",
     -142: "_ASSIGNMENT_LOST",
+    -141: "_NOOP",
     -140: "_AUTO_OFFSET_RESET",
+    -139: "_LOG_TRUNCATION",
+    -138: "_INVALID_DIFFERENT_RECORD",
+    -137: "_DESTROY_BROKER",
 }
 
 
@@ -101,6 +135,7 @@ class KafkaError:
     _VALUE_DESERIALIZATION: ClassVar[int]
     UNKNOWN_TOPIC_OR_PART: ClassVar[int]
     MSG_SIZE_TOO_LARGE: ClassVar[int]
+    _RESOLVE: ClassVar[int]
 
     __slots__ = ("_code", "_fatal", "_retriable", "_text", "_txn_requires_abort")
 
@@ -122,7 +157,7 @@ class KafkaError:
         return self._code
 
     def name(self) -> str:
-        return NAMES.get(self._code, f"ERR_{self._code}")
+        return NAMES.get(self._code, f"ERR_{self._code}?")
 
     def str(self) -> str:
         return self._text
@@ -144,13 +179,27 @@ class KafkaError:
     def __hash__(self) -> int:
         return hash(self._code)
 
-    def __bool__(self) -> bool:
-        return self._code != 0
+    def __lt__(self, other: object) -> bool:
+        return self._code < _number(other) if isinstance(other, KafkaError | int) else NotImplemented
+
+    def __le__(self, other: object) -> bool:
+        return self._code <= _number(other) if isinstance(other, KafkaError | int) else NotImplemented
+
+    def __gt__(self, other: object) -> bool:
+        return self._code > _number(other) if isinstance(other, KafkaError | int) else NotImplemented
+
+    def __ge__(self, other: object) -> bool:
+        return self._code >= _number(other) if isinstance(other, KafkaError | int) else NotImplemented
 
     def __repr__(self) -> str:  # type: ignore[valid-type]  # the method `str` hides the type in this class
-        return f'KafkaError{{code={self.name()},val={self._code},str="{self._text}"}}'
+        fatal = "FATAL," if self._fatal else ""
+        return f'KafkaError{{{fatal}code={self.name()},val={self._code},str="{self._text}"}}'
 
     __str__ = __repr__
+
+
+def _number(error: KafkaError | int) -> int:
+    return error if isinstance(error, int) else error.code()
 
 
 for _code, _name in NAMES.items():
@@ -168,8 +217,18 @@ class KafkaException(Exception):
     """Carries a KafkaError in args[0]."""
 
 
+class IllegalStateException(RuntimeError):
+    """A share consumer cannot do this now."""
+
+
+class ConcurrentModificationException(RuntimeError):
+    """Two threads use a share consumer at once."""
+
+
 _LOCAL_CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (ProducerFenced, -144),
+    (RecordPurgedInFlight, -151),
+    (RecordPurged, -152),
     (RecordTooLargeToSend, 10),
     (DeliveryTimedOut, -192),
     (BufferExhausted, -184),

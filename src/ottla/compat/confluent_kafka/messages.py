@@ -63,8 +63,8 @@ class Message:
     """A record that came, or was sent, or failed."""
 
     __slots__ = (
-        "_error", "_headers", "_key", "_latency", "_leader_epoch", "_offset", "_partition", "_timestamp", "_topic",
-        "_value",
+        "_delivery_count", "_error", "_headers", "_key", "_latency", "_leader_epoch", "_offset", "_partition",
+        "_timestamp", "_topic", "_value",
     )  # fmt: skip
 
     def __init__(
@@ -75,10 +75,11 @@ class Message:
         key: Any = None,
         value: Any = None,
         headers: list[tuple[str, bytes | None]] | None = None,
-        timestamp: tuple[int, int] = (TIMESTAMP_NOT_AVAILABLE, -1),
         error: KafkaError | None = None,
+        timestamp: tuple[int, int] = (TIMESTAMP_NOT_AVAILABLE, -1),
         latency: float | None = None,
         leader_epoch: int | None = None,
+        delivery_count: int | None = None,
     ) -> None:
         self._topic = topic
         self._partition = partition
@@ -90,6 +91,7 @@ class Message:
         self._error = error
         self._latency = latency
         self._leader_epoch = leader_epoch
+        self._delivery_count = delivery_count
 
     def topic(self) -> str | None:
         return self._topic
@@ -105,6 +107,9 @@ class Message:
 
     def value(self) -> Any:
         return self._value
+
+    deserialized_key = key
+    deserialized_value = value
 
     def headers(self) -> list[tuple[str, bytes | None]] | None:
         return self._headers
@@ -122,6 +127,10 @@ class Message:
 
     def leader_epoch(self) -> int | None:
         return self._leader_epoch
+
+    def delivery_count(self) -> int | None:
+        """How often a share group delivered it; None for others."""
+        return self._delivery_count
 
     def set_topic(self, topic: str) -> None:
         self._topic = topic

@@ -1,14 +1,32 @@
-"""Serializers of confluent_kafka.serialization: text, integers, doubles."""
+"""confluent_kafka.serialization: text, integers, doubles, and what serializers of one's own derive from."""
 
 from __future__ import annotations
 
+import enum
 import struct
+from collections.abc import Callable
 from typing import Any
 
 from ottla.compat.confluent_kafka.errors import KafkaException
 
+__all__ = [
+    "Deserializer",
+    "DeserializerBuilder",
+    "DoubleDeserializer",
+    "DoubleSerializer",
+    "IntegerDeserializer",
+    "IntegerSerializer",
+    "MessageField",
+    "SerializationContext",
+    "SerializationError",
+    "Serializer",
+    "SerializerBuilder",
+    "StringDeserializer",
+    "StringSerializer",
+]
 
-class MessageField:
+
+class MessageField(enum.StrEnum):
     """Which part of a message."""
 
     NONE = "none"
@@ -35,11 +53,39 @@ class Serializer:
     def __call__(self, obj: Any, ctx: SerializationContext | None = None) -> bytes | None:
         raise NotImplementedError
 
+    def set_cluster_id_resolver(self, resolver: Callable[[], Any]) -> None:
+        """Who needs the cluster's id keeps the resolver; the others do nothing."""
+
+    def close(self) -> None:
+        """Nothing is open, unless a subclass has something."""
+
 
 class Deserializer:
     """Called with bytes and their context; returns the object."""
 
     def __call__(self, value: bytes | None, ctx: SerializationContext | None = None) -> Any:
+        raise NotImplementedError
+
+    def set_cluster_id_resolver(self, resolver: Callable[[], Any]) -> None:
+        """Who needs the cluster's id keeps the resolver; the others do nothing."""
+
+    def close(self) -> None:
+        """Nothing is open, unless a subclass has something."""
+
+
+class SerializerBuilder:
+    """Makes a serializer for a client that is being made."""
+
+    def build(self, conf: dict[str, Any], is_key: bool) -> tuple[Serializer, dict[str, Any]]:
+        """The serializer, and the configuration without what was for it."""
+        raise NotImplementedError
+
+
+class DeserializerBuilder:
+    """Makes a deserializer for a client that is being made."""
+
+    def build(self, conf: dict[str, Any], is_key: bool) -> tuple[Deserializer, dict[str, Any]]:
+        """The deserializer, and the configuration without what was for it."""
         raise NotImplementedError
 
 

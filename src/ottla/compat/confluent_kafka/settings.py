@@ -1,96 +1,133 @@
-"""librdkafka's settings as ours.
+"""What a program wrote for librdkafka, as settings of ours.
 
-1. A name that our client knows (its own or an alias) goes through unchanged.
-2. A name of librdkafka that has no meaning here is passed over; the log names it once with the reason.
-3. Defaults that decide what a program sees are librdkafka's: CRC-32 of keys, committed records only, no idempotence.
-   Those about speed are ours.
-4. Callbacks (error_cb, stats_cb, throttle_cb, logger) are returned for the caller to use.
+1. Every property of librdkafka is read as librdkafka reads it (property_values.py) and goes with the others as there
+   (property_rules.py); what librdkafka refuses is refused with its sentence. properties.py says what becomes of each.
+2. Defaults that decide what a program sees are librdkafka's: CRC-32 of keys, committed records only, no idempotence,
+   client.id rdkafka. Those about speed are ours.
+3. Callbacks and the properties that the classes here act on themselves are kept apart for them.
+4. Warnings go to the program's `logger` when it has one, else to logging: properties of the other kind of client and
+   deprecated ones as in librdkafka, and one line, once, with those that have no effect here and why.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-log = logging.getLogger(__name__)
+from ottla.client.settings import ClientSettings
+from ottla.compat.confluent_kafka import property_rules
+from ottla.compat.confluent_kafka.properties import DEPRECATED, Property, properties
+from ottla.compat.confluent_kafka.property_rules import ClientKind
+from ottla.compat.confluent_kafka.property_values import Parsed, parse, refuse
+from ottla.compat.confluent_kafka.translation import translated
+from ottla.light_dataclasses import dataclass
 
-CALLBACKS: Final = ("error_cb", "stats_cb", "throttle_cb", "on_delivery", "delivery.report.only.error", "on_commit")
-NO_EFFECT: Final[Mapping[str, str]] = {
-    "api.version.request": "versions are always asked for",
-    "api.version.request.timeout.ms": "versions are always asked for",
-    "api.version.fallback.ms": "versions are always asked for",
-    "broker.version.fallback": "versions are always asked for",
-    "batch.num.messages": "batches are limited by batch.size",
-    "queue.buffering.max.messages": "waiting records are limited by bytes, buffer.memory",
-    "queued.min.messages": "what is fetched ahead is limited by bytes",
-    "fetch.queue.backoff.ms": "fetching goes on as soon as there is room",
-    "fetch.error.backoff.ms": "retry.backoff.ms counts for fetches too",
-    "coordinator.query.interval.ms": "the coordinator is looked up when it is needed",
-    "topic.metadata.refresh.fast.interval.ms": "retry.backoff.ms counts for metadata too",
-    "topic.metadata.refresh.sparse": "only topics in use are asked for",
-    "topic.metadata.propagation.max.ms": "a new topic is waited for up to max.block.ms",
-    "socket.keepalive.enable": "connections.max.idle.ms closes what is not used",
-    "socket.nagle.disable": "requests are always sent at once",
-    "socket.max.fails": "a connection that fails is always made again",
-    "socket.blocking.max.ms": "nothing blocks on sockets here",
-    "broker.address.family": "every address the name has is tried",
-    "broker.address.ttl": "names are looked up at every connection",
-    "log_level": "use the logging module",
-    "log.queue": "use the logging module",
-    "log.thread.name": "use the logging module",
-    "log.connection.close": "use the logging module",
-    "debug": "use the logging module: logging.getLogger('ottla').setLevel('DEBUG')",
-    "logger": "use the logging module",
-    "statistics.interval.ms": "there are no statistics callbacks; see metrics()",
-    "stats_cb": "there are no statistics callbacks; see metrics()",
-    "throttle_cb": "throttling is obeyed and not told",
-    "internal.termination.signal": "there are no threads to be signalled",
-    "enable.random.seed": "chance comes from the system",
-    "allow.auto.create.topics": "the broker decides whether topics are made by themselves",
-    "enable.metrics.push": "metrics are not pushed",
-    "sticky.partitioning.linger.ms": "records without a key move on when a batch is full",
-    "queue.buffering.backpressure.threshold": "batches are sent when they are full or linger.ms is over",
-    "enable.gapless.guarantee": "with idempotence there are no gaps",
-    "produce.offset.report": "offsets are always told",
-    "request.timeout.ms.broker": "request.timeout.ms counts",
-    "consume.callback.max.messages": "there are no consume callbacks",
-    "offset.store.method": "offsets are kept by the broker",
-    "offset.store.sync.interval.ms": "offsets are kept by the broker",
-    "auto.commit.enable": "use enable.auto.commit",
-}
-_RESET: Final = {"smallest": "earliest", "beginning": "earliest", "largest": "latest", "end": "latest", "error": "none"}
+log = logging.getLogger("ottla.compat.confluent_kafka")
+
+Callback = Callable[..., Any]
+_CALLABLE: Final = {"error_cb": TypeError, "stats_cb": TypeError, "throttle_cb": ValueError, "oauth_cb": TypeError}
+_BY_KIND: Final[Mapping[str, tuple[str, ...]]] = {"producer": ("on_delivery",), "consumer": ("on_commit",)}
 _warned: set[str] = set()
 
 
-def split(config: Mapping[str, Any], defaults: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Settings for our client, and callbacks for the caller."""
-    configured = {**config.get("default.topic.config", {}), **config}
-    configured.pop("default.topic.config", None)
-    callbacks = {name: configured.pop(name) for name in CALLBACKS if name in configured}
-    settings: dict[str, Any] = dict(defaults)
-    for name, value in configured.items():
-        if name in NO_EFFECT:
-            _warn_once(name)
-        elif value is not None:
-            settings[name] = _RESET.get(value, value) if name == "auto.offset.reset" else value
-    for name in ("stats_cb", "throttle_cb"):
-        if name in callbacks:
-            _warn_once(name)
-    return settings, callbacks
+@dataclass(frozen=True)
+class Configuration:
+    """A configuration that was read: for our client, for the classes here, and for the program's own code."""
+
+    ours: dict[str, Any]
+    here: Mapping[str, Parsed]
+    callbacks: Mapping[str, Callback]
+    logger: Any
+
+    def callback(self, name: str) -> Callback | None:
+        return self.callbacks.get(name)
+
+    def warn(self, text: str, *arguments: Any) -> None:
+        """To the program's logger, or to ours."""
+        target = self.logger if hasattr(self.logger, "warning") else log
+        target.warning(text, *arguments)
 
 
-def merged(config: Any, keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """The dictionary of the constructor and its keywords, which may be callbacks."""
-    if config is not None and not isinstance(config, Mapping):
-        raise TypeError(f"expected configuration dict, not {type(config).__name__}")
+def configure(
+    kind: ClientKind, config: Any, keywords: Mapping[str, Any], declared: type[ClientSettings]
+) -> Configuration:
+    """Read what a constructor of confluent-kafka takes."""
+    written = _flat(merged(config, keywords))
+    logger = written.pop("logger", None)
+    callbacks = _callbacks(kind, written)
+    values: dict[str, Parsed] = {}
+    found: dict[str, Property] = {}
+    for name, value in written.items():
+        each, parsed = _parsed(kind, str(name), value)
+        found[each.name] = each
+        values.pop(each.name, None)
+        if parsed is not None:
+            values[each.name] = parsed
+    property_rules.check(kind, values)
+    if not values.get("bootstrap.servers"):
+        refuse("No `bootstrap.servers` configured: client will not be able to connect to Kafka cluster")
+    used = {name: value for name, value in values.items() if found[name].scope in ("*", kind[0].upper())}
+    ours = translated(used, callbacks.get("oauth_cb"), {each.name for each in declared.declared()})
+    read = Configuration(ours, used, callbacks, logger)
+    _warn(read, kind, values, found.values())
+    return read
+
+
+def merged(config: Any, keywords: Mapping[str, Any]) -> dict[Any, Any]:
+    """The dictionary of the constructor and its keywords, which win."""
+    if (config is None and not keywords) or (config is not None and not isinstance(config, Mapping)):
+        raise TypeError("expected configuration dict")
     return {**(config or {}), **keywords}
 
 
-def _warn_once(name: str) -> None:
-    if name not in _warned:
-        _warned.add(name)
-        log.warning("the setting %s of librdkafka has no effect here: %s", name, NO_EFFECT[name])
+def _flat(written: dict[Any, Any]) -> dict[Any, Any]:
+    """The properties of default.topic.config are like any other."""
+    topic = written.pop("default.topic.config", {})
+    return {**written, **{name: topic[name] for name in topic.keys()}}  # noqa: SIM118  # what is no dict raises as there
 
 
-Callback = Callable[..., Any]
+def _callbacks(kind: ClientKind, written: dict[Any, Any]) -> dict[str, Callback]:
+    found = {}
+    for name, error in _CALLABLE.items():
+        if name in written:
+            found[name] = written.pop(name)
+            if not callable(found[name]):
+                raise error(f"expected {name} property as a callable function")
+    for name in _BY_KIND[kind]:
+        if name in written:
+            found[name] = written.pop(name)
+            if not callable(found[name]):
+                refuse(f"{name} requires a callable object")
+    return found
+
+
+def _parsed(kind: ClientKind, name: str, value: object) -> tuple[Property, Parsed]:
+    if name == "delivery.report.only.error" and kind == "producer" and not isinstance(value, bool):
+        raise TypeError(f"Expected {name} to be bool type, not {type(value).__name__}")
+    return parse(name, value)
+
+
+def _warn(read: Configuration, kind: ClientKind, values: Mapping[str, Parsed], found: Iterable[Property]) -> None:
+    other: ClientKind = "consumer" if kind == "producer" else "producer"
+    unused = []
+    for each in found:
+        name = each.name
+        if each.scope == other[0].upper():
+            read.warn(
+                "Configuration property %s is a %s property and will be ignored by this %s instance", name, other, kind
+            )
+        elif name in DEPRECATED:
+            read.warn("Configuration property %s is deprecated: %s", name, each.why_unused or "use another")
+        elif each.why_unused is not None and name in values and name not in _warned:
+            _warned.add(name)
+            unused.append(f"{name} ({each.why_unused})")
+    if unused:
+        read.warn("settings of librdkafka that have no effect here: %s", ", ".join(unused))
+    for text in property_rules.warnings(values):
+        read.warn("%s", text)
+
+
+def known_names() -> frozenset[str]:
+    """Every name that librdkafka has a property for."""
+    return frozenset(properties())

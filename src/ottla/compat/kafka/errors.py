@@ -1,63 +1,276 @@
-"""kafka.errors: kafka-python's names for our errors. What is raised is one of ours; catching works either way."""
+"""kafka.errors: kafka-python's tree of errors. What our client raises becomes one of these (`theirs`).
+
+1. KafkaError, below it RetriableError and InvalidMetadataError, BrokerResponseError with errno, message, description,
+   and a class for each code of a broker.
+2. The error of ours is the __cause__.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final
+import functools
+from collections.abc import Callable
+from typing import Any, Final, ParamSpec, TypeVar
 
 from ottla import errors
-from ottla.client.loop import ClientClosed
-from ottla.client.producer.values import BufferExhausted, DeliveryTimedOut, RecordTooLargeToSend
+from ottla.client.closed import ClientClosed
+from ottla.client.producer.values import (
+    BufferExhausted,
+    DeliveryTimedOut,
+    ProducerClosed,
+    RecordTooLargeToSend,
+    SendFailed,
+)
+from ottla.compat.broker_errors import ErrorClass, broker_errors
 
-KafkaError = errors.OttlaError
-BrokerResponseError = errors.BrokerError
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-class KafkaTimeoutError(errors.OttlaError, TimeoutError):
-    """It took too long."""
+class KafkaError(Exception):
+    """Whatever goes wrong."""
+
+    retriable = False
+    invalid_metadata = False
+
+    def __str__(self) -> str:
+        name = type(self).__name__
+        return f"{name}: {super().__str__()}" if self.args else name
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.args == getattr(other, "args", None)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.args))
+
+
+class RetriableError(KafkaError):
+    """Trying again may help."""
 
     retriable = True
 
 
-class NoBrokersAvailable(errors.OttlaError):
-    """No broker could be reached."""
+class InvalidMetadataError(RetriableError):
+    """The cluster has changed."""
 
-    retriable = True
+    invalid_metadata = True
 
 
-class IllegalArgumentError(errors.OttlaError, ValueError):
+class Cancelled(RetriableError):
+    """A request was given up."""
+
+
+class CommitFailedError(KafkaError):
+    """The group has moved on."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(args or ("The offsets were not committed: the group has rebalanced meanwhile.",)))
+
+
+class IllegalArgumentError(KafkaError):
     """An argument cannot be used."""
 
 
-class NoError(errors.OttlaError):
+class IllegalStateError(KafkaError):
+    """Not now."""
+
+
+class KafkaConfigurationError(KafkaError):
+    """A setting cannot be used."""
+
+
+class KafkaConnectionError(InvalidMetadataError):
+    """A broker cannot be reached."""
+
+
+class KafkaProtocolError(KafkaError):
+    """An answer cannot be understood."""
+
+
+class CorrelationIdError(RetriableError, KafkaProtocolError):
+    """An answer to another question."""
+
+
+class InvalidReceiveError(KafkaProtocolError):
+    """An answer is too large."""
+
+
+class KafkaTimeoutError(RetriableError):
+    """It took too long."""
+
+
+class MetadataEmptyBrokerList(RetriableError):
+    """The cluster names no brokers."""
+
+
+class NoOffsetForPartitionError(KafkaError):
+    """Nothing says where to begin."""
+
+
+class LogTruncationError(KafkaError):
+    """The log is shorter than what was read of it."""
+
+    def __init__(self, divergent_offsets: Any, *args: object) -> None:
+        self.divergent_offsets = divergent_offsets
+        super().__init__(*(args or (f"truncated partitions: {divergent_offsets}",)))
+
+
+class NodeNotReadyError(RetriableError):
+    """The connection is not ready."""
+
+
+class UnknownBrokerIdError(KafkaError):
+    """There is no such broker."""
+
+
+class QuotaViolationError(KafkaError):
+    """Too much."""
+
+
+class StaleMetadata(InvalidMetadataError):
+    """What is known of the cluster is too old."""
+
+
+class TooManyInFlightRequests(RetriableError):
+    """Too many requests wait for their answers."""
+
+
+class UnrecognizedBrokerVersion(KafkaError):
+    """The broker is of no known version."""
+
+
+class UnsupportedCodecError(KafkaError):
+    """The codec is not installed."""
+
+
+class TransactionAbortedError(KafkaError):
+    """The record belonged to a transaction that was aborted."""
+
+    message = "The record belonged to a transaction that was aborted"
+
+
+class BrokerResponseError(KafkaError):
+    """A broker said no."""
+
+    errno: int | None = None
+    message: str | None = None
+    description: str | None = None
+
+    def __str__(self) -> str:
+        return f"[Error {self.errno}] {super().__str__()}"
+
+
+class AuthorizationError(BrokerResponseError):
+    """The user is not allowed to."""
+
+
+class NoError(BrokerResponseError):
     """It worked; never raised."""
 
     errno = 0
+    message = "NO_ERROR"
+    description = "No error."
 
 
-# Names that are not the name of our class with "Error" behind it.
-_OTHERS: Final[dict[str, type[BaseException]]] = {
-    "CorruptRecordError": errors.CorruptMessage,
-    "CorruptRecordException": errors.CorruptMessage,
-    "InvalidTopicError": errors.InvalidTopicException,
-    "MessageSizeTooLargeError": errors.MessageTooLarge,
-    "NotLeaderForPartitionError": errors.NotLeaderOrFollower,
-    "NetworkExceptionError": errors.NetworkException,
-    "UnknownError": errors.UnknownServerError,
-    "KafkaConnectionError": errors.NotConnected,
-    "KafkaConfigurationError": errors.InvalidSetting,
-    "KafkaStorageError": errors.KafkaStorageError,
-    "RecordTooLargeError": RecordTooLargeToSend,
-    "KafkaBufferError": BufferExhausted,
-    "BatchExpiredError": DeliveryTimedOut,
-    "IllegalStateError": ClientClosed,
-    "CommitFailedError": errors.RebalanceInProgress,
+_NAMES: Final = {
+    -1: "UnknownError",
+    2: "CorruptRecordError",
+    4: "InvalidFetchRequestError",
+    6: "NotLeaderForPartitionError",
+    10: "MessageSizeTooLargeError",
+    17: "InvalidTopicError",
+    39: "InvalidReplicationAssignmentError",
+    40: "InvalidConfigurationError",
+    56: "KafkaStorageError",
+    106: "FetchSessionTopicIdError",
 }
+_MESSAGES: Final = {
+    -1: "UNKNOWN",
+    6: "NOT_LEADER_FOR_PARTITION",
+    10: "MESSAGE_SIZE_TOO_LARGE",
+    17: "INVALID_TOPIC",
+    39: "INVALID_REPLICATION_ASSIGNMENT",
+}
+_AUTHORIZATION: Final = (29, 30, 31, 53, 65)
+_NOT_RETRIABLE: Final = (2,)
+_STALE: Final = (75,)
 
 
-def __getattr__(name: str) -> Any:
-    if name in _OTHERS:
-        return _OTHERS[name]
-    ours = getattr(errors, name.removesuffix("Error"), None) or getattr(errors, name, None)
-    if name.endswith("Error") and isinstance(ours, type) and issubclass(ours, errors.OttlaError):
-        return ours
+def _bases(error: type[errors.BrokerError], code: int) -> tuple[ErrorClass, ...]:
+    if code in _AUTHORIZATION:
+        return (AuthorizationError,)
+    if code in _NOT_RETRIABLE:
+        return (BrokerResponseError,)
+    if error.refresh_metadata or code in _STALE:
+        return InvalidMetadataError, BrokerResponseError
+    return (RetriableError, BrokerResponseError) if error.retriable else (BrokerResponseError,)
+
+
+_CLASSES: Final = broker_errors(_NAMES, _bases, __name__, messages=_MESSAGES)
+globals().update(_CLASSES)
+CorruptRecordException: Final = _CLASSES["CorruptRecordError"]
+IncompatibleBrokerVersion: Final = _CLASSES["UnsupportedVersionError"]
+kafka_errors: Final[dict[int, ErrorClass]] = {0: NoError} | {each.errno: each for each in _CLASSES.values()}
+
+
+def for_code(error_code: int) -> ErrorClass:
+    """The class of a code; for an unknown one a class of its own."""
+    found = kafka_errors.get(error_code)
+    return found or type("UnrecognizedBrokerError", (_CLASSES["UnknownError"],), {"errno": error_code})
+
+
+def __getattr__(name: str) -> Any:  # for type checkers: the classes are made above
     raise AttributeError(f"module 'ottla.compat.kafka.errors' has no attribute {name!r}")
+
+
+# The first that fits counts.
+_LOCAL: Final[tuple[tuple[type[BaseException], ErrorClass], ...]] = (
+    (RecordTooLargeToSend, _CLASSES["MessageSizeTooLargeError"]),
+    (DeliveryTimedOut, KafkaTimeoutError),
+    (BufferExhausted, KafkaTimeoutError),
+    (ProducerClosed, IllegalStateError),
+    (ClientClosed, IllegalStateError),
+    (errors.InvalidSetting, KafkaConfigurationError),
+)
+_REST: Final[tuple[tuple[type[BaseException], ErrorClass], ...]] = (
+    (TimeoutError, KafkaTimeoutError),
+    (errors.AuthenticationFailed, _CLASSES["SaslAuthenticationFailedError"]),
+    (errors.NotConnected, KafkaConnectionError),
+    (errors.ConnectionClosed, KafkaConnectionError),
+)
+
+
+def theirs(error: BaseException) -> BaseException:
+    """An error of our client as kafka-python's; errors of others stay what they are."""
+    if isinstance(error, KafkaError) or not isinstance(error, errors.OttlaError | TimeoutError):
+        return error
+    if isinstance(error, SendFailed) and error.__cause__ is not None:
+        return theirs(error.__cause__)
+    kind = next((kind for ours, kind in _LOCAL if isinstance(error, ours)), None)
+    if kind is None and isinstance(error, errors.BrokerError):
+        kind = for_code(error.code)
+    if kind is None:
+        kind = next((kind for ours, kind in _REST if isinstance(error, ours)), KafkaError)
+    made: BaseException = kind(str(error))
+    made.__cause__ = error
+    return made
+
+
+def translated(call: Callable[P, T]) -> Callable[P, T]:
+    """The call, raising kafka-python's errors."""
+
+    @functools.wraps(call)
+    def called(*arguments: P.args, **named: P.kwargs) -> T:
+        try:
+            return call(*arguments, **named)
+        except (errors.OttlaError, TimeoutError) as error:
+            raise theirs(error) from error
+
+    return called
+
+
+def translates(kind: type[T]) -> type[T]:
+    """A class whose public methods raise kafka-python's errors."""
+    for name, value in list(vars(kind).items()):
+        if callable(value) and (not name.startswith("_") or name in ("__init__", "__next__", "__exit__")):
+            setattr(kind, name, translated(value))
+    return kind

@@ -1,0 +1,1 @@
+"""aiokafka.coordinator: only its assignors are for programs."""

@@ -1,0 +1,5 @@
+"""kafka.consumer: KafkaConsumer."""
+
+from ottla.compat.kafka.consumer.group import KafkaConsumer
+
+__all__ = ["KafkaConsumer"]

@@ -1,0 +1,1 @@
+"""kafka.coordinator: only its assignors are for programs."""

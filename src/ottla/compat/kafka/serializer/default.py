@@ -1,0 +1,5 @@
+"""kafka.serializer.default: its names."""
+
+from ottla.compat.kafka.serializer import DefaultSerializer, Deserializer, Serializer
+
+__all__ = ["DefaultSerializer", "Deserializer", "Serializer"]

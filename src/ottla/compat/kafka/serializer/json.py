@@ -1,0 +1,5 @@
+"""kafka.serializer.json: its names."""
+
+from ottla.compat.kafka.serializer import DefaultSerializer, JsonSerializer
+
+__all__ = ["DefaultSerializer", "JsonSerializer"]
