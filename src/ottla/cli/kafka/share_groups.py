@@ -1,0 +1,313 @@
+"""kafka-share-groups: list, describe and delete share groups, reset and delete where they start.
+
+1. What the cluster refuses is told on stdout ("Error: ...") and ends with 0, as with kafka-consumer-groups.
+2. --reset-offsets wants --dry-run or --execute to be said. A group that is not there yet is made by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Final
+
+from ottla.cli.kafka.cluster import admin_of
+from ottla.cli.kafka.consumer_groups import chosen, print_resets
+from ottla.cli.kafka.ends import WrongUsage
+from ottla.cli.kafka.group_tables import print_error
+from ottla.cli.kafka.java_errors import described, first_failure, message_of
+from ottla.cli.kafka.java_maps import hash_order, partition_order
+from ottla.cli.kafka.parser import BOOTSTRAP, COMMAND_CONFIG, Options, flag, number, parse, perhaps, value
+from ottla.cli.output import OK
+from ottla.errors import GroupIdNotFound, OttlaError
+
+if TYPE_CHECKING:
+    from ottla.client.admin.admin import Admin
+    from ottla.client.admin.groups import GroupListing
+    from ottla.values import TopicPartition
+
+SUMMARY: Final = "This tool helps to list, describe, reset and delete share groups."
+ACTIONS: Final = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
+SCENARIOS: Final = ("to-datetime", "to-earliest", "to-latest")
+STATES: Final = ("Stable", "Empty", "Dead")
+TIMEOUT_MS: Final = 30_000
+NARROW: Final = 15
+LOAD: Final = 0.75  # of Java's HashMap
+OPTIONS: Final = (
+    BOOTSTRAP,
+    COMMAND_CONFIG,
+    value("group", "a share group; may be repeated", "share group"),
+    value("topic", "a topic, or some of its partitions: clicks:0,1; may be repeated", "topic"),
+    flag("all-topics", "with --reset-offsets: every topic of the group"),
+    flag("list", "list share groups"),
+    flag("describe", "show where they start, members or state"),
+    flag("all-groups", "every share group"),
+    flag("delete", "delete groups"),
+    number("timeout", "milliseconds to wait at most", "timeout (ms)", default=TIMEOUT_MS),
+    flag("reset-offsets", "let a group without members start elsewhere"),
+    flag("delete-offsets", "forget where a group starts in topics"),
+    flag("dry-run", "only show what would be reset"),
+    flag("execute", "do reset"),
+    value("to-datetime", "reset to a time: YYYY-MM-DDThh:mm:ss.sss", "datetime"),
+    flag("to-earliest", "reset to the beginning"),
+    flag("to-latest", "reset to the end"),
+    flag("members", "with --describe: the members", needs=("describe",)),
+    flag("verbose", "with --describe: more columns", needs=("describe",)),
+    flag("offsets", "with --describe: where they start, and lag (what it shows anyway)", needs=("describe",)),
+    perhaps("state", "show states; with --list only groups in these", needs=("describe", "list")),
+)
+
+
+def run(words: Sequence[str]) -> int:
+    options = parse("kafka-share-groups", SUMMARY, OPTIONS, words)
+    _check(options)
+    if sum(map(options.has, ACTIONS)) != 1:
+        options.wrong(f"Command must include exactly one action: {', '.join('--' + each for each in ACTIONS)}.")
+    action = next(each for each in ACTIONS if options.has(each))
+    try:
+        with admin_of(options) as admin:
+            _RUNS[action](admin, options)
+    except WrongUsage as mistake:
+        print_error(f"Executing share group command failed due to {mistake}")
+    except ValueError as error:
+        options.wrong(str(error))
+    except OttlaError as error:
+        shown = described if action == "describe" else message_of
+        names = [*options.values("group"), *options.values("topic")]
+        print_error(f"Executing share group command failed due to {shown(_first(error), *names)}")
+    return OK
+
+
+def _first(error: OttlaError) -> BaseException:
+    """Of several groups the first in the order of Java's map."""
+    from ottla.client.admin.plans import PartlyFailed
+
+    if isinstance(error, PartlyFailed):
+        failure: OttlaError = error.failed[_copied_order(error.failed)[0]]
+        return failure
+    return first_failure(error)
+
+
+def _copied_order(groups: Collection[str]) -> list[str]:
+    """The order of a HashMap that was made as a copy: it is as small as they allow."""
+    return hash_order(groups, int(len(groups) / LOAD + 1))
+
+
+# --- what fits together ----------------------------------------------------------------------------------------------
+
+
+def _check(options: Options) -> None:
+    options.require("bootstrap-server")
+    if options.has("describe"):
+        _check_describe(options)
+    if options.has("delete"):
+        _check_delete(options)
+    if options.has("delete-offsets") and not (options.has("group") and options.has("topic")):
+        options.wrong("Option [delete-offsets] takes the following options: [group], [topic]")
+    if options.has("reset-offsets"):
+        _check_reset(options)
+    options.exclude("group", ["all-groups", "list"])
+    options.exclude("topic", ["list", "describe"])
+
+
+def _check_describe(options: Options) -> None:
+    if not options.has("group") and not options.has("all-groups"):
+        options.wrong("Option [describe] takes one of these options: [group], [all-groups]")
+    kinds = ("members", "offsets", "state")
+    if sum(map(options.has, kinds)) > 1:
+        listed = ", ".join(f"[{each}]" for each in kinds)
+        options.wrong(f"Option [describe] takes at most one of these options: {listed}")
+    if options.has("state") and options.value("state") is not None:
+        options.wrong("Option [describe] does not take a value for [state]")
+
+
+def _check_delete(options: Options) -> None:
+    if not options.has("group") and not options.has("all-groups"):
+        options.wrong("Option [delete] takes the options [group] or [all-groups]")
+    if options.has("group") and options.has("all-groups"):
+        options.wrong("Option [delete] takes either [group] or [all-groups], not both.")
+    if options.has("topic"):
+        options.wrong("Option [delete] does not take the option: [topic]")
+
+
+def _check_reset(options: Options) -> None:
+    if options.has("dry-run") and options.has("execute"):
+        options.wrong("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
+    if not options.has("dry-run") and not options.has("execute"):
+        options.wrong("Option [reset-offsets] takes the option: [execute] or [dry-run]")
+    if not options.has("group"):
+        options.wrong("Option [reset-offsets] takes the option: [group]")
+    if not any(map(options.has, SCENARIOS)):
+        listed = ", ".join(f"[{each}]" for each in SCENARIOS)
+        options.wrong(f"Option [reset-offsets] takes one of these options: {listed}")
+    for scenario in SCENARIOS:
+        options.exclude(scenario, [each for each in SCENARIOS if each != scenario])
+
+
+# --- list and describe -----------------------------------------------------------------------------------------------
+
+
+def _timeout_s(options: Options) -> float:
+    return (options.number("timeout") or TIMEOUT_MS) / 1000
+
+
+def _listed(admin: Admin, options: Options, states: Sequence[str] = ()) -> list[GroupListing]:
+    found = admin.list_groups(types=["share"], states=states, timeout=_timeout_s(options))
+    by_id = {each.group_id: each for each in found}
+    return [by_id[group] for group in hash_order(by_id)]
+
+
+def _list(admin: Admin, options: Options) -> None:
+    if not options.has("state"):
+        for each in _listed(admin, options):
+            print(each.group_id)
+        return
+    groups = _listed(admin, options, chosen(options.value("state"), STATES, "state"))
+    width = max([NARROW, *(len(each.group_id) for each in groups)])
+    for group, state in [("GROUP", "STATE"), *((each.group_id, each.state or "Unknown") for each in groups)]:
+        print(f"{group:<{width}} {state}")
+
+
+def _describe(admin: Admin, options: Options) -> None:
+    from ottla.cli.kafka.share_tables import print_members, print_offsets, print_state
+
+    wanted = options.values("group")
+    if options.has("all-groups"):
+        wanted = [each.group_id for each in _listed(admin, options)]
+    groups = admin.describe_share_groups(wanted, timeout=_timeout_s(options)) if wanted else {}
+    nodes = {node.id: node for node in admin.describe_cluster().nodes} if options.has("state") else {}
+    verbose = options.has("verbose")
+    for group_id in sorted(groups):
+        if options.has("members"):
+            print_members(groups[group_id], verbose)
+        elif options.has("state"):
+            print_state(groups[group_id], nodes, verbose)
+        else:
+            print_offsets(group_id, admin.list_share_group_offsets(group_id), verbose)
+
+
+# --- delete ----------------------------------------------------------------------------------------------------------
+
+
+def _delete(admin: Admin, options: Options) -> None:
+    there = {each.group_id: each for each in _listed(admin, options)}
+    wanted = list(there) if options.has("all-groups") else list(dict.fromkeys(options.values("group")))
+    failed = {group: why for group in wanted if (why := _why_not(there.get(group), group)) is not None}
+    for group in wanted:
+        if group not in failed and (error := _deleted(admin, group, _timeout_s(options))) is not None:
+            failed[group] = error
+    done = ", ".join(f"'{group}'" for group in hash_order(wanted) if group not in failed)
+    if not failed:
+        print(f"Deletion of requested share groups ({done}) was successful.")
+        return
+    print_error("Deletion of some share groups failed:")
+    for group in _copied_order(failed):
+        print(f"* Group '{group}' could not be deleted due to: {failed[group]}")
+    if done:
+        print(f"\nThese share groups were deleted successfully: {done}")
+
+
+def _why_not(group: GroupListing | None, name: str) -> str | None:
+    """Why a group cannot be deleted, as far as the list of groups says."""
+    if group is None:
+        return f"java.lang.IllegalArgumentException: Group '{name}' is not a share group."
+    if group.state == "Dead":
+        return f"java.lang.IllegalStateException: Share group '{name}' group state is DEAD."
+    if group.state not in (None, "Empty"):
+        return f"org.apache.kafka.common.errors.GroupNotEmptyException: Share group '{name}' is not EMPTY."
+    return None
+
+
+def _deleted(admin: Admin, group: str, timeout_s: float) -> str | None:
+    try:
+        admin.delete_share_groups([group], timeout=timeout_s)
+    except OttlaError as error:
+        return described(first_failure(error), group)
+    return None
+
+
+def _delete_offsets(admin: Admin, options: Options) -> None:
+    group, topics = options.text("group"), list(dict.fromkeys(options.values("topic")))
+    results, whole = _forget(admin, group, topics, _timeout_s(options))
+    if whole is not None:
+        print_error(whole)
+    width = max([NARROW, *map(len, results)])
+    for topic, status in [("TOPIC", "STATUS"), *sorted(results.items())]:
+        print(f"\n{topic:<{width}} {status}", end="")
+    print()
+
+
+def _forget(admin: Admin, group: str, topics: Sequence[str], timeout_s: float) -> tuple[dict[str, str], str | None]:
+    """The status of each topic, and the sentence about the whole group if there is one."""
+    from ottla.client.admin.plans import PartlyFailed
+    from ottla.errors import TopicAuthorizationFailed, UnknownTopicOrPartition
+
+    failed: dict[str, OttlaError] = {}
+    whole = None
+    try:
+        admin.delete_share_group_offsets(group, topics, timeout=timeout_s)
+    except PartlyFailed as error:
+        failed = dict(error.failed)
+    except OttlaError as error:
+        failed = dict.fromkeys(topics, error)
+        if not isinstance(error, TopicAuthorizationFailed | UnknownTopicOrPartition):
+            whole = message_of(error, group)
+    shown = {topic: f"Error: {message_of(error, topic)}" for topic, error in failed.items()}
+    return {topic: shown.get(topic, "Successful") for topic in topics}, whole
+
+
+# --- reset -----------------------------------------------------------------------------------------------------------
+
+
+def _reset(admin: Admin, options: Options) -> None:
+    group = options.text("group")
+    try:
+        state = admin.describe_share_groups([group], timeout=_timeout_s(options))[group].state
+    except GroupIdNotFound:
+        state = "Dead"
+    if state not in ("Empty", "Dead"):
+        options.wrong(f"Share group '{group}' is not empty.")
+    found = _targets(admin, options, group)
+    if options.has("execute"):
+        _alter(admin, group, found, _timeout_s(options))
+    print_resets([(group, *partition, found[partition]) for partition in partition_order(found)])
+
+
+def _alter(admin: Admin, group: str, offsets: dict[TopicPartition, int], timeout_s: float) -> None:
+    from ottla.client.admin.plans import PartlyFailed
+
+    try:
+        admin.alter_share_group_offsets(group, offsets, timeout=timeout_s)
+    except OttlaError as error:
+        failed = error.failed if isinstance(error, PartlyFailed) else offsets
+        listed = ", ".join(f"{each.topic}-{each.partition}" for each in partition_order(failed))
+        raise NotAltered(f"Failed altering group offsets for the following partitions: [{listed}]") from error
+
+
+class NotAltered(OttlaError):
+    """The cluster refused to let a share group start elsewhere."""
+
+
+def _targets(admin: Admin, options: Options, group: str) -> dict[TopicPartition, int]:
+    from ottla.cli.kafka.group_resets import at_time, check_partitions, java_moment_ms, named_partitions, places
+    from ottla.client.admin.offsets import OffsetSpec
+
+    if options.has("topic"):
+        partitions, unknown = named_partitions(admin, options.values("topic"))
+        for error in unknown.values():
+            raise error
+    else:
+        partitions = list(admin.list_share_group_offsets(group))
+    check_partitions(admin, partitions)
+    if options.has("to-earliest"):
+        return places(admin, dict.fromkeys(partitions, OffsetSpec.EARLIEST))
+    if options.has("to-latest"):
+        return places(admin, dict.fromkeys(partitions, OffsetSpec.LATEST))
+    return at_time(admin, partitions, java_moment_ms(options.text("to-datetime")))
+
+
+_RUNS: Final = {
+    "list": _list,
+    "describe": _describe,
+    "delete": _delete,
+    "reset-offsets": _reset,
+    "delete-offsets": _delete_offsets,
+}
