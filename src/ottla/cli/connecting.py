@@ -26,6 +26,9 @@ SERVERS_VARIABLE: Final = "OTTLA_BOOTSTRAP_SERVERS"
 CONFIG_VARIABLE: Final = "OTTLA_COMMAND_CONFIG"
 BOOTSTRAP: Final = "bootstrap.servers"
 TOLD_LIMIT: Final = 5
+NOBODY_THERE: Final = (
+    "Start a broker with `ottla broker start`, or name another with -b HOST:PORT; `ottla doctor` tells more"
+)
 
 Verbs: TypeAlias = "argparse._SubParsersAction[Any]"
 
@@ -113,10 +116,12 @@ def pairs(words: list[str], option: str) -> dict[str, str]:
 @contextmanager
 def sentences() -> Iterator[None]:
     """Errors of the client leave as one sentence."""
-    from ottla.errors import BrokerError, OttlaError
+    from ottla.errors import BrokerError, NotConnected, OttlaError
 
     try:
         yield
+    except NotConnected as error:
+        raise Failure(f"{error.detail or error}. {NOBODY_THERE}") from None
     except OttlaError as error:
         raise Failure(_failure_text(error)) from None
     except TimeoutError as error:
@@ -143,13 +148,13 @@ def _failure_text(error: Exception) -> str:
 def admin_of(options: argparse.Namespace) -> Iterator[Admin]:
     """An admin client for as long as the command runs."""
     with uncollected():
-        from ottla.client.admin.admin import Admin
+        from ottla.client.admin.direct_admin import direct_admin
 
     with sentences():
         settings = settings_of(options)
         settings.setdefault("default.api.timeout.ms", max(int(options.timeout * 1000), 1))
         settings.setdefault("request.timeout.ms", max(int(options.timeout * 1000), 1))
-        with Admin(settings) as admin:
+        with direct_admin(settings) as admin:
             yield admin
 
 

@@ -112,7 +112,12 @@ def running(options: argparse.Namespace, name: str) -> Iterator[tuple[SparkSessi
         progress.reach(0, "Spark is starting")
         try:
             spark = session(
-                f"ottla job {name}", master=options.master, remote=options.remote, settings=settings, quiet=True
+                f"ottla job {name}",
+                master=options.master,
+                remote=options.remote,
+                settings=settings,
+                quiet=True,
+                archive=options.packed,
             )
             try:
                 yield spark, JobLine(progress)

@@ -81,7 +81,7 @@ class LabCluster:
             "controlled.shutdown.retry.backoff.ms": 200,  # all leave together: soon nobody is left to take over
             **(settings or {}),
         }
-        chosen = list(ports) or _free_ports(brokers)
+        chosen = list(ports) or free_ports(brokers)
         self.zookeeper = zookeeper or ZooKeeperServer(directory / "zookeeper", durable=True)
         self.brokers = [LabBroker(each, directory / f"broker-{each}", chosen[each]) for each in range(brokers)]
 
@@ -163,7 +163,8 @@ class LabCluster:
         self.zookeeper.stop()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine that nobody listens on now."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:

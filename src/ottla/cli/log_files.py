@@ -262,10 +262,22 @@ def _next_offset(segment: Path) -> int:
 
 
 def _last_indexed(segment: Path) -> int:
+    """The position of the last entry of the index; an index may be 10 MiB of room for entries, so it is not read."""
+    import os
+
     index = segment.with_suffix(OFFSET_INDEX_SUFFIX)
-    entries = offset_entries(index) if index.exists() else []
-    position = entries[-1].position if entries else 0
-    return position if position < segment.stat().st_size else 0
+    if not index.exists():
+        return 0
+    with index.open("rb", buffering=0) as file:
+        low, high, position = 0, index.stat().st_size // _OFFSET_ENTRY.size, 0
+        while low < high:
+            middle = (low + high) // 2
+            entry = _OFFSET_ENTRY.unpack(os.pread(file.fileno(), _OFFSET_ENTRY.size, middle * _OFFSET_ENTRY.size))
+            if entry == (0, 0):
+                high = middle
+            else:
+                low, position = middle + 1, entry[1]
+    return position if 0 <= position < segment.stat().st_size else 0
 
 
 SUFFIXES: Final = (RECORDS_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_INDEX_SUFFIX, ".snapshot")

@@ -12,40 +12,68 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
 import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
-from ottla.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, OK, WRONG_USAGE, Failure, terminal_columns
+from ottla.cli.output import FAILED, OK, WRONG_USAGE, finish, terminal_columns
 
-NOUNS: Final = {
-    "broker": "start a broker, and look up its settings",
-    "produce": "write records, one for each line",
-    "consume": "read records",
-    "topic": "make, look at, change and delete topics",
-    "group": "consumer groups: members, lag, offsets",
-    "config": "settings of topics, brokers and groups",
-    "user": "who may log in: SCRAM passwords",
-    "acl": "who may do what: access rules",
-    "quota": "how much users, clients and addresses may use",
-    "token": "delegation tokens: logins that end by themselves",
-    "txn": "transactions: who holds one open, and how to end it",
-    "doctor": "why does it not work? walks a connection step by step",
-    "cluster": "who is in the cluster and how it is doing",
-    "lab": "a whole cluster on this machine, to learn and to try things",
-    "zookeeper": "a ZooKeeper for development: one node, or three",
-    "pipeline": "records through SQL and Python to topics, files, databases, by Spark",
-    "job": "ready-made jobs on Spark: archive, replay, mirror, profile",
-    "perf": "how fast it is here: produce, consume, latency",
-    "log": "look into the files of a log, without a broker",
-    "simulate": "a whole cluster in one process, from a seed: faults, a checker, the story",
-    "completion": "what your shell needs to complete ottla's words",
+PROGRAM: Final = "ottla"
+GROUPS: Final = {
+    "first steps": {
+        "broker": "start a broker, and look up its settings",
+        "topic": "make, look at, change and delete topics",
+        "produce": "write records, one for each line",
+        "consume": "read records",
+        "group": "consumer groups: members, lag, offsets",
+    },
+    "a cluster, day by day": {
+        "top": "watch the cluster: rates, lag, trouble",
+        "cluster": "who is in the cluster and how it is doing",
+        "doctor": "why does it not work? walks a connection step by step",
+        "config": "settings of topics, brokers and groups",
+        "apply": "make a cluster what a file says: topics, rules, users",
+        "reassign": "put replicas on other brokers, or have more of them",
+        "elect": "leaders: the preferred ones again, or any at all",
+        "logdirs": "directories of brokers: how full, with what",
+        "features": "levels of what the cluster can do",
+        "client": "what brokers speak with clients, and ask of them",
+        "txn": "transactions: who holds one open, and how to end it",
+        "verify": "is what was written there? replicas, round trips",
+    },
+    "who may do what": {
+        "user": "who may log in: SCRAM passwords",
+        "acl": "who may do what: access rules",
+        "quota": "how much users, clients and addresses may use",
+        "token": "delegation tokens: logins that end by themselves",
+    },
+    "with Spark": {
+        "pipeline": "from topics through SQL and Python to topics and files",
+        "job": "ready-made: archive, replay, mirror, profile",
+        "spark": "is Spark set up for ottla? Packages for its executors",
+    },
+    "learn, measure, look inside": {
+        "lab": "a whole cluster on this machine, to learn and to try",
+        "zookeeper": "a ZooKeeper for development: one node, or three",
+        "perf": "how fast it is here: produce, consume, latency",
+        "log": "look into the files of a log, without a broker",
+        "simulate": "a cluster in one process, from a seed: faults, a checker",
+    },
+    "your shell": {
+        "completion": "what your shell needs to complete ottla's words",
+        "man": "manual pages of every command",
+        "install-commands": "Kafka's commands (kafka-topics, ...) in a directory",
+    },
 }
+"""What a noun is for, short enough for one line of a narrow terminal; in the order and under the titles of the help."""
+NOUNS: Final = {noun: text for nouns in GROUPS.values() for noun, text in nouns.items()}
 # The simulation stands above the command line: it may look into every room.
-ELSEWHERE: Final = {"simulate": "ottla.simulation.command"}
+ELSEWHERE: Final = {
+    "simulate": "ottla.simulation.command",
+    "install-commands": "ottla.cli.commands.install_commands",
+}
 EXAMPLES: Final = """\
 examples:
   ottla broker start                            a broker on 127.0.0.1:9092
@@ -54,18 +82,29 @@ examples:
   ottla produce clicks events.txt               write records
   ottla consume clicks -o -10 -e                read the last ten of each partition
   ottla group describe billing                  who reads what, and how far behind
-  ottla log dump clicks-0/*.log --records       what is in the files
+
+ottla NOUN --help shows the verbs and options of a noun, with examples.
 """
 
 
 class HelpText(argparse.RawDescriptionHelpFormatter):
-    """Texts as they are written, and a column that is wide enough for the longest noun or verb."""
+    """Texts as they are written, nouns in groups, and a column that is wide enough for the longest noun or verb."""
 
     def add_argument(self, action: argparse.Action) -> None:
         super().add_argument(action)
         if isinstance(action, argparse._SubParsersAction):
             longest = max(map(len, action.choices), default=0) + self._current_indent
             self._action_max_length = max(self._action_max_length, longest + self._indent_increment)
+
+    def _format_action(self, action: argparse.Action) -> str:
+        """Nouns and verbs without a line that says NOUN or VERB; the first of a group of nouns after its title."""
+        text = super()._format_action(action)
+        if isinstance(action, argparse._SubParsersAction):
+            return text.partition("\n")[2].removeprefix("\n")
+        if self._prog != PROGRAM or action.dest not in NOUNS:
+            return text
+        titles = [title for title, nouns in GROUPS.items() if action.dest == next(iter(nouns))]
+        return "".join(f"\n{' ' * self._indent_increment}{title}\n" for title in titles) + text
 
 
 class Parser(argparse.ArgumentParser):
@@ -104,7 +143,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["--complete"]:
         return _complete(words[1:])
-    return finish(lambda: _run(words))
+    return finish(lambda: _run(_as_options(words)))
+
+
+def _as_options(words: list[str]) -> list[str]:
+    """`help` and `version` as people type them elsewhere: `ottla help topic create` is `ottla topic create --help`."""
+    if words[:1] == ["help"]:
+        return [*words[1:], "--help"]
+    return ["--version"] if words == ["version"] else words
 
 
 def command() -> int:
@@ -112,35 +158,6 @@ def command() -> int:
     code = main()
     gc.freeze()  # the interpreter would look through everything for garbage, twice, before it gives everything back
     return code
-
-
-def finish(run: Callable[[], int]) -> int:
-    """The exit code of what runs; what ends it early is said on stderr."""
-    try:
-        code = run()
-        sys.stdout.flush()
-        return code
-    except BrokenPipeError:
-        _drop_output()
-        return BROKEN_PIPE
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except Failure as failure:
-        print(f"ottla: {failure}", file=sys.stderr)
-        return FAILED
-    except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        print(f"ottla: cannot go on: {error.strerror or error}{where}", file=sys.stderr)
-        _drop_output()
-        return FAILED
-
-
-def _drop_output() -> None:
-    """What can still be printed is; Python would complain once more of what can go nowhere, at the end."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(words: list[str]) -> int:
@@ -169,7 +186,7 @@ def _complete(words: list[str]) -> int:
 def make_parser(words: Sequence[str]) -> Parser:
     """The parser, with the verbs of the noun that is asked for and of no other."""
     parser = Parser(
-        prog="ottla",
+        prog=PROGRAM,
         description="Apache Kafka for Python people.",
         epilog=EXAMPLES,
         formatter_class=HelpText,

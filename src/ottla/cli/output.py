@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Final, Literal, TextIO
 
@@ -173,3 +173,35 @@ def _width(text: str) -> int:
 
     wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
     return len(text) + wide - sum(bool(unicodedata.combining(each)) for each in text)
+
+
+# --- how a command ends ---
+
+
+def finish(run: Callable[[], int]) -> int:
+    """The exit code of what runs; what ends it early is said on stderr."""
+    try:
+        code = run()
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        _drop_output()
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Failure as failure:
+        print(f"ottla: {failure}", file=sys.stderr)
+        return FAILED
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        print(f"ottla: cannot go on: {error.strerror or error}{where}", file=sys.stderr)
+        _drop_output()
+        return FAILED
+
+
+def _drop_output() -> None:
+    """What can still be printed is; Python would complain once more of what can go nowhere, at the end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,11 +9,13 @@ import os
 import re
 import signal
 import socket
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from ottla.broker.http.door import Opened
 from ottla.broker.observe.admin_http import AdminListenerFailed
 from ottla.cli.commands.broker import explain, read_settings, run_start
 from ottla.cli.main import main, make_parser
@@ -27,6 +29,7 @@ class Info:
     cluster_id: str = "abc"
     bootstrap_servers: str = "127.0.0.1:9092"
     admin_address: tuple[str, int] | None = ("127.0.0.1", 9644)
+    http_parts: tuple = ()
 
 
 @pytest.fixture(autouse=True)
@@ -238,6 +241,18 @@ def test_the_ready_line_is_on_stdout_and_says_where(capsys):
 
 
 @pytest.mark.parametrize(
+    ("servers", "told"), [("127.0.0.1:9092", "clicks; Ctrl-C"), ("127.0.0.1:7", "clicks -b 127.0.0.1:7; ")]
+)
+def test_a_person_who_watches_is_told_what_to_do_next(capsys, monkeypatch, servers, told):
+    async def serve(settings, *, ready, stop):
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+        ready(Info(bootstrap_servers=servers))
+
+    assert start(serve) == OK
+    assert told in capsys.readouterr().out.splitlines()[1]
+
+
+@pytest.mark.parametrize(
     ("address", "told"), [(None, "health: off)"), (("::1", 9644), "health: http://[::1]:9644)")], ids=["off", "IPv6"]
 )
 def test_the_ready_line_says_where_metrics_and_health_are(capsys, address, told):
@@ -246,6 +261,17 @@ def test_the_ready_line_says_where_metrics_and_health_are(capsys, address, told)
 
     assert start(serve) == OK
     assert told in capsys.readouterr().out
+
+
+def test_the_ready_line_names_every_part_that_is_served_over_http(capsys):
+    parts = (Opened("console", ("127.0.0.1", 9644)), Opened("registry", ("127.0.0.1", 8081)))
+
+    async def serve(settings, *, ready, stop):
+        ready(Info(http_parts=parts))
+
+    assert start(serve) == OK
+    said = capsys.readouterr().out
+    assert "console, metrics and health: http://127.0.0.1:9644, registry: http://127.0.0.1:8081)" in said
 
 
 def test_garbage_is_collected_while_the_server_runs():
@@ -324,11 +350,11 @@ def test_settings_without_effect_are_named_once(capsys):
     async def serve(settings, *, ready, stop):
         pass
 
-    assert start(serve, "--set", "num.io.threads=4", "--set", "telemetry.max.bytes=5") == OK
+    assert start(serve, "--set", "num.io.threads=4", "--set", "unstable.api.versions.enable=true") == OK
     messages = [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()]
     assert messages == [
         "set, but without effect: num.io.threads (one loop serves everything, there are no such threads); "
-        "telemetry.max.bytes (metrics of clients are not collected)"
+        "unstable.api.versions.enable (unstable versions of APIs are not offered)"
     ]
 
 

@@ -53,6 +53,15 @@ def test_a_data_directory_shows_its_partitions(data, capsys):
     assert (row["first_offset"], row["next_offset"]) == (0, 601)
 
 
+def test_many_partitions_are_listed_without_reading_their_indexes(data, capsys, monkeypatch):
+    before = rows_of(capsys, "log", "list", data)
+    (*_, last) = segments_of(data)
+    with last.with_suffix(".index").open("ab") as index:
+        index.truncate(10 * 1024 * 1024)  # as a broker leaves the one that it writes
+    monkeypatch.setattr(type(data), "read_bytes", None)
+    assert rows_of(capsys, "log", "list", data) == before
+
+
 def test_a_brokers_own_change_log_is_no_partition(data, capsys):
     (data / "ottla-metadata").mkdir()
     (data / "ottla-metadata" / "changes.log").write_bytes(b"x")

@@ -8,7 +8,7 @@ from tests.patience import HANG_S
 
 from ottla import __version__
 from ottla.cli import main as main_module
-from ottla.cli.main import NOUNS, main
+from ottla.cli.main import GROUPS, NOUNS, main
 from ottla.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, OK, WRONG_USAGE, Failure
 
 
@@ -23,6 +23,29 @@ def test_help_names_every_noun_and_has_examples(capsys):
     out = capsys.readouterr().out
     assert all(noun in out for noun in NOUNS)
     assert "examples:" in out
+
+
+def test_help_has_the_nouns_in_groups_a_line_each_and_the_first_steps_first(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert exit_code_of(["--help"]) == OK
+    listed = capsys.readouterr().out.partition("nouns:\n")[2].partition("\nexamples:")[0]
+    assert listed.startswith("  first steps\n    broker ")
+    assert [line.strip() for line in listed.splitlines() if line and not line.startswith("    ")] == list(GROUPS)
+    assert [line.split()[0] for line in listed.splitlines() if line.startswith("    ")] == list(NOUNS)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["help"], "usage: ottla [-h]"),
+        (["help", "topic"], "usage: ottla topic [-h]"),
+        (["help", "topic", "create"], "usage: ottla topic create [-h]"),
+        (["version"], f"ottla {__version__}"),
+    ],
+)
+def test_help_and_version_are_words_too(words, said, capsys):
+    assert exit_code_of(words) == OK
+    assert capsys.readouterr().out.startswith(said)
 
 
 def test_no_words_print_the_help_and_a_noun_alone_prints_its_verbs(capsys):
@@ -42,7 +65,7 @@ def test_the_version_is_printed(capsys):
     [
         (["brokr", "start"], "there is no 'brokr'; did you mean 'broker'?\ntry: ottla --help\n"),
         (["broker", "strat"], "there is no 'strat'; did you mean 'start'?\ntry: ottla broker --help\n"),
-        (["broker", "xyz"], "there is no 'xyz'; there is start, status, settings\ntry: ottla broker --help\n"),
+        (["broker", "xyz"], "there is no 'xyz'; there is start, status, health, settings\ntry: ottla broker --help\n"),
         (["broker", "start", "--nothing"], "unrecognized arguments: --nothing\ntry: ottla broker start --help\n"),
         (["topic", "create"], "the following arguments are required: TOPIC\ntry: ottla topic create --help\n"),
         (["topic", "list", "more"], "unrecognized arguments: more\ntry: ottla topic list --help\n"),

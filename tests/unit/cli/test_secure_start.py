@@ -27,6 +27,7 @@ class Info:
     broker_id: int = 0
     cluster_id: str = "abc"
     admin_address: tuple[str, int] | None = ("127.0.0.1", 9644)
+    http_parts: tuple = ()
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,8 @@
 1. It has a session of its own, so that Ctrl-C reaches the supervisor alone, which stops everybody in order.
 2. Its stdin is a pipe that nothing is written to. It ends when the supervisor closes it, or is killed: the process then
    stops in order. So no process is left behind.
-3. One line of JSON on its stdout says that it serves, and where. Its log goes where the supervisor's goes.
+3. One line of JSON on its stdout says that it serves, and where. Its log goes where the supervisor's goes,
+   or is added to a file.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 READY_LIMIT_BYTES: Final = 1 << 16
@@ -23,8 +25,9 @@ READY_LIMIT_BYTES: Final = 1 << 16
 class Child:
     """See above; one process after another in the same place."""
 
-    def __init__(self, module: str, arguments: Sequence[str]) -> None:
+    def __init__(self, module: str, arguments: Sequence[str], log: Path | None = None) -> None:
         self._command = [sys.executable, "-m", module, *arguments]
+        self._log = log
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -36,14 +39,16 @@ class Child:
         return self._process is not None and self._process.returncode is None
 
     async def start(self, *more: str) -> None:
-        self._process = await asyncio.create_subprocess_exec(
-            *self._command,
-            *more,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            start_new_session=True,
-            limit=READY_LIMIT_BYTES,
-        )
+        with contextlib.nullcontext() if self._log is None else self._log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command,
+                *more,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+                limit=READY_LIMIT_BYTES,
+            )
 
     async def serving(self) -> dict[str, Any] | None:
         """What it says when it serves; None when it ended before."""

@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from ottla.cli.brokers.child import say_serving, stop_with_supervisor
-from ottla.cli.main import finish
-from ottla.cli.output import FAILED, OK, Failure
+from ottla.cli.output import FAILED, OK, Failure, finish
 
 if TYPE_CHECKING:
     from ottla.cluster.store.embedded import EmbeddedStore

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.cli.brokers.child import say_serving, stop_with_supervisor
 from ottla.cli.commands.broker import run_start
-from ottla.cli.main import finish, make_parser
+from ottla.cli.main import make_parser
+from ottla.cli.output import finish
 
 if TYPE_CHECKING:
     from ottla.broker.settings import BrokerSettings

@@ -34,6 +34,7 @@ _OF_EACH: Final = (
     "listeners",
     "advertised.listeners",
     "ottla.admin.listener",
+    "ottla.schema.registry.listener",
 )
 
 
@@ -52,7 +53,8 @@ def _own(settings: BrokerSettings, slot: int, step: int, *, has_zookeeper: bool)
     own = {
         "log.dirs": ",".join(str(each) for each in directories_of(settings.data_directories, slot)),
         "listeners": _shifted(settings.endpoints, slot * step),
-        "ottla.admin.listener": _admin(settings.admin_address, slot),
+        "ottla.admin.listener": _http(settings.admin_address, slot),
+        "ottla.schema.registry.listener": _http(settings.schema_registry_address, slot),
     }
     if "advertised.listeners" in settings.configured_names():
         own["advertised.listeners"] = _shifted(settings.advertised_endpoints, slot * step)
@@ -85,7 +87,7 @@ def _shifted(endpoints: Iterable[Endpoint], distance: int) -> str:
     return ",".join(str(each._replace(port=_port(each.port, distance))) for each in endpoints)
 
 
-def _admin(address: tuple[str, int] | None, slot: int) -> str:
+def _http(address: tuple[str, int] | None, slot: int) -> str:
     if address is None:
         return ""
     host, port = address

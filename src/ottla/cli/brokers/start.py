@@ -42,7 +42,7 @@ def start_brokers(settings: BrokerSettings, brokers: int, secured: Secured | Non
     refuse_other_data(directories, brokers)
     first = directories[0].absolute()
     first.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="ottla-", dir=_short_directory()) as name:
+    with tempfile.TemporaryDirectory(prefix="ottla-", dir=short_directory()) as name:
         place = Path(name)
         keeper_socket = None if settings.zookeeper_connect else place / "metadata"
         each = _each(settings, brokers, keeper_socket)
@@ -109,7 +109,7 @@ def with_broker_login(settings: BrokerSettings, secured: Secured) -> BrokerSetti
     return settings.replaced({name: scram_login(ADMIN, secured.password)})
 
 
-def _short_directory() -> str | None:
+def short_directory() -> str | None:
     """Where a socket's path is short enough; None is the usual place for temporary files."""
     usual = tempfile.gettempdir()
     return None if len(os.fsencode(usual)) + len("/ottla-xxxxxxxx/metadata") <= SOCKET_LIMIT_BYTES else "/tmp"

@@ -20,7 +20,7 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
@@ -68,7 +68,20 @@ STATUS_EXAMPLES: Final = """\
   ottla broker status                            the brokers of `broker start --brokers N`
   ottla broker status --data /var/lib/ottla --format json
 """
-EXAMPLES: Final = START_EXAMPLES + STATUS_EXAMPLES + SETTINGS_EXAMPLES
+HEALTH_EXAMPLES: Final = """\
+  ottla broker health                            for containers and supervisors: exit code 0 or 1
+"""
+ADMIN_ADDRESS: Final = "127.0.0.1:9644"
+EXAMPLES: Final = START_EXAMPLES + STATUS_EXAMPLES + HEALTH_EXAMPLES + SETTINGS_EXAMPLES
+
+
+class HttpPart(Protocol):
+    """What is served over HTTP beside metrics and health."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def address(self) -> tuple[str, int]: ...
 
 
 class ServerInfo(Protocol):
@@ -82,6 +95,8 @@ class ServerInfo(Protocol):
     def bootstrap_servers(self) -> str: ...
     @property
     def admin_address(self) -> tuple[str, int] | None: ...
+    @property
+    def http_parts(self) -> Sequence[HttpPart]: ...
 
 
 class Serve(Protocol):
@@ -143,6 +158,19 @@ def add_verbs(verbs: Verbs) -> None:
     status.add_argument("--config", metavar="FILE", type=Path, help="the server.properties file that names it")
     status.add_argument("--format", choices=("text", "json"), default="text", help="text, or JSON for programs")
     status.set_defaults(run=run_status, set=[], listen=None, zookeeper=None, secure=False, insecure=True)
+    health = verbs.add_parser(
+        "health",
+        help="does the broker on this machine serve?",
+        description="Ask the broker's health endpoint; the exit code is 0 when clients are served.",
+        epilog=f"examples:\n{HEALTH_EXAMPLES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    health.add_argument(
+        "--admin", default=ADMIN_ADDRESS, metavar="HOST:PORT", help=f"ottla.admin.listener ({ADMIN_ADDRESS})"
+    )
+    health.add_argument("--live", action="store_true", help="only whether the process answers, ready or not")
+    health.add_argument("--timeout", type=float, default=5.0, metavar="S", help="seconds to wait at most (5)")
+    health.set_defaults(run=run_health)
     settings = verbs.add_parser(
         "settings",
         help="what can be set",
@@ -154,6 +182,12 @@ def add_verbs(verbs: Verbs) -> None:
     settings.add_argument("--format", choices=("text", "json"), default="text", help="text, or JSON for programs")
     settings.add_argument("--wide", action="store_true", help="one line each, however long, for grep and awk")
     settings.set_defaults(run=run_settings)
+
+
+def run_health(options: argparse.Namespace) -> int:
+    from ottla.cli import health
+
+    return health.run_health(options)
 
 
 # --- ottla broker start ----------------------------------------------------------------------------------------------
@@ -270,6 +304,8 @@ async def _serve(settings: BrokerSettings, serve: Serve, secured: Secured | None
         for line in [] if secured is None else secured.served_at(info.bootstrap_servers):
             print(line)
         print(ready_line(info, settings), flush=True)
+        if secured is None and sys.stdout.isatty():
+            print(first_words(info.bootstrap_servers), flush=True)
         gc.freeze()  # what is there now stays; looking through it again and again would only make requests wait
 
     users = {} if secured is None else {"first_users": secured.users}
@@ -306,9 +342,28 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
 
 def ready_line(info: ServerInfo, settings: BrokerSettings) -> str:
     data = ", ".join(str(each) for each in settings.data_directories)
-    admin = "off" if info.admin_address is None else f"http://{_host_and_port(*info.admin_address)}"
-    place = f"(data: {data}, cluster id {info.cluster_id}, metrics and health: {admin})"
-    return f"ottla: broker {info.broker_id} is ready at {info.bootstrap_servers} {place}"
+    places = [f"data: {data}", f"cluster id {info.cluster_id}", *http_places(info)]
+    return f"ottla: broker {info.broker_id} is ready at {info.bootstrap_servers} ({', '.join(places)})"
+
+
+def first_words(servers: str) -> str:
+    """What a person who watches may do now."""
+    where = "" if servers.partition(":")[2] == "9092" else f" -b {servers}"
+    return f"ottla: in another terminal: ottla topic create clicks{where}; Ctrl-C stops the broker"
+
+
+def http_places(info: ServerInfo) -> list[str]:
+    """What is served over HTTP, and where: one text for each address."""
+    by_address: dict[tuple[str, int], list[str]] = {}
+    for part in info.http_parts:
+        by_address.setdefault(part.address, []).append(part.name)
+    if info.admin_address is None:
+        places = ["metrics and health: off"]
+    else:
+        names = ", ".join([*by_address.pop(info.admin_address, []), "metrics and health"])
+        places = [f"{names}: http://{_host_and_port(*info.admin_address)}"]
+    others = [f"{', '.join(names)}: http://{_host_and_port(*address)}" for address, names in by_address.items()]
+    return [*places, *others]
 
 
 def _host_and_port(host: str, port: int) -> str:

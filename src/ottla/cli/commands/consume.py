@@ -3,7 +3,8 @@
 1. Without a group every partition is read from the beginning (-o says otherwise), nothing is committed, and nobody
    else is disturbed. With a group it begins at the committed offsets and commits what was printed, after printing.
 2. It follows until Ctrl-C, unless -e (stop at the end), -n (so many records), --until or --idle say when to stop.
-3. Bytes are printed as they are; `-f json` gives one object per line, other formats take kcat's letters.
+3. With --share the group is a share group: a record goes to one of its members, and is accepted when it was printed.
+4. Bytes are printed as they are; `-f json` gives one object per line, other formats take kcat's letters.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ottla.cli.where import Kind, Where, parse_where
 from ottla.clock import SystemClock
 
 if TYPE_CHECKING:
+    from ottla.cli.share_reading import ShareReading
     from ottla.client.consumer.consumer import Consumer
     from ottla.values import TopicPartition
 
@@ -32,6 +34,7 @@ examples:
   ottla consume clicks -o -10 -e                    the last ten of each partition
   ottla consume clicks -o @-2h -f json -e           the last two hours, as JSON
   ottla consume clicks -g billing -n 100            a hundred records as a member of a group
+  ottla consume clicks --share -g workers -n 10     ten records of a share group, accepted when printed
   ottla consume clicks -f '%t-%p@%o %k: %s\n'       kcat's letters
 
 format: %s value, %S its length, %k key, %K its length, %t topic, %p partition, %o offset, %T time, %h headers,
@@ -48,6 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", metavar="TIME", help="stop at records of this time or later")
     parser.add_argument("--idle", type=float, metavar="S", help="stop after so many seconds without a record")
     parser.add_argument("-g", "--group", metavar="GROUP", help="read as a member of this group")
+    parser.add_argument("--share", action="store_true", help="the group is a share group")
     parser.add_argument("-f", "--format", default="value", metavar="FORMAT", help="value, json, or letters (see below)")
     parser.add_argument("--read-committed", action="store_true", help="pass over aborted and open transactions")
     parser.add_argument("-q", "--quiet", action="store_true", help="do not say how many there were")
@@ -55,19 +59,32 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    where = _where(options)
     shown = _shown(options.format)
+    if options.share:
+        return _run_share(options, shown)
+    where = _where(options)
     until_ms = _moment(options.until)
     ensure(options.group is None or options.partition is None, "a group chooses its partitions: leave out -p or -g")
     with sentences(), _consumer(options, where) as consumer:
         _begin(consumer, options, where)
-        reading = _Reading(consumer, options, shown, until_ms)
-        try:
-            reading.go_on()
-            code = OK
-        except KeyboardInterrupt:
-            code = INTERRUPTED
-        reading.commit()
+        return _read(_Reading(consumer, options, shown, until_ms), options)
+
+
+def _run_share(options: argparse.Namespace, shown: Callable[[Any], bytes]) -> int:
+    from ottla.cli.share_reading import ShareReading, check, share_consumer
+
+    check(options)
+    with sentences(), share_consumer(options) as consumer:
+        return _read(ShareReading(consumer, options, shown), options)
+
+
+def _read(reading: _Reading | ShareReading, options: argparse.Namespace) -> int:
+    try:
+        reading.go_on()
+        code = OK
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    reading.commit()
     if not options.quiet and sys.stderr.isatty():
         print("1 record" if reading.count == 1 else f"{reading.count} records", file=sys.stderr)
     return code

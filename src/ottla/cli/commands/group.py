@@ -1,9 +1,9 @@
-"""`ottla group`: list and describe consumer groups with their lag, move their offsets, delete them."""
+"""`ottla group`: list and describe groups of every kind with their lag, move their offsets, delete them."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.cli.connecting import (
@@ -16,6 +16,16 @@ from ottla.cli.connecting import (
     ensure,
     output_of,
     settings_of,
+)
+from ottla.cli.group_kinds import (
+    SHARE,
+    kinds_of,
+    print_share_members,
+    print_share_offsets,
+    print_streams,
+    share_as_json,
+    starts_of,
+    streams_as_json,
 )
 from ottla.cli.lag import LagRow, behind, lag_rows, total
 from ottla.cli.moments import duration_ms, milliseconds
@@ -35,15 +45,22 @@ examples:
   ottla group reset billing --topic clicks --to-earliest            shows what would be done
   ottla group reset billing --topic clicks:0,2 --to-time -2h --execute
   ottla group reset billing --all-topics --shift-by -100 --execute
+  ottla group delete-offsets billing --topic clicks
   ottla group delete billing --yes
+
+share groups: what is moved is where the group starts; groups of Kafka Streams are shown with their tasks
 """
 AGE_LIMIT_S: Final = 5.0
+Shown = tuple[dict[str, object], Callable[[Any], None]]
+"""A group as JSON, and what prints it for people."""
 
 
 def add_verbs(verbs: Verbs) -> None:
     listing = add_verb(verbs, "list", "all groups", run_list, EXAMPLES)
     listing.add_argument("--state", action="append", default=[], metavar="STATE", help="only these (Stable, Empty)")
-    listing.add_argument("--type", action="append", default=[], metavar="TYPE", help="classic or consumer")
+    listing.add_argument(
+        "--type", action="append", default=[], metavar="TYPE", help="classic, consumer, share or streams"
+    )
     add_format(listing)
     describe = add_verb(verbs, "describe", "members, committed offsets and lag", run_describe, EXAMPLES)
     describe.add_argument("groups", nargs="+", metavar="GROUP")
@@ -64,6 +81,9 @@ def add_verbs(verbs: Verbs) -> None:
     where.add_argument("--shift-by", type=int, metavar="N", help="records forward, or back with a minus")
     reset.add_argument("--execute", action="store_true", help="do it; without this it is only shown")
     add_format(reset)
+    forget = add_verb(verbs, "delete-offsets", "let a group forget topics", run_delete_offsets, EXAMPLES)
+    forget.add_argument("group", metavar="GROUP")
+    forget.add_argument("--topic", action="append", required=True, metavar="TOPIC", help="which; may be repeated")
     delete = add_verb(verbs, "delete", "delete groups that have no members", run_delete, EXAMPLES)
     delete.add_argument("groups", nargs="+", metavar="GROUP")
     delete.add_argument("-y", "--yes", action="store_true", help="do not ask")
@@ -82,20 +102,47 @@ def run_list(options: argparse.Namespace) -> int:
 
 def run_describe(options: argparse.Namespace) -> int:
     out = output_of(options)
-    shown = []
     with admin_of(options) as admin:
-        described = admin.describe_consumer_groups(options.groups)
-        for name in options.groups:
-            rows = [] if options.members else _rows(admin, described[name], options)
-            shown.append((described[name], rows))
+        kinds = kinds_of(admin, options.groups)
+        ordinary = [name for name in options.groups if name not in kinds]
+        described = admin.describe_consumer_groups(ordinary) if ordinary else {}
+        shown = [
+            _other(admin, options, name, kinds[name]) if name in kinds else _ordinary(admin, options, described[name])
+            for name in options.groups
+        ]
     if options.format == "json":
-        out.value([_as_json(group, rows) for group, rows in shown])
+        out.value([as_json for as_json, _ in shown])
         return OK
-    for number, (group, rows) in enumerate(shown):
+    for number, (_, printed) in enumerate(shown):
         if number:
             print()
-        _print_members(out, group) if options.members else _print_offsets(out, group, rows)
+        printed(out)
     return OK
+
+
+def _ordinary(admin: Admin, options: argparse.Namespace, group: Any) -> Shown:
+    rows = [] if options.members else _rows(admin, group, options)
+    if options.members:
+        return _as_json(group, rows), lambda out: _print_members(out, group)
+    return _as_json(group, rows), lambda out: _print_offsets(out, group, rows)
+
+
+def _other(admin: Admin, options: argparse.Namespace, name: str, kind: str) -> Shown:
+    """A share group, or one of Kafka Streams."""
+    if kind == SHARE:
+        group = admin.describe_share_groups([name])[name]
+        starts = starts_of(admin, name)
+        if options.members:
+            return share_as_json(group, starts), lambda out: print_share_members(out, group)
+        return share_as_json(group, starts), lambda out: print_share_offsets(out, group, starts)
+    from ottla.client.admin.offsets import OffsetSpec
+
+    streams = admin.describe_streams_groups([name])[name]
+    committed = admin.list_consumer_group_offsets(name)
+    wanted = _existing(admin, set(committed))
+    ends = admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.LATEST)) if wanted else {}
+    rows = lag_rows(committed, ends, (), {})
+    return streams_as_json(streams, rows), lambda out: print_streams(out, streams, rows, members=options.members)
 
 
 def _rows(admin: Admin, group: Any, options: argparse.Namespace) -> list[LagRow]:
@@ -202,18 +249,23 @@ def _as_json(group: Any, rows: list[LagRow]) -> dict[str, object]:
 def run_reset(options: argparse.Namespace) -> int:
     ensure(options.topic or options.all_topics, "name topics with --topic, or take --all-topics")
     with admin_of(options) as admin:
-        committed = admin.list_consumer_group_offsets(options.group)
+        is_share = SHARE in kinds_of(admin, [options.group]).values()
+        committed: Mapping[TopicPartition, Any] = (
+            starts_of(admin, options.group) if is_share else admin.list_consumer_group_offsets(options.group)
+        )
         wanted = _chosen(admin, options, committed)
         ensure(wanted, f"group {options.group!r} has committed nothing; name topics with --topic")
         targets = _targets(admin, options, wanted, committed)
-        if options.execute:
+        if options.execute and is_share:
+            admin.alter_share_group_offsets(options.group, targets)
+        elif options.execute:
             admin.alter_consumer_group_offsets(options.group, targets)
     rows = [
         (partition.topic, partition.partition, _offset(committed.get(partition)), targets[partition])
         for partition in sorted(targets)
     ]
     out = output_of(options)
-    out.table(("TOPIC", "PARTITION", "COMMITTED", "NEW OFFSET"), rows)
+    out.table(("TOPIC", "PARTITION", "START" if is_share else "COMMITTED", "NEW OFFSET"), rows)
     if not options.execute:
         out.line("nothing was changed; add --execute to do it")
     return OK
@@ -285,6 +337,19 @@ def _moment(options: argparse.Namespace) -> int | None:
     except ValueError as error:
         raise Failure(f"{options.to_time or options.by_duration}: {error}") from None
     return None
+
+
+def run_delete_offsets(options: argparse.Namespace) -> int:
+    with admin_of(options) as admin:
+        if SHARE in kinds_of(admin, [options.group]).values():
+            admin.delete_share_group_offsets(options.group, options.topic)
+        else:
+            committed = admin.list_consumer_group_offsets(options.group)
+            forgotten = [each for each in committed if each.topic in options.topic]
+            ensure(forgotten, f"group {options.group!r} has committed nothing for {', '.join(options.topic)}")
+            admin.delete_consumer_group_offsets(options.group, forgotten)
+    print(f"{options.group} forgot {', '.join(options.topic)}")
+    return OK
 
 
 def run_delete(options: argparse.Namespace) -> int:

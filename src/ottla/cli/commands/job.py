@@ -130,6 +130,8 @@ def _add_spark(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--master", metavar="URL", help="where it runs: local[2], spark://host:7077, yarn (local[*])")
     group.add_argument("--remote", metavar="URL", help="a Spark Connect server: sc://host:15002")
     group.add_argument("--set", action="append", default=[], metavar="spark.x=y", help="a setting; may be repeated")
+    packed = "packages for executors without ottla (ottla spark pack)"
+    group.add_argument("--archive", dest="packed", metavar="FILE", help=packed)  # replay has an archive of its own
     add_format(parser)
 
 

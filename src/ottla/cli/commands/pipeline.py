@@ -147,7 +147,9 @@ def run_dry(options: argparse.Namespace) -> int:
         columns: dict[str, str] = {}
         if not options.no_spark:
             from ottla.spark.pipelines.running import dry_run
+            from ottla.spark.running.session import prefer_quick_start
 
+            prefer_quick_start()
             with _session(options, plan) as spark:
                 columns = dry_run(plan, spark)
     if out.form == "json":

@@ -111,7 +111,7 @@ def _add_entity(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _entity(options: argparse.Namespace) -> dict[str, str | None]:
+def entity_of(options: argparse.Namespace) -> dict[str, str | None]:
     """The entity that the options name, by Kafka's names; None is the default of its type."""
     entity: dict[str, str | None] = {}
     for option, kind in ENTITIES.items():
@@ -124,7 +124,7 @@ def _entity(options: argparse.Namespace) -> dict[str, str | None]:
     return entity
 
 
-def _shown(entity: Mapping[str, str | None]) -> str:
+def shown_entity(entity: Mapping[str, str | None]) -> str:
     words = {kind: option for option, kind in ENTITIES.items()}
     return ", ".join(f"{words[kind]} {'(default)' if name is None else name}" for kind, name in entity.items())
 
@@ -133,19 +133,19 @@ def _shown(entity: Mapping[str, str | None]) -> str:
 
 
 def run_set(options: argparse.Namespace) -> int:
-    entity = _entity(options)
+    entity = entity_of(options)
     ensure(entity, "nobody is named; say whom with --user, --client, --ip or --default")
-    limits = _limits(options)
+    limits = limits_of(options)
     ensure(limits, f"no limit is named; say how much with {', '.join(f'--{each.option}' for each in LIMITS)}")
-    _check_fit(entity, limits)
+    check_fit(entity, limits)
     with admin_of(options) as admin:
         admin.alter_client_quotas([(entity, limits)], validate_only=options.validate_only)
     state = "would limit" if options.validate_only else "limited"
-    print(f"{state} {_shown(entity)}: {', '.join(f'{name} {written(value)}' for name, value in limits.items())}")
+    print(f"{state} {shown_entity(entity)}: {', '.join(f'{name} {written(value)}' for name, value in limits.items())}")
     return OK
 
 
-def _limits(options: argparse.Namespace) -> dict[str, float]:
+def limits_of(options: argparse.Namespace) -> dict[str, float]:
     found = {}
     for each in LIMITS:
         text = getattr(options, each.option.replace("-", "_"))
@@ -161,7 +161,7 @@ def _limits(options: argparse.Namespace) -> dict[str, float]:
     return found
 
 
-def _check_fit(entity: Mapping[str, str | None], limits: Mapping[str, float]) -> None:
+def check_fit(entity: Mapping[str, str | None], limits: Mapping[str, float]) -> None:
     of_addresses = {"connection_creation_rate"}
     if "ip" in entity:
         ensure(not set(limits) - of_addresses, "an address has a --connection-rate and no other quota")
@@ -174,7 +174,7 @@ def _check_fit(entity: Mapping[str, str | None], limits: Mapping[str, float]) ->
 
 def run_list(options: argparse.Namespace) -> int:
     with admin_of(options) as admin:
-        found = admin.describe_client_quotas(_filters(_entity(options)))
+        found = admin.describe_client_quotas(_filters(entity_of(options)))
     out = output_of(options)
     if options.format == "json":
         out.value([{"entity": dict(key), "quotas": limits} for key, limits in sorted(found.items(), key=_order)])
@@ -224,14 +224,14 @@ def _filters(entity: Mapping[str, str | None]) -> list[QuotaFilter]:
 def run_remove(options: argparse.Namespace) -> int:
     from ottla.client.admin.quotas import key_of
 
-    entity = _entity(options)
+    entity = entity_of(options)
     ensure(entity, "nobody is named; say whom with --user, --client, --ip or --default")
     named = [each.name for each in LIMITS if getattr(options, each.option.replace("-", "_"))]
     with admin_of(options) as admin:
         there = admin.describe_client_quotas(_filters(entity), strict=True).get(key_of(entity), {})
         wanted = [name for name in (named or there) if name in there]
-        ensure(wanted or options.if_exists, f"{_shown(entity)} has no such quota; nothing was removed")
+        ensure(wanted or options.if_exists, f"{shown_entity(entity)} has no such quota; nothing was removed")
         if wanted:
             admin.alter_client_quotas([(entity, dict.fromkeys(wanted))])
-            print(f"removed {', '.join(wanted)} of {_shown(entity)}")
+            print(f"removed {', '.join(wanted)} of {shown_entity(entity)}")
     return OK

@@ -1,0 +1,156 @@
+"""`ottla client`: what brokers speak with clients, and which metrics they ask of them (KIP-714).
+
+1. `versions` lists the versions of every API that each broker speaks, and the one that this client would use.
+2. Subscriptions say which metrics clients push. Brokers of Ottla keep what they push and show it at their metrics
+   addresses, which `list` reads; those of Kafka give it to their plug-ins.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Final
+
+from ottla.cli.connecting import Verbs, add_format, add_verb, admin_of, ensure, output_of
+from ottla.cli.output import OK
+
+if TYPE_CHECKING:
+    from ottla.client.admin.configs import ConfigResource
+
+EXAMPLES: Final = """\
+examples:
+  ottla client versions                         what every broker speaks
+  ottla client versions --api Produce --json
+  ottla client subscriptions
+  ottla client subscribe java-producers --interval-ms 60000 --metric org.apache.kafka.producer. --match client_id=.*
+  ottla client unsubscribe java-producers
+  ottla client list                             who pushes metrics
+  ottla client list --numbers --metrics broker-1:9644 --metrics broker-2:9644
+"""
+DEFAULT_METRICS: Final = "127.0.0.1:9644"
+
+
+def add_verbs(verbs: Verbs) -> None:
+    versions = add_verb(verbs, "versions", "which versions of APIs brokers speak", run_versions, EXAMPLES)
+    versions.add_argument("--api", action="append", default=[], metavar="NAME", help="only this; may be repeated")
+    versions.add_argument("--broker", type=int, action="append", metavar="ID", help="only this one; may be repeated")
+    add_format(versions)
+    listing = add_verb(verbs, "subscriptions", "which metrics brokers ask of clients", run_subscriptions, EXAMPLES)
+    add_format(listing)
+    subscribe = add_verb(verbs, "subscribe", "ask clients for metrics", run_subscribe, EXAMPLES)
+    subscribe.add_argument("name", metavar="NAME")
+    subscribe.add_argument("--interval-ms", type=int, metavar="MS", help="how often they are sent")
+    subscribe.add_argument("--metric", action="append", default=[], metavar="PREFIX", help="which; may be repeated")
+    subscribe.add_argument("--match", action="append", default=[], metavar="NAME=REGEX", help="of which clients")
+    clients = add_verb(verbs, "list", "clients that push metrics", run_list, EXAMPLES)
+    clients.add_argument("--numbers", action="store_true", help="what they pushed last, instead of who they are")
+    clients.add_argument("--client", action="append", default=[], metavar="ID", help="only this client id")
+    clients.add_argument(
+        "--metrics", action="append", metavar="HOST:PORT", help=f"where a broker's metrics are ({DEFAULT_METRICS})"
+    )
+    add_format(clients)
+    unsubscribe = add_verb(verbs, "unsubscribe", "ask no more", run_unsubscribe, EXAMPLES)
+    unsubscribe.add_argument("name", metavar="NAME")
+
+
+def run_versions(options: argparse.Namespace) -> int:
+    from ottla.protocol.api import APIS
+
+    known = {api.name.lower(): api.name for api in APIS.values()}
+    unknown = [name for name in options.api if name.lower() not in known]
+    ensure(not unknown, f"there is no API {', '.join(unknown)}")
+    wanted = {known[name.lower()] for name in options.api}
+    with admin_of(options) as admin:
+        nodes = {node.id: str(node.address) for node in admin.describe_cluster().nodes}
+        missing = sorted(set(options.broker or ()) - set(nodes))
+        ensure(not missing, f"there is no broker {', '.join(map(str, missing))}")
+        found = admin.describe_api_versions(options.broker)
+    rows = []
+    for broker, ranges in sorted(found.items()):
+        for key, low, high in sorted(ranges):
+            api = APIS.get(key)
+            name = api.name if api is not None else f"UNKNOWN({key})"
+            usable = None
+            if api is not None and max(low, api.versions.min) <= min(high, api.versions.max):
+                usable = min(high, api.versions.max)
+            if not wanted or name in wanted:
+                rows.append((broker, nodes[broker], key, name, low, high, usable))
+    output_of(options).table(("BROKER", "ADDRESS", "KEY", "API", "MIN", "MAX", "USED"), rows)
+    return OK
+
+
+# --- subscriptions ---------------------------------------------------------------------------------------------------
+
+
+def _resource(name: str) -> ConfigResource:
+    from ottla.client.admin.configs import ConfigResource, ConfigResourceType
+
+    return ConfigResource(ConfigResourceType.CLIENT_METRICS, name)
+
+
+def run_subscriptions(options: argparse.Namespace) -> int:
+    with admin_of(options) as admin:
+        names = sorted(admin.list_client_metrics_resources())
+        found = admin.describe_configs(map(_resource, names)) if names else {}
+    rows = []
+    for name in names:
+        settings = {each.name: each.value for each in found[_resource(name)].values()}
+        rows.append((name, settings.get("interval.ms"), settings.get("metrics"), settings.get("match")))
+    output_of(options).table(("NAME", "INTERVAL MS", "METRICS", "MATCH"), rows)
+    return OK
+
+
+def run_subscribe(options: argparse.Namespace) -> int:
+    from ottla.client.admin.configs import AlterConfig
+
+    changes = []
+    if options.interval_ms is not None:
+        changes.append(AlterConfig("interval.ms", str(options.interval_ms)))
+    for name, words in (("metrics", options.metric), ("match", options.match)):
+        if words:
+            changes.append(AlterConfig(name, ",".join(words)))
+    ensure(changes, "nothing is asked for; name --metric, --interval-ms or --match")
+    with admin_of(options) as admin:
+        admin.incremental_alter_configs({_resource(options.name): changes})
+    print(f"subscribed {options.name}")
+    return OK
+
+
+def run_unsubscribe(options: argparse.Namespace) -> int:
+    from ottla.client.admin.configs import AlterConfig, AlterOperation
+
+    with admin_of(options) as admin:
+        ensure(
+            options.name in admin.list_client_metrics_resources(),
+            f"there is no subscription {options.name}; nothing was changed",
+        )
+        names = ("interval.ms", "metrics", "match")
+        changes = [AlterConfig(each, None, AlterOperation.DELETE) for each in names]
+        admin.incremental_alter_configs({_resource(options.name): changes})
+    print(f"unsubscribed {options.name}")
+    return OK
+
+
+# --- clients ---------------------------------------------------------------------------------------------------------
+
+
+def run_list(options: argparse.Namespace) -> int:
+    from ottla.cli.client_list import clients_of
+    from ottla.cli.top.gathering import fetched_metrics
+
+    rows: list[tuple[object, ...]] = []
+    for address in options.metrics or [DEFAULT_METRICS]:
+        text = fetched_metrics(address)
+        ensure(text is not None, f"no broker shows its metrics at {address}; name another address with --metrics")
+        assert text is not None, "ensured"
+        clients, numbers = clients_of(text)
+        known = [each for each in (numbers if options.numbers else clients) if _is_wanted(each.client_id, options)]
+        rows += sorted((*each, address) for each in known)
+    headings = ("INSTANCE", "CLIENT", "METRIC", "ABOUT", "VALUE", "BROKER")
+    if not options.numbers:
+        headings = ("INSTANCE", "CLIENT", "SOFTWARE", "HOST", "PRINCIPAL", "BROKER")
+    output_of(options).table(headings, rows)
+    return OK
+
+
+def _is_wanted(client_id: str, options: argparse.Namespace) -> bool:
+    return not options.client or client_id in options.client
