@@ -26,12 +26,13 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.spark.running.session import session
 from ottla.spark.running.spark_home import SparkMissing
+from ottla.spark.sink.once import once
 from ottla.spark.tokens.driver import hand_out_tokens
 
 if TYPE_CHECKING:
     from ottla.spark.source.lag import lag_of, watch_lag
 
-__all__ = ["SparkMissing", "hand_out_tokens", "lag_of", "session", "watch_lag"]
+__all__ = ["SparkMissing", "hand_out_tokens", "lag_of", "once", "session", "watch_lag"]
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,8 @@
 2. A user schema (.schema("value binary")) chooses columns; nothing else reads fewer of them, because Spark
    does not tell a Python source which columns a query uses.
 3. This file is imported when Spark looks for data sources: it loads nothing but what every query needs.
-4. Every Python process of Spark that works for us imports it, so here they learn to end quietly (worker_exit.py).
+4. What is pickled checks the Python that it arrives in: executors may have another one (running/arrival.py).
+5. Every Python process of Spark that works for us imports it, so here they learn to end quietly (worker_exit.py).
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
+from ottla.spark.running.arrival import Arriving
+from ottla.spark.running.versions import ensure_streams
 from ottla.spark.running.worker_exit import exit_quietly_when_closed
+from ottla.spark.running.worker_memory import freeze_what_is_loaded
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -34,7 +38,7 @@ if TYPE_CHECKING:
 exit_quietly_when_closed()
 
 
-class OttlaSource(DataSource):
+class OttlaSource(Arriving, DataSource):
     """Topics as rows, and rows as records."""
 
     @classmethod
@@ -53,6 +57,7 @@ class OttlaSource(DataSource):
         return BatchReader(self._checked(schema, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        ensure_streams()
         from ottla.spark.source.stream_reader import StreamReader
 
         return StreamReader(self._checked(schema, streaming=True), schema)
@@ -76,7 +81,9 @@ class OttlaSource(DataSource):
         return batch_sink(dict(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        ensure_streams()
         from ottla.spark.sink.stream_writer import StreamSink
 
+        freeze_what_is_loaded()  # planned and committed for every batch, by processes that Spark uses again
         # Spark says overwrite for outputMode("complete"). All rows of the batch are appended then, as in the connector.
         return StreamSink(dict(self.options), schema)

@@ -2,13 +2,15 @@
 
     binary   the bytes as they are (the default)
     string   UTF-8 text
-    json     a struct with the columns of keySchema/valueSchema (json_rows.py)
+    json     a struct with the columns of keySchema/valueSchema (json_rows.py); with schemaRegistryUrl also of records
+             that name a schema, and the columns are those of the newest one (json_types.py) if none are named
     avro     the type of an Avro schema (avro_rows.py): inline, from a file, or from a schema registry
+    protobuf the type of a message (protobuf_rows.py) of such a schema
 
 1. A null stays NULL in every format: a tombstone is no bad record.
 2. A record that is not of its format is bad. badRecords=fail (the default) raises BadRecord, which names its place;
    badRecords=null makes the column NULL in that row and logs once per batch how many there were.
-3. The type of a column is fixed when the query is planned: the Avro schema that readers shall use goes along with the
+3. The type of a column is fixed when the query is planned: the schema that readers shall use goes along with the
    column, in the metadata of its field, from the planning through Spark to the tasks. So a new version in the registry
    does not change a running query. Writers' schemas are looked up when they are met.
 4. Columns are decoded whole: the fast ways of Arrow where they give the same answer, else value by value.
@@ -21,13 +23,14 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from pyspark.sql.pandas.types import from_arrow_metadata
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from ottla.errors import OttlaError
 from ottla.light_tuples import NamedTuple
+from ottla.schemas.framing import FRAME_BYTES
 from ottla.spark.formats.ddl import as_nullable, parse_schema
 from ottla.spark.option_table import InvalidOption
+from ottla.spark.running.arrow_types import metadata_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -40,7 +43,9 @@ Side = Literal["key", "value"]
 SIDES: Final[tuple[Side, ...]] = ("key", "value")
 PLACE_COLUMNS: Final = ("topic", "partition", "offset")
 SHOWN_BYTES: Final = 60
-PLANNED_SCHEMA: Final = "ottla.avro.schema"
+PLANNED_SCHEMA: Final = "ottla.planned.schema"
+PLANNED_FORMATS: Final = ("avro", "json", "protobuf")
+MAGIC_BYTE: Final = b"\0"
 
 
 class BadRecord(OttlaError):
@@ -66,7 +71,12 @@ def column_field(options: SourceOptions, side: Side) -> StructField:
         case "string":
             return StructField(side, StringType())
         case "json":
-            return StructField(side, as_nullable(parse_schema(_needed_schema(options, side))))
+            return _json_field(options, side)
+        case "protobuf":
+            from ottla.spark.formats.protobuf_rows import planned_schema, planned_type
+
+            planned = planned_schema(options, side)
+            return StructField(side, planned_type(planned), True, {PLANNED_SCHEMA: planned})
         case _:
             from ottla.spark.formats.avro_rows import reader_schema, spark_type
 
@@ -74,13 +84,23 @@ def column_field(options: SourceOptions, side: Side) -> StructField:
             return StructField(side, spark_type(text), True, {PLANNED_SCHEMA: text})
 
 
+def _json_field(options: SourceOptions, side: Side) -> StructField:
+    text = schema_text(options, side)
+    if text or options.schema_registry_url is None:
+        return StructField(side, as_nullable(parse_schema(_needed_schema(options, side))))
+    from ottla.spark.formats.json_types import registered_type
+
+    kind = registered_type(options, side)
+    return StructField(side, kind, True, {PLANNED_SCHEMA: kind.json()})
+
+
 def as_planned(options: SourceOptions, schema: StructType) -> SourceOptions:
-    """The same options with the Avro schemas that the columns of a planned query brought along."""
+    """The same options with the schemas that the columns of a planned query brought along."""
     for field in schema.fields:
         text = field.metadata.get(PLANNED_SCHEMA)
-        if text is not None and field.name == "key" and options.key_format == "avro":
+        if text is not None and field.name == "key" and options.key_format in PLANNED_FORMATS:
             options = dataclasses.replace(options, key_schema=text)
-        elif text is not None and field.name == "value" and options.value_format == "avro":
+        elif text is not None and field.name == "value" and options.value_format in PLANNED_FORMATS:
             options = dataclasses.replace(options, value_schema=text)
     return options
 
@@ -92,6 +112,11 @@ def _format(options: SourceOptions, side: Side) -> str:
 def schema_text(options: SourceOptions, side: Side) -> str | None:
     """What keySchema or valueSchema says."""
     return options.key_schema if side == "key" else options.value_schema
+
+
+def message_name(options: SourceOptions, side: Side) -> str | None:
+    """What keyMessage or valueMessage says."""
+    return options.key_message if side == "key" else options.value_message
 
 
 def _needed_schema(options: SourceOptions, side: Side) -> str:
@@ -151,7 +176,7 @@ class RowFormats:
 
 def _spark_field(field: pyarrow.Field) -> StructField:
     """Name and metadata of a column; its type does not matter here."""
-    return StructField(field.name, BinaryType(), True, from_arrow_metadata(field.metadata) or {})
+    return StructField(field.name, BinaryType(), True, metadata_of(field))
 
 
 def _place_field(name: str) -> Any:
@@ -167,11 +192,29 @@ def _decoder(options: SourceOptions, side: Side, kind: Any) -> Decode:
         case "json":
             from ottla.spark.formats.json_rows import JsonRows
 
-            return JsonRows(parse_schema(_needed_schema(options, side)), kind).decode
+            rows = JsonRows(parse_schema(_needed_schema(options, side)), kind)
+            if options.schema_registry_url is None:
+                return rows.decode
+            return lambda column: rows.decode(without_frames(column))
+        case "protobuf":
+            from ottla.spark.formats.protobuf_rows import ProtobufRows
+
+            return ProtobufRows.for_side(options, side, kind).decode
         case _:
             from ottla.spark.formats.avro_rows import AvroRows
 
             return AvroRows.for_side(options, side, kind).decode
+
+
+def without_frames(column: pyarrow.Array) -> pyarrow.Array:
+    """The same values without the five bytes that name a schema: no JSON begins with a zero byte."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pc.any(pc.starts_with(column, pattern=MAGIC_BYTE)).as_py():
+        return column
+    values = column.to_pylist()
+    return pa.array([each[FRAME_BYTES:] if each and each[:1] == MAGIC_BYTE else each for each in values], pa.binary())
 
 
 def decode_text(column: pyarrow.Array) -> Decoded:

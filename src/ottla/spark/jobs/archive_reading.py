@@ -16,7 +16,7 @@ from pyarrow import compute, parquet
 
 from ottla.errors import OttlaError
 from ottla.spark.jobs.archive_index import RowGroup, open_archive
-from ottla.spark.source.schema import as_arrow
+from ottla.spark.running.arrow_types import as_arrow
 
 if TYPE_CHECKING:
     from ottla.spark.jobs.archive_source import ArchiveSlice, Piece

@@ -1,6 +1,6 @@
 """An archive as a stream of its records in their old order: what a replay reads. Spark knows it as "ottla-archive".
 
-    spark.dataSource.register(ArchiveSource)
+    register_source(spark, ArchiveSource)
     rows = spark.readStream.format("ottla-archive").option("path", "clicks-archive").load()
 
 Spark's own Parquet stream gives files in the order of their age and rows in no order at all, so this is one of ours.
@@ -24,6 +24,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 
 from ottla.light_dataclasses import dataclass
 from ottla.spark.jobs.archive_index import ArchiveIndex, RowGroup, read_index
+from ottla.spark.running.arrival import Arriving
 from ottla.spark.running.cores import core_count
 from ottla.spark.source.offsets import Packing, StreamOffset
 from ottla.spark.source.ranges import OffsetRange, plan, ranges_between
@@ -95,7 +96,7 @@ class ReplayTask(InputPartition):
     pieces: tuple[Piece, ...]
 
 
-class ArchiveSource(DataSource):
+class ArchiveSource(Arriving, DataSource):
     """Told to Spark by register(); the options are those of an ArchiveSlice."""
 
     @classmethod
@@ -109,7 +110,7 @@ class ArchiveSource(DataSource):
         return ArchiveReader(ArchiveSlice.of(dict(self.options)))
 
 
-class ArchiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class ArchiveReader(Arriving, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The driver's side, and `read` in the tasks."""
 
     def __init__(self, wanted: ArchiveSlice) -> None:

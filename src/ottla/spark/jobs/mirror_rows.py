@@ -25,7 +25,8 @@ from ottla.errors import OttlaError, UnknownTopicOrPartition
 from ottla.light_dataclasses import dataclass, field
 from ottla.light_tuples import NamedTuple
 from ottla.spark.jobs.offset_map import Segment, SegmentBuilder, segment_key, segment_value
-from ottla.spark.source.schema import HEADERS_TYPE, as_arrow
+from ottla.spark.running.arrow_types import as_arrow
+from ottla.spark.source.schema import HEADERS_TYPE
 from ottla.values import TopicPartition
 
 if TYPE_CHECKING:

@@ -32,6 +32,7 @@ from ottla.spark.jobs.reading import client_options
 from ottla.spark.jobs.state_files import read_state
 from ottla.spark.jobs.tally import Totals
 from ottla.spark.jobs.target_topics import Placement, make, partition_counts, replay_target
+from ottla.spark.running.registering import register_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -73,7 +74,7 @@ def replay(spark: SparkSession, plan: ReplayPlan, admin: Admin, *, watch: Watch 
     needed = {plan.to: max(source.values())} if plan.to is not None else source
     target = replay_target(needed, partition_counts(admin, needed), plan.placement)
     make(admin, target)
-    spark.dataSource.register(ArchiveSource)
+    register_source(spark, ArchiveSource)
     rows = spark.readStream.format(NAME).options(**plan.archive.options()).load()
     records = as_records(observed(rows), plan.to, keeps_partitions=target.keeps_partitions)
     options = client_options(plan.settings) | {"includeTimestamp": "true", "deliveryGuarantee": "exactly-once"}

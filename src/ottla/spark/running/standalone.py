@@ -9,7 +9,8 @@
 1. The package has no start scripts for a cluster; bin/spark-class starts the same classes. Every process is one of its
    own, with its log in `directory`.
 2. Everything listens on 127.0.0.1 and asks nobody who they are: this is no cluster for production.
-3. `start` returns when it can be used: the workers are registered, the server answers. `stop` ends all processes, and
+3. `variables` are for the environment of all processes: a cluster whose Python is not this one (SPARK_HOME, PATH ...).
+4. `start` returns when it can be used: the workers are registered, the server answers. `stop` ends all processes, and
    those that they started.
 """
 
@@ -30,7 +31,7 @@ from ottla.light_dataclasses import dataclass
 from ottla.spark.running.session import SETTINGS, prepare_environment
 from ottla.spark.running.spark_home import light_home
 
-START_LIMIT_S: Final = 120.0
+START_LIMIT_S: Final = 300.0  # a busy machine takes minutes for what takes seconds
 STOP_LIMIT_S: Final = 10.0
 LOOK_EVERY_S: Final = 0.1
 _HOST: Final = "127.0.0.1"
@@ -79,13 +80,13 @@ class SparkProcess:
                 continue
 
 
-def begin(name: str, words: Sequence[str], directory: Path) -> SparkProcess:
-    """Start a program of bin/ with its log in the directory."""
+def begin(name: str, words: Sequence[str], directory: Path, variables: Mapping[str, str] | None = None) -> SparkProcess:
+    """Start a program of bin/ with its log in the directory; `variables` are for its environment."""
     prepare_environment()
     directory.mkdir(parents=True, exist_ok=True)
     log = directory / f"{name}.log"
     program = [str(light_home() / "bin" / words[0]), *words[1:]]
-    environment = {**os.environ, "SPARK_LOCAL_IP": _HOST, "SPARK_HOME": str(light_home())}
+    environment = {**os.environ, "SPARK_LOCAL_IP": _HOST, "SPARK_HOME": str(light_home()), **(variables or {})}
     with log.open("wb") as file:
         process = subprocess.Popen(
             program,
@@ -102,8 +103,17 @@ def begin(name: str, words: Sequence[str], directory: Path) -> SparkProcess:
 class StandaloneCluster:
     """A master and some workers."""
 
-    def __init__(self, directory: Path, *, workers: int = 2, cores: int = 1, memory: str = "1g") -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        workers: int = 2,
+        cores: int = 1,
+        memory: str = "1g",
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         self._directory = directory
+        self._variables = variables
         self._workers = workers
         self._cores = cores
         self._memory = memory
@@ -120,7 +130,7 @@ class StandaloneCluster:
         deadline = time.monotonic() + START_LIMIT_S
         try:
             where = ["--host", _HOST, "--port", str(self._port), "--webui-port", "0"]
-            master = begin("master", ["spark-class", _MASTER, *where], self._directory)
+            master = begin("master", ["spark-class", _MASTER, *where], self._directory, self._variables)
             self.processes.append(master)
             master.wait_until(lambda: _answers(self._port), deadline)
             workers = [self._worker(number + 1) for number in range(self._workers)]
@@ -134,7 +144,7 @@ class StandaloneCluster:
     def _worker(self, number: int) -> SparkProcess:
         size = ["-c", str(self._cores), "-m", self._memory, "-d", str(self._directory / f"work-{number}")]
         words = ["spark-class", _WORKER, "--host", _HOST, "--webui-port", "0", *size, self.master]
-        return begin(f"worker-{number}", words, self._directory)
+        return begin(f"worker-{number}", words, self._directory, self._variables)
 
     def stop(self) -> None:
         """End all of them, workers first."""
@@ -154,9 +164,17 @@ class StandaloneCluster:
 class ConnectServer:
     """A Spark Connect server, on a master of its own choice."""
 
-    def __init__(self, directory: Path, *, master: str = "local[*]", settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        master: str = "local[*]",
+        settings: Mapping[str, str] | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         self._directory = directory
         self._master = master
+        self._variables = variables
         self._settings = {**SETTINGS, **(settings or {})}
         self._port = free_port()
         self.process: SparkProcess | None = None
@@ -177,7 +195,7 @@ class ConnectServer:
         }
         confs = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
         words = ["spark-submit", "--class", _CONNECT, "--name", "ottla", "--master", self._master, *confs]
-        self.process = begin("connect", [*words, "spark-internal"], self._directory)
+        self.process = begin("connect", [*words, "spark-internal"], self._directory, self._variables)
         try:
             self.process.wait_until(lambda: _answers(self._port), time.monotonic() + START_LIMIT_S)
         except BaseException:

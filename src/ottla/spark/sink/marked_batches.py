@@ -19,6 +19,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from ottla.errors import OttlaError
 from ottla.light_dataclasses import dataclass
 from ottla.spark.option_table import InvalidOption
+from ottla.spark.running.worker_memory import freeze_what_is_loaded
 from ottla.spark.sink.clients import sink_clients
 from ottla.spark.sink.leftovers import abort_leftovers
 from ottla.spark.sink.markers import SinkNames
@@ -77,7 +78,8 @@ class MarkedBatches:
         self, query_id: str, batch_id: int, task: int, batches: Iterator[pyarrow.RecordBatch]
     ) -> SinkMessage:
         """One attempt of one task, in a worker process."""
-        rows = TaskRows(batches, self.columns)
+        freeze_what_is_loaded()
+        rows = TaskRows(batches, self.columns, self.options)
         if not self.options.is_exactly_once:
             return send_at_least_once(self.options, rows)
         check_single(self.options, task, rows)

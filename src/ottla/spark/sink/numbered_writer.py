@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceWriter, WriterCommitMessage
 
+from ottla.spark.running.arrival import Arriving
 from ottla.spark.sink.marked_batches import MarkedBatches, SinkMessage
 from ottla.spark.sink.options import SinkOptions
 from ottla.spark.sink.rows import chosen_columns
@@ -41,7 +42,7 @@ def batch_sink(options: Mapping[str, str], schema: StructType) -> DataSourceWrit
     return sink
 
 
-class NumberedSink(MarkedBatches, DataSourceArrowWriter):
+class NumberedSink(Arriving, MarkedBatches, DataSourceArrowWriter):
     """The sink of one batch of a job."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:

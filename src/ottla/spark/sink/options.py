@@ -120,6 +120,26 @@ INCLUDE_TIMESTAMP = Option(
     Where.WRITE,
     "Whether a column `timestamp` becomes the time of the records; without it the time is that of writing.",
 )
+FORMATS: Final = ("binary", "json", "avro", "protobuf")
+KEY_FORMAT = Option(
+    "keyFormat", one_of(*FORMATS), "binary", Where.BOTH, f"What keys are written as: {', '.join(FORMATS)}."
+)
+VALUE_FORMAT = Option(
+    "valueFormat", one_of(*FORMATS), "binary", Where.BOTH, f"What values are written as: {', '.join(FORMATS)}."
+)
+KEY_SCHEMA = Option(
+    "keySchema",
+    text,
+    None,
+    Where.BOTH,
+    "A schema of keys that is registered; without it the newest of the subject <topic>-key is used.",
+)
+VALUE_SCHEMA = Option("valueSchema", text, None, Where.BOTH, "The same for values and <topic>-value.")
+KEY_MESSAGE = Option("keyMessage", text, None, Where.BOTH, "Which message of a Protobuf schema keys are.")
+VALUE_MESSAGE = Option("valueMessage", text, None, Where.BOTH, "The same for values; without it the first one.")
+SCHEMA_REGISTRY_URL = Option(
+    "schemaRegistryUrl", text, None, Where.BOTH, "Where the schemas are; every format but binary needs it."
+)
 SINK_OPTIONS: Final = (
     TOPIC,
     DELIVERY_GUARANTEE,
@@ -131,16 +151,33 @@ SINK_OPTIONS: Final = (
     BATCH_ID,
     INCLUDE_HEADERS,
     INCLUDE_TIMESTAMP,
+    KEY_FORMAT,
+    VALUE_FORMAT,
+    KEY_SCHEMA,
+    VALUE_SCHEMA,
+    KEY_MESSAGE,
+    VALUE_MESSAGE,
+    SCHEMA_REGISTRY_URL,
 )
 
 REFUSED_SETTINGS: Final[Mapping[str, str]] = {
     "transactional.id": "every task has its own, and transactionalIdPrefix says how they begin",
-    "key.serializer": "keys are written as they are; cast the column to string or binary",
-    "value.serializer": "values are written as they are; cast the column to string or binary",
+    "key.serializer": "keys are written as they are, or as keyFormat says; cast the column to string or binary",
+    "value.serializer": "values are written as they are, or as valueFormat says; cast the column to string or binary",
     "key.deserializer": "it is a setting of consumers",
     "value.deserializer": "it is a setting of consumers",
     "interceptor.classes": "an interceptor may change records; change them in the query",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class SinkFormat:
+    """What keys or values are written as."""
+
+    name: str = "binary"
+    schema: str | None = None
+    message: str | None = None
+    registry_url: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +195,8 @@ class SinkOptions:
     batch_id: int | None = None
     include_headers: bool = True
     include_timestamp: bool = False
+    formats: Mapping[str, SinkFormat] = field(default_factory=dict)
+    """By column: key and value."""
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
     login: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Settings that log a client in with a token (tokens/handout.py); nothing where `kafka` says how."""
@@ -185,6 +224,7 @@ class SinkOptions:
             batch_id=values.get(BATCH_ID),
             include_headers=values.required(INCLUDE_HEADERS),
             include_timestamp=values.required(INCLUDE_TIMESTAMP),
+            formats=_formats(values),
             kafka=kafka,
         )
 
@@ -206,6 +246,18 @@ class SinkOptions:
             "transactional.id": transactional_id,
             TRANSACTION_TIMEOUT: self.transaction_timeout_ms,
         }
+
+
+def _formats(values: OptionValues) -> dict[str, SinkFormat]:
+    url = values.get(SCHEMA_REGISTRY_URL)
+    made = {
+        "key": SinkFormat(values.required(KEY_FORMAT), values.get(KEY_SCHEMA), values.get(KEY_MESSAGE), url),
+        "value": SinkFormat(values.required(VALUE_FORMAT), values.get(VALUE_SCHEMA), values.get(VALUE_MESSAGE), url),
+    }
+    for side, chosen in made.items():
+        if chosen.name != "binary" and url is None:
+            raise InvalidOption(f"{side}Format={chosen.name} needs schemaRegistryUrl: where its schemas are")
+    return made
 
 
 @cache

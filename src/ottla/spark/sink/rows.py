@@ -1,7 +1,7 @@
 """Rows of a DataFrame as records: which columns there may be, and how an Arrow batch is sent.
 
-    value       string or binary, must be there; NULL is a tombstone
-    key         string or binary
+    value       string or binary, must be there; NULL is a tombstone; with valueFormat other types (formats.py)
+    key         string or binary; with keyFormat others
     topic       string; needed unless the option `topic` says it, which wins over the column
     partition   int; NULL leaves it to the key (murmur2, as every producer does)
     headers     array<struct<key: string, value: binary>>, unless includeHeaders is false
@@ -43,7 +43,7 @@ def chosen_columns(schema: StructType, options: SinkOptions) -> tuple[str, ...]:
         raise UnfitColumns(f"there is no column `value`; there are {', '.join(types) or 'none'}")
     if options.topic is None and "topic" not in types:
         raise UnfitColumns("there is neither an option `topic` nor a column `topic`, so it is not known where to write")
-    wanted = {"value": TEXT_OR_BYTES, "key": TEXT_OR_BYTES, "partition": ("int",)}
+    wanted: dict[str, tuple[str, ...]] = {"value": TEXT_OR_BYTES, "key": TEXT_OR_BYTES, "partition": ("int",)}
     if options.topic is None:
         wanted["topic"] = ("string",)
     if options.include_headers:
@@ -51,10 +51,19 @@ def chosen_columns(schema: StructType, options: SinkOptions) -> tuple[str, ...]:
     if options.include_timestamp:
         wanted["timestamp"] = ("timestamp",)
     for name, fitting in wanted.items():
-        if name in types and _type_name(types[name]) not in fitting:
+        chosen = options.formats.get(name)
+        if chosen is not None and chosen.name != "binary":
+            _check_formatted(name, chosen.name, types)
+        elif name in types and _type_name(types[name]) not in fitting:
             found = types[name].simpleString()
             raise UnfitColumns(f"column `{name}` is {found}, it must be {' or '.join(fitting)}")
     return tuple(name for name in types if name in wanted)
+
+
+def _check_formatted(name: str, format_name: str, types: dict[str, DataType]) -> None:
+    """A column that is written with a schema; only that decides whether its values fit."""
+    if format_name == "protobuf" and name in types and not types[name].simpleString().startswith("struct<"):
+        raise UnfitColumns(f"column `{name}` is {types[name].simpleString()}, and a message of protobuf is a struct")
 
 
 def _type_name(found: DataType) -> str:
@@ -66,7 +75,10 @@ def _type_name(found: DataType) -> str:
 class TaskRows:
     """The Arrow batches of one task; whether there are any is known before the first is sent."""
 
-    def __init__(self, batches: Iterable[pyarrow.RecordBatch], columns: tuple[str, ...]) -> None:
+    def __init__(
+        self, batches: Iterable[pyarrow.RecordBatch], columns: tuple[str, ...], options: SinkOptions | None = None
+    ) -> None:
+        self._options = options if options is not None and _has_formats(options) else None
         self._batches: Iterator[pyarrow.RecordBatch] = (each for each in batches if each.num_rows)
         self._columns = columns
         self._first = next(self._batches, None)
@@ -80,6 +92,17 @@ class TaskRows:
         """Hand all rows to the producer; its flush or its transaction reports failures."""
         batch, self._first = self._first, None
         while batch is not None:
-            producer.send_arrow(topic, batch.select(list(self._columns)))
+            producer.send_arrow(topic, self._encoded(batch.select(list(self._columns))))
             self.row_count += batch.num_rows
             batch = next(self._batches, None)
+
+    def _encoded(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+        if self._options is None:
+            return batch
+        from ottla.spark.sink.formats import encoded
+
+        return encoded(batch, self._options)
+
+
+def _has_formats(options: SinkOptions) -> bool:
+    return any(each.name != "binary" for each in options.formats.values())

@@ -1,41 +1,27 @@
 """Carries out the steps that transactions.py decides on, with the clients of this process.
 
-1. An answer that refuses for good is returned as a value, because the steps know what it means; everything else that
-   goes wrong (no connection, no right, time is over) is raised and fails the task or the commit. Spark then repeats.
+1. What is asked of coordinators is coordinator_calls.py: an answer that refuses for good is a value; everything else
+   that goes wrong (no connection, no right, time is over) is raised and fails the task or the commit. Spark repeats.
 2. Steps that may run together do, so a commit takes as long with a hundred tasks as with one.
-3. The marker topic is made when the first marker needs it.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Generator, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
 
-from ottla.client.admin.topics import NewTopic
 from ottla.client.producer.transactions.prepared import PreparedTransaction
-from ottla.errors import (
-    InvalidProducerEpoch,
-    InvalidProducerIdMapping,
-    InvalidTransactionTimeout,
-    InvalidTxnState,
-    OttlaError,
-    ProducerFenced,
-    TopicAlreadyExists,
-    UnknownTopicOrPartition,
-)
+from ottla.errors import InvalidTransactionTimeout, OttlaError
 from ottla.spark.sink.clients import SinkClients
+from ottla.spark.sink.coordinator_calls import REFUSALS, CoordinatorCalls
 from ottla.spark.sink.leftovers import abort_open
-from ottla.spark.sink.markers import MARKERS_PER_GROUP, Marker, SinkNames
+from ottla.spark.sink.markers import SinkNames
 from ottla.spark.sink.options import TRANSACTION_TIMEOUT, SinkOptions
 from ottla.spark.sink.rows import TaskRows
 from ottla.spark.sink.signals import ended_by_signals
 from ottla.spark.sink.transactions import AddMarker, End, Fence, Look, Step, TakeOver, Together, Write
 
 R = TypeVar("R")
-
-REFUSALS: Final = (ProducerFenced, InvalidProducerEpoch, InvalidTxnState, InvalidProducerIdMapping)
-MARKER_TOPIC_SETTINGS: Final = {"cleanup.policy": "compact"}
 
 
 class TransactionTimeoutRefused(OttlaError):
@@ -50,12 +36,6 @@ class TaskFenced(OttlaError):
     """Another attempt of this task has replaced its transaction, or the transaction timed out while rows were
     written. If there is no other attempt (speculation, a second driver with the same checkpoint), raise
     kafka.transaction.timeout.ms or make batches smaller."""
-
-
-class MarkerTopicUnfit(OttlaError):
-    """The marker topic has too few partitions. Delete it if nobody else uses it, or name another by markerTopic."""
-
-    invalid_configuration = True
 
 
 def carry_out(steps: Generator[Step, Any, R], act: Callable[[Step], Any]) -> R:
@@ -84,12 +64,13 @@ class SinkActions:
     ) -> None:
         self._clients, self._options, self._names = clients, options, names
         self._passing, self._rows = passing, rows
+        self._calls = CoordinatorCalls(clients.admin, names, clients.marker_topics)
 
     def act(self, step: Step) -> Any:
         match step:
             case Together(steps):
                 if any(isinstance(each, AddMarker) for each in steps):
-                    self._clients.run(self._ensure_marker_topic())
+                    self._clients.run(self._calls.ensure_marker_topic())
                 return self._clients.run_all([self._send(each) for each in steps])
             case AddMarker() | End():
                 return self._clients.run(self._send(step))
@@ -103,57 +84,17 @@ class SinkActions:
             case Fence(tasks):
                 return self._clients.run(abort_open(self._clients.admin, self._names, tasks))
             case Look(tasks, is_final):
-                return self._clients.run(self._read_markers(tasks, is_final))
+                return self._clients.run(self._calls.read_markers(tasks, is_final))
             case TakeOver(task):
                 return self._take_over(task)
             case Write(task):
                 return self._write(task)
 
-    # --- asked of the coordinators ------------------------------------------------------------------------------------
-
-    async def _read_markers(self, tasks: tuple[int, ...], is_final: bool) -> Mapping[int, Marker]:
-        found: dict[int, Marker] = {}
-        for group_id in dict.fromkeys(map(self._names.group_id, tasks)):
-            places = {self._names.place(task): task for task in tasks if self._names.group_id(task) == group_id}
-            offsets = await self._clients.admin.list_consumer_group_offsets(
-                group_id, list(places), require_stable=is_final
-            )
-            found.update({task: Marker.of(task, offsets.get(place)) for place, task in places.items()})
-        return found
-
     async def _send(self, step: AddMarker | End) -> PreparedTransaction | OttlaError | None:
         self._passing(step, False)
-        answer = await self._answer(step)
+        answer = await self._calls.send(step)
         self._passing(step, True)
         return answer
-
-    async def _answer(self, step: AddMarker | End) -> PreparedTransaction | OttlaError | None:
-        admin = self._clients.admin
-        try:
-            if isinstance(step, AddMarker):
-                offsets = {self._names.place(step.task): step.marker.as_offset()}
-                return await admin.send_offsets_to_transaction(step.prepared, offsets, self._names.group_id(step.task))
-            await admin.end_transaction(step.prepared, commit=step.commit)
-        except REFUSALS as refusal:
-            return refusal
-        except UnknownTopicOrPartition:
-            self._clients.marker_topics.clear()  # somebody deleted it; the next attempt makes it again
-            raise
-        return None
-
-    async def _ensure_marker_topic(self) -> None:
-        name, admin = self._options.marker_topic, self._clients.admin
-        if name in self._clients.marker_topics:
-            return
-        try:
-            count = len((await admin.describe_topics([name]))[name].partitions)
-        except UnknownTopicOrPartition:
-            count = MARKERS_PER_GROUP
-            with contextlib.suppress(TopicAlreadyExists):  # another query was faster
-                await admin.create_topics([NewTopic(name, MARKERS_PER_GROUP, configs=MARKER_TOPIC_SETTINGS)])
-        if count < MARKERS_PER_GROUP:
-            raise MarkerTopicUnfit(f"{name} has {count} partitions, {MARKERS_PER_GROUP} are needed")
-        self._clients.marker_topics.add(name)
 
     # --- the task's own transaction -----------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from ottla.errors import OttlaError
+from ottla.spark.running.arrival import Arriving
 from ottla.spark.sink.marked_batches import MarkedBatches, SinkMessage, query_id_of
 from ottla.spark.sink.options import SinkOptions
 from ottla.spark.sink.rows import chosen_columns
@@ -42,7 +43,7 @@ class NotInAQuery(OttlaError):
     """The stream sink runs outside a streaming query: Spark did not tell the batch id. Use df.write for a batch."""
 
 
-class StreamSink(MarkedBatches, DataSourceStreamArrowWriter):
+class StreamSink(Arriving, MarkedBatches, DataSourceStreamArrowWriter):
     """The sink of one streaming query; made again for every batch and for every commit."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:

@@ -30,11 +30,13 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from ottla.client.producer.transactions.prepared import PreparedTransaction
 from ottla.errors import OttlaError
 from ottla.light_dataclasses import dataclass
+from ottla.spark.running.arrival import Arriving
 from ottla.spark.sink.clients import SinkClients, sink_clients
+from ottla.spark.sink.coordinator_calls import REFUSALS
 from ottla.spark.sink.marked_batches import check_single, send_at_least_once
 from ottla.spark.sink.options import SinkOptions
 from ottla.spark.sink.rows import TaskRows, chosen_columns
-from ottla.spark.sink.steps import REFUSALS, take_over, write_rows
+from ottla.spark.sink.steps import take_over, write_rows
 from ottla.spark.tokens.handout import with_login
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ class JobMessage(WriterCommitMessage):
     prepared: PreparedTransaction | None = None
 
 
-class BatchSink(DataSourceArrowWriter):
+class BatchSink(Arriving, DataSourceArrowWriter):
     """The sink of one job."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
@@ -94,7 +96,7 @@ class BatchSink(DataSourceArrowWriter):
 
     def write_task(self, task: int, attempt: int, batches: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
         """One attempt of one task."""
-        rows = TaskRows(batches, self.columns)
+        rows = TaskRows(batches, self.columns, self.options)
         if not self.options.is_exactly_once:
             return send_at_least_once(self.options, rows)
         check_single(self.options, task, rows)

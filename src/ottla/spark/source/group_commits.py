@@ -9,7 +9,9 @@
 3. The first commit of a run must succeed: a group that may not be used, or that has members, fails the query at once. A
    later commit that fails is a warning, and the next offset is committed instead: the query is more important than its
    display.
-4. The group must have no members: consumers that read with it would fight with the query about its offsets.
+4. With every offset goes a note, "spark batch=12": how many batches this run of the query has finished. The console
+   knows queries by it.
+5. The group must have no members: consumers that read with it would fight with the query about its offsets.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from ottla.values import TopicPartition
 log = logging.getLogger(__name__)
 
 TIMEOUT_S: Final = 10.0
+NOTE: Final = "spark batch={}"
 
 
 class GroupInUse(OttlaError):
@@ -34,7 +37,7 @@ class GroupInUse(OttlaError):
 class Commits(Protocol):
     """What is asked of the cluster; TopicPositions does it."""
 
-    def commit(self, group_id: str, positions: Mapping[TopicPartition, int], timeout_s: float) -> None: ...
+    def commit(self, group_id: str, positions: Mapping[TopicPartition, int], note: str, timeout_s: float) -> None: ...
 
 
 class GroupCommits:
@@ -45,13 +48,17 @@ class GroupCommits:
         self._commits = commits
         self._committed: Mapping[TopicPartition, int] | None = None
         self._is_proved = False
+        self._last: Mapping[TopicPartition, int] = {}
+        self._batch_count = -1  # the first offset is where the run begins
 
     def done_before(self, offset: StreamOffset) -> None:
         """Everything before this offset is done."""
         if offset.positions == self._committed or not offset.positions:
             return
+        if offset.positions != self._last:
+            self._last, self._batch_count = dict(offset.positions), self._batch_count + 1
         try:
-            self._commits.commit(self._group_id, offset.positions, TIMEOUT_S)
+            self._commits.commit(self._group_id, offset.positions, NOTE.format(self._batch_count), TIMEOUT_S)
         except OttlaError as error:
             self._failed(error)
         else:

@@ -261,13 +261,25 @@ ISOLATION_LEVEL = Option(
     default_text="read_uncommitted",
 )
 INCLUDE_HEADERS = Option("includeHeaders", truth, False, BOTH, "Whether rows have a column with the headers.")
-FORMATS = ("binary", "string", "json", "avro")
+FORMATS = ("binary", "string", "json", "avro", "protobuf")
 KEY_FORMAT = Option("keyFormat", one_of(*FORMATS), "binary", READ, f"What keys become: {', '.join(FORMATS)}.")
 VALUE_FORMAT = Option("valueFormat", one_of(*FORMATS), "binary", READ, f"What values become: {', '.join(FORMATS)}.")
-KEY_SCHEMA = Option("keySchema", text, None, READ, "The schema of keys: DDL or JSON for json, Avro's JSON for avro.")
-VALUE_SCHEMA = Option("valueSchema", text, None, READ, "The same for values; for avro a file may be named too.")
+KEY_SCHEMA = Option(
+    "keySchema",
+    text,
+    None,
+    READ,
+    "The schema of keys: DDL or JSON for json, Avro's JSON for avro, a .proto text for protobuf.",
+)
+VALUE_SCHEMA = Option("valueSchema", text, None, READ, "The same for values; avro and protobuf may name a file too.")
+KEY_MESSAGE = Option("keyMessage", text, None, READ, "Which message keys are, for protobuf; without it the first one.")
+VALUE_MESSAGE = Option("valueMessage", text, None, READ, "The same for values.")
 SCHEMA_REGISTRY_URL = Option(
-    "schemaRegistryUrl", text, None, READ, "Where the schemas of avro records are; they carry the number of theirs."
+    "schemaRegistryUrl",
+    text,
+    None,
+    READ,
+    "Where the schemas of avro, json and protobuf records are; they carry the number of theirs.",
 )
 BAD_RECORDS = Option(
     "badRecords",

@@ -85,6 +85,8 @@ class SourceOptions:
     value_format: str = "binary"
     key_schema: str | None = None
     value_schema: str | None = None
+    key_message: str | None = None
+    value_message: str | None = None
     schema_registry_url: str | None = field(default=None, repr=False)
     bad_records: str = "fail"
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -127,6 +129,8 @@ class SourceOptions:
             value_format=values.required(table.VALUE_FORMAT),
             key_schema=values.get(table.KEY_SCHEMA),
             value_schema=values.get(table.VALUE_SCHEMA),
+            key_message=values.get(table.KEY_MESSAGE),
+            value_message=values.get(table.VALUE_MESSAGE),
             schema_registry_url=values.get(table.SCHEMA_REGISTRY_URL),
             bad_records=values.required(table.BAD_RECORDS),
             kafka=kafka,

@@ -15,7 +15,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from ottla.light_dataclasses import replace
+from ottla.spark.running.arrival import Arriving
 from ottla.spark.running.cores import core_count
+from ottla.spark.running.worker_memory import freeze_what_is_loaded
 from ottla.spark.source import data_loss
 from ottla.spark.source.bounds import ending_positions, starting_positions
 from ottla.spark.source.offsets import Packing, StreamOffset
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
 
-class BatchReader(DataSourceReader):
+class BatchReader(Arriving, DataSourceReader):
     """Reads what there is when the query is planned."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
@@ -68,5 +70,6 @@ def read_task(options: SourceOptions, schema: StructType, task: Any) -> Iterator
     from ottla.spark.source.schema import chosen_columns
 
     assert isinstance(task, ReadTask), "it was planned by us"
+    freeze_what_is_loaded()
     options = replace(options, login=task.login)
     return read_ranges(options, task.ranges, chosen_columns(options, schema))

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -34,6 +33,7 @@ from pyspark.sql.types import (
 
 from ottla.errors import OttlaError
 from ottla.spark.formats.formats import as_planned, column_field
+from ottla.spark.running.arrow_types import as_arrow
 
 if TYPE_CHECKING:
     import pyarrow
@@ -69,11 +69,6 @@ def row_schema(options: SourceOptions) -> StructType:
 def arrow_schema(options: SourceOptions) -> pyarrow.Schema:
     """The same as Arrow has it."""
     return as_arrow(row_schema(options))
-
-
-def as_arrow(schema: StructType) -> pyarrow.Schema:
-    """What Spark wants the batches of this schema to have, to the letter."""
-    return to_arrow_schema(schema, timezone="UTC")
 
 
 def chosen_columns(options: SourceOptions, asked: StructType) -> pyarrow.Schema:

@@ -33,6 +33,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from ottla.light_dataclasses import replace
+from ottla.spark.running.arrival import Arriving
 from ottla.spark.running.cores import task_count
 from ottla.spark.source import data_loss
 from ottla.spark.source.batch_limits import BatchLimits
@@ -54,7 +55,7 @@ log = logging.getLogger(__name__)
 NO_LIMIT: Final = 2**63 - 1
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(Arriving, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The driver's side of a streaming query; `read` is the worker's."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:

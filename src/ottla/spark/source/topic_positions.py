@@ -22,7 +22,7 @@ from ottla.client.admin.topics import TopicDescription
 from ottla.errors import OttlaError, RequestTimedOut, UnknownTopicOrPartition
 from ottla.light_dataclasses import dataclass
 from ottla.spark.source.options import IsolationLevel, SourceOptions
-from ottla.values import TopicPartition, uuid_to_text
+from ottla.values import OffsetAndMetadata, TopicPartition, uuid_to_text
 
 if TYPE_CHECKING:
     from ottla.values import OffsetAndTimestamp
@@ -152,9 +152,10 @@ class TopicPositions:
         found = self._ask(lambda admin: admin.list_consumer_group_offsets(group_id, wanted))
         return {partition: each.offset for partition, each in found.items() if each is not None}
 
-    def commit(self, group_id: str, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
+    def commit(self, group_id: str, positions: Mapping[TopicPartition, int], note: str, timeout_s: float) -> None:
         """Commit these for a group that has no members. It is not asked again: the next batch commits more."""
-        self._connected().alter_consumer_group_offsets(group_id, positions, timeout=timeout_s)
+        offsets = {name: OffsetAndMetadata(offset, note) for name, offset in positions.items()}
+        self._connected().alter_consumer_group_offsets(group_id, offsets, timeout=timeout_s)
 
     # --- asking ---
 

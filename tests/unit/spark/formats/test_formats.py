@@ -83,3 +83,15 @@ def test_text_is_not_copied_when_all_of_it_is_sound():
 def test_json_without_a_schema_is_refused_in_words():
     with pytest.raises(InvalidOption, match="valueFormat=json needs valueSchema"):
         column_field(options(valueFormat="json"), "value")
+
+
+def test_json_of_records_that_name_a_schema_is_read_with_a_registry():
+    url = {"schemaRegistryUrl": "http://127.0.0.1:1"}
+    chosen = options(valueFormat="json", valueSchema="a INT", **url)
+    formats = RowFormats(chosen, arrow_schema(chosen))
+    values = [b'\0\0\0\0\7{"a":1}', b'{"a":2}', None]
+    assert formats.decoded(raw(formats, values)).column("value").to_pylist() == [{"a": 1}, {"a": 2}, None]
+    plain = options(valueFormat="json", valueSchema="a INT")
+    formats = RowFormats(plain, arrow_schema(plain))
+    with pytest.raises(BadRecord):
+        formats.decoded(raw(formats, values))

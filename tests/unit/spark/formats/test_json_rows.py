@@ -12,7 +12,7 @@ from pyspark.sql.types import StructField, StructType
 
 from ottla.spark.formats.ddl import UnreadableSchema, as_nullable, parse_schema
 from ottla.spark.formats.json_rows import JsonRows
-from ottla.spark.source.schema import as_arrow
+from ottla.spark.running.arrow_types import as_arrow
 
 
 def rows_of(ddl):

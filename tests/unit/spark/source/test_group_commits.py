@@ -18,9 +18,11 @@ A = TopicPartition("t", 0)
 class Cluster:
     def __init__(self) -> None:
         self.commits: list[tuple[str, dict[TopicPartition, int]]] = []
+        self.notes: list[str] = []
         self.error: OttlaError | None = None
 
-    def commit(self, group_id: str, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
+    def commit(self, group_id: str, positions: Mapping[TopicPartition, int], note: str, timeout_s: float) -> None:
+        self.notes.append(note)
         if self.error is not None:
             raise self.error
         self.commits.append((group_id, dict(positions)))
@@ -36,6 +38,17 @@ def test_every_offset_is_committed_once(cluster: Cluster) -> None:
     for offset in (5, 5, 7, 7):
         commits.done_before(StreamOffset({A: offset}))
     assert cluster.commits == [("g", {A: 5}), ("g", {A: 7})]
+
+
+def test_with_an_offset_goes_how_many_batches_the_run_has_finished(cluster: Cluster) -> None:
+    commits = GroupCommits("g", cluster)
+    commits.done_before(StreamOffset({A: 5}))
+    cluster.error = CoordinatorNotAvailable()
+    for offset in (7, 7):
+        commits.done_before(StreamOffset({A: offset}))
+    cluster.error = None
+    commits.done_before(StreamOffset({A: 9}))
+    assert cluster.notes == ["spark batch=0", "spark batch=1", "spark batch=1", "spark batch=2"]
 
 
 def test_nothing_read_is_nothing_to_commit(cluster: Cluster) -> None:

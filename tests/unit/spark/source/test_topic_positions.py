@@ -67,7 +67,7 @@ class Cluster:
         self._called("committed", group_id)
         return {partitions[0]: OffsetAndMetadata(7), partitions[1]: None}
 
-    def alter_consumer_group_offsets(self, group_id: str, offsets: Mapping[Any, int], timeout: float) -> None:
+    def alter_consumer_group_offsets(self, group_id: str, offsets: Mapping[Any, Any], timeout: float) -> None:
         self._called("commit", group_id, dict(offsets), timeout)
 
     def close(self) -> None:
@@ -178,8 +178,8 @@ def test_a_group_has_committed_or_not() -> None:
 def test_a_commit_is_tried_once_for_so_long() -> None:
     cluster = Cluster({"a": 2}, [LeaderNotAvailable()])
     with pytest.raises(LeaderNotAvailable):
-        asking(cluster).commit("g", {A: 3}, 10.0)
-    assert cluster.calls == [("commit", "g", {A: 3}, 10.0)]
+        asking(cluster).commit("g", {A: 3}, "spark batch=1", 10.0)
+    assert cluster.calls == [("commit", "g", {A: OffsetAndMetadata(3, "spark batch=1")}, 10.0)]
 
 
 # --- asking again ----------------------------------------------------------------------------------------------------

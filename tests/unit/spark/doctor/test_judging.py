@@ -1,0 +1,82 @@
+"""Sentences for what Spark says at length, and for facts that do not fit."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.spark.doctor.facts import REACHED, Facts
+from ottla.spark.doctor.judging import explain, judge_brokers, judge_driver, judge_executors, judge_settings
+
+GOOD = Facts("host-1", "/env/bin/python", "3.11.7", "0.1.0", "26.0.1", "4.3.0", "native", True, REACHED)
+GOOD_SETTINGS = {
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "remedy"),
+    [
+        (
+            'java.io.IOException: Cannot run program "/a/python": error=2, No such file',
+            "there is no /a/python on the executors",
+            "PYSPARK_PYTHON",
+        ),
+        (
+            "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that in driver: 3.11, PySpark",
+            "executors have Python 3.12 and the driver 3.11",
+            "first two numbers",
+        ),
+        (
+            "Traceback\nRuntimeError: ottla is not installed for /p on h. Install ottla 0.1.0 there, or (docs/spark.md,"
+            " Clusters).\n\tat org.apache",
+            "ottla is not installed for /p on h. Install ottla 0.1.0 there, or (docs/spark.md, Clusters).",
+            "",
+        ),
+        ("ModuleNotFoundError: No module named 'pyarrow'", "the executors' Python has no pyarrow", "ottla spark pack"),
+        ("[DATA_SOURCE_NOT_FOUND] Failed to find", "Spark does not find ottla on the driver", "PYSPARK_DRIVER_PYTHON"),
+        ("\n  something else\nat org.apache", "something else", ""),
+        ("", "Spark gave no reason", ""),
+    ],
+)
+def test_the_cause_is_found_in_a_long_text(text, what, remedy):
+    found = explain(text)
+    assert found.what == what
+    assert remedy in found.remedy
+
+
+def results(findings):
+    return [(each.step, each.result) for each in findings]
+
+
+def test_all_is_well():
+    assert results(judge_driver(GOOD)) == [("driver", "ok")]
+    assert results(judge_settings(GOOD_SETTINGS)) == [("settings", "ok")]
+    assert results(judge_executors(GOOD, [GOOD, GOOD])) == [("executors", "ok")], "the same process kind is told once"
+    assert results(judge_brokers(GOOD, [GOOD])) == [("brokers from the driver", "ok"), ("brokers from tasks", "ok")]
+
+
+@pytest.mark.parametrize(
+    ("findings", "step", "result"),
+    [
+        (lambda: judge_driver(GOOD._replace(pyarrow="")), "driver", "failed"),
+        (lambda: judge_driver(GOOD._replace(pyspark="4.1.1")), "streams", "warning"),
+        (lambda: judge_settings({}), "socket", "warning"),
+        (lambda: judge_settings(GOOD_SETTINGS | {"spark.speculation": "true"}), "speculation", "warning"),
+        (lambda: judge_executors(GOOD, [GOOD._replace(ottla="0.0.1")]), "executors", "failed"),
+        (lambda: judge_executors(GOOD, [GOOD._replace(codec="python")]), "executors", "warning"),
+        (
+            lambda: judge_brokers(GOOD, [GOOD._replace(brokers="connect b:9092: refused")]),
+            "brokers from tasks",
+            "failed",
+        ),
+    ],
+)
+def test_what_does_not_fit_has_a_remedy(findings, step, result):
+    found = [each for each in findings() if (each.step, each.result) == (step, result)]
+    assert len(found) == 1
+    assert found[0].remedy
+
+
+def test_brokers_that_nobody_asked_for_are_not_mentioned():
+    assert judge_brokers(GOOD._replace(brokers=""), [GOOD._replace(brokers="")]) == []
