@@ -22,9 +22,11 @@ from random import Random
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from ottla.broker.cluster.policies import NO_POLICIES, Policies
 from ottla.broker.security.first_users import FirstUser
-from ottla.broker.server import Server, ServerInfo, World
+from ottla.broker.server import Server, ServerInfo
 from ottla.broker.settings import BrokerSettings
+from ottla.broker.world import World
 from ottla.clock import SystemClock
 from ottla.light_dataclasses import dataclass
 from ottla.net.transport import TcpTransport
@@ -68,9 +70,12 @@ class KafkaBroker:
         directory: Path | str | None = None,
         seed: int | None = None,
         users: Mapping[str, str] | None = None,
+        policies: Policies = NO_POLICIES,
     ) -> None:
         """`directory` keeps the data there, None keeps it in memory. `seed` makes ids repeatable. `users` are names and
-        passwords of those who can log in with SCRAM-SHA-512 from the start."""
+        passwords of those who can log in with SCRAM-SHA-512 from the start. `policies` say which topics may be created
+        and which settings altered (ottla.broker.cluster.policies)."""
+        self._policies = policies
         chosen = {**TEST_SETTINGS, **(settings or {})}
         self._in_memory = directory is None
         chosen["log.dirs"] = "/memory" if directory is None else str(directory)
@@ -143,7 +148,7 @@ class KafkaBroker:
         self._stop = asyncio.Event()
         files: Any = MemoryFiles() if self._in_memory else DiskFiles()
         world = World(files, TcpTransport(), SystemClock(), self._random, workers=0 if self._in_memory else 2)
-        self._server = Server(self._settings, world, first_users=self._first_users)
+        self._server = Server(self._settings, world, first_users=self._first_users, policies=self._policies)
         info = await self._server.start()
         ready.set_result(info)
         try:

@@ -27,8 +27,9 @@ from typing import Any, Final, Self, TypeVar
 
 from ottla.broker.replication.moves import Moves
 from ottla.broker.replication.partition import Partition
-from ottla.broker.server import Server, World
+from ottla.broker.server import Server
 from ottla.broker.settings import BrokerSettings
+from ottla.broker.world import World
 from ottla.clock import SystemClock
 from ottla.cluster.features import first_features
 from ottla.cluster.store.shared_memory import MemoryMember, SharedMemory
@@ -78,8 +79,8 @@ class KafkaCluster:
         racks: Sequence[str] = (),
         seed: int | None = None,
     ) -> None:
-        """`directory` keeps the data there, one folder for each broker; None keeps it in memory. `racks` returns each
-        broker its broker.rack."""
+        """`directory` keeps the data there, one folder for each broker; None keeps it in memory, in the log.dirs of
+        the settings if they name some. `racks` returns each broker its broker.rack."""
         self._random = Random(seed)
         self._shared = SharedMemory(uuid_to_text(random_uuid(self._random.randbytes)), first_features())
         rack_of = {number: {"broker.rack": rack} for number, rack in enumerate(racks)}
@@ -93,9 +94,11 @@ class KafkaCluster:
     def _place(self, number: int, copies: int, settings: Mapping[str, object], directory: Path | str | None) -> _Place:
         fitting = {name: min(value, copies) for name, value in COPIED.items()}
         chosen: dict[str, object] = {**TEST_SETTINGS, **QUICK, **fitting, **settings, "broker.id": number}
-        chosen["log.dirs"] = "/memory" if directory is None else str(Path(directory) / f"broker-{number}")
         if directory is None:
+            chosen.setdefault("log.dirs", "/memory")
             chosen.setdefault("ottla.durability", "replicated")
+        else:
+            chosen["log.dirs"] = str(Path(directory) / f"broker-{number}")
         return _Place(MemoryFiles() if directory is None else DiskFiles(), BrokerSettings(chosen))
 
     # --- looking ---
@@ -307,3 +310,4 @@ async def _end_tasks() -> None:
     for task in left:
         task.cancel()
     await asyncio.gather(*left, return_exceptions=True)
+    await asyncio.sleep(0)  # connections that were cut a moment ago are closed by the loop's next turn

@@ -13,6 +13,8 @@
    byte; of what makes a file longer also the room without its bytes: zeros, or what another file left there. Of the
    unsynced names of a directory the first few, in order; syncing a file does not keep its name.
    A failed sync is like a crash for that file: some of it is on the disk, the rest never will be, yet readers see all.
+   A failed sync of a directory is the end of a journal: such a file system must be mounted again, so names that the
+   disk does not have are gone at once.
 3. After a crash, handles and locks of the life before are dead and planned failures are forgotten.
 4. Everything is decided by the seed and the order of calls. `trace` has the operations that were tried.
 5. It is bounded: `capacity_bytes` of data, TRACE_LIMIT operations, PENDING_LIMIT unsynced changes per file or directory
@@ -211,6 +213,7 @@ class MemoryFiles:
             self.attempt(Operation("sync_directory", path), may_be_full=False)
         except Exception:
             directory.crash_names("any", self._random)
+            directory.forget()
             raise
         directory.crash_names("everything", self._random)
 
@@ -318,6 +321,9 @@ class MemoryFile:
         inode.change(_Change(position, content))
         if content and inode.live.size == position + len(content):
             inode.change(_Change(position, None))
+
+    def reserve(self, position: int, size_bytes: int) -> bool:
+        return False
 
     def truncate(self, size_bytes: int) -> None:
         inode = self._opened("truncate", writing=True)
@@ -499,10 +505,14 @@ class _Directory:
             self._pending.popleft().apply(self._durable)
         self._pending.clear()
 
+    def forget(self) -> None:
+        """Everybody sees the names that the disk has."""
+        self.entries = dict(self._durable)
+
     def crash(self, keep: Keep, random: Random) -> None:
         """After a crash only what the disk has is left, here and below."""
         self.crash_names(keep, random)
-        self.entries = dict(self._durable)
+        self.forget()
         for _, node in sorted(self.entries.items()):
             node.crash(keep, random)
             if isinstance(node, _Inode):

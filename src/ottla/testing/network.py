@@ -25,9 +25,10 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from ottla.clock import Clock
 from ottla.errors import ConnectionClosed, NotConnected, TlsHandshakeFailed
 from ottla.light_dataclasses import dataclass
+from ottla.net.framed_link import FramedLink, fenced
 from ottla.net.framing import Buffer
+from ottla.net.link import Address, Link, LinkEvents, LinkSettings, Listener
 from ottla.net.tls.stream import ServerTls
-from ottla.net.transport import Address, FramedLink, Link, LinkEvents, LinkSettings, Listener, fenced
 
 FIRST_PORT = 30_000
 

@@ -11,6 +11,7 @@ unique_topic           a topic name nobody else uses; the topic is made when fir
 unique_group           a group name nobody else uses
 kafka_broker_settings  override this fixture (session scope) to change settings, with Kafka's names
 kafka_cluster          makes a simulated cluster with faults, in virtual time, for our asyncio client; `--kafka-seed N`
+kafka_cluster.real     makes a cluster of processes behind a proxy that injects faults, in real time, for any client
 
 Any client library works with a broker: it speaks Kafka on a loopback port.
 """
@@ -20,7 +21,7 @@ from __future__ import annotations
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 _numbers = count(1)
 
 
-def _leave_as_written(packages: frozenset[str] = frozenset({"ottla", "pyspark_ottla"})) -> None:
+def _leave_as_written(packages: frozenset[str] = frozenset({"ottla", "pyspark_ottla", "pyspark_ottla_doctor"})) -> None:
     """Take our modules off pytest's list of those whose asserts it rewrites: it has every module of a distribution with
     a plugin there, and ours are hundreds. The first run of a user's tests would parse them all again, some of them in
     threads, which CPython 3.11 does not always survive. pytest has no public call for it."""
@@ -116,17 +117,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.fixture
-def kafka_cluster(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """`kafka_cluster(faults=("kill",), brokers=3, seconds=30)` makes a cluster in virtual time, and its `run(scenario)`
-    runs an async function against it: see ottla/simulation/for_tests.py."""
+class ClusterMaker:
+    """What the fixture kafka_cluster is: a call makes a cluster in virtual time, `real` one in real time."""
 
-    def make(faults: Any = (), **options: Any) -> Any:
-        asked = request.config.getoption("--kafka-seed")
-        seed = zlib.crc32(request.node.nodeid.encode()) % 1_000_000 if asked is None else asked
-        repeat = f"pytest '{request.node.nodeid}' --kafka-seed={seed}"
-        # By name: the simulation stands above this room, and most who use the plugin never need it.
+    def __init__(self, nodeid: str, asked: int | None) -> None:
+        self.seed = zlib.crc32(nodeid.encode()) % 1_000_000 if asked is None else asked
+        self._repeat = f"pytest '{nodeid}' --kafka-seed={self.seed}"
+
+    # By name: the simulation stands above this room, and most who use the plugin never need it.
+
+    def __call__(self, faults: Any = (), **options: Any) -> Any:
         simulation = import_module("ottla.simulation.for_tests")
-        return simulation.FaultyCluster(seed, faults=faults, repeat=repeat, **options)
+        return simulation.FaultyCluster(self.seed, faults=faults, repeat=self._repeat, **options)
 
-    return make
+    def real(self, faults: Any = (), **options: Any) -> Any:
+        simulation = import_module("ottla.simulation.real.cluster")
+        return simulation.RealCluster(self.seed, faults=faults, repeat=self._repeat, **options)
+
+
+@pytest.fixture
+def kafka_cluster(request: pytest.FixtureRequest) -> ClusterMaker:
+    """`kafka_cluster(faults=("kill",), brokers=3, seconds=30)` makes a cluster in virtual time, and its `run(scenario)`
+    runs an async function against it: see ottla/simulation/for_tests.py. `with kafka_cluster.real(faults=("kill",),
+    seconds=10) as cluster:` has brokers in processes, for any client: see ottla/simulation/real/cluster.py."""
+    return ClusterMaker(request.node.nodeid, request.config.getoption("--kafka-seed"))

@@ -35,7 +35,7 @@ class BrokenPromise(AssertionError):
     """The cluster did what it must not."""
 
 
-class _Background:
+class Background:
     """A thread between enter and exit; what failed in it fails the block."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class _Background:
         return " > ".join(f"{each.name}:{each.lineno}" for each in traceback.extract_stack(frame)) if frame else "over"
 
 
-class NumberedLoad(_Background):
+class NumberedLoad(Background):
     """See the module. `settings` are the producer's."""
 
     def __init__(
@@ -172,7 +172,7 @@ def read_numbers(bootstrap_servers: str, topic: str, partitions: int, **settings
     return found
 
 
-class GroupReading(_Background):
+class GroupReading(Background):
     """See the module. `settings` are the consumer's."""
 
     def __init__(self, bootstrap_servers: str, topic: str, group_id: str, **settings: Any) -> None:

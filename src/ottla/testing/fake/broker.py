@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from ottla.clock import Clock, SystemClock
-from ottla.net.transport import Listener, TcpTransport, Transport
+from ottla.net.link import Listener, Transport
+from ottla.net.transport import TcpTransport
 from ottla.protocol.api import APIS
 from ottla.protocol.header import RequestHeader
 from ottla.protocol.schema import Message

@@ -14,7 +14,7 @@ from ottla.clock import Clock
 from ottla.errors import OttlaError
 from ottla.light_dataclasses import dataclass
 from ottla.net.framing import Buffer, frame_prefix
-from ottla.net.transport import Link
+from ottla.net.link import Link
 from ottla.protocol.api import APIS
 from ottla.protocol.header import RequestHeader, decode_request, encode_response
 from ottla.protocol.schema import Message
