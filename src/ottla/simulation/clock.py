@@ -33,7 +33,7 @@ class SimulatedClock:
         return int(self.monotonic_ms() + self._wall_ms)
 
     def monotonic_ms(self) -> float:
-        return self._since_ms + (self._loop.time() - self._since_s) * 1000 * self._rate
+        return self._since_ms + (self._loop.now_s - self._since_s) * 1000 * self._rate
 
     async def sleep(self, duration_ms: float) -> None:
         await asyncio.sleep(self._loop_s(duration_ms))

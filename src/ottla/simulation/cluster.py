@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from random import Random
 from typing import Final
 
@@ -25,7 +26,7 @@ from ottla.records import RecordStream
 from ottla.simulation.ensemble import Ensemble
 from ottla.simulation.loop import SimulationLoop
 from ottla.simulation.machine import Machine
-from ottla.simulation.network import SimulatedNetwork
+from ottla.simulation.network import SimulatedNetwork, Weather
 from ottla.simulation.timeline import Timeline
 from ottla.testing.files import Keep
 from ottla.values import random_uuid, uuid_to_text
@@ -35,7 +36,7 @@ CHECK_S: Final = 0.1
 STOP_LIMIT_S: Final = 60.0
 READ_BYTES: Final = 1 << 20
 PORT: Final = 9092
-SESSION_TIMEOUT_MS: Final = 6_000.0
+SESSION_S: Final = 6.0
 
 SETTINGS: Final[Mapping[str, object]] = {
     "group.initial.rebalance.delay.ms": 0,
@@ -79,16 +80,18 @@ class SimulatedCluster:
         brokers: int,
         settings: Mapping[str, object] | None = None,
         timeline: Timeline | None = None,
+        session_s: float = SESSION_S,
+        weather: Weather | None = None,
     ) -> None:
         self.loop = loop
         self.timeline = Timeline(loop.time) if timeline is None else timeline
         self.random = random
-        self.network = SimulatedNetwork(loop, Random(random.getrandbits(64)))
+        self.network = SimulatedNetwork(loop, Random(random.getrandbits(64)), weather)
         self.ensemble: Ensemble | None = None
         if brokers > 1:
             cluster_id = uuid_to_text(random_uuid(random.randbytes))
             self.ensemble = Ensemble(self.network, cluster_id, tuple(first_features()))
-            self.ensemble.session_timeout_ms = SESSION_TIMEOUT_MS
+            self.ensemble.session_timeout_ms = session_s * 1_000
         fitting = {name: min(value, brokers) for name, value in COPIED.items()}
         self.seats = {
             number: self._seat(number, {**SETTINGS, **fitting, **(settings or {})}) for number in range(brokers)
@@ -100,7 +103,7 @@ class SimulatedCluster:
         host = f"10.0.0.{number + 1}"
         machine = Machine(self.loop, self.network, host, Random(self.random.getrandbits(64)))
         own = {"broker.id": number, "listeners": f"PLAINTEXT://{host}:{PORT}"}
-        return Seat(machine, BrokerSettings({**settings, **own}))
+        return Seat(machine, _settings(tuple({**settings, **own}.items())))
 
     @property
     def bootstrap_servers(self) -> str:
@@ -190,6 +193,17 @@ class SimulatedCluster:
         found = {number: server.broker.replicas.get((topic, partition)) for number, server in self.servers().items()}
         return {number: each for number, each in found.items() if each is not None}
 
+    def leaders(self) -> list[int]:
+        """The broker that leads, for each partition in the order of their names; as brokers believe, so that there may
+        be two."""
+        found = [
+            (partition.name, number)
+            for number, server in self.servers().items()
+            for partition in server.broker.replicas
+            if partition.is_leader
+        ]
+        return [number for _, number in sorted(found)]
+
     def is_in_sync(self, topic: str, partitions: int, *, is_quiet: bool = False) -> bool:
         """Whether every broker runs, and every copy of the topic is in sync; with `is_quiet` all of them have the same
         end and have heard that it is committed, which is only so when nobody writes."""
@@ -213,6 +227,12 @@ class SimulatedCluster:
     def committed_bytes(self, topic: str, partition: int) -> dict[int, bytes]:
         """What every copy holds below its high watermark."""
         return {number: _committed(copy) for number, copy in self.replicas(topic, partition).items()}
+
+
+@lru_cache(maxsize=64)
+def _settings(pairs: tuple[tuple[str, object], ...]) -> BrokerSettings:
+    """Settings do not change, and reading them takes as long as starting a broker on them."""
+    return BrokerSettings(dict(pairs))
 
 
 async def _until(condition: Callable[[], bool]) -> None:

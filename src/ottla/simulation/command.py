@@ -3,6 +3,7 @@
 1. Prints a line for every seed, the anomalies of those that have some, and the line that repeats each.
 2. Exit code 1 when a seed has an anomaly.
 3. --shrink makes a failing run smaller; --save writes it down and --run repeats it.
+4. --jobs and --report make a campaign of it (campaign.py): several processes, one line of progress, one report.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -28,6 +29,8 @@ examples:
   ottla simulate --seed 7 --shrink --save 7.json make a failing run smaller and keep it
   ottla simulate --run 7.json --story            run what was kept
   ottla simulate --hours 1                       a campaign, from a seed that nobody has run yet
+  ottla simulate --seeds 1-50000 --short --jobs 2 --report campaign.json
+                                                 a long one, which goes on where it ended when it is run again
 """
 SHOWN: Final = 10
 
@@ -43,6 +46,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--run", type=Path, metavar="FILE", dest="file", help="run what --save has written")
     parser.add_argument("--brokers", type=int, choices=(1, 3), help="drawn from the seed by default")
     parser.add_argument("--loads", metavar="NAMES", help="these workloads only, with commas; drawn by default")
+    parser.add_argument("--short", action="store_true", help="histories of a few seconds, as in `make test`")
+    parser.add_argument("--jobs", type=int, metavar="N", help="run seeds on so many processes")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="keep what was found, and go on from there")
     parser.add_argument("--story", action="store_true", help="tell what happened; all of it with --whole")
     parser.add_argument("--whole", action="store_true", help="with --story: also what no anomaly is about")
     parser.add_argument("--page", type=Path, metavar="FILE.html", help="write the time line as a page")
@@ -56,15 +62,43 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """What the options ask for; 1 when something was found."""
-    results = [_report(result, options) for result in _results(options)]
-    bad = [result for result in results if result.anomalies]
-    if len(results) > 1 and not options.json:
-        _print_total(results, bad)
-    if options.save is not None and bad:
-        from ottla.simulation.plan_text import plan_text
+    if options.jobs is not None or options.report is not None:
+        return _run_campaign(options)
+    from ottla.simulation.tally import Tally, outcome_of
 
-        options.save.write_text(plan_text(bad[-1].plan, bad[-1].faults))
-    return 1 if bad else 0
+    tally = Tally({})
+    for result in _results(options):
+        tally.add(outcome_of(_report(result, options)))
+        if options.save is not None and result.anomalies:
+            from ottla.simulation.plan_text import plan_text
+
+            options.save.write_text(plan_text(result.plan, result.faults))
+    if tally.runs > 1 and not options.json:
+        print("\n".join(tally.lines()))
+    return 1 if tally.failed else 0
+
+
+def _run_campaign(options: argparse.Namespace) -> int:
+    from ottla.simulation.campaign import run_campaign
+
+    alone = ("file", "story", "page", "shrink", "save", "history", "json")
+    if any(getattr(options, name) for name in alone):
+        raise SystemExit("--jobs and --report are for many seeds; --story, --shrink and the like for one of them")
+    if options.jobs is not None and options.jobs < 1:
+        raise SystemExit("--jobs must be at least 1")
+    seeds = _seeds(options)
+    asked = {
+        "seeds": options.seeds or options.seed,
+        "hours": options.hours,
+        "is_short": options.short,
+        "brokers": options.brokers,
+        "loads": options.loads.split(",") if options.loads else None,
+        "shown": options.show,
+    }
+    total = len(seeds) if isinstance(seeds, Sized) else None
+    return run_campaign(
+        seeds, asked, jobs=options.jobs or 1, report=options.report, total=total, ends_at_first=options.first
+    )
 
 
 def _results(options: argparse.Namespace) -> Iterator[Result]:
@@ -90,7 +124,7 @@ def _runs(options: argparse.Namespace) -> Iterator[Callable[[], Result]]:
         yield lambda: run_plan(plan, faults, is_watched=is_watched)
         return
     for seed in _seeds(options):
-        drawn = Plan.drawn(seed, options.brokers)
+        drawn = (Plan.short if options.short else Plan.drawn)(seed, options.brokers)
         if options.loads:
             drawn = replace(drawn, loads=tuple(options.loads.split(",")))
         yield lambda drawn=drawn: run_plan(drawn, is_watched=is_watched)  # type: ignore[misc]
@@ -161,12 +195,3 @@ def _report(result: Result, options: argparse.Namespace) -> Result:
     if options.history:
         sys.stdout.write(result.history.text())
     return result
-
-
-def _print_total(results: list[Result], bad: list[Result]) -> None:
-    virtual_s, cpu_s = sum(each.virtual_s for each in results), sum(each.cpu_s for each in results)
-    print(
-        f"{len(results)} seeds, {virtual_s:.0f} s of virtual time in {cpu_s:.1f} s of CPU "
-        f"({virtual_s / max(cpu_s, 1e-9):.0f} times real time), {len(bad)} with anomalies"
-        f"{': ' + ' '.join(str(each.plan.seed) for each in bad) if bad else ''}"
-    )

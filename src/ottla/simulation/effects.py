@@ -100,12 +100,13 @@ async def slow_disk(cluster: SimulatedCluster, fault: Fault) -> None:
 
 
 async def fail_disk(cluster: SimulatedCluster, fault: Fault) -> None:
-    """One operation fails with EIO: the next of a kind (write, sync, read, ...)."""
+    """One operation fails with EIO: the next of a kind (write, sync, read, ...), of files whose path ends so if that
+    is said."""
     files = cluster.seats[fault.broker].machine.disk.files
-    kind = fault.named["operation"]
+    kind, ending = fault.named["operation"], str(fault.named.get("ending", ""))
 
     def is_meant(operation: Operation) -> bool:
-        return operation.kind == kind
+        return operation.kind == kind and str(operation.path).endswith(ending)
 
     files.fail(is_meant, errno.EIO)
     await asyncio.sleep(fault.duration_s)

@@ -22,6 +22,9 @@ Parameter: TypeAlias = float | int | str | bool
 Parameters: TypeAlias = tuple[tuple[str, Parameter], ...]
 
 ENSEMBLE: Final = -1  # as the other side of a partition
+LEADER: Final = "leader"  # the parameter of a fault that hits whoever leads then; `broker` when nobody does
+PEERS: Final[Parameters] = (("from", "peers"),)
+TAKES_AWAY: Final = ("kill", "stop", "power", "pause", "isolate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +60,58 @@ def read_fault(line: str) -> Fault:
 
 
 def draw_faults(
-    random: Random, *, kinds: Sequence[str], brokers: int, work_s: float, pause_s: float, scale: float = 1.0
+    random: Random,
+    *,
+    kinds: Sequence[str],
+    brokers: int,
+    work_s: float,
+    pause_s: float,
+    scale: float = 1.0,
+    aim: float = 0.0,
+    chains: float = 0.0,
+    session_s: float = 6.0,
 ) -> list[Fault]:
     """A fault every `pause_s` on average, for as long as the clients work; with a `scale` of 0.5 each lasts half as
-    long."""
+    long. The part `aim` of them hits somebody who leads; the part `chains` begins a chain, see `_chain`."""
     faults: list[Fault] = []
     at_s = 0.0
+    leaving_kinds = [kind for kind in kinds if kind in TAKES_AWAY]
     while kinds:
         at_s += pause_s * 2 * random.random()
         if at_s >= work_s:
             break
+        if leaving_kinds and brokers > 1 and random.random() < chains:
+            chain = _chain(random, at_s, leaving_kinds, brokers, session_s)
+            faults += [fault for fault in chain if fault.at_s < work_s]
+            at_s = chain[-1].at_s
+            continue
         fault = _drawn(random, at_s, random.choice(list(kinds)), random.randrange(brokers), brokers)
-        faults.append(replace(fault, duration_s=round(fault.duration_s * scale, 6)))
+        fault = replace(fault, duration_s=round(fault.duration_s * scale, 6))
+        faults.append(_aimed(random, fault) if random.random() < aim else fault)
     return faults
+
+
+def _chain(random: Random, at_s: float, leaving_kinds: Sequence[str], brokers: int, session_s: float) -> list[Fault]:
+    """One broker after the other goes away, each at about the time at which the one before it is back, and for about
+    as long as it takes until it is given up: who comes back meets nobody who has what it lacks. One of them may hear
+    nothing of its peers meanwhile, and still be elected."""
+    order = random.sample(range(brokers), brokers) * 2
+    faults = []
+    if "isolate" in leaving_kinds and random.random() < 0.5:
+        whole_s = session_s * random.uniform(1.0, 5.0)
+        faults.append(Fault(round(at_s, 6), "isolate", random.randrange(brokers), round(whole_s, 6), PEERS))
+    for broker in order[: random.randint(2, 2 * brokers - 1)]:
+        away_s = session_s * random.uniform(0.2, 2.5)
+        fault = _drawn(random, at_s, random.choice(list(leaving_kinds)), broker, brokers)
+        faults.append(replace(fault, duration_s=round(away_s, 6)))
+        at_s += away_s * random.uniform(0.1, 1.1)
+    return faults
+
+
+def _aimed(random: Random, fault: Fault) -> Fault:
+    """At the leader, at that time, of one of the partitions."""
+    parameters = {**fault.named, LEADER: round(random.random(), 6)}
+    return replace(fault, parameters=tuple(sorted(parameters.items())))
 
 
 def _drawn(random: Random, at_s: float, kind: str, broker: int, brokers: int) -> Fault:
@@ -99,7 +141,8 @@ def _jump(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:
 
 
 def _isolate(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:
-    return {"from": random.choice(("brokers", "clients", "all"))}
+    """Peers are the other brokers without the ensemble: such a broker is not given up, and hears of elections."""
+    return {"from": random.choice(("peers", "peers", "brokers", "clients", "all"))}
 
 
 def _strike(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:

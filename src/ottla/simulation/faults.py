@@ -2,7 +2,8 @@
 
     await Faults(cluster, history, faults, is_durable=True).run(30.0)
 
-1. What happens is the list (fault.py); nothing is drawn here.
+1. What happens is the list (fault.py); nothing is drawn here. Who leads when a fault comes that is aimed at a leader
+   is asked then.
 2. Every fault is written into the history and the timeline, with the moment of its beginning and of its end.
 3. With `replicated` durability a cluster promises nothing when as many machines lose power together as must have a
    record, so there what takes unsynced bytes away is skipped unless all copies are in sync. Nothing else depends on
@@ -15,9 +16,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from ottla.light_dataclasses import replace
 from ottla.simulation import effects, network_effects
 from ottla.simulation.cluster import SimulatedCluster
-from ottla.simulation.fault import KINDS, Fault
+from ottla.simulation.fault import KINDS, LEADER, Fault
 from ottla.simulation.history import History
 
 __all__ = ["EFFECTS", "KINDS", "Faults"]
@@ -83,7 +85,14 @@ class Faults:
     def _is_allowed(self, kind: str) -> bool:
         return self._is_durable or (kind not in NEEDS_DURABLE and (kind not in LOSES_UNSYNCED or self._is_in_sync()))
 
+    def _aimed(self, fault: Fault) -> Fault:
+        """At who leads now, if that is what it says."""
+        if LEADER not in fault.named or not (leaders := self._cluster.leaders()):
+            return fault
+        return replace(fault, broker=leaders[int(fault.number(LEADER) * len(leaders))])
+
     async def _one(self, fault: Fault) -> None:
+        fault = self._aimed(fault)
         timeline, node = self._cluster.timeline, f"broker {fault.broker}"
         if not self._is_allowed(fault.kind):
             timeline.add(node, "no fault", f"{fault}: more copies than one would lose what is not synced")

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.errors import ConnectionClosed, OttlaError
+from ottla.net.framed_link import FramedLink
 from ottla.net.framing import Buffer
-from ottla.net.transport import Address, FramedLink, LinkEvents, LinkSettings
+from ottla.net.link import Address, LinkEvents, LinkSettings
 
 if TYPE_CHECKING:
     from ottla.simulation.network import SimulatedNetwork
@@ -112,8 +113,8 @@ class SimulatedLink(FramedLink):
             return
         self._is_travelling = True
         piece = self._outgoing[0]
-        now_s = self._loop.time()
-        self._last_arrival_s = max(self._last_arrival_s, now_s + network.passage_s(self.host, there, len(piece or b"")))
+        arrival_s = self._loop.now_s + network.passage_s(self.host, there, len(piece or b""))
+        self._last_arrival_s = max(self._last_arrival_s, arrival_s)
         self._loop.call_at(self._last_arrival_s, self._arrive, context=self._loop.outside.context)
 
     def _arrive(self) -> None:

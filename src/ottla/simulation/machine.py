@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from random import Random
 
-from ottla.broker.server import World
+from ottla.broker.world import World
 from ottla.simulation.clock import SimulatedClock
 from ottla.simulation.disk import SimulatedDisk
 from ottla.simulation.executor import SLOW_S, SimulatedExecutor

@@ -28,9 +28,10 @@ from random import Random
 from typing import Final
 
 from ottla.errors import ConnectionClosed, NotConnected, TlsHandshakeFailed
-from ottla.light_dataclasses import dataclass
+from ottla.light_dataclasses import dataclass, replace
+from ottla.net.framed_link import fenced
+from ottla.net.link import Address, Link, LinkEvents, LinkSettings, Listener
 from ottla.net.tls.stream import ServerTls
-from ottla.net.transport import Address, Link, LinkEvents, LinkSettings, Listener, fenced
 from ottla.simulation.link import SimulatedLink
 from ottla.simulation.loop import SimulationLoop
 
@@ -45,6 +46,11 @@ class Weather:
     delay_s: tuple[float, float] = (0.000_1, 0.001)
     bytes_per_s: float = 100e6
     piece_bytes: int = WHOLE_BYTES  # the longest piece that arrives at once
+
+    def slower(self, times: float) -> Weather:
+        """The same with longer delays."""
+        low_s, high_s = self.delay_s
+        return replace(self, delay_s=(low_s * times, high_s * times))
 
 
 class SimulatedListener:
@@ -171,17 +177,23 @@ class SimulatedNetwork:
     # --- for links and transports ---
 
     def is_blocked(self, sender: str, receiver: str) -> bool:
+        if not self._blocked and not self._powerless:
+            return False
         return (sender, receiver) in self._blocked or sender in self._powerless or receiver in self._powerless
 
     def passage_s(self, sender: str, receiver: str, size_bytes: int) -> float:
         """How long so many bytes take."""
-        one, other = (self._weathers.get(host, self.weather) for host in (sender, receiver))
+        one = other = self.weather
+        if self._weathers:
+            one, other = (self._weathers.get(host, self.weather) for host in (sender, receiver))
         low_s, high_s = max(one.delay_s, other.delay_s)
         drawn_s = low_s + (high_s - low_s) * self.random.random()
         return drawn_s + size_bytes / min(one.bytes_per_s, other.bytes_per_s)
 
     def piece_bytes(self, sender: str, receiver: str) -> int:
         """The length of the next piece."""
+        if not self._weathers and self.weather.piece_bytes >= WHOLE_BYTES:
+            return self.weather.piece_bytes
         longest = min(self._weathers.get(host, self.weather).piece_bytes for host in (sender, receiver))
         return longest if longest >= WHOLE_BYTES else self.random.randint(1, longest)
 
@@ -231,7 +243,7 @@ class SimulatedNetwork:
 
 
 class MachineTransport:
-    """The transport of one machine; `ottla.net.transport.Transport`."""
+    """The transport of one machine; `ottla.net.link.Transport`."""
 
     def __init__(self, network: SimulatedNetwork, host: str) -> None:
         self._network = network

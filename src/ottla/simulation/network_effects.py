@@ -34,11 +34,13 @@ async def cut_one_way(cluster: SimulatedCluster, fault: Fault) -> None:
 
 
 async def isolate(cluster: SimulatedCluster, fault: Fault) -> None:
-    """A broker from the other brokers and the ensemble, from all clients, or from everybody; in both directions."""
-    host, others = _host(cluster, fault.broker), []
-    if fault.named.get("from") != "clients":
-        others += [HOST, *(seat.machine.host for seat in cluster.seats.values())]
-    if fault.named.get("from") != "brokers":
+    """A broker from the other brokers with or without the ensemble, from all clients, or from everybody; in both
+    directions."""
+    host, others, whom = _host(cluster, fault.broker), [], fault.named.get("from")
+    if whom != "clients":
+        others += [seat.machine.host for seat in cluster.seats.values()]
+        others += [HOST] if whom != "peers" else []
+    if whom not in ("brokers", "peers"):
         others += [machine.host for machine in cluster.clients]
     pairs = [(host, other) for other in others if other != host]
     await _cut(cluster, pairs + [(other, host) for host, other in pairs], fault.duration_s)

@@ -6,7 +6,10 @@ from random import Random
 
 from ottla.light_dataclasses import dataclass
 from ottla.simulation.fault import KINDS, Fault, draw_faults
-from ottla.simulation.workloads.names import ALWAYS, LOADS, drawn_loads
+from ottla.simulation.swarm import drawn_values
+from ottla.simulation.workloads import share_groups
+from ottla.simulation.workloads.names import ALL_LOADS, ALWAYS, LOADS, later_loads
+from ottla.simulation.workloads.tempo import Tempo
 from ottla.simulation.workloads.zombies import CLIENT_KINDS, draw_client_faults
 
 
@@ -25,33 +28,41 @@ class Plan:
     send_pause_s: float
     loads: tuple[str, ...] = ("numbers", "follow")
     client_kinds: tuple[str, ...] = ()
-    fault_scale: float = 1.0  # how long faults last, compared with fault.py's LONGEST_S
+    fault_scale: float = 1.0  # how long faults last, compared with LONGEST_S of fault.py and zombies.py
+    after_s: float = 3.0  # everybody works on for so long when all is healed
+    session_s: float = 6.0  # a broker that is not heard of for so long is gone
+    lag_s: float = 5.0  # a copy that is behind for so long is not in sync any more
+    turns: float = Tempo.turns
+    distance: float = 1.0  # how many times longer bytes are under way than on a fast network
+    pace: float = Tempo.pace  # how many times slower everything else is: delays, intervals, limits
+
+    # How patient everybody is, and how hard clients work: workloads/tempo.py.
+    request_s: float = Tempo.request_s
+    member_s: float = Tempo.member_s
+    transaction_s: float = Tempo.transaction_s
+    watch_s: float = Tempo.watch_s
+    move_s: float = Tempo.move_s
+    burst: int = Tempo.burst
+    batch_bytes: int = Tempo.batch_bytes
+    segment_bytes: int = Tempo.segment_bytes
+    fetch_bytes: int = 0  # so much does a follower take at once, one batch at least; 0: the default
+    aim: float = 0.0  # this part of all faults hits somebody who leads
+    chains: float = 0.0  # this part of all faults is one of several that follow each other
 
     @classmethod
     def drawn(cls, seed: int, brokers: int | None = None) -> Plan:
-        random = Random(f"plan {seed}")
-        drawn = random.choice((1, 3))  # also when it is said: the rest must not depend on that
-        count = brokers or drawn
-        return cls(
-            seed,
-            count,
-            partitions=random.randint(1, 3),
-            durability=random.choice(("durable", "replicated")) if count > 1 else "durable",
-            kinds=tuple(random.sample(KINDS, random.choice((0, 1, 1, 2, 2, 3, 4, 6, 10)))),
-            work_s=random.uniform(15.0, 60.0),
-            fault_pause_s=random.choice((1.0, 3.0, 8.0)),
-            send_pause_s=random.choice((0.2, 0.5, 2.0)),
-            loads=drawn_loads(Random(f"loads {seed}")),
-            client_kinds=tuple(kind for kind in CLIENT_KINDS if random.random() < 0.3),
-        )
+        """See swarm.py."""
+        return cls(**drawn_values(seed, brokers))
 
     @classmethod
-    def short(cls, seed: int) -> Plan:
+    def short(cls, seed: int, brokers: int | None = None) -> Plan:
         """A history of a few seconds, for who has many seeds to run: `make test` does. Three of four have one
-        broker, each has one kind of work beside the numbers, and up to three kinds of faults, which are short."""
+        broker, each has one kind of work beside the numbers, and up to three kinds of faults. Faults are short, and
+        so are the times after which brokers give each other up: faults still last longer than those."""
         random = Random(f"short plan {seed}")
-        count = random.choice((1, 1, 1, 3))
-        other = random.choice(LOADS)
+        drawn = random.choice((1, 1, 1, 3))
+        count = brokers or drawn
+        others = random.choice(LOADS), *later_loads(seed)
         return cls(
             seed,
             count,
@@ -61,9 +72,12 @@ class Plan:
             work_s=random.uniform(0.7, 2.0),
             fault_pause_s=random.choice((0.2, 0.4, 0.8)),
             send_pause_s=random.choice((0.2, 0.4)),
-            loads=tuple(name for name in LOADS if name in (*ALWAYS, other)),
+            loads=tuple(name for name in ALL_LOADS if name in (*ALWAYS, others[-1])),
             client_kinds=tuple(kind for kind in CLIENT_KINDS if random.random() < 0.1),
             fault_scale=0.2,
+            after_s=0.5,
+            session_s=1.5,
+            lag_s=1.5,
         )
 
     def faults(self) -> list[Fault]:
@@ -75,5 +89,29 @@ class Plan:
             work_s=self.work_s,
             pause_s=self.fault_pause_s,
             scale=self.fault_scale,
+            aim=self.aim,
+            chains=self.chains,
+            session_s=self.session_s,
         )
-        return of_brokers + draw_client_faults(Random(f"clients {self.seed}"), self.client_kinds, self.work_s)
+        return of_brokers + draw_client_faults(
+            Random(f"clients {self.seed}"), self.client_kinds, self.work_s, self.fault_scale
+        )
+
+    def tempo(self) -> Tempo:
+        """How patient everybody is, and how hard clients work."""
+        return Tempo(**{name: getattr(self, name) for name in Tempo.__annotations__})
+
+    def broker_settings(self) -> dict[str, object]:
+        """Settings of brokers that the seed decides."""
+        lag_ms = int(self.lag_s * 1_000)
+        settings: dict[str, object] = {
+            "ottla.durability": self.durability,
+            "replica.lag.time.max.ms": lag_ms,
+            "replica.fetch.wait.max.ms": min(int(2_000 * self.pace), lag_ms // 2),
+        }
+        if self.fetch_bytes:
+            names = ("replica.fetch.max.bytes", "replica.fetch.response.max.bytes")
+            settings.update(dict.fromkeys(names, self.fetch_bytes))
+        if share_groups.GROUP in self.loads:
+            settings |= share_groups.broker_settings(self.brokers, self.member_s)
+        return {**settings, **self.tempo().broker()}

@@ -21,6 +21,7 @@ from typing import Final
 from ottla.simulation.fault import Fault
 from ottla.simulation.plan import Plan
 from ottla.simulation.run import Result, run_plan
+from ottla.simulation.tally import Tally, outcome_of
 
 CUTS_PER_RUN: Final = 10
 PAUSE_S: Final = 0.6  # between two cuts, on average
@@ -49,6 +50,9 @@ def power_cut_plan(seed: int, brokers: int) -> tuple[Plan, list[Fault]]:
         fault_pause_s=PAUSE_S,
         send_pause_s=0.1,
         loads=("numbers", "follow", random.choice(("group-consumer", "transfers", "compact"))),
+        after_s=0.5,
+        session_s=1.5,
+        lag_s=1.5,
     )
     return plan, faults
 
@@ -78,14 +82,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cuts", type=int, default=1_000, help="until there were so many")
     parser.add_argument("--first-seed", type=int, default=0)
     options = parser.parse_args(arguments)
-    cuts, bad = 0, 0
+    cuts, tally = 0, Tally({})
     for result in run_cuts(options.cuts, first_seed=options.first_seed):
         cuts += count_cuts(result)
-        bad += bool(result.anomalies)
+        tally.add(outcome_of(result))
         if result.anomalies:
             print(f"seed {result.plan.seed}, {result.plan.brokers} broker(s): {result.anomalies[:5]}", flush=True)
-    print(f"{cuts} power cuts, {bad} runs with anomalies")
-    return 1 if bad else 0
+    print("\n".join(tally.lines()))
+    last = options.first_seed + tally.runs - 1
+    print(f"{cuts} power cuts in seeds {options.first_seed} to {last}, {tally.failed} runs with anomalies")
+    return 1 if tally.failed else 0
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from random import Random
 from typing import Final
 
@@ -25,19 +26,20 @@ from ottla.simulation.fault import Fault
 from ottla.simulation.faults import Faults
 from ottla.simulation.history import History
 from ottla.simulation.loop import SimulationStuck, new_loop
+from ottla.simulation.network import Weather
 from ottla.simulation.observer import Observer
 from ottla.simulation.plan import Plan
 from ottla.simulation.process import PROCESS
 from ottla.simulation.timeline import Timeline
 from ottla.simulation.workloads.base import name_of
-from ottla.simulation.workloads.cleaning import BROKER_SETTINGS
+from ottla.simulation.workloads.cleaning import broker_settings
 from ottla.simulation.workloads.drawn import Work
 from ottla.simulation.workloads.names import CLEANED
 from ottla.simulation.workloads.zombies import CLIENT_KINDS, ClientFaults
 
 HEAL_S: Final = 120.0
 RUN_LIMIT_S: Final = 1_000.0
-AFTER_S: Final = 3.0  # everybody works on for so long when all is healed
+FARTHEST: Final = 100.0  # bytes take up to 0.1 s then
 
 
 @dataclass
@@ -60,10 +62,13 @@ class Result:
 
     @property
     def repeat_command(self) -> str:
-        drawn = Plan.drawn(self.plan.seed, self.plan.brokers)
-        if self.plan != drawn or self.faults != drawn.faults():
-            return "ottla simulate --run FILE, with what --save wrote"
-        return f"ottla simulate --seed {self.plan.seed} --brokers {self.plan.brokers}"
+        seed, brokers = self.plan.seed, self.plan.brokers
+        if self.faults == self.plan.faults():
+            if self.plan == Plan.drawn(seed, brokers):
+                return f"ottla simulate --seed {seed} --brokers {brokers}"
+            if self.plan == Plan.short(seed, brokers):
+                return f"ottla simulate --short --seed {seed} --brokers {brokers}"
+        return "ottla simulate --run FILE, with what --save wrote"
 
     def plain(self, shown: int = 10) -> dict[str, object]:
         """As values for JSON."""
@@ -99,7 +104,23 @@ def run_seed(seed: int, brokers: int | None = None, faults: Sequence[Fault] | No
 def run_plan(plan: Plan, faults: Sequence[Fault] | None = None, *, is_watched: bool = False) -> Result:
     """Run a plan, with the faults that its seed draws or with these; the timeline of one that is watched has what
     brokers did."""
-    return Simulation(plan, faults, is_watched=is_watched).run()
+    with _collecting_at_the_end():
+        return Simulation(plan, faults, is_watched=is_watched).run()
+
+
+@contextmanager
+def _collecting_at_the_end() -> Iterator[None]:
+    """Python's cyclic collector is off: what it collects, and when, is not decided by the seed. When the loop closes it
+    searches what was made since then; all that was there before is left out, which is most of the work."""
+    was_collecting = gc.isenabled()
+    gc.disable()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        if was_collecting:
+            gc.enable()
 
 
 class _Errors(logging.Handler):
@@ -118,7 +139,7 @@ class _Errors(logging.Handler):
 
 
 class Simulation:
-    """One run: made from a plan and a list of faults, run once."""
+    """One run: made from a plan and a list of faults, run once, by `run_plan`."""
 
     def __init__(self, plan: Plan, faults: Sequence[Fault] | None = None, *, is_watched: bool = False) -> None:
         self.plan = plan
@@ -126,15 +147,24 @@ class Simulation:
         self.loop = new_loop(Random(f"loop {plan.seed}"))
         self.history = History(self.loop.time)
         self.timeline = Timeline(self.loop.time)
-        settings = {**BROKER_SETTINGS, "ottla.durability": plan.durability}
+        settings = {**broker_settings(plan.pace), **plan.broker_settings()}
         self.cluster = SimulatedCluster(
             self.loop,
             Random(f"cluster {plan.seed}"),
             brokers=plan.brokers,
             settings=settings,
             timeline=self.timeline,
+            session_s=plan.session_s,
+            weather=Weather().slower(min(plan.pace * plan.distance, FARTHEST)),
         )
-        self.work = Work(self.cluster, self.history, plan.loads, partitions=plan.partitions, pause_s=plan.send_pause_s)
+        self.work = Work(
+            self.cluster,
+            self.history,
+            plan.loads,
+            partitions=plan.partitions,
+            pause_s=plan.send_pause_s,
+            tempo=plan.tempo(),
+        )
         if is_watched:
             Observer(self.cluster, frozenset(topic.name for topic in self.work.topics())).attach()
         self.result = Result(plan, history=self.history, timeline=self.timeline, faults=self.faults)
@@ -142,13 +172,10 @@ class Simulation:
     def run(self) -> Result:
         loop, result, errors = self.loop, self.result, _Errors()
         logger = logging.getLogger("ottla")
-        was_collecting = gc.isenabled()
-        gc.disable()  # what it collects, and when, is not decided by the seed
-        gc.freeze()  # what was there before the run is none of its rubbish, and costs most of the search for that
         logger.addHandler(errors)
         began_s = time.process_time()
         try:
-            loop.run(self.main(), limit_s=RUN_LIMIT_S)
+            loop.run(self.main(), limit_s=RUN_LIMIT_S * self.plan.pace)
         except SimulationStuck as error:
             result.anomalies.append(Anomaly("stuck", str(error)))
         except Exception as error:
@@ -158,11 +185,15 @@ class Simulation:
             result.virtual_s, result.steps, result.digest = loop.time(), loop.steps, loop.digest
             logger.removeHandler(errors)
             result.anomalies += [Anomaly("unhandled-error", line) for line in (*errors.lines, *loop.failures)]
+            self._let_go()
             loop.close()
-            gc.unfreeze()
-            if was_collecting:
-                gc.enable()
         return result
+
+    def _let_go(self) -> None:
+        """Nobody needs the cluster any more: one search for rubbish finds all of it."""
+        self.history.close()
+        self.timeline.close()
+        del self.cluster, self.work
 
     async def main(self) -> None:
         self.cluster.start()
@@ -173,7 +204,7 @@ class Simulation:
         await self.work.stop_moves()
         if not await self._healed():
             return
-        await asyncio.sleep(AFTER_S)
+        await asyncio.sleep(self.plan.after_s)
         await self.work.stop()
         await self.work.read_everything()
         await self._in_sync(is_quiet=True)
@@ -204,12 +235,14 @@ class Simulation:
 
     async def _healed(self) -> bool:
         """Whether all copies came into sync in time; an anomaly when not."""
-        began_s = self.loop.time()
+        began_s, limit_s = self.loop.time(), HEAL_S * self.plan.pace
         try:
-            async with asyncio.timeout(HEAL_S):
+            async with asyncio.timeout(limit_s):
                 await self._in_sync()
         except TimeoutError:
-            self.result.anomalies.append(Anomaly("not-healed", f"copies are not in sync {HEAL_S:g} s after the faults"))
+            self.result.anomalies.append(
+                Anomaly("not-healed", f"copies are not in sync {limit_s:g} s after the faults")
+            )
             return False
         self.history.note("faults", "healed", after_s=round(self.loop.time() - began_s, 3))
         return True

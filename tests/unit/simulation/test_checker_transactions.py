@@ -103,6 +103,18 @@ def test_a_read_before_anybody_asked_for_the_commit(client, name):
     assert story.anomalies() == [name]
 
 
+def test_who_asks_for_a_commit_again_does_not_make_earlier_reads_dirty():
+    story = transaction(end="info", reads=(0, 1))
+    story.end(1)
+    assert story.anomalies() == []
+
+
+def test_an_abort_that_succeeds_after_a_commit_that_did_not_decides():
+    story = transaction(end="info", reads=(0,))
+    story.end(1, "abort")
+    assert story.anomalies() == ["aborted-read"]
+
+
 def test_torn_transaction():
     assert transaction(end="info", reads=(1,)).anomalies() == ["torn-transaction"]
 

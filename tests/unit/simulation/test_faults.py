@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import pytest
 
-from ottla.simulation.fault import KINDS, Fault, draw_faults, read_fault
+from ottla.simulation.cluster import SimulatedCluster
+from ottla.simulation.fault import KINDS, LEADER, TAKES_AWAY, Fault, draw_faults, read_fault
 from ottla.simulation.plan import Plan
-from ottla.simulation.run import Simulation
+from ottla.simulation.run import run_plan
 from ottla.simulation.timeline import Timeline
 
 
@@ -40,8 +42,7 @@ def test_a_fault_is_its_text(kind):
 
 def test_a_run_makes_the_faults_of_a_list_and_no_others():
     plan = Plan(3, 3, 1, "durable", kinds=KINDS, work_s=6.0, fault_pause_s=0.5, send_pause_s=0.3)
-    simulation = Simulation(plan, [Fault(2.0, "pause", 1, 0.5), Fault(1.0, "kill", 0, 1.0)])
-    result = simulation.run()
+    result = run_plan(plan, [Fault(2.0, "pause", 1, 0.5), Fault(1.0, "kill", 0, 1.0)])
     assert result.anomalies == []
     assert [event.action for event in result.history.events if event.client == "faults" and event.kind == "invoke"] == [
         "kill",
@@ -61,3 +62,46 @@ def test_a_timeline_is_bounded(monkeypatch):
     assert [each.text for each in timeline.moments] == ["0", "1"]
     assert timeline.dropped == 3
     assert "1.500000  broker 0" in timeline.text()
+
+
+def chained(**changes):
+    values = {"kinds": KINDS, "brokers": 3, "work_s": 200.0, "pause_s": 2.0, "chains": 1.0, "session_s": 2.0}
+    return draw_faults(Random(1), **{**values, **changes})
+
+
+def test_in_a_chain_brokers_go_away_one_after_the_other():
+    faults = chained()
+    assert {each.kind for each in faults} == set(TAKES_AWAY)
+    assert [each.at_s for each in faults] == sorted(each.at_s for each in faults)
+    assert all(0.4 <= each.duration_s <= 10.0 for each in faults)
+    followed = [one.broker != next_one.broker for one, next_one in pairwise(faults)]
+    assert sum(followed) > len(followed) * 0.8
+
+
+@pytest.mark.parametrize("changes", [{"brokers": 1}, {"kinds": ("reset",)}, {"chains": 0.0}])
+def test_without_others_or_ways_there_are_no_chains(changes):
+    plain = {**changes, "chains": 0.0}
+    assert len(chained(**changes)) == pytest.approx(len(chained(**plain)), rel=0.3)
+
+
+def test_a_fault_may_be_aimed_at_who_leads():
+    faults = draw_faults(Random(1), kinds=("kill",), brokers=3, work_s=100.0, pause_s=0.5, aim=0.5)
+    aimed = [each for each in faults if LEADER in each.named]
+    assert 0.3 < len(aimed) / len(faults) < 0.7
+    assert all(0 <= each.number(LEADER) < 1 for each in aimed)
+    assert read_fault(aimed[0].line()) == aimed[0]
+
+
+def test_an_aimed_fault_hits_a_broker_that_leads(monkeypatch):
+    plan = Plan(3, 3, 1, "durable", kinds=KINDS, work_s=2.0, fault_pause_s=0.5, send_pause_s=0.3)
+    led, leaders = [], SimulatedCluster.leaders
+
+    def noted(cluster):
+        led.append(leaders(cluster))
+        return led[-1]
+
+    monkeypatch.setattr(SimulatedCluster, "leaders", noted)
+    result = run_plan(plan, [Fault(1.0, "restart", 0, 0.0, ((LEADER, 0.999),))])
+    assert result.anomalies == []
+    (happened,) = [each for each in result.history.events if each.action == "restart" and each.kind == "invoke"]
+    assert happened.facts["broker"] == led[0][-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from random import Random
 
@@ -221,3 +222,28 @@ def test_clocks_jump_and_drift_each_for_itself():
                 await right.sleep(60)
 
     loop.run(main(), limit_s=10)
+
+
+def test_what_a_killed_process_begins_while_it_is_buried_leaves_no_warning_to_anybody(recwarn):
+    loop = make_loop()
+    process = loop.new_process("victim")
+
+    async def never_begun():
+        await asyncio.sleep(1)
+
+    async def victim():
+        try:
+            await asyncio.sleep(100)
+        finally:
+            loop.create_task(never_begun())  # belongs to whoever is at work: at the end that is nobody's process
+
+    async def main():
+        loop.start(process, victim())
+        await asyncio.sleep(0.01)
+        process.kill()
+
+    loop.run(main(), limit_s=10)
+    loop.close()
+    assert [each.tasks for each in loop.processes] == [[] for _ in loop.processes]
+    gc.collect()
+    assert [str(each.message) for each in recwarn.list] == []

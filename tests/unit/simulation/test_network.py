@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from ottla.errors import NotConnected
-from ottla.net.transport import LinkSettings
+from ottla.net.link import LinkSettings
 from ottla.simulation.loop import SimulationLoop
 from ottla.simulation.network import SimulatedNetwork, Weather
 

@@ -1,4 +1,8 @@
-"""A seed has one history, whichever version of Python runs it."""
+"""A seed has one history, whichever version of Python runs it.
+
+Other versions have no native leaves here, so all take the twins in Python: the native ones append requests that came
+together in one step, which is a step less.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +29,13 @@ NEWER = ("3.12", "3.13", "3.14")
 
 
 @cache
-def history(python: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(Path(ottla.__file__).parents[1]), "PYTHONDONTWRITEBYTECODE": "1"}
+def history(python: str, leaves: str = "python") -> str:
+    environment = {
+        **os.environ,
+        "OTTLA_RECORDS": leaves,
+        "PYTHONPATH": str(Path(ottla.__file__).parents[1]),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     return subprocess.run([python, "-c", CODE], env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 

@@ -6,6 +6,7 @@
 | --- | --- |
 | lost-write | a value was acknowledged, a later offset of its partition was read, and nobody ever read the value |
 | unseen | a value was acknowledged, and the last reads of the run did not get as far as it |
+| vanished-read | a value was read, and the last reads of the run did not find it there |
 | duplicate | one value at two offsets |
 | inconsistent-offsets | one offset with two values |
 | misrouted | a value was read from another partition than it was sent to |
@@ -19,11 +20,15 @@
 | nonmonotonic-poll, poll-skip | a consumer went back, or jumped over a value; `int-`: within one poll |
 | nonmonotonic-send | of two sends of a producer the later one has the earlier offset; `int-`: within one transaction |
 | group-offset-regress, group-offset-lost | the committed offset of a group went back, or away |
-| double-ownership | two members of a group read one partition in the same generation |
+| double-ownership | two members of a group read one partition in the same generation, or one that may still commit |
 | hw-regress, lso-regress | the end of a partition, for one of the isolation levels, went back |
 | deleted-read, log-start-regress | a record that was deleted is there again |
 | compaction-lost | the last value of a key is gone |
 | replica-divergence | copies of a partition differ below the high watermark |
+| share-redelivered | a record came again although it was accepted or rejected, and that was answered |
+| share-stale-acknowledged | a delivery was accepted or rejected, and answered, although a later one had begun |
+| share-count-regress | a delivery count of a share group went back |
+| share-lost, share-stuck, share-not-drained | a record never came, or did not come again until it was acknowledged |
 | final-read-incomplete, unavailable | after everything was healed a read, or a write, did not succeed |
 
 1. It is a function of the history and touches nothing else; facts.py says which actions it knows.
@@ -43,6 +48,8 @@ from ottla.simulation.checker.facts import Facts
 from ottla.simulation.checker.groups import check_commits, check_owners
 from ottla.simulation.checker.order import check_polls, check_sends
 from ottla.simulation.checker.places import check_places
+from ottla.simulation.checker.reads import check_reads
+from ottla.simulation.checker.shares import check_shares
 from ottla.simulation.checker.transactions import check_copying, check_transactions
 from ottla.simulation.checker.writes import check_writes
 from ottla.simulation.history import Event
@@ -61,6 +68,7 @@ def check(
     facts = Facts(events)
     return [
         *check_writes(facts),
+        *check_reads(facts),
         *check_places(facts),
         *check_transactions(facts),
         *check_copying(facts),
@@ -69,7 +77,8 @@ def check(
         *check_sends(facts),
         *check_commits(events),
         *check_owners(facts),
-        *check_ends(events),
+        *check_shares(facts),
+        *check_ends(facts),
         *check_cleaning(facts),
         *check_copies(replicas or {}),
         *check_ending(facts),

@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ottla.simulation.checker.anomaly import Anomaly
-from ottla.simulation.checker.facts import RAW, Facts, Partition
+from ottla.simulation.checker.facts import COMMITTED, RAW, Facts, Partition, Poll
 from ottla.simulation.history import Event
 
 
-def check_ends(events: Iterable[Event]) -> Iterator[Anomaly]:
-    """hw-regress, lso-regress: less than what somebody had been told before the question was asked."""
-    known: dict[str, dict[Partition, int]] = defaultdict(dict)
-    asked: dict[int, tuple[str, dict[Partition, int]]] = {}
-    for event in events:
+def check_ends(facts: Facts) -> Iterator[Anomaly]:
+    """hw-regress, lso-regress: less than what the same client had been told, or had read, before it asked. Another one
+    may have asked a leader that does not know yet that it is none any more."""
+    known: dict[tuple[str, str], dict[Partition, int]] = defaultdict(dict)
+    asked: dict[int, tuple[str, str, dict[Partition, int]]] = {}
+    polls = {poll.index: poll for poll in facts.polls if isinstance(poll, Poll)}
+    for index, event in enumerate(facts.events):
+        if (poll := polls.get(index)) is not None:
+            _read_up_to(known[poll.client, RAW if poll.is_raw else COMMITTED], poll)
+        if event.action == "client-kill" and event.kind == "invoke":
+            for isolation in (RAW, COMMITTED):
+                known.pop((event.facts["whom"], isolation), None)  # its next life has heard of nothing
         if event.action != "ends":
             continue
         if event.kind == "invoke":
-            isolation = event.facts["isolation"]
-            asked[event.number] = isolation, dict(known[isolation])
+            key = event.client, event.facts["isolation"]
+            asked[event.number] = *key, dict(known[key])
         elif event.kind == "ok":
-            isolation, least = asked.pop(event.number)
+            client, isolation, least = asked.pop(event.number)
             for partition, end in event.facts["ends"].items():
                 if end < least.get(partition, 0):
                     name = "hw-regress" if isolation == RAW else "lso-regress"
                     yield Anomaly(name, f"{partition} ends at {end}, and ended at {least[partition]} before")
-                known[isolation][partition] = max(known[isolation].get(partition, 0), end)
+                ends = known[client, isolation]
+                ends[partition] = max(ends.get(partition, 0), end)
+
+
+def _read_up_to(ends: dict[Partition, int], poll: Poll) -> None:
+    for partition, offset, _ in poll.records:
+        ends[partition] = max(ends.get(partition, 0), offset + 1)
 
 
 def check_copies(replicas: Mapping[str, Mapping[int, bytes]]) -> Iterator[Anomaly]:
@@ -58,10 +71,12 @@ def check_ending(facts: Facts) -> Iterator[Anomaly]:
         if event.action in ("final-read", "final-committed"):
             yield Anomaly("final-read-incomplete", f"{event.client} did not come to the end of what was written")
         elif _is_owed(facts, event):
-            yield Anomaly("unavailable", f"{event.client} could not send {event.facts['value']}, and all was healed")
+            what = event.facts.get("value", "")
+            yield Anomaly("unavailable", f"{event.client} could not {event.action} {what}, and all was healed")
 
 
 def _is_owed(facts: Facts, event: Event) -> bool:
-    """A send outside of transactions, after everything was healed."""
+    """A send outside of transactions, or a deletion of records, after everything was healed."""
     is_plain = event.action == "send" and event.facts.get("txn") is None
+    is_plain = is_plain or event.action == "delete-records"
     return is_plain and facts.healed_s is not None and event.time_s > facts.healed_s

@@ -9,12 +9,13 @@ Actions that the checker knows (facts at the beginning; and at the end, when it 
 | end | txn, wants: commit or abort | |
 | assign | a consumer begins anew | |
 | poll, final-poll | | records: [partition, offset, value]; isolation, group, generation, txn |
-| commit, committed | group, partition; offset | offset |
+| commit, committed | group, partition; offset, generation | offset |
 | ends | isolation | ends: offsets by partition |
 | delete-records | partition, before | start |
 | topic | | partitions, policy: compact, retention, cut, gone |
 | final-read | isolation | starts, ends |
-| final-stable, final-committed | group | offsets |
+| final-stable | | |
+| final-committed | group | offsets |
 | healed, client-kill | whom | |
 """
 
@@ -29,6 +30,7 @@ from ottla.simulation.history import Event
 
 POLLS = ("poll", "final-poll")
 RAW = "read_uncommitted"
+COMMITTED = "read_committed"
 Partition: TypeAlias = Any  # a text in runs; anything with an order in tests
 Place: TypeAlias = tuple[Partition, int]
 
@@ -89,8 +91,11 @@ class Facts:
         self.offsets_of: dict[int, dict[Place, None]] = defaultdict(dict)
         self.highest_read: dict[Partition, int] = {}
         self.starts: dict[Partition, int] = {}
+        self.final_ends: dict[str, dict[Partition, int]] = {}  # of the last reads, by isolation
         self.healed_s: float | None = None
         self._operations: dict[int, Send | Txn] = {}
+        self._isolations: dict[int, str] = {}
+        self._wants: dict[int, str] = {}  # commit or abort, by the number of an end
         handlers = {"send": self._send, "end": self._end, "poll": self._poll, "final-poll": self._poll}
         for index, event in enumerate(events):
             if (handler := handlers.get(event.action)) is not None:
@@ -108,6 +113,9 @@ class Facts:
             self.policies.update(dict.fromkeys(event.facts["partitions"], event.facts["policy"]))
         elif action == "final-read" and is_ok:
             self.starts.update(event.facts.get("starts", {}))
+            self.final_ends[self._isolations[event.number]] = event.facts.get("ends", {})
+        elif action == "final-read" and event.kind == "invoke":
+            self._isolations[event.number] = event.facts.get("isolation", COMMITTED)
         elif action == "client-kill" and event.kind == "invoke":
             self.new_lives.append((index, event.facts["whom"]))
         elif action == "healed" and is_ok:
@@ -132,12 +140,12 @@ class Facts:
     def _end(self, index: int, event: Event) -> None:
         if event.kind == "invoke":
             txn = self.txns[event.facts["txn"]]
-            self._operations[event.number] = txn
-            if event.facts["wants"] == "commit":
+            self._operations[event.number], self._wants[event.number] = txn, event.facts["wants"]
+            if event.facts["wants"] == "commit" and txn.asked_index is None:
                 txn.state, txn.asked_index = "unknown", index
         elif event.kind == "ok":
             txn = self._operations[event.number]  # type: ignore[assignment]
-            txn.state = "aborted" if txn.asked_index is None else "committed"
+            txn.state = "committed" if self._wants[event.number] == "commit" else "aborted"
         elif event.kind == "fail":
             self._operations[event.number].state = "aborted"
 

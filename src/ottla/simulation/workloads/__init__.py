@@ -7,6 +7,8 @@
 | group-eager, group-cooperative, group-consumer | groups.py | members of a group come, commit and go |
 | transfers | transactions.py | transactions over several partitions; some are aborted, some share a transactional.id |
 | copy | copying.py | reads, processes and writes exactly once: offsets and records in one transaction |
+| spark-sink | spark_sink.py | Spark's exactly-once sink: batches of tasks that are repeated until they are committed |
+| share-group | share_groups.py | members of a share group acquire records, accept, release and reject them |
 | churn | churn.py | a topic is made, written, grown, read, deleted, and made again |
 | moves | moves.py | partitions move between brokers, preferred leaders are elected, settings change |
 | cut | cleaning.py | DeleteRecords |

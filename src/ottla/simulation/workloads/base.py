@@ -1,7 +1,8 @@
 """What all workloads have: a name, a machine with a process, the run's history, and the doors for their clients.
 
-1. `stop` lets a workload come to its end by itself. `crash` is kill -9 of its process; it begins anew after a while,
-   on the same machine, with what it must remember (which numbers it has used) and nothing else.
+1. `stop` lets a workload come to its end by itself; a `pause` is over then. `crash` is kill -9 of its process; it
+   begins anew after a while, on the same machine, with what it must remember (which numbers it has used) and nothing
+   else.
 2. A partition is named `topic-number` in the history.
 """
 
@@ -13,26 +14,19 @@ from typing import Any, Final
 
 from ottla.client.admin.async_admin import AsyncAdmin
 from ottla.client.consumer.async_consumer import AsyncConsumer
+from ottla.client.producer.async_producer import AsyncProducer
 from ottla.errors import InvalidRecord, InvalidTimestamp, OttlaError
 from ottla.simulation.cluster import SimulatedCluster
 from ottla.simulation.history import History, Operation
 from ottla.simulation.machine import Machine
+from ottla.simulation.workloads.tempo import Tempo
 from ottla.values import TopicPartition
 
-PRODUCER: Final[dict[str, Any]] = {
-    "acks": "all",
-    "linger_ms": 0,
-    "delivery_timeout_ms": 60_000,
-    "request_timeout_ms": 5_000,
-}
-CONSUMER: Final[dict[str, Any]] = {
-    "auto_offset_reset": "earliest",
-    "request_timeout_ms": 5_000,
-    "fetch_max_wait_ms": 2_000,  # who waits for nothing costs steps
-    "isolation_level": "read_committed",
-}
+DEFAULT_TEMPO: Final = Tempo()
 CALL_S: Final = 60.0
 CLOSE_S: Final = 5.0
+POLL_S: Final = 1.0
+LAST_PAUSE_S: Final = 0.5  # the longest between two tries of who should come to an end
 ERRORS: Final = (OttlaError, TimeoutError)
 
 
@@ -50,7 +44,15 @@ class Numbering:
 class Workload:
     """See the module."""
 
-    def __init__(self, cluster: SimulatedCluster, history: History, name: str, numbers: Numbering) -> None:
+    def __init__(
+        self,
+        cluster: SimulatedCluster,
+        history: History,
+        name: str,
+        numbers: Numbering,
+        tempo: Tempo = DEFAULT_TEMPO,
+    ) -> None:
+        self.tempo = tempo
         self.cluster = cluster
         self.history = history
         self.name = name
@@ -59,6 +61,7 @@ class Workload:
         self.random = self.machine.random
         self.is_stopping = False
         self.task: asyncio.Task[None] | None = None
+        self._pausing: asyncio.Future[None] | None = None
 
     def start(self) -> None:
         process = self.machine.boot(self.name)
@@ -70,6 +73,8 @@ class Workload:
     async def stop(self) -> None:
         """Let it come to an end by itself."""
         self.is_stopping = True
+        if self._pausing is not None:
+            _end_pause(self._pausing)
         if self.task is None:
             self.start()
         assert self.task is not None, "it was started"
@@ -97,14 +102,37 @@ class Workload:
         }
 
     def consumer(self, *topics: str, **settings: Any) -> AsyncConsumer:
-        return AsyncConsumer(*topics, **self.doors(), **{**CONSUMER, **settings})
+        return AsyncConsumer(*topics, **self.doors(), **{**self.tempo.consumer(), **settings})
+
+    def producer(self, **settings: Any) -> AsyncProducer:
+        return AsyncProducer(**self.doors(), **{**self.tempo.producer(), **settings})
 
     def admin(self) -> AsyncAdmin:
         doors = self.doors()
         return AsyncAdmin(**doors, random_bytes=doors["random"].randbytes)
 
+    def paced_s(self, duration_s: float) -> float:
+        """How long that is at the pace of this run."""
+        return duration_s * self.tempo.pace
+
     async def pause(self, average_s: float) -> None:
-        await asyncio.sleep(average_s * 2 * self.random.random())
+        """Do nothing for a drawn time, or until `stop`: who waits for the end of a run costs steps of all others."""
+        duration_s = average_s * 2 * self.random.random()
+        if self.is_stopping:
+            duration_s = min(duration_s, self.paced_s(LAST_PAUSE_S))
+        loop = self.cluster.loop
+        pausing = self._pausing = loop.create_future()
+        timer = loop.call_later(duration_s, _end_pause, pausing)
+        try:
+            await pausing
+        finally:
+            timer.cancel()
+            self._pausing = None
+
+
+def _end_pause(pausing: asyncio.Future[None]) -> None:
+    if not pausing.done():
+        pausing.set_result(None)
 
 
 def name_of(partition: TopicPartition) -> str:
@@ -136,19 +164,17 @@ async def hear(future: Any, sending: Operation) -> None:
         end_send(sending, error)
 
 
-async def poll(
-    consumer: AsyncConsumer, history: History, client: str, action: str = "poll", **facts: Any
-) -> Sequence[Any]:
+async def poll(consumer: AsyncConsumer, load: Workload, action: str = "poll", **facts: Any) -> Sequence[Any]:
     """One poll, written down when it gave something or failed."""
     try:
-        records = await consumer.poll(1.0)
+        records = await consumer.poll(load.paced_s(POLL_S))
     except OttlaError as error:
-        history.invoke(client, action).info(describe(error))
-        await asyncio.sleep(0.1)
+        load.history.invoke(load.name, action).info(describe(error))
+        await asyncio.sleep(load.paced_s(0.1))
         return []
     if records:
         plain = [[f"{each.topic}-{each.partition}", each.offset, int(each.value or b"-1")] for each in records]
-        history.invoke(client, action).ok(records=plain, **facts)
+        load.history.invoke(load.name, action).ok(records=plain, **facts)
     return records
 
 

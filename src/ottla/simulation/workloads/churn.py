@@ -14,9 +14,8 @@ from typing import Any, Final
 from ottla.client.admin.async_admin import AsyncAdmin
 from ottla.client.admin.topics import NewTopic
 from ottla.client.consumer.async_consumer import AsyncConsumer
-from ottla.client.producer.async_producer import AsyncProducer
 from ottla.errors import OttlaError, TopicAlreadyExists, UnknownTopicOrPartition
-from ottla.simulation.workloads.base import ERRORS, PRODUCER, Workload, close_quietly, describe, end_send, partitions_of
+from ottla.simulation.workloads.base import ERRORS, POLL_S, Workload, close_quietly, describe, end_send, partitions_of
 
 TOPIC: Final = "churn"
 SENDS: Final = 5
@@ -45,37 +44,47 @@ class Churn(Workload):
         self._values.clear()
         count = self.random.randint(1, 2)
         await self._remove(admin)
-        await self._do(admin.create_topics([NewTopic(TOPIC, count, self._copies)], timeout=30.0), "create-topic")
+        await self._create(admin, count)
         await self._write(count)
         if self.random.random() < 0.5:
-            await self._do(admin.create_partitions({TOPIC: count + 1}, timeout=30.0), "create-partitions")
+            await self._do(admin.create_partitions({TOPIC: count + 1}, timeout=self.paced_s(30.0)), "create-partitions")
         if not await self._read_back(count):
             self.history.note(self.name, "topic", partitions=[self._name(each) for each in range(count)], policy="gone")
-        await self.pause(1.0)
+        await self.pause(self.paced_s(1.0))
 
     async def _remove(self, admin: AsyncAdmin) -> None:
         """Until it is gone for certain."""
         while True:
             try:
-                await admin.delete_topics([TOPIC], timeout=30.0)
+                await admin.delete_topics([TOPIC], timeout=self.paced_s(30.0))
             except UnknownTopicOrPartition:
                 return
             except ERRORS:
                 pass
-            await self.pause(0.5)
+            await self.pause(self.paced_s(0.5))
 
-    async def _do(self, call: Any, action: str) -> None:
+    async def _create(self, admin: AsyncAdmin, count: int) -> None:
+        """Until it is there: it is refused while fewer brokers live than it has copies."""
+        topic = NewTopic(TOPIC, count, self._copies)
+        while not await self._do(admin.create_topics([topic], timeout=self.paced_s(30.0)), "create-topic"):
+            await self.pause(self.paced_s(0.5))
+
+    async def _do(self, call: Any, action: str) -> bool:
+        """Whether it was done."""
         doing = self.history.invoke(self.name, action, topic=TOPIC, life=self._life)
         try:
             await call
-            doing.ok()
         except TopicAlreadyExists:
-            doing.ok()  # the answer to the first try was lost
+            pass  # the answer to the first try was lost
         except ERRORS as error:
             doing.info(describe(error))
+            return False
+        doing.ok()
+        return True
 
     async def _write(self, count: int) -> None:
-        producer = AsyncProducer(**self.doors(), **{**PRODUCER, "max_block_ms": 10_000, "delivery_timeout_ms": 10_000})
+        limit_ms = int(self.paced_s(10_000))
+        producer = self.producer(max_block_ms=limit_ms, delivery_timeout_ms=limit_ms)
         for _ in range(SENDS):
             value, partition = self.numbers.next(), self.random.randrange(count)
             self._values.add(value)
@@ -92,11 +101,11 @@ class Churn(Workload):
         consumer = self.consumer()
         names = partitions_of([(TOPIC, count)])
         try:
-            async with asyncio.timeout(READ_S):
+            async with asyncio.timeout(self.paced_s(READ_S)):
                 self.history.note(self.name, "assign")
                 await consumer.assign(names)
-                ends = await consumer.end_offsets(names, timeout=READ_S)
-                while any([await consumer.position(each, timeout=READ_S) < ends[each] for each in names]):
+                ends = await consumer.end_offsets(names, timeout=self.paced_s(READ_S))
+                while any([await consumer.position(each, timeout=self.paced_s(READ_S)) < ends[each] for each in names]):
                     await self._poll(consumer)
             return True
         except ERRORS:
@@ -106,7 +115,8 @@ class Churn(Workload):
 
     async def _poll(self, consumer: AsyncConsumer) -> None:
         records = [
-            [self._name(each.partition), each.offset, int(each.value or b"-1")] for each in await consumer.poll(1.0)
+            [self._name(each.partition), each.offset, int(each.value or b"-1")]
+            for each in await consumer.poll(self.paced_s(POLL_S))
         ]
         if ours := [each for each in records if each[2] in self._values]:
             self.history.invoke(self.name, "poll").ok(records=ours)

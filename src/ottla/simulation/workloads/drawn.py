@@ -16,18 +16,21 @@ from ottla.client.admin.topics import NewTopic
 from ottla.errors import OttlaError, TopicAlreadyExists
 from ottla.simulation.cluster import SimulatedCluster
 from ottla.simulation.history import History
-from ottla.simulation.workloads import cleaning, copying, groups
-from ottla.simulation.workloads.base import Numbering, Workload, name_of, partitions_of
+from ottla.simulation.workloads import cleaning, copying, groups, share_groups
+from ottla.simulation.workloads.base import DEFAULT_TEMPO, Numbering, Workload, name_of, partitions_of
 from ottla.simulation.workloads.churn import Churn
 from ottla.simulation.workloads.moves import Moves
 from ottla.simulation.workloads.numbers import Numbers
 from ottla.simulation.workloads.reading import FinalRead, Follower, Watcher
-from ottla.simulation.workloads.transactions import Transfers
+from ottla.simulation.workloads.spark_sink import SparkSink
+from ottla.simulation.workloads.tempo import Tempo
+from ottla.simulation.workloads.transactions import ALONE, Transfers
 from ottla.values import TopicPartition
 
 TOPIC: Final = "t"  # numbers; read by followers and groups
 TRANSFERS: Final = "transfers"
 COPIES: Final = "copies"
+SUNK: Final = "sunk"  # what Spark's sink writes
 GROUP_MEMBERS: Final = 2
 
 
@@ -42,7 +45,9 @@ class Work:
         *,
         partitions: int,
         pause_s: float,
+        tempo: Tempo = DEFAULT_TEMPO,
     ) -> None:
+        self.tempo = tempo
         self.cluster = cluster
         self.history = history
         self.loads = loads
@@ -59,7 +64,10 @@ class Work:
         names = [TOPIC]
         names += [TRANSFERS] if "transfers" in self.loads else []
         names += [COPIES] if "copy" in self.loads else []
-        plain = [NewTopic(name, self.count, self.copies) for name in names]
+        names += [SUNK] if "spark-sink" in self.loads else []
+        segment_bytes = self.tempo.segment_bytes
+        configs = {"internal.segment.bytes": str(segment_bytes)} if segment_bytes else {}
+        plain = [NewTopic(name, self.count, self.copies, configs=configs) for name in names]
         cleaned = [
             NewTopic(name, 1, self.copies, configs=settings)
             for name, settings in cleaning.SETTINGS.items()
@@ -73,8 +81,9 @@ class Work:
         return partitions_of(wanted)
 
     async def make_topics(self) -> None:
-        maker = _Maker(self.cluster, self.history, "admin", self.numbers)
+        maker = _Maker(*self._common("admin"))
         maker.topics = self.topics()
+        maker.has_share_group = share_groups.GROUP in self.loads
         maker.start()
         assert maker.task is not None, "it was started"
         await maker.task
@@ -101,27 +110,37 @@ class Work:
                 await load.stop()
 
     async def stop(self) -> None:
-        for load in self.running:
-            await load.stop()
+        """All at once: whoever waits for the others to end works for nothing."""
+        await asyncio.gather(*(load.stop() for load in self.running))
 
     async def read_everything(self) -> None:
         asked = [copying.GROUP] if "copy" in self.loads else []
+        asked += [name for name in groups.KINDS if name in self.loads]
         for isolation in ("read_committed", "read_uncommitted"):
-            if isolation == "read_uncommitted" and not {"transfers", "copy"} & set(self.loads):
+            if isolation == "read_uncommitted" and not self._has_transactions:
                 continue
             reader = FinalRead(
                 *self._common(f"reader {isolation}"),
                 partitions=self.partitions(),
                 groups=asked if isolation == "read_committed" else [],
                 isolation=isolation,
+                waits=isolation == "read_committed" and self._has_transactions,
             )
             reader.start()
             await reader.stop()
+        if share_groups.GROUP in self.loads:
+            drain = share_groups.ShareDrain(*self._common("share drain"), partitions=self.partitions(TOPIC))
+            drain.start()
+            await drain.stop()
 
     # --- what there is ---
 
+    @property
+    def _has_transactions(self) -> bool:
+        return not {"transfers", "copy", "spark-sink"}.isdisjoint(self.loads)
+
     def _common(self, name: str) -> tuple[Any, ...]:
-        return self.cluster, self.history, name, self.numbers
+        return self.cluster, self.history, name, self.numbers, self.tempo
 
     def _made(self) -> Iterator[Workload]:
         for name in self.loads:
@@ -136,11 +155,16 @@ class Work:
             yield Watcher(*self._common("watcher"), partitions=self.partitions())
         elif name in groups.KINDS:
             for number in range(GROUP_MEMBERS):
-                yield groups.Member(*self._common(f"{name} {number}"), kind=name, topics=[TOPIC])
+                yield groups.Member(*self._common(f"{name} {number}"), kind=name, partitions=self.partitions(TOPIC))
         elif name == "transfers":
             yield from self._transfers()
         elif name == "copy":
             yield from self._copiers()
+        elif name == share_groups.GROUP:
+            for number in range(share_groups.MEMBERS):
+                yield share_groups.ShareMember(*self._common(f"{name} {number}"), partitions=self.partitions(TOPIC))
+        elif name == "spark-sink":
+            yield SparkSink(*self._common("spark sink"), source=self.partitions(TOPIC), target=SUNK)
         else:
             yield from self._for_admins(name)
 
@@ -149,7 +173,7 @@ class Work:
         return [each.name for each in self.topics() if each.name not in cleaning.SETTINGS]
 
     def _transfers(self) -> Iterator[Workload]:
-        for number, transactional_id in enumerate(("alone", "shared", "shared"), 1):
+        for number, transactional_id in enumerate((ALONE, "shared", "shared"), 1):
             yield Transfers(
                 *self._common(f"transfers {number}"),
                 transactional_id=transactional_id,
@@ -159,10 +183,11 @@ class Work:
 
     def _copiers(self) -> Iterator[Workload]:
         source = TRANSFERS if "transfers" in self.loads else TOPIC
+        kind = self.cluster.random.choice(list(groups.KINDS))
         for number in (1, 2):
             name = f"copier {number}"
             yield copying.Copier(
-                *self._common(name), transactional_id=name.replace(" ", "-"), source=source, target=COPIES
+                *self._common(name), transactional_id=name.replace(" ", "-"), source=source, target=COPIES, kind=kind
             )
 
     def _for_admins(self, name: str) -> Iterator[Workload]:
@@ -172,7 +197,7 @@ class Work:
             partitions = self.partitions(TOPIC)
             yield Moves(*self._common("moves"), partitions=partitions, brokers=len(self.cluster.seats))
         else:
-            yield self._producer(f"{name} producer", name, 0.2, has_keys=name == "compact")
+            yield self._producer(f"{name} producer", name, 0.2 * self.tempo.pace, has_keys=name == "compact")
             if name == "cut":
                 yield cleaning.Cutter(*self._common("cutter"), partitions=self.partitions(name))
 
@@ -185,11 +210,14 @@ class _Maker(Workload):
     """Makes the topics."""
 
     topics: Sequence[NewTopic] = ()
+    has_share_group = False
 
     async def run(self) -> None:
         async with self.admin() as admin:
             for topic in self.topics:
                 await self._make(admin, topic)
+            if self.has_share_group:
+                await share_groups.configure(admin)
 
     async def _make(self, admin: Any, topic: NewTopic) -> None:
         while True:

@@ -5,7 +5,7 @@ When it stops, every partition has all its copies again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from ottla.client.admin.async_admin import AsyncAdmin
@@ -13,7 +13,6 @@ from ottla.client.admin.configs import AlterConfig, ConfigResource, ConfigResour
 from ottla.simulation.workloads.base import ERRORS, Workload, describe, name_of
 from ottla.values import TopicPartition
 
-PAUSE_S: Final = 5.0
 CALL_S: Final = 15.0
 
 
@@ -28,11 +27,27 @@ class Moves(Workload):
     async def run(self) -> None:
         async with self.admin() as admin:
             while not self.is_stopping:
-                await self.pause(PAUSE_S)
-                await self.random.choice((self._move, self._elect, self._set))(admin)
+                await self.pause(self.tempo.move_s)
+                await self._act()(admin)
             for partition in self._partitions:
                 while not await self._place(admin, partition, self._brokers):
-                    await self.pause(0.5)
+                    await self.pause(self.paced_s(0.5))
+
+    def _act(self) -> Callable[[AsyncAdmin], Awaitable[None]]:
+        if self.tempo.turns and self.random.random() < self.tempo.turns:
+            return self._take_turns
+        return self.random.choice((self._move, self._elect, self._set))
+
+    async def _take_turns(self, admin: AsyncAdmin) -> None:
+        """One broker leads after the other, and soon the first again; all of them stay in sync meanwhile."""
+        partition = self.random.choice(self._partitions)
+        order = self.random.sample(self._brokers, len(self._brokers))
+        for _ in range(self.random.randint(2, 4)):
+            order = [order[1], order[0], *order[2:]] if len(order) > 1 else order
+            if not await self._place(admin, partition, order):
+                return
+            await self._elect(admin)
+            await self.pause(self.tempo.move_s / 5)
 
     async def _move(self, admin: AsyncAdmin) -> None:
         """At least two copies, in any order; the first is the preferred leader."""
@@ -43,7 +58,7 @@ class Moves(Workload):
     async def _place(self, admin: AsyncAdmin, partition: TopicPartition, brokers: Sequence[int]) -> bool:
         moving = self.history.invoke(self.name, "reassign", partition=name_of(partition), brokers=list(brokers))
         try:
-            await admin.alter_partition_reassignments({partition: brokers}, timeout=CALL_S)
+            await admin.alter_partition_reassignments({partition: brokers}, timeout=self.paced_s(CALL_S))
         except ERRORS as error:
             moving.info(describe(error))
             return False
@@ -53,7 +68,7 @@ class Moves(Workload):
     async def _elect(self, admin: AsyncAdmin) -> None:
         electing = self.history.invoke(self.name, "elect")
         try:
-            await admin.elect_leaders(timeout=CALL_S)
+            await admin.elect_leaders(timeout=self.paced_s(CALL_S))
             electing.ok()
         except ERRORS as error:
             electing.info(describe(error))
@@ -65,7 +80,7 @@ class Moves(Workload):
         resource = ConfigResource(ConfigResourceType.TOPIC, topic)
         try:
             await admin.incremental_alter_configs(
-                {resource: [AlterConfig("internal.segment.bytes", size)]}, timeout=CALL_S
+                {resource: [AlterConfig("internal.segment.bytes", size)]}, timeout=self.paced_s(CALL_S)
             )
             setting.ok()
         except ERRORS as error:

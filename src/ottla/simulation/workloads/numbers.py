@@ -1,4 +1,7 @@
-"""Idempotent producers that send unique numbers to drawn partitions, up to IN_FLIGHT at a time."""
+"""Idempotent producers that send unique numbers to drawn partitions, several at once, up to IN_FLIGHT at a time.
+
+Keys are drawn so that some are written all the time and others once in a run: only the latter would be missed.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ from typing import Any, Final
 from ottla.client.producer.async_producer import AsyncProducer
 from ottla.errors import OttlaError
 from ottla.simulation.history import Operation
-from ottla.simulation.workloads.base import PRODUCER, Workload, close_quietly, end_send, hear, name_of
+from ottla.simulation.workloads.base import Workload, close_quietly, end_send, hear, name_of
 from ottla.values import TopicPartition
 
-IN_FLIGHT: Final = 5
-KEYS: Final = 5
+IN_FLIGHT: Final = 16
+KEYS: Final = 40
 
 
 class Numbers(Workload):
@@ -29,18 +32,19 @@ class Numbers(Workload):
 
     async def run(self) -> None:
         room = asyncio.Semaphore(IN_FLIGHT)
-        producer = AsyncProducer(**self.doors(), **PRODUCER)
+        producer = self.producer()
         while not self.is_stopping:
             await self.pause(self._pause_s)
-            await room.acquire()
-            await self._send(producer, room)
+            for _ in range(self.random.randint(1, self.tempo.burst)):
+                await room.acquire()
+                await self._send(producer, room)
         for _ in range(IN_FLIGHT):
             await room.acquire()
         await close_quietly(producer)
 
     async def _send(self, producer: AsyncProducer, room: asyncio.Semaphore) -> None:
         value, partition = self.numbers.next(), self.random.choice(self._partitions)
-        facts: dict[str, Any] = {"key": f"k{self.random.randrange(KEYS)}"} if self._has_keys else {}
+        facts: dict[str, Any] = {"key": f"k{int(KEYS * self.random.random() ** 6)}"} if self._has_keys else {}
         sending = self.history.invoke(self.name, "send", partition=name_of(partition), value=value, **facts)
         key = facts["key"].encode() if facts else None
         try:

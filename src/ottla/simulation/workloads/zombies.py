@@ -21,15 +21,15 @@ PAUSE_S: Final = 8.0
 LONGEST_S: Final = 25.0
 
 
-def draw_client_faults(random: Random, kinds: Sequence[str], work_s: float) -> list[Fault]:
-    """One every PAUSE_S on average."""
+def draw_client_faults(random: Random, kinds: Sequence[str], work_s: float, scale: float = 1.0) -> list[Fault]:
+    """One every PAUSE_S on average; with a `scale` of 0.5 twice as often, and each for half as long."""
     faults: list[Fault] = []
     at_s = 0.0
     while kinds:
-        at_s += PAUSE_S * 2 * random.random()
+        at_s += PAUSE_S * scale * 2 * random.random()
         if at_s >= work_s:
             break
-        duration_s = round(LONGEST_S * random.random() ** 2, 6)
+        duration_s = round(LONGEST_S * scale * random.random() ** 2, 6)
         parameters = (("client", round(random.random(), 6)),)
         faults.append(Fault(round(at_s, 6), random.choice(list(kinds)), -1, duration_s, parameters))
     return faults
