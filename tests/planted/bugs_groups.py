@@ -27,10 +27,21 @@ BUGS = (
         "offsets-expire-under-members",
         "broker/coordinators/groups/expiry.py",
         "        if start_ms is None or group.is_subscribed_to(topic):\n            return False\n",
-        "        if offset.commit_timestamp_ms + 5_000 < now_ms:\n            return True\n",
+        "        if offset.commit_timestamp_ms + 2_000 < now_ms:\n            return True\n",
         "offsets expire although the group reads the topic",
-        "KAFKA-8069, KAFKA-13636",
+        "KAFKA-13636",
         needs=("group-eager",),
+        brokers=None,
+    ),
+    Bug(
+        "offsets-expire-at-once",
+        "broker/coordinators/groups/offset_store.py",
+        "        expire_timestamp_ms=value.expire_timestamp,\n",
+        "        expire_timestamp_ms=value.commit_timestamp,\n",
+        "an offset without a time of its own expires as soon as its group is empty",
+        "KAFKA-8069",
+        needs=("group-eager",),
+        brokers=None,
     ),
     Bug(
         "two-owners",
@@ -46,9 +57,18 @@ BUGS = (
         "broker/coordinators/groups/consumer/group.py",
         "        return None if owned.get(partition, generation + 1) <= generation else ",
         "        return None if owned is not None else ",
-        "a member with an old epoch commits for partitions that others own now",
+        "a member with an old epoch, or that was put out, commits for partitions that others own now",
         "KIP-1251",
         needs=("group-consumer",),
+        client_kinds=("client-pause",),
+        more=(
+            (
+                "broker/coordinators/groups/consumer/group.py",
+                "        member = self.member(member_id)\n        if not transactional",
+                "        if member_id not in self.members:\n            return\n"
+                "        member = self.member(member_id)\n        if not transactional",
+            ),
+        ),
     ),
     Bug(
         "producer-drains-out-of-order",
@@ -57,5 +77,17 @@ BUGS = (
         "            may_go = True\n",
         "our producer sends batches again in any order",
         "retries before KIP-98",
+        brokers=None,
+    ),
+    Bug(
+        "a-buffer-for-two",
+        "client/producer/batches/buffer_pool.py",
+        "            return self.free.pop()\n        if self.available_bytes",
+        "            return self.free[-1]\n        if self.available_bytes",
+        "memory of a batch that is on its way is given to another one: records arrive in the wrong partition",
+        "KAFKA-19012",
+        brokers=None,
+        python=True,
+        fits=lambda plan: plan.batch_bytes < 1_000,  # only buffers of whole batches are used again
     ),
 )

@@ -53,13 +53,14 @@ BUGS = (
         "return Cut(min(leaders.end_offset, end), is_complete=True)",
         "after two quick elections a follower cuts at the end of an epoch that it does not have",
         "the reason of KIP-279",
+        needs=("moves",),  # whoever leads again must not have left the in-sync set in between
     ),
     Bug(
-        "no-leader-epoch-fencing",
-        "broker/replication/partition.py",
-        "        if current_leader_epoch == NO_EPOCH:\n            return\n",
-        "        return\n",
-        "requests of an earlier leader epoch are served",
+        "leaders-go-back",
+        "client/cluster_view.py",
+        "[_newest(before.get(each.partition_index), _partition_info(name, each, nodes)) for each in ordered]",
+        "[_newest(None, _partition_info(name, each, nodes)) for each in ordered]",
+        "a client believes a broker that has not heard of the newest leader, and goes back to the one before it",
         "the reason of KIP-320",
     ),
     Bug(
@@ -81,18 +82,23 @@ BUGS = (
     Bug(
         "stale-in-sync-set",
         "cluster/controller/isr_changes.py",
-        "    if data.partition_epoch < before.partition_epoch:\n        raise InvalidUpdateVersion\n",
+        "    if data.leader_epoch < before.leader_epoch:\n        raise FencedLeaderEpoch\n",
         "",
-        "the controller takes an in-sync set that was proposed before the last change of it",
+        "the controller takes an in-sync set from a broker that led before",
         "KAFKA-6880: zombie replicas",
-    ),
-    Bug(
-        "returned-broker-joins",
-        "cluster/controller/isr_changes.py",
-        "        if known is not None and each.broker_epoch not in (UNKNOWN_EPOCH, known.epoch):\n",
-        "        if known is None:\n",
-        "a broker that restarted since it was seen in sync joins the in-sync set by what it had before",
-        "the reason of KIP-903",
+        needs=("moves",),  # who lost its leadership with its session is refused for that
+        more=(
+            (
+                "cluster/controller/isr_changes.py",
+                "    if data.partition_epoch < before.partition_epoch:\n        raise InvalidUpdateVersion\n",
+                "",
+            ),
+            (
+                "cluster/controller/isr_changes.py",
+                "    _check_proposal(before, isr, request.broker_id, recovering=recovering)\n",
+                "",
+            ),
+        ),
     ),
     Bug(
         "unclean-election",
@@ -109,7 +115,8 @@ BUGS = (
         "    return partition\n",
         "a machine that lost power stays in the in-sync set, without what it had not synced",
         "the last replica standing, KIP-966",
-        kinds=("power",),
+        kinds=("power", "power-at-disk"),
+        fits=lambda plan: plan.durability == "replicated",
     ),
     Bug(
         "preferred-leader-without-records",

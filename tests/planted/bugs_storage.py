@@ -13,7 +13,7 @@ BUGS = (
         "a durable topic acknowledges what is not on the disk",
         "NATS 2.12.1 (Jepsen 2025); flush.messages of Kafka",
         brokers=None,
-        kinds=("power",),
+        kinds=("power", "power-at-disk", "power-all"),
     ),
     Bug(
         "recovery-forgets-producers",
@@ -38,9 +38,16 @@ BUGS = (
         "storage/producers/entry.py",
         "        for known in self.batches:\n",
         "        for known in self.batches[-1:]:\n",
-        "only the last batch of a producer is known again when it is sent twice",
+        "only the last batch of a producer is known again when it is sent twice, and the producer does not probe",
         "Redpanda 3039, librdkafka 4953",
         brokers=None,
+        more=(
+            (
+                "client/producer/sending/sequences.py",
+                "        if numbers.choose_probe(stamp):\n",
+                "        if numbers.probe is not None and numbers.choose_probe(stamp):\n",
+            ),
+        ),
     ),
     Bug(
         "no-duplicate-detection",
@@ -62,11 +69,10 @@ BUGS = (
     ),
     Bug(
         "epochs-survive-truncation",
-        "storage/log/truncate.py",
-        "        self._end.end_at(offset)\n"
-        "        self._epoch_history.change(lambda epochs: epochs.truncate_from_end(offset))\n",
-        "        self._end.end_at(offset)\n",
-        "the leader epochs of records that were cut off are still on record",
+        "storage/log/leader_epochs.py",
+        "        kept = bisect_left(self._entries, end_offset, key=_start_offset)\n",
+        "        kept = bisect_right(self._entries, end_offset, key=_start_offset)\n",
+        "the leader epoch whose records were all cut off is still on record",
         "epochs that contradict each other, KIP-101",
     ),
     Bug(
@@ -86,7 +92,6 @@ BUGS = (
         "    limit_bytes = max(log.settings.retention_bytes, 4_000)\n",
         "retention.bytes=-1 is taken for a small number",
         "a sentinel that was compared",
-        needs=("moves",),
         brokers=None,
     ),
     Bug(

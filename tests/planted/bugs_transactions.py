@@ -78,9 +78,26 @@ BUGS = (
         "            raise self._stale_epoch(batch.epoch, self.entry.epoch)\n"
         "        if self._origin is AppendOrigin.CLIENT:\n            self._check_sequence(batch)\n",
         "        pass\n",
-        "a producer that was fenced still writes",
+        "a producer that was fenced still writes, into the transaction of the one that fenced it",
         "the reason of producer epochs, KIP-98",
         needs=TXN,
+        more=(
+            (
+                "storage/producers/check.py",
+                "        if entry.transaction_first_offset is not None and entry.epoch == batch.epoch:\n",
+                "        if entry.transaction_first_offset is not None:\n",
+            ),
+            (
+                "storage/producers/state.py",
+                "entry.transaction_first_offset is not None and entry.epoch == epoch\n",
+                "entry.transaction_first_offset is not None\n",
+            ),
+            (
+                "storage/producers/state.py",
+                "        if entry is not None and epoch < entry.epoch:\n            raise InvalidProducerEpoch(",
+                "        if entry is not None and epoch < 0:\n            raise InvalidProducerEpoch(",
+            ),
+        ),
     ),
     Bug(
         "transactions-never-time-out",
@@ -90,6 +107,7 @@ BUGS = (
         "the transaction of a producer that died stays open for good",
         "transactions that hang after a crash",
         needs=TXN,
+        client_kinds=("client-kill",),
     ),
     Bug(
         "offsets-before-the-marker",
@@ -121,10 +139,11 @@ BUGS = (
     Bug(
         "offsets-of-earlier-generations",
         "broker/coordinators/groups/classic_group.py",
-        "            if generation != self.generation:\n                raise IllegalGeneration(",
-        "            if generation > self.generation:\n                raise IllegalGeneration(",
-        "a member commits offsets of partitions that it had in an earlier generation",
+        "            self.check_member(member_id, instance_id)\n            if generation != self.generation:\n",
+        "            if generation > self.generation:\n",
+        "who was put out of its group commits offsets of partitions that it had in an earlier generation",
         "zombies before KIP-447",
         needs=("group-eager",),
+        client_kinds=("client-pause",),
     ),
 )
