@@ -7,12 +7,14 @@
 2. Two streaming queries through format("ottla"); their code is shown as it is run. In the middle the counting one is
    stopped, clicks go on coming in, and it is started again from its checkpoint.
 3. The output is read back and added up: every good click is in exactly one window, every bad one in the dead letters.
-4. No step is silent for long, and nothing is printed that is no part of the story: the test of this file reads all of
-   its output, stderr too.
+4. No step is silent for long (`Reminder`), and nothing is printed that is no part of the story: the test of this file
+   reads all of its output, stderr too.
+5. With --stay the broker goes on running in the end, with commands to try on it, until Ctrl-C.
 """
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import json
 import logging
@@ -42,17 +44,24 @@ WINDOW_S = 20
 FIRST_MS = 1_700_000_000_000
 STEP_MS = 2  # of event time between two clicks
 BAD_EVERY = 97
-REPORT_EVERY_S = 10.0
+REPORT_EVERY_S = 5.0
 
-_began_s = time.monotonic()
+_began_s = _spoke_s = time.monotonic()
 
 
-def main() -> None:
+def main(words: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m ottla.demo", description="The whole story on one machine.")
+    parser.add_argument("--stay", action="store_true", help="leave the broker running in the end, until Ctrl-C")
+    options = parser.parse_args(words)
     logging.disable(logging.WARNING)
     folder = Path(tempfile.mkdtemp(prefix="ottla-demo-"))
     try:
-        with KafkaBroker(directory=folder / "broker") as broker:
-            run(broker.bootstrap_servers, folder)
+        with KafkaBroker({"ottla.admin.listener": "127.0.0.1:0"}, directory=folder / "broker") as broker:
+            with Reminder():
+                run(broker.bootstrap_servers, folder)
+            say_next(broker, stays=options.stay)
+            if options.stay:
+                wait_for_the_end()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -80,8 +89,16 @@ def run(servers: str, folder: Path) -> None:
 
 def started_spark() -> SparkSession:
     from ottla.spark import session
+    from ottla.spark.datasource import OttlaSource
+    from ottla.spark.running.session import prefer_quick_start
 
-    return session("ottla demo", master="local[2]", settings={"spark.sql.shuffle.partitions": "2"}, quiet=True)
+    prefer_quick_start()
+    settings = {"spark.sql.shuffle.partitions": "2"}
+    spark = session("ottla demo", master="local[2]", settings=settings, quiet=True)
+    # Spark finds the source by itself, unless some other pyspark_* module on the path cannot be imported: then it
+    # passes over all Python sources without a word, and the first query ends with a page of Java.
+    spark.dataSource.register(OttlaSource)
+    return spark
 
 
 # -- the clicks --------------------------------------------------------------------------------------------------------
@@ -226,7 +243,34 @@ def report(servers: str, clicks: Clicks) -> None:
         show("this is not exactly once: please report it")
         raise SystemExit(1)
     step("Exactly once, across a restart.")
-    say("\nNext: ottla broker start   ottla pipeline init   ottla --help")
+
+
+def say_next(broker: KafkaBroker, *, stays: bool) -> None:
+    """Where to look next: commands that work as they stand."""
+    if stays:
+        servers = broker.bootstrap_servers
+        say(f"\nThe broker goes on running at {servers}, until Ctrl-C. In another terminal, in this folder:")
+        say(f"    export OTTLA_BOOTSTRAP_SERVERS={servers}")
+        say(f"    .venv/bin/ottla topic describe {COUNTS}           what is in a topic, and where")
+        say(f"    .venv/bin/ottla consume {REJECTED} -n 3        read records")
+        say("    .venv/bin/ottla top                                the cluster, live")
+        if broker.info.admin_address is not None:
+            host, port = broker.info.admin_address
+            say(f"    curl http://{host}:{port}/metrics               metrics for Prometheus")
+            if broker.info.http_parts:
+                say(f"    http://{host}:{port}                            the console, in a browser")
+        return
+    say("\nNext (the broker of this demo is gone; make demo STAY=1 leaves it running):")
+    say("    .venv/bin/ottla broker start                       a broker of your own, at 127.0.0.1:9092")
+    say("    .venv/bin/ottla pipeline init clicks               a pipeline like this one, as a YAML file")
+    say("    .venv/bin/ottla --help                             everything else; README.md has the tour")
+
+
+def wait_for_the_end() -> None:
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        say("\nThe broker is stopped and its scratch folder removed.")
 
 
 def read_back(servers: str, topic: str) -> Any:
@@ -270,8 +314,28 @@ def run_command(servers: str, *words: str) -> None:
 
 
 def say(text: str) -> None:
+    global _spoke_s
+    _spoke_s = time.monotonic()
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
+
+
+class Reminder:
+    """Says that it is still at work, whenever nothing was said for REPORT_EVERY_S."""
+
+    def __enter__(self) -> None:
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._remind, name="reminder", daemon=True)
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _remind(self) -> None:
+        while not self._ended.wait(max(_spoke_s + REPORT_EVERY_S - time.monotonic(), 0.1)):
+            if time.monotonic() >= _spoke_s + REPORT_EVERY_S:
+                step("   ... still at it")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,27 @@
+"""What the demo says at its end and while it is at work; the demo itself is run in tests/spark."""
+
+import threading
+from types import SimpleNamespace
+
+from tests.patience import HANG_S
+
+from ottla import demo
+
+
+def test_whoever_waits_hears_that_it_is_still_at_work(monkeypatch):
+    heard = threading.Event()
+    monkeypatch.setattr(demo, "REPORT_EVERY_S", 0.0)
+    monkeypatch.setattr(demo, "step", lambda text: heard.set())
+    with demo.Reminder():
+        assert heard.wait(HANG_S)
+
+
+def test_it_ends_with_where_to_look_next(capsys):
+    info = SimpleNamespace(admin_address=("127.0.0.1", 4712), http_parts=("console",))
+    broker = SimpleNamespace(bootstrap_servers="127.0.0.1:4711", info=info)
+    demo.say_next(broker, stays=False)
+    assert "ottla broker start" in capsys.readouterr().out
+    demo.say_next(broker, stays=True)
+    out = capsys.readouterr().out
+    assert "export OTTLA_BOOTSTRAP_SERVERS=127.0.0.1:4711" in out
+    assert "curl http://127.0.0.1:4712/metrics" in out
