@@ -27,9 +27,12 @@ TESTS = (
     "tests/unit/client/consumer/test_buffer_reader.py",
     "tests/unit/client/producer",
     "tests/unit/broker/produce",
+    "tests/unit/broker/test_simple_produce.py",
+    "tests/unit/broker/test_produce_runs.py",
     "tests/unit/net/test_framing.py",
     "tests/unit/net/test_tls_twins.py",
     "tests/unit/storage/log",
+    "tests/unit/storage/segment",
 )
 
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from tests.fuzz import sanitized
+from tests.fuzz.frame_targets import frame_targets
 from tests.fuzz.leaf_targets import leaf_targets
 from tests.fuzz.targets import Target
 from tests.fuzz.test_fuzz import fuzz
 
-LEAVES = leaf_targets()
+LEAVES = [*leaf_targets(), *frame_targets()]
 INPUTS = 3_000
 LONG_FACTOR = 100
 

@@ -42,7 +42,7 @@ FRAMES, FRAMES_LONG = 200_000, 5_000_000
 OVER_SOCKETS, OVER_SOCKETS_LONG = 2_000, 500_000
 MEMORY_LIMIT_BYTES = 12 * MIB  # 8 are what all strangers may hold together
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";'
-NOBODY_CAME_IN = 'successful_authentication_total{listener="SASL_PLAINTEXT"} 0'
+NOBODY_CAME_IN = 'successful_authentication_total{listener="SASL_PLAINTEXT",networkProcessor="0"} 0'
 SASL_SETTINGS = {
     "sasl.enabled.mechanisms": f"PLAIN,{SCRAM}",
     "listener.name.sasl_plaintext.plain.sasl.jaas.config": JAAS,
@@ -171,7 +171,7 @@ def send_over_sockets(servers: str, frames: int, seed: int) -> None:
 def test_a_broker_stands_the_same_over_sockets() -> None:
     with KafkaBroker({"listeners": "SASL_PLAINTEXT://127.0.0.1:0", **SASL_SETTINGS}) as broker:
         send_over_sockets(broker.bootstrap_servers, OVER_SOCKETS, seed=14)
-        principals = broker.call(lambda server: {each.principal for each in server._acceptor.connections})
+        principals = broker.call(lambda server: {each.principal for each in server.listeners.acceptor.connections})
         assert principals <= {"User:ANONYMOUS"}
         text = broker.call(lambda server: server.registry.text(0))
         assert NOBODY_CAME_IN in text
