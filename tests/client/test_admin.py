@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import Producer as ConfluentProducer
-from tests.patience import HANG_S
+from tests.patience import HANG_S, wait_until
 
 from ottla.client.admin.access import AclBinding, AclOperation, ResourceType
 from ottla.client.admin.admin import Admin
@@ -34,7 +34,6 @@ from ottla.errors import (
     TransactionalIdNotFound,
     UnknownTopicId,
     UnknownTopicOrPartition,
-    UnsupportedVersion,
 )
 from ottla.values import OffsetAndMetadata, TopicPartition
 
@@ -197,9 +196,11 @@ def test_elections_and_reassignments_are_answered(admin, clicks):
     assert admin.list_partition_reassignments() == {}
 
 
-def test_what_the_broker_does_not_serve_is_said(admin):
-    with pytest.raises(UnsupportedVersion):
-        admin.describe_metadata_quorum(timeout=HANG_S)
+def test_who_keeps_the_metadata_is_described(admin):
+    quorum = admin.describe_metadata_quorum(timeout=HANG_S)
+    assert quorum.leader == 0
+    assert [each.node_id for each in quorum.voters] == [0]
+    assert quorum.voters[0].log_end_offset >= quorum.high_watermark >= 0
 
 
 # --- groups ----------------------------------------------------------------------------------------------------------
@@ -224,6 +225,7 @@ def test_a_group_is_listed_described_and_its_offsets_moved(admin, clicks, kafka_
     assert (listing.state, listing.type.lower()) == ("Stable", protocol)
     described = admin.describe_consumer_groups([unique_group])[unique_group]
     assert (described.type, described.state) == (protocol, "Stable")
+    assert described.coordinator in {node.id for node in admin.describe_cluster().nodes}
     assert described.members[0].assignment == {TopicPartition(clicks, number) for number in range(3)}
     assert admin.list_consumer_group_offsets(unique_group)[first].offset == 10
     with pytest.raises(NonEmptyGroup):
@@ -239,13 +241,23 @@ def test_a_group_is_listed_described_and_its_offsets_moved(admin, clicks, kafka_
 
 def test_members_are_removed(admin, clicks, kafka_broker, unique_group):
     consumer = ConfluentConsumer(
-        {"bootstrap.servers": kafka_broker.bootstrap_servers, "group.id": unique_group, "group.instance.id": "one"}
+        {
+            "bootstrap.servers": kafka_broker.bootstrap_servers,
+            "group.id": unique_group,
+            "group.instance.id": "one",
+            # It does not notice before the group was described, and come back.
+            "max.poll.interval.ms": 1_000_000,
+            "session.timeout.ms": 1_000_000,
+            "heartbeat.interval.ms": 300_000,
+        }
     )
     consumer.subscribe([clicks])
-    for _ in range(200):
+
+    def is_assigned() -> bool:
         consumer.poll(0.05)
-        if consumer.assignment():
-            break
+        return bool(consumer.assignment())
+
+    wait_until(is_assigned, "the member has partitions")
     admin.remove_members_from_consumer_group(unique_group, ["one"])
     assert admin.describe_consumer_groups([unique_group])[unique_group].members == ()
     consumer.close()

@@ -130,6 +130,7 @@ def test_a_cluster_that_is_not_there_is_told_in_time(ottla):
     code, _, err = ottla("topic", "list", "-b", "127.0.0.1:1", "--timeout", 1)
     assert code == FAILED
     assert "127.0.0.1:1 refused the connection" in err
+    assert "Start a broker with `ottla broker start`, or name another with -b HOST:PORT" in err
 
 
 def test_settings_of_brokers_and_groups(ottla, unique_group):

@@ -1,14 +1,22 @@
-"""Programs written for confluent-kafka and kafka-python run on Ottla with another import, and see the same things."""
+"""Programs for confluent-kafka, kafka-python and aiokafka run on Ottla with another import, and see the same."""
 
+import importlib
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from tests.patience import HANG_S
 
+import ottla
+
 PROGRAMS = Path(__file__).parent / "programs"
-CASES = [("for_confluent_kafka.py", "confluent_kafka"), ("for_kafka_python.py", "kafka")]
+CASES = [
+    ("for_confluent_kafka.py", "confluent_kafka"),
+    ("for_kafka_python.py", "kafka"),
+    ("for_aiokafka.py", "aiokafka"),
+]
 
 
 def run(source, broker, name):
@@ -36,21 +44,56 @@ def test_a_program_sees_the_same_when_only_its_import_changes(program, library, 
 def test_what_is_not_there_is_refused_and_not_passed_over(kafka_broker, unique_topic, unique_group):
     from ottla.compat.confluent_kafka.admin import AdminClient
     from ottla.compat.kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+    from ottla.compat.kafka.errors import KafkaTimeoutError
 
     servers = kafka_broker.bootstrap_servers
     with AdminClient({"bootstrap.servers": servers}) as admin, pytest.raises(TypeError):
         admin.describe_configs([], no_such_argument=True)
     with KafkaAdminClient(bootstrap_servers=servers) as admin, pytest.raises(TypeError):
-        admin.delete_topics([unique_topic], raise_errors=False)
-    consumer = KafkaConsumer(bootstrap_servers=servers, group_id=unique_group)
-    with pytest.raises(NotImplementedError, match="commit by hand"):
-        consumer.close(autocommit=False)
-    with pytest.raises(NotImplementedError, match="seek"):
-        consumer.poll(update_offsets=False)
-    consumer.close()
+        admin.delete_topics([unique_topic], no_such_argument=False)
     with KafkaProducer(bootstrap_servers=servers) as producer:
         producer.send(unique_topic, b"x").get(timeout=HANG_S)
         assert producer.bootstrap_connected()
-    unreachable = KafkaProducer(bootstrap_servers="127.0.0.1:1")
-    assert not unreachable.bootstrap_connected()
-    unreachable.close(1)
+    for client in (KafkaProducer, KafkaConsumer, KafkaAdminClient):
+        with pytest.raises(KafkaTimeoutError, match=r"Unable to bootstrap from 127\.0\.0\.1:1"):
+            client(bootstrap_servers="127.0.0.1:1", bootstrap_timeout_ms=50)
+
+
+@pytest.mark.parametrize("library", ["kafka", "ottla.compat.kafka"])
+@pytest.mark.parametrize("autocommit", [True, False])
+def test_closing_commits_what_was_read_unless_told_not_to(
+    library, autocommit, kafka_broker, unique_topic, unique_group
+):
+    names = importlib.import_module(library)
+    servers = kafka_broker.bootstrap_servers
+    with ottla.Producer(bootstrap_servers=servers) as producer:
+        for value in (b"1", b"2", b"3"):
+            producer.send(unique_topic, value, partition=0)
+    options = {"bootstrap_servers": servers, "group_id": unique_group, "auto_offset_reset": "earliest"}
+    reader = names.KafkaConsumer(unique_topic, auto_commit_interval_ms=3_600_000, **options)
+    for _ in range(3):
+        next(reader)
+    reader.close(autocommit=autocommit)
+    looker = names.KafkaConsumer(**options)
+    assert looker.committed(names.TopicPartition(unique_topic, 0)) == (3 if autocommit else None)
+    looker.close()
+
+
+@pytest.mark.parametrize("library", ["confluent_kafka", "ottla.compat.confluent_kafka"])
+def test_throttle_cb_hears_that_a_broker_wants_it_slower(library, kafka_broker, unique_topic):
+    servers = kafka_broker.bootstrap_servers
+    events = []
+    with ottla.Admin(bootstrap_servers=servers) as admin:
+        admin.alter_client_quotas([({"client-id": unique_topic}, {"producer_byte_rate": 10_000.0})])
+    config = {"bootstrap.servers": servers, "client.id": unique_topic, "throttle_cb": events.append, "linger.ms": 0}
+    producer = importlib.import_module(library).Producer(config)
+    deadline = time.monotonic() + HANG_S
+    while not events and time.monotonic() < deadline:
+        producer.produce(unique_topic, b"x" * 50_000)
+        producer.poll(0.1)
+    event = events[0]
+    assert event.broker_name.startswith(servers)
+    assert event.broker_id == 0
+    assert 0 < event.throttle_time < 3600
+    assert "throttled for" in str(event)
+    producer.flush(HANG_S)

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 import pytest
 from tests.patience import HANG_S
 
-from ottla.testing import FakeBroker
+from ottla import Admin, Producer
+from ottla.testing import FakeBroker, KafkaBroker
 
 READY = "waiting"
 # A shell that starts the tests in the background makes them, and all their children, deaf to Ctrl-C.
@@ -33,7 +34,7 @@ def fake():
 
 
 @contextlib.contextmanager
-def start(fake: FakeBroker, program: str, **more: str) -> Iterator[subprocess.Popen[str]]:
+def start(fake: FakeBroker | KafkaBroker, program: str, **more: str) -> Iterator[subprocess.Popen[str]]:
     """The program as a process that hears Ctrl-C; whatever happens in the test, it is gone and its pipes are closed."""
     text = CTRL_C + textwrap.dedent(program).replace("{address}", fake.bootstrap_servers)
     for name, value in more.items():
@@ -56,8 +57,8 @@ def end(process: subprocess.Popen[str]) -> tuple[str, str]:
         raise AssertionError(f"it did not end:\n{out}\n{err}") from None
 
 
-def interrupt(process: subprocess.Popen[str]) -> None:
-    """Ctrl-C while it waits for longer than anybody waits for its end."""
+def interrupt(process: subprocess.Popen[str]) -> str:
+    """Ctrl-C while it waits for longer than anybody waits for its end; what it printed as errors."""
     assert process.stdout is not None
     assert process.stdout.readline().strip() == READY
     # It says so just before it begins to wait. The test passes wherever Ctrl-C comes; this only makes it likely that
@@ -66,6 +67,7 @@ def interrupt(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGINT)
     out, err = end(process)
     assert "interrupted" in out, out + err
+    return err
 
 
 AROUND = """
@@ -172,3 +174,26 @@ def test_a_program_that_forgets_to_close_ends_and_says_what_was_not_sent(fake):
     with start(fake, program) as process:
         _, err = end(process)
     assert "not closed" in err
+
+
+LOOP = """
+from ottla import Consumer
+with Consumer("clicks", bootstrap_servers="{address}", group_id="{group}", auto_offset_reset="earliest") as consumer:
+    try:
+        for record in consumer:
+            print("waiting", flush=True)
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+def test_ctrl_c_ends_a_loop_over_a_consumer_which_leaves_its_group(kafka_broker_fresh, unique_group):
+    """As a program is written: nothing but what it says itself, and nobody waits for a member that is gone."""
+    servers = kafka_broker_fresh.bootstrap_servers
+    with Producer(bootstrap_servers=servers) as producer:
+        producer.send("clicks", b"one")
+    with start(kafka_broker_fresh, LOOP, group=unique_group) as process:
+        assert interrupt(process) == ""
+        assert process.returncode == 0
+    with Admin(bootstrap_servers=servers) as admin:
+        assert admin.describe_consumer_groups([unique_group])[unique_group].members == ()

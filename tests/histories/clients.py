@@ -1,0 +1,312 @@
+"""Clients of the field, and ours, behind one small face, so that all of them can write histories.
+
+A Sender gives every record to its client and calls back once, with the offset or with an error that leaves open what
+became of it. A Reader has partitions assigned from their beginning; `poll` gives partition, offset and value. All
+producers are idempotent and want acks=all. `CLIENTS` has them by name; who imports a foreign client is the class.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from tests.patience import HANG_S
+
+import ottla
+from ottla.values import TopicPartition
+
+Done = Callable[[int | None, str], None]  # the offset, or why nobody knows
+Record = tuple[str, int, int]
+DELIVERY_MS = 120_000
+REQUEST_MS = 4_000  # who waits longer learns nothing about a broker that is cut off
+AIOKAFKA_MS = 20_000  # it has one time for a request and for all tries of a record together
+
+
+def name_of(topic: str, partition: int) -> str:
+    return f"{topic}-{partition}"
+
+
+class Sender(Protocol):
+    def send(self, topic: str, partition: int, value: int, done: Done) -> None: ...
+
+    def flush(self) -> None:
+        """Return when every send has called back."""
+
+    def close(self) -> None: ...
+
+
+class Reader(Protocol):
+    def ends(self) -> dict[str, int]: ...
+
+    def poll(self) -> list[Record]: ...
+
+    def close(self) -> None: ...
+
+
+# -- ours --------------------------------------------------------------------------------------------------------------
+
+
+class OurSender:
+    def __init__(self, servers: str) -> None:
+        settings = {"acks": "all", "linger_ms": 0, "delivery_timeout_ms": DELIVERY_MS, "request_timeout_ms": REQUEST_MS}
+        self._producer = ottla.Producer(bootstrap_servers=servers, **settings)
+
+    def send(self, topic: str, partition: int, value: int, done: Done) -> None:
+        def ended(future: Any) -> None:
+            error = future.exception()
+            done(None if error else future.result().offset, repr(error))
+
+        self._producer.send(topic, b"%d" % value, partition=partition).add_done_callback(ended)
+
+    def flush(self) -> None:
+        self._producer.flush(HANG_S)
+
+    def close(self) -> None:
+        self._producer.close(HANG_S)
+
+
+class OurReader:
+    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+        self._partitions = [TopicPartition(topic, number) for number in range(partitions)]
+        self._consumer = ottla.Consumer(
+            bootstrap_servers=servers, isolation_level="read_committed", request_timeout_ms=REQUEST_MS
+        )
+        self._consumer.assign(self._partitions)
+        self._consumer.seek_to_beginning(*self._partitions)
+
+    def ends(self) -> dict[str, int]:
+        found = self._consumer.end_offsets(self._partitions, timeout=HANG_S)
+        return {name_of(*partition): offset for partition, offset in found.items()}
+
+    def poll(self) -> list[Record]:
+        return [
+            (name_of(each.topic, each.partition), each.offset, int(each.value)) for each in self._consumer.poll(0.5)
+        ]
+
+    def close(self) -> None:
+        self._consumer.close(HANG_S)
+
+
+# -- confluent-kafka ---------------------------------------------------------------------------------------------------
+
+
+class ConfluentSender:
+    def __init__(self, servers: str) -> None:
+        import confluent_kafka
+
+        settings = {
+            "bootstrap.servers": servers,
+            "enable.idempotence": True,
+            "acks": "all",
+            "linger.ms": 1,
+            "message.timeout.ms": DELIVERY_MS,
+            "socket.timeout.ms": REQUEST_MS,
+            "log_level": 2,
+        }
+        self._producer = confluent_kafka.Producer(settings)
+
+    def send(self, topic: str, partition: int, value: int, done: Done) -> None:
+        def ended(error: Any, message: Any) -> None:
+            done(None if error else message.offset(), str(error))
+
+        self._producer.produce(topic, b"%d" % value, partition=partition, on_delivery=ended)
+        self._producer.poll(0)
+
+    def flush(self) -> None:
+        assert self._producer.flush(HANG_S) == 0, "confluent-kafka still has records whose end it does not know"
+
+    def close(self) -> None:
+        self.flush()
+
+
+class ConfluentReader:
+    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+        import confluent_kafka
+
+        settings = {
+            "bootstrap.servers": servers,
+            "group.id": "not used",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+            "socket.timeout.ms": REQUEST_MS,
+            "log_level": 2,
+        }
+        self._consumer = confluent_kafka.Consumer(settings)
+        self._partitions = [confluent_kafka.TopicPartition(topic, number, 0) for number in range(partitions)]
+        self._consumer.assign(self._partitions)
+
+    def ends(self) -> dict[str, int]:
+        found = {}
+        for each in self._partitions:
+            found[name_of(each.topic, each.partition)] = self._consumer.get_watermark_offsets(each, timeout=HANG_S)[1]
+        return found
+
+    def poll(self) -> list[Record]:
+        messages = [each for each in self._consumer.consume(500, timeout=0.5) if each.error() is None]
+        return [(name_of(each.topic(), each.partition()), each.offset(), int(each.value())) for each in messages]
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+# -- kafka-python ------------------------------------------------------------------------------------------------------
+
+
+class KafkaPythonSender:
+    def __init__(self, servers: str) -> None:
+        from kafka import KafkaProducer
+
+        settings = {"acks": "all", "enable_idempotence": True, "request_timeout_ms": REQUEST_MS}
+        self._producer = KafkaProducer(
+            bootstrap_servers=servers, delivery_timeout_ms=DELIVERY_MS, max_block_ms=DELIVERY_MS, **settings
+        )
+
+    def send(self, topic: str, partition: int, value: int, done: Done) -> None:
+        future = self._producer.send(topic, b"%d" % value, partition=partition)
+        future.add_callback(lambda metadata: done(metadata.offset, ""))
+        future.add_errback(lambda error: done(None, repr(error)))
+
+    def flush(self) -> None:
+        self._producer.flush(HANG_S)
+
+    def close(self) -> None:
+        self._producer.close(timeout=10)
+
+
+class KafkaPythonReader:
+    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+        from kafka import KafkaConsumer
+        from kafka import TopicPartition as Partition
+
+        self._partitions = [Partition(topic, number) for number in range(partitions)]
+        self._consumer = KafkaConsumer(
+            bootstrap_servers=servers,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            request_timeout_ms=REQUEST_MS,
+        )
+        self._consumer.assign(self._partitions)
+        self._consumer.seek_to_beginning(*self._partitions)
+
+    def ends(self) -> dict[str, int]:
+        found = self._consumer.end_offsets(self._partitions)
+        return {name_of(each.topic, each.partition): offset for each, offset in found.items()}
+
+    def poll(self) -> list[Record]:
+        found = self._consumer.poll(timeout_ms=500)
+        return [
+            (name_of(each.topic, each.partition), record.offset, int(record.value))
+            for each, records in found.items()
+            for record in records
+        ]
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+# -- aiokafka, on a loop of its own ------------------------------------------------------------------------------------
+
+
+class OnLoop:
+    """A thread with a loop; `call` runs a coroutine there."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def begin(self, coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def call(self, coroutine: Any) -> Any:
+        return self.begin(coroutine).result(HANG_S)
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(HANG_S)
+        self._loop.close()
+
+
+class AiokafkaSender:
+    def __init__(self, servers: str) -> None:
+        self._on_loop = OnLoop()
+        self._sent: list[Any] = []
+        self._producer: Any = self._on_loop.call(self._start(servers))
+
+    async def _start(self, servers: str) -> Any:
+        from aiokafka import AIOKafkaProducer
+
+        producer = AIOKafkaProducer(
+            bootstrap_servers=servers, enable_idempotence=True, acks="all", request_timeout_ms=AIOKAFKA_MS
+        )
+        await producer.start()
+        return producer
+
+    def send(self, topic: str, partition: int, value: int, done: Done) -> None:
+        self._sent = [each for each in self._sent if not each.done()]
+        self._sent.append(self._on_loop.begin(self._send(topic, partition, value, done)))
+
+    async def _send(self, topic: str, partition: int, value: int, done: Done) -> None:
+        try:
+            metadata = await (await self._producer.send(topic, b"%d" % value, partition=partition))
+        except Exception as error:
+            done(None, repr(error))
+        else:
+            done(metadata.offset, "")
+
+    def flush(self) -> None:
+        for each in self._sent:
+            each.result(HANG_S)
+
+    def close(self) -> None:
+        self._on_loop.call(self._producer.stop())
+        self._on_loop.close()
+
+
+class AiokafkaReader:
+    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+        self._on_loop = OnLoop()
+        self._consumer: Any = self._on_loop.call(self._start(servers, topic, partitions))
+
+    async def _start(self, servers: str, topic: str, partitions: int) -> Any:
+        from aiokafka import AIOKafkaConsumer
+        from aiokafka import TopicPartition as Partition
+
+        self._partitions = [Partition(topic, number) for number in range(partitions)]
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=servers,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            request_timeout_ms=REQUEST_MS,
+        )
+        await consumer.start()
+        consumer.assign(self._partitions)
+        await consumer.seek_to_beginning(*self._partitions)
+        return consumer
+
+    def ends(self) -> dict[str, int]:
+        found = self._on_loop.call(self._consumer.end_offsets(self._partitions))
+        return {name_of(each.topic, each.partition): offset for each, offset in found.items()}
+
+    def poll(self) -> list[Record]:
+        found = self._on_loop.call(self._consumer.getmany(timeout_ms=500))
+        return [
+            (name_of(each.topic, each.partition), record.offset, int(record.value))
+            for each, records in found.items()
+            for record in records
+        ]
+
+    def close(self) -> None:
+        self._on_loop.call(self._consumer.stop())
+        self._on_loop.close()
+
+
+CLIENTS: dict[str, tuple[Callable[[str], Sender], Callable[[str, str, int], Reader]]] = {
+    "ottla": (OurSender, OurReader),
+    "confluent-kafka": (ConfluentSender, ConfluentReader),
+    "kafka-python": (KafkaPythonSender, KafkaPythonReader),
+    "aiokafka": (AiokafkaSender, AiokafkaReader),
+}
