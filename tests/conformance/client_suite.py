@@ -61,13 +61,13 @@ def suite_of(module: ModuleType, leave_out: Collection[str] = ()) -> dict[str, A
 
 
 @contextlib.contextmanager
-def apache_kafka(release: str, scratch: Path) -> Iterator[ApacheKafka]:
+def apache_kafka(release: str, scratch: Path, more_settings: str = "") -> Iterator[ApacheKafka]:
     """A broker of that release line, or a test that is skipped with the reason."""
     try:
         jars = find_jars(release)
     except JarsMissing as reason:
         pytest.skip(str(reason))
-    broker = KafkaBroker(jars, scratch, scratch / "data", SETTINGS)
+    broker = KafkaBroker(jars, scratch, scratch / "data", SETTINGS + more_settings)
     broker.format()
     with broker:
         yield ApacheKafka(release, broker.bootstrap)

@@ -3,10 +3,13 @@
     jars = find_jars("4.3")              # a directory of jars; JarsMissing says why there is none
     find_jars("4.3", "streams")          # those of Kafka Streams with its own test programs
     find_jars("spark-4.3", "spark")      # Spark's own connector for Kafka
+    find_jars("jmx", "jmx")              # the agent that shows a broker's MBeans to Prometheus
+    find_jars("registry", "registry")    # Confluent's Java client and Avro serializers for a schema registry
     java_command(jars, "kafka.Kafka", "server.properties")
 
 1. The releases are pinned in RELEASES and CONNECTORS, so a test means the same tomorrow. pom.xml beside this file names
-   the parts of a broker and its tools, streams_pom.xml those of Kafka Streams, spark_pom.xml those of the connector.
+   the parts of a broker and its tools, streams_pom.xml those of Kafka Streams, spark_pom.xml those of the connector,
+   registry_pom.xml those of registry clients.
 2. Jars are kept in <the user's cache>/ottla/kafka/<release>[-streams], never in the repository. Such a directory is
    complete: it is filled under another name and renamed, so that tests running side by side can all ask for it.
 3. Where there is no Java, no Maven or no way to the jars, JarsMissing says which; a test skips itself with that
@@ -22,12 +25,16 @@ from pathlib import Path
 
 RELEASES = {"3.9": "3.9.2", "4.3": "4.3.1"}
 CONNECTORS = {"spark-4.3": "4.2.0"}  # releases of Spark, whose connector is a peer and no broker
+AGENTS = {"jmx": "0.20.0"}  # the last release whose names are those of the dashboards that people have
+REGISTRY_CLIENTS = {"registry": "1.5.0"}  # a release of Apache Pinot; the serializers in it are Confluent's 7.9.5
 DOWNLOAD_LIMIT_S = 600
 HEAP_MB = 256
 POMS = {
     "broker": Path(__file__).with_name("pom.xml"),
     "streams": Path(__file__).with_name("streams_pom.xml"),
     "spark": Path(__file__).with_name("spark_pom.xml"),
+    "jmx": Path(__file__).with_name("jmx_pom.xml"),
+    "registry": Path(__file__).with_name("registry_pom.xml"),
 }
 
 
@@ -52,7 +59,7 @@ def find_jars(line: str, part: str = "broker") -> Path:
 def _find_once(line: str, part: str) -> Path | JarsMissing:
     if shutil.which("java") is None:
         return JarsMissing("needs Apache Kafka, and there is no java on this machine")
-    release = (RELEASES | CONNECTORS)[line]
+    release = (RELEASES | CONNECTORS | AGENTS | REGISTRY_CLIENTS)[line]
     wanted = cache_directory() / (release + ("" if part == "broker" else f"-{part}"))
     try:
         if not wanted.is_dir():
@@ -79,7 +86,8 @@ def _download(release: str, wanted: Path, pom: Path) -> None:
 
 
 def _run_maven(release: str, directory: Path, pom: Path) -> None:
-    command = ["mvn", "--batch-mode", "--quiet", "--file", str(pom), "dependency:copy-dependencies"]
+    goal = "dependency:copy" if pom == POMS["registry"] else "dependency:copy-dependencies"
+    command = ["mvn", "--batch-mode", "--quiet", "--file", str(pom), goal]
     # Kafka 3 brings a second logger, and two of them complain about each other.
     parts = ["-DincludeScope=runtime", "-DexcludeArtifactIds=slf4j-reload4j"]
     options = [f"-Drelease={release}", f"-DoutputDirectory={directory}", *parts]

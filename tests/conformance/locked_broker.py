@@ -125,7 +125,7 @@ class LockedBroker:
         return ottla.Admin(**self.access("PLAIN", SUPER_USER).ours())
 
     def principals(self) -> set[str]:
-        return self.broker.call(lambda server: {each.principal for each in server._acceptor.connections})
+        return self.broker.call(lambda server: {each.principal for each in server.listeners.acceptor.connections})
 
     def make_topics(self, clients: Sequence[str], users: Iterable[str] = USERS.values()) -> None:
         """A topic for each user and each client."""

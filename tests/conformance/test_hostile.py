@@ -42,7 +42,7 @@ from tests.patience import HANG_S
 from ottla.broker.observe.log_limit import LINES_PER_SECOND
 from ottla.broker.requests.served import SERVED_APIS
 from ottla.errors import InvalidRecord, InvalidRequest, OttlaError, UnknownServerError
-from ottla.net.transport import TURN_FRAMES
+from ottla.net.framed_link import TURN_FRAMES
 from ottla.protocol import compiled
 from ottla.protocol.api import APIS
 from ottla.protocol.header import decode_request, decode_response, encode_request

@@ -42,13 +42,6 @@ KAFKA_REFUSES = [
     ("tokens PLAIN", "IllegalSaslStateException"),
     ("tokens SCRAM-SHA-256", "IllegalSaslStateException"),
 ]
-# There is no Raft quorum here and brokers are not registered with one; the APIs are not advertised, as in Kafka before
-# it had them, and clients say so themselves.
-NOT_HERE = [
-    ("quorum", "UnsupportedVersionException"),
-    ("forget broker", "UnsupportedVersionException"),
-    ("alter", "InvalidConfigurationException"),  # of client metrics, which are not collected; decision 0047
-]
 
 
 @pytest.fixture(scope="module")
@@ -128,8 +121,7 @@ def test_transactions_speak_their_second_version(java, broker):
 
 def test_administration_is_refused_what_kafka_refuses(java):
     printed = java.driver("Administration", java.servers, "administration", limit_s=180)
-    ours = [each for each in refusals(printed) if each not in NOT_HERE]
-    assert ours == [each for each in KAFKA_REFUSES if each[0] != "forget broker"]
+    assert refusals(printed) == KAFKA_REFUSES
 
 
 def test_a_client_finds_everything_compatible(java):
@@ -172,8 +164,13 @@ def test_the_topic_tool_makes_lists_describes_changes_and_deletes(java):
             "consumer.session.timeout.ms=50000",
             "DYNAMIC_GROUP_CONFIG:consumer.session",
         ),
+        (
+            ["client-metrics", "--entity-name", "all"],
+            "interval.ms=60000",
+            "DYNAMIC_CLIENT_METRICS_CONFIG:interval.ms=60000",
+        ),
     ],
-    ids=["topic", "broker", "brokers", "quota", "scram", "group"],
+    ids=["topic", "broker", "brokers", "quota", "scram", "group", "client-metrics"],
 )
 def test_the_config_tool_sets_and_shows(java, topic, entity, change, shown):
     where = ["--entity-type", *(topic if word == "TOPIC" else word for word in entity)]
@@ -187,10 +184,9 @@ def test_the_config_tool_sets_and_shows(java, topic, entity, change, shown):
 @pytest.mark.parametrize(
     ("entity", "change", "reason"),
     [
-        (["client-metrics", "--entity-name", "all"], "interval.ms=60000", "metrics of clients are not collected"),
         (["brokers", "--entity-default"], "group.share.assignment.interval.ms=7", "share groups are not served yet"),
     ],
-    ids=["client-metrics", "brokers"],
+    ids=["brokers"],
 )
 def test_the_config_tool_shows_why_a_change_has_no_effect(java, entity, change, reason):
     answer = java.tool(CONFIG_COMMAND, "--alter", "--entity-type", *entity, "--add-config", change, fails=True)

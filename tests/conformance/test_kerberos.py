@@ -86,7 +86,7 @@ def run(program: str, broker: KafkaBroker) -> subprocess.CompletedProcess[str]:
 
 
 def principals(broker: KafkaBroker) -> set[str]:
-    return broker.call(lambda server: {each.principal for each in server._acceptor.connections})
+    return broker.call(lambda server: {each.principal for each in server.listeners.acceptor.connections})
 
 
 @pytest.mark.parametrize("program", [KAFKA_PYTHON, AIOKAFKA], ids=["kafka-python", "aiokafka"])

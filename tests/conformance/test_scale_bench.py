@@ -13,11 +13,34 @@ from tests.conformance.kafka_jars import JarsMissing, find_jars
 
 from ottla.cli.open_files import raise_limit
 
-SAMPLE = Sizes(partitions=100, connections=150, groups=40, topic_bytes=20 << 20, consumers=20, idle_s=0.5)
-ROWS = {"partitions": 13, "connections": 4, "groups": 5, "topic": 8, "consumers": 4}
+SAMPLE = Sizes(
+    partitions=100,
+    connections=150,
+    groups=40,
+    topic_bytes=20 << 20,
+    consumers=20,
+    members=100,
+    rebalanced=8,
+    idle_members=20,
+    idle_s=0.5,
+)
+ROWS = {
+    "partitions": 13,
+    "connections": 4,
+    "groups": 5,
+    "rebalance": 4,
+    "idle-group": 4,
+    "members": 4,
+    "topic": 8,
+    "consumers": 4,
+}
 
 
-@pytest.mark.parametrize("part", PARTS)
+# Members wait for the heartbeat interval of the broker, five seconds at a time.
+SLOW = ("rebalance", "idle-group", "members")
+
+
+@pytest.mark.parametrize("part", [pytest.param(each, marks=[pytest.mark.long] * (each in SLOW)) for each in PARTS])
 def test_a_small_share_of_each_part_is_served(part, tmp_path):
     raise_limit()
     figures = measure(SAMPLE, [part], ["ottla"], 1, tmp_path)

@@ -40,7 +40,7 @@ class Place:
 
     def principals(self) -> set[str]:
         def look(server: Server) -> set[str]:
-            return {each.principal for each in server._acceptor.connections}
+            return {each.principal for each in server.listeners.acceptor.connections}
 
         return self.broker.call(look)
 

@@ -31,6 +31,13 @@ auto.create.topics.enable=true
 default.replication.factor=3
 group.consumer.session.timeout.ms=36000000
 group.consumer.max.session.timeout.ms=36000000
+group.streams.session.timeout.ms=36000000
+group.streams.max.session.timeout.ms=36000000
+group.streams.initial.rebalance.delay.ms=0
+group.streams.assignment.interval.ms=0
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+share.coordinator.state.topic.num.partitions=2
 delegation.token.secret.key=not-a-secret
 """
 

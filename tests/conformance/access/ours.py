@@ -23,7 +23,9 @@ SETTINGS = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.num.partitions": "2",
     "delegation.token.secret.key": "not-a-secret",
-    "group.coordinator.rebalance.protocols": "classic,consumer",
+    "group.coordinator.rebalance.protocols": "classic,consumer,streams",
+    "group.streams.initial.rebalance.delay.ms": "0",
+    "group.streams.assignment.interval.ms": "0",
 }
 
 

@@ -7,12 +7,13 @@ allowed request is often answered with another error, as long as that error is o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
-from tests.conformance.access.building import API_OF_NAME, Id
+from tests.conformance.access.building import Id
+from tests.conformance.access.probe import TOPICS, Probe
 from tests.conformance.access.rules import (
+    FLOWING,
     GHOST,
     HIDDEN,
     MODERN,
@@ -24,31 +25,14 @@ from tests.conformance.access.rules import (
     STEADY,
     VICTIM,
 )
+from tests.conformance.access.share_probes import share_groups
 
 from ottla.records import BatchBuilder
 
-TOPICS = (OPEN, SHUT, GHOST, HIDDEN)
 STRANGER = 1_000_000  # a producer id that nobody has
 UNKNOWN_REPLICA = 77
 BROKER = "1"
 TOPIC_TYPE, BROKER_TYPE, LOGGER_TYPE, METRICS_TYPE, GROUP_TYPE = 2, 4, 8, 16, 32
-
-
-@dataclass(frozen=True)
-class Probe:
-    """One request; `since` and `until` are the versions that can say it."""
-
-    api: str
-    name: str
-    values: Mapping[str, Any]
-    since: int = 0
-    until: int = 99
-    restores: bool = False
-
-    @property
-    def versions(self) -> range:
-        advertised = API_OF_NAME[self.api].advertised
-        return range(max(self.since, advertised.min), min(self.until, advertised.max) + 1)
 
 
 def _named(*names: str, **more: Any) -> list[dict[str, Any]]:
@@ -149,6 +133,7 @@ def groups() -> Iterator[Probe]:
         for key in (OPEN, SHUT):
             yield Probe("FindCoordinator", f"{kind} {key}", {"key": key, "key_type": number}, until=3, since=number)
         yield Probe("FindCoordinator", kind, {"coordinator_keys": [OPEN, SHUT], "key_type": number}, since=4)
+    yield Probe("FindCoordinator", "state of no share partition", {"coordinator_keys": [GHOST], "key_type": 2}, since=6)
     member = {"group_id": OPEN, "member_id": "nobody", "generation_id": 1}
     protocols = [{"name": "range", "metadata": b""}]
     short = {"session_timeout_ms": 1, "rebalance_timeout_ms": 1, "protocol_type": "consumer", "protocols": protocols}
@@ -169,6 +154,33 @@ def groups() -> Iterator[Probe]:
     yield Probe("ConsumerGroupHeartbeat", "with topics", {**beat, "subscribed_topic_names": (OPEN, GHOST)})
     modern = {"group_ids": (MODERN, MODERN_SHUT, GHOST, HIDDEN), "include_authorized_operations": True}
     yield Probe("ConsumerGroupDescribe", "names", modern)
+    yield from _streams_groups()
+    yield from share_groups()
+
+
+def streams_join() -> dict[str, Any]:
+    """A member of Kafka Streams whose changelog wants more copies than there are brokers: it can be sent for ever."""
+    changelog = {"name": GHOST, "partitions": 0, "replication_factor": 9}
+    subtopology = {"subtopology_id": "0", "source_topics": [OPEN], "state_changelog_topics": [changelog]}
+    return {
+        "group_id": FLOWING,
+        "member_id": f"member-of-{FLOWING}",
+        "endpoint_information_epoch": -1,
+        "rebalance_timeout_ms": 600_000,
+        "topology": {"epoch": 0, "subtopologies": [subtopology]},
+        "active_tasks": [],
+        "standby_tasks": [],
+        "warmup_tasks": [],
+        "process_id": "process",
+    }
+
+
+def _streams_groups() -> Iterator[Probe]:
+    nobody = {"group_id": GHOST, "member_id": "nobody", "member_epoch": 5}
+    yield Probe("StreamsGroupHeartbeat", "nobody", nobody)
+    yield Probe("StreamsGroupHeartbeat", "joining", streams_join())
+    named = {"group_ids": (FLOWING, MODERN_SHUT, GHOST, HIDDEN), "include_authorized_operations": True}
+    yield Probe("StreamsGroupDescribe", "names", named)
 
 
 def transactions() -> Iterator[Probe]:
@@ -233,6 +245,9 @@ def cluster() -> Iterator[Probe]:
     yield Probe("AlterUserScramCredentials", "nobody", {"deletions": _named("nobody", mechanism=1), "upsertions": []})
     feature = {"feature": "no.such.feature", "max_version_level": 1}
     yield Probe("UpdateFeatures", "unknown", {"timeout_ms": 30_000, "feature_updates": [feature]})
+    yield Probe("UnregisterBroker", "unknown", {"broker_id": 77})
+    metadata = {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}
+    yield Probe("DescribeQuorum", "metadata", {"topics": [metadata]})
     yield Probe("ApiVersions", "anybody", {"client_software_name": "probe", "client_software_version": "1"})
 
 

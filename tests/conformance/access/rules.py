@@ -22,13 +22,14 @@ OPEN, SHUT = "open", "shut"  # exist
 GHOST, HIDDEN = "ghost", "hidden"  # do not
 VICTIM, SPARED = "victim", "spared"  # topics that exist until they are deleted
 MODERN, MODERN_SHUT = "modern", "modern-shut"  # groups of the new protocol
+FLOWING = "flowing"  # a group of Kafka Streams, whose changelog cannot be created
 STEADY = "steady"  # a transactional id with an open transaction
 OWNER = "owner"  # a user who has a token
 CLUSTER_NAME = "kafka-cluster"
 
 NAMES = {
     Resource.TOPIC: (OPEN, GHOST, VICTIM),
-    Resource.GROUP: (OPEN, GHOST, MODERN),
+    Resource.GROUP: (OPEN, GHOST, MODERN, FLOWING),
     Resource.CLUSTER: (CLUSTER_NAME,),
     Resource.TRANSACTIONAL_ID: (OPEN, GHOST, STEADY),
     Resource.DELEGATION_TOKEN: (OPEN,),

@@ -55,6 +55,8 @@ def _struct(value: Any, version: int, ids: Mapping[bytes, str]) -> str:
                 parts.append(("configs:" if field.name.startswith("topic_config") else "") + name_of_code(content))
         elif field.name in OPERATIONS:
             parts.append(_operations(content))
+        elif field.name == "status_detail":
+            parts += ["may not create"] if "Unauthorized to CREATE" in content else []
         elif field.name in THERE_OR_NOT:
             parts += [f"+{field.name}"] if content else []
         elif isinstance(field.type, ArrayOf) and isinstance(field.type.element, StructType) and content:

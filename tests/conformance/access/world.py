@@ -13,7 +13,19 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tests.conformance.access.building import Id, built
-from tests.conformance.access.rules import MODERN, MODERN_SHUT, OPEN, OWNER, SHUT, SPARED, STEADY, VICTIM, Rule
+from tests.conformance.access.probes import streams_join
+from tests.conformance.access.rules import (
+    FLOWING,
+    MODERN,
+    MODERN_SHUT,
+    OPEN,
+    OWNER,
+    SHUT,
+    SPARED,
+    STEADY,
+    VICTIM,
+    Rule,
+)
 
 from ottla.protocol.schema import Message
 from ottla.records import BatchBuilder
@@ -41,6 +53,7 @@ class World:
             self._commit(group)
         for group in (MODERN, MODERN_SHUT):
             self._join(group)
+        self._until_done("StreamsGroupHeartbeat", 0, **streams_join())
         for name in (OPEN, SHUT, STEADY):
             producer = self._until_done("InitProducerId", 5, transactional_id=name, transaction_timeout_ms=TIMEOUT_MS)
             if name == STEADY:
@@ -86,14 +99,11 @@ class World:
 
     def _make_coordinators(self) -> None:
         for kind in (0, 1):
-            for name in (OPEN, SHUT, MODERN, MODERN_SHUT, STEADY):
-                self._until(
-                    lambda kind=kind, name=name: (
-                        not self._send("FindCoordinator", 4, coordinator_keys=[name], key_type=kind)
-                        .coordinators[0]
-                        .error_code
-                    )
-                )
+            for name in (OPEN, SHUT, MODERN, MODERN_SHUT, FLOWING, STEADY):
+                self._until(lambda kind=kind, name=name: self._has_coordinator(name, kind))
+
+    def _has_coordinator(self, key: str, kind: int) -> bool:
+        return not self._send("FindCoordinator", 6, coordinator_keys=[key], key_type=kind).coordinators[0].error_code
 
     def _make_topics(self, *names: str) -> None:
         topics = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in names]
@@ -119,8 +129,13 @@ class World:
         batch.append(1_700_000_000_000, b"key", b"value")
         data = [{"index": 0, "records": bytes(batch.close())}]
         topics = [{"name": name, "partition_data": data} for name in (OPEN, SHUT)]
-        answer = self._send("Produce", 12, acks=-1, timeout_ms=30_000, topic_data=topics)
-        assert not any(each.partition_responses[0].error_code for each in answer.responses), answer
+
+        def produced() -> bool:
+            """A batch that came again is known by its number; a leader may not have heard of its office yet."""
+            answer = self._send("Produce", 12, acks=-1, timeout_ms=30_000, topic_data=topics)
+            return not any(each.partition_responses[0].error_code for each in answer.responses)
+
+        self._until(produced)
 
     def _commit(self, group: str) -> None:
         partition = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
