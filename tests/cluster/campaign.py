@@ -1,17 +1,20 @@
 """`python -m tests.cluster.campaign`: clients of four kinds at work while brokers, controllers, ZooKeeper nodes and the
 network between them fail, one after the other; and a report that can be read.
 
-    python -m tests.cluster.campaign --minutes 10 --seed 7 --report campaign.md
+    python -m tests.cluster.campaign --minutes 10 --seed 7 --report campaign.md --history campaign.jsonl
+    python -m tests.cluster.campaign --check campaign.jsonl          judge a history that was kept
 
 1. Three brokers and three ZooKeeper nodes as processes; replication 3, min.insync.replicas 2, acks=all.
-2. The loads: our idempotent producer with a group that reads; our transactions, of which every third is aborted;
-   confluent-kafka; Apache's VerifiableProducer and its TransactionalMessageCopier, when Java and its jars are there.
+2. The loads: producers and readers of ours and of FOREIGN, all idempotent; a group of ours; our transactions, of which
+   every third is aborted; Apache's VerifiableProducer and its TransactionalMessageCopier, when Java and its jars are
+   there.
 3. The faults: kill -9 and SIGSTOP of a leader, of the controller and of a ZooKeeper node, a stop in order, and where
    network namespaces are allowed a broker that is cut off, and two brokers that do not hear each other. The next one
    comes when all copies are in sync again.
-4. Afterwards: nothing acknowledged lost, nothing twice, order kept, no aborted record read, copies alike byte for byte,
-   no committed offset of the group ever went back. The report tells of every fault how long it lasted, how long nobody
-   was answered, and how long until all copies were in sync; and what was checked.
+4. All clients but Java's write one history (tests/histories), in the simulation's values, and the simulation's checker
+   judges it, with the bytes of all copies: one anomaly fails the campaign. Java's loads check themselves.
+5. The report tells of every fault how long it lasted, how long nobody was answered, and how long until all copies were
+   in sync; and what was checked.
 """
 
 from __future__ import annotations
@@ -20,17 +23,19 @@ import argparse
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 from tests.cluster.java_loads import CopierLoad, VerifiableLoad, java_missing
 from tests.cluster.namespace_lab import NamespaceLab, namespaces_missing
+from tests.histories.loads import FollowingLoad, SendingLoad, final_read
+from tests.histories.our_loads import MemberLoad, TransferLoad
 from tests.patience import HANG_S
 
 import ottla
@@ -38,7 +43,9 @@ from ottla.cli.lab_cluster import LabCluster
 from ottla.client.admin.topics import PartitionDescription
 from ottla.cluster.store.zookeeper.server import ZooKeeperServer
 from ottla.errors import OttlaError
-from ottla.testing.promises import GroupReading, NumberedLoad, check_numbers, read_numbers
+from ottla.simulation.checker import check
+from ottla.simulation.history import read_history
+from ottla.simulation.real.recording import SharedHistory, read_everything
 
 PARTITIONS: Final = 3
 SESSION_S: Final = 4.0
@@ -51,113 +58,10 @@ SETTINGS: Final = {
     "transaction.state.log.num.partitions": 5,
     "log.segment.bytes": 4_194_304,
 }
-TOPICS: Final = ("ours", "transfers", "confluent", "java", "copy-in", "copy-out")
-
-
-# --- loads ------------------------------------------------------------------------------------------------------------
-
-
-class Transfers(threading.Thread):
-    """Transactions of one number to every partition; every third is aborted. An end that nobody knows is looked up."""
-
-    def __init__(self, servers: str, topic: str) -> None:
-        super().__init__(daemon=True, name="transfers")
-        self._servers = servers
-        self._topic = topic
-        self.committed: list[int] = []
-        self.aborted: list[int] = []
-        self.unknown: list[int] = []
-        self._ending = threading.Event()
-        self._number = 0
-
-    def run(self) -> None:
-        while not self._ending.is_set():
-            try:
-                with ottla.Producer(bootstrap_servers=self._servers, transactional_id=self._topic) as producer:
-                    producer.init_transactions(HEAL_LIMIT_S)
-                    while not self._ending.is_set():
-                        self._transfer(producer)
-            except OttlaError:
-                time.sleep(0.2)  # a producer that met a fatal error is replaced, as its documentation says
-
-    def _transfer(self, producer: Any) -> None:
-        number, self._number = self._number, self._number + 1
-        self.unknown.append(number)
-        producer.begin_transaction()
-        for partition in range(PARTITIONS):
-            producer.send(self._topic, b"%d" % number, partition=partition)
-        if number % 3 == 2:
-            producer.abort_transaction(HEAL_LIMIT_S)
-            self.aborted.append(number)
-        else:
-            producer.commit_transaction(HEAL_LIMIT_S)
-            self.committed.append(number)
-        self.unknown.remove(number)
-
-    def end(self) -> None:
-        self._ending.set()
-        self.join(HEAL_LIMIT_S)
-        assert not self.is_alive(), "the transactions did not come to an end"
-
-    def check(self, servers: str) -> str:
-        found = read_numbers(servers, self._topic, PARTITIONS, isolation_level="read_committed")
-        for partition in range(PARTITIONS):
-            check_numbers(f"{self._topic}-{partition}", set(self.committed), found[partition])
-            assert not set(found[partition]) & set(self.aborted), "an aborted record was read"
-            assert found[partition] == found[0], "a transaction is not whole"
-        return (
-            f"{len(self.committed)} committed, {len(self.aborted)} aborted, {len(self.unknown)} of unknown end; whole"
-        )
-
-
-class ConfluentLoad(threading.Thread):
-    """Numbers by confluent-kafka, idempotent."""
-
-    def __init__(self, servers: str, topic: str) -> None:
-        super().__init__(daemon=True, name="confluent")
-        import confluent_kafka
-
-        self._topic = topic
-        settings = {
-            "bootstrap.servers": servers,
-            "enable.idempotence": True,
-            "acks": "all",
-            "linger.ms": 5,
-            "log_level": 2,
-        }
-        self._producer = confluent_kafka.Producer({**settings, "log_level": 2})
-        self._acknowledged: list[set[int]] = [set() for _ in range(PARTITIONS)]
-        self._errors: list[str] = []
-        self._ending = threading.Event()
-
-    def run(self) -> None:
-        number = 0
-        while not self._ending.is_set():
-            for partition in range(PARTITIONS):
-                self._send(number, partition)
-            number += 1
-            self._producer.poll(0.005)
-
-    def _send(self, number: int, partition: int) -> None:
-        def told(error: object, _: object) -> None:
-            if error is None:
-                self._acknowledged[partition].add(number)
-            else:
-                self._errors.append(str(error))
-
-        self._producer.produce(self._topic, b"%d" % number, partition=partition, on_delivery=told)
-
-    def end(self) -> None:
-        self._ending.set()
-        self.join(HANG_S)
-        assert self._producer.flush(HEAL_LIMIT_S) == 0, "confluent-kafka still has records that it could not send"
-
-    def check(self, servers: str) -> str:
-        assert not self._errors, self._errors[0]
-        found = read_numbers(servers, self._topic, PARTITIONS)
-        for partition, numbers in enumerate(self._acknowledged):
-            check_numbers(f"{self._topic}-{partition}", numbers, found[partition])
-        return f"{sum(map(len, self._acknowledged))} acknowledged; all there, once, in order"
+FOREIGN: Final = ("confluent-kafka", "kafka-python", "aiokafka")
+TOPICS: Final = ("ottla", *FOREIGN, "transfers", "java", "copy-in", "copy-out")
+INTERNAL: Final = ("__consumer_offsets", "__transaction_state")
+SHOWN: Final = 20
 
 
 # --- faults -----------------------------------------------------------------------------------------------------------
@@ -203,7 +107,7 @@ class Campaign:
             }
         return found
 
-    def run(self, seconds: float, load: NumberedLoad) -> None:
+    def run(self, seconds: float, load: SendingLoad) -> None:
         began, names = time.monotonic(), []
         while time.monotonic() - began < seconds:
             if not names:  # every fault once, then again in another order
@@ -211,7 +115,7 @@ class Campaign:
                 self.random.shuffle(names)
             self._one(names.pop(), began, load)
 
-    def _one(self, name: str, began: float, load: NumberedLoad) -> None:
+    def _one(self, name: str, began: float, load: SendingLoad) -> None:
         load.wait_for(50, HEAL_LIMIT_S)
         load.longest_wait_s = 0.0
         who, end = self.faults()[name]()
@@ -228,7 +132,7 @@ class Campaign:
         print(f"{row.at_s:6.0f} s  {name} ({who}): in sync {row.healed_s:.1f} s after its end", flush=True)
 
     def _leader(self) -> int:
-        found = _partitions(self.lab, ["ours"])["ours"][0].leader
+        found = _partitions(self.lab, ["ottla"])["ottla"][0].leader
         return self._controller() if found is None else found
 
     def _controller(self) -> int:
@@ -285,18 +189,18 @@ def wait_for_copies(lab: LabCluster, topics: Sequence[str]) -> None:
         time.sleep(0.2)
 
 
-def check_copies(lab: LabCluster, topics: Sequence[str]) -> str:
-    """All brokers hold the same bytes of every partition, when nobody writes any more."""
-    count, size_bytes = 0, 0
+def copies_of(lab: LabCluster, topics: Sequence[str]) -> dict[str, dict[int, bytes]]:
+    """What every broker holds of every partition, when nobody writes any more; they get HEAL_LIMIT_S to be alike."""
+    found = {}
     for topic, parts in _partitions(lab, topics).items():
         for part in parts:
-            end = time.monotonic() + HEAL_LIMIT_S
-            while len(found := {_bytes(lab, number, f"{topic}-{part.partition}") for number in part.replicas}) > 1:
-                assert time.monotonic() < end, f"the copies of {topic}-{part.partition} differ"
+            name, end = f"{topic}-{part.partition}", time.monotonic() + HEAL_LIMIT_S
+            while True:
+                found[name] = {number: _bytes(lab, number, name) for number in part.replicas}
+                if len(set(found[name].values())) == 1 or time.monotonic() > end:
+                    break
                 time.sleep(0.5)
-            count += 1
-            size_bytes += len(found.pop())
-    return f"{count} partitions, {size_bytes / 1e6:.1f} MB each, alike on all brokers"
+    return found
 
 
 def _bytes(lab: LabCluster, number: int, name: str) -> bytes:
@@ -307,54 +211,80 @@ def _bytes(lab: LabCluster, number: int, name: str) -> bytes:
 # --- the whole --------------------------------------------------------------------------------------------------------
 
 
-def run(directory: Path, seconds: float, seed: int) -> str:
-    """The report; raises what was broken."""
+@dataclass
+class Outcome:
+    """A report to read, and the history that it is about."""
+
+    report: str
+    history: SharedHistory
+
+
+def run(directory: Path, seconds: float, seed: int) -> Outcome:
+    """Raises what was broken."""
     why_no_cuts = namespaces_missing()
     if why_no_cuts is None:
         lab: LabCluster = NamespaceLab(directory, settings=SETTINGS)
     else:
         lab = LabCluster(directory, settings=SETTINGS, zookeeper=ZooKeeperServer(directory / "zookeeper", nodes=3))
+    history = SharedHistory()
     with lab, ExitStack() as stack:
         with ottla.Admin(bootstrap_servers=lab.bootstrap_servers) as admin:
             parts = {"copy-in": 1, "copy-out": 1}
             new = [ottla.NewTopic(name, parts.get(name, PARTITIONS), 3) for name in TOPICS]
             admin.create_topics(new, timeout=HEAL_LIMIT_S)
         campaign = Campaign(lab, Random(seed))
-        checked = _under_load(lab, campaign, seconds, directory, stack)
-        return _report(campaign, checked, seed, why_no_cuts)
+        checked = _under_load(lab, campaign, seconds, directory, stack, history)
+        return Outcome(_report(campaign, checked, seed, why_no_cuts), history)
 
 
-def _under_load(lab: LabCluster, campaign: Campaign, seconds: float, scratch: Path, stack: ExitStack) -> dict[str, str]:
-    servers = lab.bootstrap_servers
-    others: dict[str, Any] = {
-        "transactions": Transfers(servers, "transfers"),
-        "confluent-kafka": ConfluentLoad(servers, "confluent"),
-    }
+def _under_load(
+    lab: LabCluster, campaign: Campaign, seconds: float, scratch: Path, stack: ExitStack, history: SharedHistory
+) -> dict[str, str]:
+    servers, numbers = lab.bootstrap_servers, count(1)
+    java: dict[str, Any] = {}
     checked: dict[str, str] = {}
     if (reason := java_missing()) is None:
-        others["VerifiableProducer"] = stack.enter_context(VerifiableLoad(servers, "java", scratch))
-        others["TransactionalMessageCopier"] = stack.enter_context(CopierLoad(servers, "copy-in", "copy-out", scratch))
+        java["VerifiableProducer"] = stack.enter_context(VerifiableLoad(servers, "java", scratch))
+        java["TransactionalMessageCopier"] = stack.enter_context(CopierLoad(servers, "copy-in", "copy-out", scratch))
     else:
         checked["Java clients"] = f"not run: {reason}"
-    for each in others.values():
+    for each in java.values():
         each.start()
-    with (
-        NumberedLoad(servers, "ours", PARTITIONS, pause_s=0.005, request_timeout_ms=6_000) as load,
-        GroupReading(servers, "ours", "readers") as reading,
-    ):
-        campaign.run(seconds, load)
-        load.end()
-        for each in others.values():
+    with ExitStack() as loads:
+        sending = {
+            name: loads.enter_context(SendingLoad(name, servers, name, PARTITIONS, history, numbers))
+            for name in ("ottla", *FOREIGN)
+        }
+        for name in sending:
+            loads.enter_context(FollowingLoad(name, servers, name, PARTITIONS, history))
+        transfers = loads.enter_context(TransferLoad(servers, "transfers", PARTITIONS, history, numbers))
+        member = loads.enter_context(MemberLoad(servers, "ottla", "readers", history))
+        campaign.run(seconds, sending["ottla"])
+        history.note("faults", "healed")
+        for each in (*sending.values(), transfers, *java.values()):
             each.end()
-        reading.wait_for(load.count, HEAL_LIMIT_S)
-    assert not load.failures, load.failures[0]
-    load.check(read_numbers(servers, "ours", PARTITIONS))
-    checked["our producer"] = f"{load.count} acknowledged; all there, once, in order"
-    checked["our group"] = f"{reading.count} read; its committed offsets never went back"
-    checked |= {name: each.check(servers) for name, each in others.items()}
-    wait_for_copies(lab, (*TOPICS, "__consumer_offsets", "__transaction_state"))
-    checked["copies"] = check_copies(lab, (*TOPICS, "__consumer_offsets", "__transaction_state"))
-    return checked
+        member.wait_for(sending["ottla"].acknowledged)
+    for name, load in sending.items():
+        found = final_read(name, servers, name, PARTITIONS, history)
+        checked[name] = f"{load.acknowledged} acknowledged, {len(load.unknown)} of unknown end, {found} read at the end"
+    read_everything(history, servers, {"transfers": PARTITIONS, "ottla": PARTITIONS})
+    checked["transactions"] = f"{transfers.ended['commit']} committed, {transfers.ended['abort']} aborted"
+    checked["our group"] = f"{len(member.read)} records read and committed"
+    checked |= {name: each.check(servers) for name, each in java.items()}
+    wait_for_copies(lab, (*TOPICS, *INTERNAL))
+    return checked | judge(history, copies_of(lab, (*TOPICS, *INTERNAL)))
+
+
+def judge(history: SharedHistory, copies: dict[str, dict[int, bytes]]) -> dict[str, str]:
+    """Raises when the simulation's checker finds an anomaly."""
+    if anomalies := check(history.events, replicas=copies):
+        shown = "\n".join(str(each) for each in anomalies[:SHOWN])
+        raise AssertionError(f"{len(anomalies)} anomalies:\n{shown}")
+    size_bytes = sum(len(next(iter(each.values()))) for each in copies.values())
+    return {
+        "history": f"{len(history.events)} events, no anomaly",
+        "copies": f"{len(copies)} partitions, {size_bytes / 1e6:.1f} MB together, alike on all brokers",
+    }
 
 
 def _report(campaign: Campaign, checked: dict[str, str], seed: int, why_no_cuts: str | None) -> str:
@@ -378,12 +308,26 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10, help="how long faults are made (default 10)")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="decides the order of the faults")
     parser.add_argument("--report", type=Path, default=Path("campaign.md"), help="where the report goes")
+    parser.add_argument("--history", type=Path, help="where the history goes, a line of JSON for each event")
+    parser.add_argument("--check", type=Path, metavar="HISTORY", help="run nothing: judge a history that was kept")
     arguments = parser.parse_args()
+    if arguments.check is not None:
+        return _judge_file(arguments.check)
     with tempfile.TemporaryDirectory(prefix="ottla-campaign-") as directory:
-        report = run(Path(directory), arguments.minutes * 60, arguments.seed)
-    arguments.report.write_text(report)
-    print(report)
+        outcome = run(Path(directory), arguments.minutes * 60, arguments.seed)
+    arguments.report.write_text(outcome.report)
+    if arguments.history is not None:
+        arguments.history.write_text(outcome.history.text())
+    print(outcome.report)
     return 0
+
+
+def _judge_file(path: Path) -> int:
+    anomalies = check(read_history(path.read_text().splitlines()))
+    for each in anomalies:
+        print(each)
+    print(f"{len(anomalies)} anomalies")
+    return 1 if anomalies else 0
 
 
 if __name__ == "__main__":

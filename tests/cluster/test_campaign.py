@@ -19,6 +19,6 @@ SECONDS = 100
 
 
 def test_nothing_is_lost_whatever_fails(tmp_path: Path) -> None:
-    report = run(tmp_path, SECONDS, seed=1)
-    assert "All checks passed" in report
-    (tmp_path / "report.md").write_text(report)
+    outcome = run(tmp_path, SECONDS, seed=1)
+    assert "All checks passed" in outcome.report
+    (tmp_path / "report.md").write_text(outcome.report)

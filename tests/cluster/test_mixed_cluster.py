@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import signal
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cluster.replica_verification import check_verified
 from tests.patience import HANG_S
 
 import ottla
@@ -135,29 +135,7 @@ def test_kafkas_verification_tool_finds_no_difference(mixed: MixedCluster, topic
     with NumberedLoad(mixed.bootstrap_servers, topic, 3) as load:
         load.wait_for(300)
     mixed.wait_for_copies(topic)
-    said = verified(mixed, topic)
-    assert "max lag is 0 for partition" in said, said
-    assert "not equal" not in said, said
-
-
-def verified(mixed: MixedCluster, topic: str) -> str:
-    """What the tool says until it has reported twice; it never ends by itself."""
-    options = ["--broker-list", mixed.bootstrap_servers, "--topics-include", topic, "--report-interval-ms", "1000"]
-    command = ["java", "-Xmx256m", "-cp", f"{mixed.jars}/*", "org.apache.kafka.tools.ReplicaVerificationTool", *options]
-    said = ""
-    with subprocess.Popen(
-        [*command, "--time", "-2"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as tool:
-        watchdog = threading.Timer(2 * HANG_S, tool.kill)
-        watchdog.start()
-        assert tool.stdout is not None
-        for line in tool.stdout:
-            said += line
-            if said.count("max lag is") == 2:
-                break
-        watchdog.cancel()
-        tool.kill()
-    return said
+    check_verified(mixed.jars, mixed.bootstrap_servers, topic)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])

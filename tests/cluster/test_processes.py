@@ -6,14 +6,21 @@ import contextlib
 import signal
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from itertools import count
 
 import pytest
+from tests.cluster.share_work import STATE, ShareWork, begin_at_the_start
+from tests.histories.loads import FollowingLoad, SendingLoad, final_read
 from tests.patience import HANG_S
 
 import ottla
 from ottla.client.admin.topics import PartitionDescription
 from ottla.errors import UnknownTopicOrPartition
-from ottla.testing.promises import GroupReading, NumberedLoad, check_numbers, read_numbers
+from ottla.light_dataclasses import replace
+from ottla.simulation.checker import check as check_history
+from ottla.simulation.real.recording import SharedHistory
+from ottla.testing.promises import GroupReading, NumberedLoad, read_numbers
 from ottla.testing.zookeeper import ZooKeeperServer, missing
 
 if (REASON := missing()) is not None:
@@ -29,6 +36,7 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": 0,
     "offsets.topic.num.partitions": 5,
     "transaction.state.log.num.partitions": 5,
+    "share.coordinator.state.topic.num.partitions": 2,
 }
 
 
@@ -136,29 +144,72 @@ def test_records_go_on_while_zookeeper_is_away_and_leaders_move_when_it_is_back(
     check(lab, load)
 
 
-def test_confluents_client_loses_nothing_either_when_a_leader_is_killed(lab: LabCluster) -> None:
-    confluent_kafka = pytest.importorskip("confluent_kafka", reason="needs what pip install 'ottla[dev]' brings")
-    topic = make_topic(lab, "confluent")
-    acknowledged: list[set[int]] = [set() for _ in range(PARTITIONS)]
-    producer = confluent_kafka.Producer(
-        {"bootstrap.servers": lab.bootstrap_servers, "enable.idempotence": True, "acks": "all", "linger.ms": 5}
-    )
-    victim = leader_of(lab, topic)
-    for number in range(1_000):
-        if number == 300:
+def send_numbers(lab: LabCluster, topic: str, count: int) -> None:
+    with ottla.Producer(bootstrap_servers=lab.bootstrap_servers) as producer:
+        for number in range(count):
+            producer.send(topic, b"%d" % number, partition=number % PARTITIONS)
+        producer.flush(HANG_S)
+
+
+@pytest.mark.long
+def test_members_of_a_share_group_get_every_record_on_a_cluster_of_zookeeper(lab: LabCluster) -> None:
+    topic = make_topic(lab, "shared")
+    begin_at_the_start(lab, "sharers")
+    send_numbers(lab, topic, 60)
+    with ShareWork(lab, topic, "sharers") as work:
+        work.until(60)
+    assert {len(each.replicas) for each in partitions_of(lab, STATE)} == {3}, "it was made when it was needed"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("killed", ["records", "state"])
+def test_members_of_a_share_group_go_on_when_a_leader_is_killed(lab: LabCluster, killed: str) -> None:
+    topic, group = make_topic(lab, f"shared-{killed}"), f"sharers-{killed}"
+    begin_at_the_start(lab, group)
+    send_numbers(lab, topic, 300)
+    with ShareWork(lab, topic, group) as work:
+        for number in range(PARTITIONS):
+            work.until(100 * number + 50)
+            victim = leader_of(lab, topic if killed == "records" else STATE, number % (PARTITIONS - 1))
             lab.signal(victim, signal.SIGKILL)
-        for partition in range(PARTITIONS):
+            work.until(100 * number + 100)
+            lab.start_broker(victim)
+            wait_for_copies(lab, topic)
+            wait_for_copies(lab, STATE)
+        assert work.story.ended_count == 300
 
-            def told(error: object, _: object, *, where: int = partition, what: int = number) -> None:
-                if error is None:
-                    acknowledged[where].add(what)
 
-            producer.produce(topic, b"%d" % number, partition=partition, on_delivery=told)
-        producer.poll(0.001)
-    assert producer.flush(HANG_S) == 0
-    lab.start_broker(victim)
-    wait_for_copies(lab, topic)
-    found = read_numbers(lab.bootstrap_servers, topic, PARTITIONS)
-    for partition in range(PARTITIONS):
-        assert len(acknowledged[partition]) == 1_000
-        check_numbers(f"{topic}-{partition}", acknowledged[partition], found[partition])
+def test_the_simulations_checker_finds_nothing_in_histories_of_real_clients(lab: LabCluster) -> None:
+    """The campaign (campaign.py) in small, and without its other loads: a leader is killed."""
+    history, numbers, servers, clients = SharedHistory(), count(1), lab.bootstrap_servers, ("ottla", "confluent-kafka")
+    topics = {client: make_topic(lab, f"history-{client}") for client in clients}
+    with ExitStack() as stack:
+        loads = []
+        for client, topic in topics.items():
+            loads.append(stack.enter_context(SendingLoad(client, servers, topic, PARTITIONS, history, numbers)))
+            stack.enter_context(FollowingLoad(client, servers, topic, PARTITIONS, history))
+        for load in loads:
+            load.wait_for(100)
+        victim = leader_of(lab, topics["confluent-kafka"])
+        lab.signal(victim, signal.SIGKILL)
+        for load in loads:
+            load.wait_for(100)
+        lab.start_broker(victim)
+        for topic in topics.values():
+            wait_for_copies(lab, topic)
+    for client, topic in topics.items():
+        assert final_read(client, servers, topic, PARTITIONS, history) >= 200
+    assert check_history(history.events) == []
+    assert "lost-write" in anomalies_without_one(history), "a history that lacks one record must not pass"
+
+
+def anomalies_without_one(history: SharedHistory) -> list[str]:
+    """What the checker says when nobody has read one of the first values that were acknowledged."""
+    lost = min(event.number for event in history.events if event.action == "send" and event.kind == "ok")
+    value = next(event.facts["value"] for event in history.events if event.number == lost)
+    planted = []
+    for event in history.events:
+        if records := event.facts.get("records"):
+            event = replace(event, facts={**event.facts, "records": [each for each in records if each[2] != value]})
+        planted.append(event)
+    return [anomaly.name for anomaly in check_history(planted)]

@@ -232,6 +232,14 @@ def test_a_broker_gets_a_larger_epoch_every_time_it_registers(ensemble: Ensemble
     assert replace(first, epoch=-1) == broker(1, rack="a")
 
 
+def test_who_registers_again_in_its_session_keeps_its_epoch_and_is_known_anew(ensemble: Ensemble) -> None:
+    member, controller = ensemble.join(), elected(ensemble, 2)
+    first = member.membership.register(replace(broker(1), lost_memory=True))
+    assert member.membership.register(broker(1)).epoch == first.epoch
+    assert [each.lost_memory for each in controller.registered_brokers() if each.id == 1] == [False]
+    assert [each.lost_memory for each in ensemble.join().registered_brokers() if each.id == 1] == [False]
+
+
 def test_an_id_that_another_session_holds_is_refused(ensemble: Ensemble) -> None:
     first, second = ensemble.join(), ensemble.join()
     first.membership.register(broker(1))

@@ -108,10 +108,10 @@ def _code(wire: Wire, request: Message) -> int:
 
 
 def check_files(server: Server) -> None:
-    assert server._tls is not None
-    server._tls._check_files()
+    assert server.listeners.tls is not None
+    server.listeners.tls._check_files()
 
 
 def everybody(cluster: KafkaCluster) -> list[object]:
     servers = [cluster.server(each) for each in cluster.running]
-    return [connection for server in servers for connection in server._acceptor.connections]
+    return [connection for server in servers for connection in server.listeners.acceptor.connections]
