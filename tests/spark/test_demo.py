@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -14,9 +15,13 @@ pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 LIMIT_S = 600
 
 
-def test_the_demo_tells_its_story_and_prints_nothing_else():
+def test_the_demo_tells_its_story_and_prints_nothing_else(tmp_path):
+    # A stranger's module that cannot be imported makes Spark pass over all Python sources, in silence.
+    (tmp_path / "pyspark_broken.py").write_text("raise ImportError('not here')\n")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-m", "ottla.demo"],
+        env={**os.environ, "PYTHONPATH": path},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -33,3 +38,4 @@ def test_the_demo_tells_its_story_and_prints_nothing_else():
     assert "$ ottla consume clicks-rejected" in output
     assert "reason=not a click: no page in it" in output
     assert "Exactly once, across a restart." in output
+    assert "ottla broker start" in output.split("Exactly once, across a restart.")[1]

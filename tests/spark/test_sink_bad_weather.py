@@ -24,9 +24,10 @@ from tests.spark.test_sink_kills import committed  # noqa: E402
 
 from ottla import Admin, NewTopic  # noqa: E402
 from ottla.spark.sink.clients import PRODUCER_LIMIT, close_sink_clients, sink_clients  # noqa: E402
+from ottla.spark.sink.coordinator_calls import MarkerTopicUnfit  # noqa: E402
 from ottla.spark.sink.numbered_writer import batch_sink  # noqa: E402
 from ottla.spark.sink.signals import WorkerEnded  # noqa: E402
-from ottla.spark.sink.steps import MarkerTopicUnfit, TaskFenced, TransactionTimeoutRefused  # noqa: E402
+from ottla.spark.sink.steps import TaskFenced, TransactionTimeoutRefused  # noqa: E402
 from ottla.spark.sink.stream_writer import NotInAQuery, StreamSink, checkpoint_query_id  # noqa: E402
 from ottla.spark.sink.transactions import (  # noqa: E402
     AddMarker,
@@ -308,6 +309,23 @@ def test_a_run_of_a_job_aborts_what_a_killed_run_of_that_name_left(server, uniqu
     again.commit([again.write_task(task, 0, iter([arrow(rows_of(0, task))])) for task in range(2)])
     other.abort([])
     query.check(1)
+
+
+def test_a_job_whose_driver_dies_between_two_ends_leaves_a_part_and_its_next_run_writes_that_again(
+    server, unique_topic
+):
+    """What docs/spark.md tells of df.write without a batchId; a batchId closes the gap (below)."""
+    query = Query(server, unique_topic)
+    options = {**query.options, "jobName": unique_topic}
+    killed = batch_sink(options, SCHEMA)
+    messages = [killed.write_task(task, 0, iter([arrow(rows_of(0, task))])) for task in range(2)]
+    clients = sink_clients(killed.options)
+    clients.run(clients.admin.end_transaction(messages[0].prepared, commit=True))  # the last thing that the driver did
+    close_sink_clients()
+    again = batch_sink(options, SCHEMA)
+    again.commit([again.write_task(task, 0, iter([arrow(rows_of(0, task))])) for task in range(2)])
+    first, second = Counter(rows_of(0, 0)), Counter(rows_of(0, 1))
+    assert committed(server, unique_topic, 3 * ROWS) == first + first + second
 
 
 # --- a job with numbered batches --------------------------------------------------------------------------------------

@@ -72,6 +72,7 @@ def test_foreach_batch_writes_each_batch_once_when_the_driver_is_killed_behind_a
     assert committed(broker, plan["sink"], RECORDS) == Counter(map(str, range(RECORDS)))
 
 
+@pytest.mark.long  # without Spark: test_a_run_of_a_job_aborts_what_a_killed_run_of_that_name_left
 def test_the_next_run_of_a_killed_job_is_visible_at_once(spark, broker, plan, program):
     run_until_killed(plan, "named")
     assert open_transactions(plan) != []

@@ -1,7 +1,7 @@
 """kill -9 of a real Spark driver and of its Python workers: the topic has the rows of the source, each once.
 
-Every kill of the driver costs the start of a JVM, so the suite has one right after the decision and one before Spark's
-own commit, with kills of workers in between; all stages are long. Many more kills: test_sink_kills.py.
+Every kill of the driver costs the start of a JVM, so the suite has one, right after the decision, with kills of workers
+around it; all stages are long. Many more kills: test_sink_kills.py.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ KILLS: list[Kill] = [
     ("end:done", 0, "driver"),
     ("write:done", 0, "self"),
     ("takeover:done", 1, "self"),
-    ("commit:done", 0, "driver"),
 ]
 MORE_KILLS: list[Kill] = [
     *[(point, task, "driver") for point, task in IN_A_TASK],

@@ -1,6 +1,7 @@
 """Speculation on a real cluster: a second attempt of a task that stands still takes over, and no row is there twice.
 
-Spark runs a second attempt only on another host, so the two workers have two addresses of this machine.
+Spark runs a second attempt only on another host, so the two workers have two addresses of this machine. That is six
+Java machines: `long`. Twins, zombies and attempts that Spark did not choose, without Spark: test_sink_bad_weather.py.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tests.spark.test_sink_spark_kills import PER_BATCH, fill
 
 from ottla.spark.running.standalone import _WORKER, SparkProcess, StandaloneCluster, begin
 
-pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+pytestmark = [pytest.mark.skipif(why_not() is not None, reason=str(why_not())), pytest.mark.long]
 
 LIMIT_S = 400
 STARTS_LIMIT = 4

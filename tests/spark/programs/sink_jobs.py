@@ -2,7 +2,7 @@
 
 {"servers": ..., "source": ..., "sink": ..., "checkpoint": ..., "kind": "numbered", "named" or "waiting"}
 
-    numbered    foreachBatch with df.write, jobName and batchId; killed when KILLED_BATCH is written and Spark does not
+    numbered    foreachBatch with df.write and once(); killed when KILLED_BATCH is written and Spark does not
                 know it yet
     named       df.write with a jobName; killed when its first task is done and the second begins
     waiting     the same, and instead of a kill the second task makes the file "<checkpoint>.waiting" and waits for ever
@@ -20,7 +20,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ottla.spark import session
+from ottla.spark import once, session
 
 PER_BATCH, KILLED_BATCH, ROWS = 100, 1, 1000
 
@@ -34,7 +34,7 @@ def copy_numbered(spark: SparkSession, plan: dict[str, Any], after: Callable[[in
     """Copy a topic in numbered batches, until all is read; `after` is called when a batch is written."""
 
     def write_batch(rows: DataFrame, batch_id: int) -> None:
-        write(rows, plan, batchId=batch_id)
+        write(rows, plan, **once(rows, batch_id, "copy"))
         after(batch_id)
 
     source = {"subscribe": plan["source"], "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(PER_BATCH)}
