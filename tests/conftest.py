@@ -1,4 +1,4 @@
-"""Hypothesis profiles, and a header that says what is under test."""
+"""Hypothesis profiles, Spark's Java for tests, and a header that says what is under test."""
 
 import os
 
@@ -9,6 +9,12 @@ settings.register_profile(
 )
 settings.register_profile("long", max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
 settings.load_profile(os.environ.get("OTTLA_HYPOTHESIS", "short"))
+
+# A Java of the tests lives for seconds. What the second compiler and the parallel collector would gain, they never
+# earn back: without them the tests with Spark need 40 % less CPU (73 s before, 44 s after, for test_source_stream.py).
+SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
+    os.environ.setdefault(name, SHORT_LIVED_JAVA)
 
 
 def pytest_report_header() -> str:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.hasty_compiler import hasty_compiler
 
 ROOT = Path(__file__).parent.parent
 BUILT = {".so", ".pyd", ".c"}
@@ -21,7 +22,7 @@ def test_it_installs_with_the_codec_that_can_be_had(compiler: str | None, codec:
     shutil.copytree(ROOT / "src", source / "src", ignore=lambda _, names: [n for n in names if Path(n).suffix in BUILT])
     for name in ("pyproject.toml", "setup.py", "README.md"):
         shutil.copy(ROOT / name, source)
-    environment = {**os.environ, **({"CC": compiler} if compiler else {})}
+    environment = {**os.environ, **({"CC": compiler} if compiler else hasty_compiler(tmp_path))}
     install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target", target]
     subprocess.run([*map(str, install), str(source)], env=environment, check=True)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 KINDS = {
     "python": "run in order, in one namespace for the document; with pytest if it has a test",
     "sh": "run by bash, with every command of ours as it stands",
-    "yaml": "a pipeline file: checked as `ottla pipeline dry-run` does",
+    "yaml": "a pipeline file: checked as `ottla pipeline dry-run` does; after `# cluster.yml` one of `ottla apply`",
     "json": "parsed",
     "properties": "written under the name in its first line, `# name.properties`, and checked as settings",
     "text": "shows something; not run",

@@ -1,12 +1,13 @@
 """Reads one document from its first line to its last and does what it says, as a newcomer would: in one process.
 
-    python -m tests.documents.reader docs/client.md 127.0.0.1:41234 127.0.0.1:41235
+    python -m tests.documents.reader docs/client.md 127.0.0.1:41234 127.0.0.1:41235 127.0.0.1:41236 127.0.0.1:41237
 
 1. Addresses and directories of the document are replaced by those of the test: `replaced` is the whole rule.
 2. Python blocks share one namespace; with tests in them they are a file for pytest. Shell blocks are run line by line
    by bash, and what Spark does is run in this process, so that a document starts one Java machine at most.
 3. What a newcomer would bring along is there: FILES in the working directory, BROUGHT in the cluster.
-4. What would take minutes is tried in a shorter form: SHORTENED. `make` prints what it would do.
+4. What would take minutes is tried in a shorter form: SHORTENED; tests that are named must be there. `make` prints what
+   it would do.
 5. In a document of SERVES the broker that it starts goes on running, at the document's address, until the next one is
    started: the reader has another terminal. A settings file (properties) is written under its name.
 6. The first thing that fails ends the process with code 1, the place in the document and what went wrong.
@@ -27,8 +28,8 @@ from tests.documents.blocks import Block, blocks_of
 
 ROOT = Path(__file__).parents[2]
 ON_SPARK = (["ottla", "pipeline"], ["ottla", "job"])
+PYTEST = ".venv/bin/python -m pytest "
 SHORTENED = {
-    ".venv/bin/python -m pytest": f"cd {ROOT} && python -m pytest --collect-only -q -p no:cacheprovider",
     "python -m tests.cluster.campaign": f"cd {ROOT} && python -m tests.cluster.campaign --help; true",
 }
 FILES = {
@@ -36,21 +37,31 @@ FILES = {
     "server.properties": "num.partitions=3\nlog.retention.hours=72\n",
 }
 
+# Another cluster, for documents that name one.
+OTHER = "other:9092"
+
 # What the reader of a document has in his cluster before he begins.
 BROUGHT = {"docs/jobs.md": ("ottla produce clicks events.txt -K '\\t'", "ottla produce orders events.txt -K '\\t'")}
 
 
 # Where the reader goes on using the broker that the document starts.
-SERVES = ("docs/security.md",)
+SERVES = (
+    "docs/schema-registry.md",
+    "docs/security.md",
+    "docs/tutorials/migrate-from-kafka.md",
+    "docs/tutorials/schemas.md",
+    "docs/tutorials/secure.md",
+)
 
 
-def replaced(text: str, servers: str, admin: str, other: str) -> str:
+def replaced(text: str, servers: str, admin: str, other: str, registry: str) -> str:
     scratch = str(Path.cwd())
     for old, new in {
         "localhost:9092": servers,
         "127.0.0.1:9092": servers,
         "127.0.0.1:9644": admin,
-        "other:9092": other,
+        "127.0.0.1:8081": registry,
+        OTHER: other,
         "/tmp/": f"{scratch}/",
         "/data/": f"{scratch}/",
     }.items():
@@ -86,6 +97,9 @@ class Reader:
 
     def line(self, line: str) -> None:
         print(f"$ {line}", flush=True)
+        if line.startswith(PYTEST):
+            self._find_tests(shlex.split(line.removeprefix(PYTEST), comments=True))
+            return
         for long, short in SHORTENED.items():
             if line.startswith(long):
                 self._run(["bash", "-euo", "pipefail", "-c", line.replace(long, short, 1)])
@@ -103,6 +117,13 @@ class Reader:
                 self._in_this_process(step)
         else:
             self._run(["bash", "-euo", "pipefail", "-c", line])
+
+    def _find_tests(self, words: list[str]) -> None:
+        """They are there; to collect them would import every client and take half a minute."""
+        named = [word for word in words if word.startswith("tests/")]
+        missing = [word for word in named if not any(ROOT.glob(word))]
+        if missing or not named:
+            raise SystemExit(f"there are no such tests: {missing or words}")
 
     def _serve(self, words: list[str]) -> None:
         """Start the broker in place of the one before; whoever ends this process ends it too."""
@@ -142,10 +163,21 @@ class Reader:
     def _read_yaml(self, block: Block, text: str) -> None:
         from ottla.cli.main import main
 
+        if text.startswith("# cluster.yml\n"):
+            self._read_cluster(text)
+            return
         written = Path("pipeline.yml")
         written.write_text(text, "utf-8")
         if main(["pipeline", "dry-run", str(written), "--no-spark"]) != 0:
             raise SystemExit("this is no pipeline")
+
+    def _read_cluster(self, text: str) -> None:
+        """A file of `ottla apply`; the commands after it use it."""
+        from ottla.cli.apply.desired import desired_of
+        from ottla.cli.apply.reading import read_text
+
+        Path("cluster.yml").write_text(text, "utf-8")
+        desired_of(read_text(text, ".yml", "cluster.yml"))
 
     def _read_json(self, block: Block, text: str) -> None:
         json.loads(text)
