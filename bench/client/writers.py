@@ -117,6 +117,29 @@ def write_confluent(port: int, count: int, size: int, how: str, batch_bytes: int
     return meter.result(count)
 
 
+def write_bare(port: int, count: int, size: int, how: str, batch_bytes: int | None) -> Measured:
+    """The ceiling: see bare.py."""
+    from bench.client.bare import BareWriter
+    from bench.client.produce import PARTITIONS
+
+    from ottla import Producer
+
+    with Producer({"bootstrap.servers": f"127.0.0.1:{port}"}) as producer:
+        producer.send(TOPIC, b"x").result(FLUSH_LIMIT_S)  # the topic is made by its first record
+    writer = BareWriter(port, TOPIC, PARTITIONS, size)
+    try:
+        writer.write()
+        writer.flush()
+        meter = Meter()
+        requests = max(1, count // writer.records_each)
+        for _ in range(requests):
+            writer.write()
+        writer.flush()
+        return meter.result(requests * writer.records_each)
+    finally:
+        writer.close()
+
+
 def write_kafka_python(port: int, count: int, size: int, how: str, batch_bytes: int | None) -> Measured:
     import kafka
 
@@ -186,6 +209,7 @@ KINDS: Final[dict[str, tuple[Write, str, int | None, int]]] = {
     "ours produce": (write_ours, "produce", None, 1),
     "ours send, 16 KB batches": (write_ours, "send", SMALL_BATCH_BYTES, 1),
     "ours produce, 16 KB batches": (write_ours, "produce", SMALL_BATCH_BYTES, 1),
+    "bare sender": (write_bare, "", None, 1),
     "confluent, queue of a million": (write_confluent, "queue", None, 1),
     "confluent with callback": (write_confluent, "callback", None, 1),
     "ours send_many": (write_ours, "many", None, 1),

@@ -2,7 +2,7 @@
 
     python -m bench.compare                   the table, in about ten minutes
     python -m bench.compare --quick           a quarter of the load in two rounds, to see whether it works
-    python -m bench.compare --only start      one part: produce, consume, latency, start, durable
+    python -m bench.compare --only start      one part: produce, consume, latency, start, durable, c-load, share, …
     python -m bench.compare --rounds 7        more rounds, steadier medians
     python -m bench.compare --json            for other programs
     python -m bench.compare --markdown        as docs/performance.md has it
@@ -21,8 +21,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from bench.compare import parts
+from bench.compare.c_load import c_load
 from bench.compare.durable import durable
 from bench.compare.parts import Plan
+from bench.compare.shares import share, share_large, share_several
 from bench.walk import processes
 from bench.walk.figures import Figure, markdown, table
 from tests.conformance.kafka_jars import JarsMissing, find_jars
@@ -33,6 +35,10 @@ PARTS = {
     "latency": parts.latency,
     "start": parts.start,
     "durable": durable,
+    "c-load": c_load,
+    "share": share,
+    "share-large": share_large,
+    "share-several": share_several,
 }
 QUICK_ROUNDS = 2
 

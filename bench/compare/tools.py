@@ -5,7 +5,7 @@
 
 1. Clients have their defaults (acks=all and idempotence among them), but where a function says otherwise.
 2. A JVM that has just begun is slow. Every figure leaves out its first part: ProducerPerformance does so itself
-   (--warmup-records); of ConsumerPerformance the reports of the first third are dropped; EndToEndLatency has no such
+   (--warmup-records); of what consumers do the reports of the first third are dropped; EndToEndLatency has no such
    option, so it sends enough that its slow beginning lies beyond the 99th percentile.
 3. ProducerPerformance would make up each record byte by byte, a core's work at 100 MB/s; it is given PAYLOADS of them.
 4. The tools tell percentiles in whole milliseconds, cut off. They are compared by what they may be at most (`+ 1`).
@@ -33,6 +33,7 @@ PAYLOADS: Final = 1_000
 WARM_SHARE: Final = 1 / 3
 DATE_FORMAT: Final = "%Y-%m-%d %H:%M:%S:%f"
 STEADY: Final = re.compile(r"^\d+ steady state records sent.*?\(([\d.]+) MB/sec\).*? (\d+) ms 99th", re.MULTILINE)
+SHARE_REPORT: Final = re.compile(r"[^,]+, ([^,]+), [^,]+, [^,]+, [^,]+, (\d+), \d+ for (share consumer \d+)$")
 END_TO_END: Final = re.compile(r"Avg latency: ([\d.]+) ms\s+Percentiles: 50th = (\d+), 99th = (\d+)")
 
 
@@ -99,6 +100,17 @@ class Tools:
         )
         return steady_rate(printed)
 
+    def share(self, port: int, topic: str, group: str, records: int, consumers: int) -> float:
+        """Records/s that share consumers of a group acquire and accept together."""
+        printed = self._run(
+            "ShareConsumerPerformance",
+            port,
+            *("--topic", topic, "--group", group, "--num-records", str(records), "--threads", str(consumers)),
+            *("--timeout", str(int(LIMIT_S * 1e3))),
+            *("--show-detailed-stats", "--hide-header", "--reporting-interval", str(REPORT_MS)),
+        )
+        return steady_share_rate(printed)
+
     def end_to_end(self, port: int, topic: str, records: int, record_bytes: int) -> tuple[float, int]:
         """Mean and 99th percentile, in ms, from send to received, one record at a time, acks=all."""
         size = ("--num-records", str(records), "--record-size", str(record_bytes))
@@ -125,11 +137,27 @@ def steady_state(printed: str) -> tuple[float, int]:
     return float(found[1]), int(found[2])
 
 
+def steady_share_rate(printed: str) -> float:
+    """Records/s of all share consumers together, between the first report after a third of them and the last one."""
+    reports = [found.groups() for line in printed.splitlines() if (found := SHARE_REPORT.match(line))]
+    counts: dict[str, int] = {}
+    seen: list[tuple[float, float]] = []
+    for until, count, consumer in sorted(reports):
+        counts[consumer] = int(count)
+        seen.append((datetime.strptime(until, DATE_FORMAT).timestamp(), sum(counts.values())))
+    return _rate_after_a_third(seen, printed)
+
+
 def steady_rate(printed: str) -> float:
     """MB/s between the first report after a third of the bytes and the last report."""
     reports = [line.split(", ") for line in printed.splitlines() if line.count(", ") == 9]
     seen = [(datetime.strptime(report[0], DATE_FORMAT).timestamp(), float(report[2])) for report in reports]
+    return _rate_after_a_third(seen, printed)
+
+
+def _rate_after_a_third(seen: list[tuple[float, float]], printed: str) -> float:
+    """Of what was counted until when, as a program reported it."""
     warm = [each for each in seen if each[1] >= seen[-1][1] * WARM_SHARE]
-    if len(warm) < 2:
-        raise ToolFailed(f"ConsumerPerformance reported too seldom; give it more records: {printed[-1000:]}")
+    if len(warm) < 2 or warm[-1][0] <= warm[0][0]:
+        raise ToolFailed(f"the program reported too seldom; give it more records: {printed[-1000:]}")
     return (warm[-1][1] - warm[0][1]) / (warm[-1][0] - warm[0][0])

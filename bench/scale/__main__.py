@@ -1,7 +1,8 @@
 """`python -m bench.scale`: many partitions, connections, groups, consumers, bytes; on Apache Kafka and Ottla in turns.
 
     python -m bench.scale                          the table, in about half an hour
-    python -m bench.scale --only partitions        one part: partitions, connections, groups, topic, consumers
+    python -m bench.scale --only partitions        one part: partitions, connections, groups, rebalance, idle-group,
+                                                   members, topic, consumers
     python -m bench.scale --side ottla             our side alone, without ratios
     python -m bench.scale --partitions 300 --connections 200 --groups 50 --gigabytes 0.1 --idle 1     a short sample
     python -m bench.scale --rounds 3               medians of three turns of each side
@@ -35,6 +36,9 @@ PARTS: dict[str, Callable[[Side, Sheet, Sizes], None]] = {
     "partitions": parts.partitions,
     "connections": parts.connections,
     "groups": parts.groups,
+    "rebalance": parts.rebalance,
+    "idle-group": parts.idle_group,
+    "members": parts.members,
     "topic": parts.topic,
     "consumers": parts.consumers,
 }
@@ -70,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--groups", type=int, default=default.groups, help="of one member each (default 1,000)")
     parser.add_argument("--gigabytes", type=float, default=10.0, help="of the large topic (default 10)")
     parser.add_argument("--consumers", type=int, default=default.consumers, help="of one topic (default 100)")
+    parser.add_argument("--members", type=int, default=default.members, help="of groups of ten (default 10,000)")
     parser.add_argument("--idle", type=float, default=default.idle_s, help="seconds of waiting (default 20)")
     parser.add_argument("--root", type=Path, help="where data is written (default: the system's temporary directory)")
     parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="a setting of our broker")
@@ -82,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
 def _sizes(arguments: argparse.Namespace) -> Sizes:
     size_bytes = int(arguments.gigabytes * GIBIBYTE)
     counts = arguments.partitions, arguments.connections, arguments.groups, size_bytes, arguments.consumers
-    return Sizes(*counts, idle_s=arguments.idle)
+    return Sizes(*counts, members=arguments.members, idle_s=arguments.idle)
 
 
 def measure(sizes: Sizes, chosen: Sequence[str], sides: Sequence[str], rounds: int, root: Path | None) -> list[Figure]:

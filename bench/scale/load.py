@@ -4,6 +4,7 @@ spread    requests of one record to every partition of every topic, `passes` tim
 fill      batches of 256 KB to one topic until it has `bytes`
 scan      reads a topic from its beginning to its end, one connection per partition, 1 MB at a time
 groups    one member in each of `groups` groups joins, commits, and sends heartbeats until stdin ends
+modern    `members` in `groups` of KIP-848 share out a topic, and send heartbeats until stdin ends
 readers   `readers` connections wait at the end of every partition of a topic, and count what comes, until stdin ends
 
 Only canned requests and bare sockets: both brokers get the same bytes, and the load costs little beside them.
@@ -15,10 +16,11 @@ import asyncio
 import json
 import sys
 import time
+from collections import deque
 from typing import Any, Final
 
 import uvloop
-from bench.scale import members, reading
+from bench.scale import members, modern, reading
 from bench.scale.asking import Connection, error_of_produce, open_many
 from bench.walk import requests
 
@@ -27,6 +29,8 @@ from ottla.cli.open_files import raise_limit
 CONNECTIONS: Final = 4
 IN_FLIGHT: Final = 5
 FILL_BATCH_BYTES: Final = 262_144
+NOT_YET: Final = (3, 5, 6)  # unknown, without a leader, led by somebody else
+AGAIN_S: Final = 0.01
 
 
 async def spread(task: dict[str, Any]) -> dict[str, Any]:
@@ -48,13 +52,19 @@ async def spread(task: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _send_all(connection: Connection, work: list[tuple[str, bytes]]) -> None:
-    for _, frame in work[:IN_FLIGHT]:
-        connection.send(frame)
-    for number, (topic, _) in enumerate(work):
-        if error := error_of_produce(await connection.receive(), topic):
+    """Each is sent until it is taken: Kafka says that a topic is made before all of its partitions are led."""
+    ready, sent = deque(work), deque[tuple[str, bytes]]()
+    while ready or sent:
+        while ready and len(sent) < IN_FLIGHT:
+            sent.append(ready.popleft())
+            connection.send(sent[-1][1])
+        topic, frame = sent.popleft()
+        error = error_of_produce(await connection.receive(), topic)
+        if error in NOT_YET:
+            ready.appendleft((topic, frame))
+            await asyncio.sleep(AGAIN_S)
+        elif error:
             raise SystemExit(f"the broker refused a record for {topic}: error {error}")
-        for _, frame in work[number + IN_FLIGHT : number + IN_FLIGHT + 1]:
-            connection.send(frame)
 
 
 async def fill(task: dict[str, Any]) -> dict[str, Any]:
@@ -76,6 +86,7 @@ KINDS: Final = {
     "fill": fill,
     "scan": reading.scan,
     "groups": members.groups,
+    "modern": modern.modern,
     "readers": reading.readers,
 }
 

@@ -24,6 +24,8 @@ BIG_PARTITIONS: Final = 4
 PACE: Final = 500
 PACE_TASK: Final = {"batch_bytes": 0, "acks": -1, "rate": PACE, "warm_s": 1.0}
 CREATE_TIMEOUT_MS: Final = 120_000
+MEMBERS_PER_GROUP: Final = 10
+PARTITIONS_PER_MEMBER: Final = 5
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,9 @@ class Sizes:
     groups: int = 1_000
     topic_bytes: int = 10 * GIBIBYTE
     consumers: int = 100
+    members: int = 10_000
+    rebalanced: int = 100
+    idle_members: int = 500
     idle_s: float = 20.0
 
 
@@ -152,6 +157,40 @@ def groups(side: Side, sheet: Sheet, sizes: Sizes) -> None:
             sheet.less(side, f"{what}: memory added", broker.rss_mb - before_mb, "MB")
             sheet.less(side, f"{what}: CPU of heartbeats", idle_cpu(broker, sizes.idle_s), "% CPU")
             assert members.end()["groups"] == sizes.groups
+
+
+def rebalance(side: Side, sheet: Sheet, sizes: Sizes) -> None:
+    """One group of the consumer protocol (KIP-848) that shares out many partitions."""
+    partitions = sizes.rebalanced * PARTITIONS_PER_MEMBER
+    what = f"{sizes.rebalanced} members, {partitions} partitions"
+    _modern(side, sheet, sizes, what, sizes.rebalanced, 1, partitions)
+
+
+def idle_group(side: Side, sheet: Sheet, sizes: Sizes) -> None:
+    """One group of the consumer protocol in which nothing happens."""
+    what = f"a group of {sizes.idle_members} members"
+    _modern(side, sheet, sizes, what, sizes.idle_members, 1, sizes.idle_members)
+
+
+def members(side: Side, sheet: Sheet, sizes: Sizes) -> None:
+    """Very many members in many groups of the consumer protocol."""
+    groups = max(1, sizes.members // MEMBERS_PER_GROUP)
+    what = f"{sizes.members:,} members in {groups:,} groups"
+    _modern(side, sheet, sizes, what, groups * MEMBERS_PER_GROUP, groups, MEMBERS_PER_GROUP)
+
+
+def _modern(side: Side, sheet: Sheet, sizes: Sizes, what: str, members: int, groups: int, partitions: int) -> None:
+    task = {"members": members, "groups": groups, "topic": requests.TOPIC, "partitions": partitions, "spread_s": 2.0}
+    with _with_walk(side, partitions) as broker:
+        before_mb, before_s = broker.rss_mb, broker.cpu_s
+        with load("modern", broker.port, **task) as living:
+            with bounded(what):
+                found = json.loads(living.line())
+            sheet.less(side, f"{what}: all have their share", found["shared_s"], "s")
+            sheet.less(side, f"{what}: CPU of that", broker.cpu_s - before_s, "s")
+            sheet.less(side, f"{what}: memory added", broker.rss_mb - before_mb, "MB")
+            sheet.less(side, f"{what}: CPU of heartbeats", idle_cpu(broker, sizes.idle_s), "% CPU")
+            assert living.end()["members"] == members
 
 
 def topic(side: Side, sheet: Sheet, sizes: Sizes) -> None:

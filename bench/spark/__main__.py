@@ -18,7 +18,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from bench.spark import parts
+from bench.spark import parts, profile
 from bench.spark.both import Both
 from bench.walk.figures import Figure, markdown, table
 
@@ -29,6 +29,8 @@ PARTS = {
     "batches": parts.micro_batches,
     "phases": parts.phases,
 }
+ALONE = {"profile": profile.profile}
+"""Only when it is asked for: it changes the processes of the whole session."""
 
 
 def main() -> int:
@@ -37,7 +39,9 @@ def main() -> int:
     parser.add_argument(
         "--rows", type=int, default=2_000_000, help="rows of the topic that is read (default 2,000,000)"
     )
-    parser.add_argument("--only", metavar="PART", choices=PARTS, help=f"one part: {', '.join(PARTS)}")
+    parser.add_argument(
+        "--only", metavar="PART", choices=[*PARTS, *ALONE], help=f"one part: {', '.join([*PARTS, *ALONE])}"
+    )
     parser.add_argument("--root", type=Path, help="where data is written (default: the system's temporary directory)")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print JSON")
@@ -45,13 +49,13 @@ def main() -> int:
     arguments = parser.parse_args()
 
     figures: list[Figure] = []
-    with (
-        tempfile.TemporaryDirectory(prefix="ottla-spark-", dir=arguments.root) as directory,
-        Both(Path(directory), arguments.rows, arguments.rounds) as both,
-    ):
-        for name, part in PARTS.items():
-            if arguments.only in (None, name):
-                figures += part(both)
+    with tempfile.TemporaryDirectory(prefix="ottla-spark-", dir=arguments.root) as directory:
+        if arguments.only in ALONE:
+            profile.prepare(Path(directory))
+        with Both(Path(directory), arguments.rows, arguments.rounds) as both:
+            for name, part in (PARTS | ALONE).items():
+                if arguments.only == name or (arguments.only is None and name in PARTS):
+                    figures += part(both)
     if arguments.json:
         print(json.dumps([{**asdict(each), "reached": each.reached} for each in figures], indent=2))
     else:

@@ -123,6 +123,12 @@ def _batch_ms(durations: dict[str, float]) -> float:
 
 def _batch(both: Both, side: str, *, sink: str | None) -> dict[str, float]:
     """A run of small batches: the median of each duration that Spark tells, in ms."""
+    told = [each["durationMs"] for each in run_batches(both, side, sink=sink)]
+    return {phase: statistics.median(each[phase] for each in told) for phase in told[0]}
+
+
+def run_batches(both: Both, side: str, *, sink: str | None) -> list[dict[str, Any]]:
+    """What Spark tells of each batch of a run of small ones, but for the first two."""
     stream = both.spark.readStream.format(side).option("kafka.bootstrap.servers", both.servers)
     stream = stream.option("subscribe", TOPIC).option("maxOffsetsPerTrigger", str(BATCH_ROWS))
     last = {
@@ -139,8 +145,7 @@ def _batch(both: Both, side: str, *, sink: str | None) -> dict[str, float]:
         writer = writer.option("deliveryGuarantee", sink) if side == OURS else writer
     query = writer.start()
     query.awaitTermination()
-    told = [each["durationMs"] for each in query.recentProgress if each["numInputRows"]][2:]
-    return {phase: statistics.median(each[phase] for each in told) for phase in told[0]}
+    return [dict(json.loads(each.json)) for each in query.recentProgress if each["numInputRows"]][2:]
 
 
 def _against_theirs(name: str, found: dict[str, list[float]], unit: str, bar: float) -> Figure:

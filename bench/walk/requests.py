@@ -18,6 +18,11 @@ from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
@@ -34,6 +39,7 @@ TOPIC: Final = "walk"
 PRODUCE_VERSION: Final = 11
 FETCH_VERSION: Final = 12
 RECORD_BYTES: Final = 100
+GROUP_RESOURCE: Final = 32  # as configs name it
 CLIENT_ID: Final = "bench"
 BODY_AT: Final = 2 + 2 + 4 + 2 + len(CLIENT_ID) + 1  # behind API, version, correlation id, client id and tags
 TAGS_BEHIND_RECORDS: Final = 3  # empty tags of the partition, the topic and the request
@@ -115,6 +121,13 @@ def create_rules(others: int) -> bytes:
     patterns = (PatternType.LITERAL, PatternType.PREFIXED)
     rest = [rule(f"t{number}", patterns[number % 2], f"User:u{number}", AclOperation.ALL) for number in range(others)]
     return framed(CreateAclsRequest(creations=[*mine, *rest]), 3)
+
+
+def share_group_begins_at_the_start(group: str) -> bytes:
+    """Share consumers have no setting for it; the group has."""
+    config = AlterableConfig(name="share.auto.offset.reset", config_operation=0, value="earliest")
+    resource = AlterConfigsResource(resource_type=GROUP_RESOURCE, resource_name=group, configs=[config])
+    return framed(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
 
 
 def metadata() -> bytes:
