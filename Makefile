@@ -3,28 +3,39 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+SMALL  := $(VENV)/.small
 NATIVE := $(VENV)/.native
-SOURCES := src tests bench
+SOURCES := src tests bench packaging website
+LEAVES := $(wildcard $(foreach end,pyx pxi pxd h,src/ottla/*/*.$(end) src/ottla/*/*/*.$(end) src/ottla/*/*/*/*.$(end)))
 # Whole files, in their order: those that start clusters and Spark come first, the many small ones fill up the end.
 SHARED := --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo test test-long test-asan check fix bench bench-walk bench-turns bench-client bench-compare bench-spark bench-cluster bench-memory simulate planted bench-scale clean
+.PHONY: help demo docs test test-long test-asan fuzz check fix bench bench-walk bench-turns bench-client bench-compare bench-spark bench-cluster bench-memory simulate planted bench-scale bench-demo bench-registry clean
 
 help:              ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
 
+# The editable install builds the native leaves, too.
 $(READY): pyproject.toml setup.py
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	touch $@
+	@$(PYTHON) packaging/install.py $(VENV) '.[dev]'
+	@touch $@ $(SMALL) $(NATIVE)
 
-# The editable install builds the native leaves too; this rebuilds them when only their source changed.
-$(NATIVE): $(READY) $(wildcard $(foreach end,pyx pxi pxd h,src/ottla/*/*.$(end) src/ottla/*/*/*.$(end) src/ottla/*/*/*/*.$(end)))
-	$(BIN)/python setup.py --quiet build_ext --inplace
-	touch $@
+# What the demo needs: without the linters and the clients that tests compare with.
+$(SMALL): pyproject.toml setup.py
+	@$(PYTHON) packaging/install.py $(VENV) '.[spark]'
+	@touch $@
 
-demo: $(NATIVE)    ## the main job in one run
-	$(BIN)/python -m ottla.demo
+# Builds the leaves again when only their source changed.
+$(NATIVE): $(READY) $(LEAVES)
+	@test -e $@ && test -z "$$(find $(LEAVES) -newer $@)" || $(BIN)/python setup.py --quiet build_ext --inplace
+	@touch $@
+
+demo: $(SMALL)     ## the main job in one run; STAY=1 keeps its broker running
+	@$(BIN)/python -m ottla.demo $(if $(STAY),--stay)
+
+docs: $(NATIVE)    ## the docs site, in build/site; nothing is fetched
+	$(BIN)/python -m website build/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 test: $(NATIVE)    ## all tests but the long campaigns
 	$(BIN)/python -m pytest -n 2 $(SHARED)
@@ -34,6 +45,9 @@ test-long: $(NATIVE)  ## the long campaigns too: millions of fuzz inputs
 
 test-asan: $(NATIVE)  ## fuzzers and twins on native leaves with AddressSanitizer, built into build/sanitized
 	$(BIN)/python -m tests.fuzz.sanitized
+
+fuzz: $(NATIVE)    ## every decoder, broker and client with coverage (atheris), and a table: make fuzz INPUTS=5000000
+	$(BIN)/python -m tests.fuzz.campaign --inputs $(or $(INPUTS),5000000)
 
 check: $(NATIVE)   ## lint, format and strict types
 	$(BIN)/ruff check $(SOURCES) setup.py
@@ -68,14 +82,29 @@ bench-cluster: $(NATIVE)  ## three brokers on one ZooKeeper
 bench-memory: $(NATIVE)  ## what broker and clients hold over an hour of mixed load: make bench-memory MINUTES=60
 	$(BIN)/python -m bench.memory --minutes $(or $(MINUTES),60)
 
+bench-registry: $(NATIVE)  ## a schema registry with 10,000 schemas
+	$(BIN)/python -m bench.registry
+
 bench-scale: $(NATIVE)  ## 10,000 partitions, 5,000 connections, 1,000 groups, 10 GB, beside Apache Kafka
 	$(BIN)/python -m bench.scale
 
-simulate: $(NATIVE)  ## seeds that nobody has run yet, for so long: make simulate HOURS=1
-	$(BIN)/python -m ottla.simulation --hours $(or $(HOURS),1)
+bench-demo:        ## a fresh clone to the end of make demo: how long, and how long without a line
+	$(PYTHON) -m bench.first_minutes
+
+simulate: $(NATIVE)  ## seeds for so long (HOURS=1), or these (SEEDS=1-50000); JOBS=2, SHORT=1, REPORT=file
+	$(BIN)/python -m ottla.simulation $(if $(SEEDS),--seeds $(SEEDS),--hours $(or $(HOURS),1)) --jobs $(or $(JOBS),1) \
+		$(if $(SHORT),--short) $(if $(BROKERS),--brokers $(BROKERS)) $(if $(REPORT),--report $(REPORT))
 
 planted: $(NATIVE)  ## plants every known kind of bug and lets seeds find it; takes hours
-	$(BIN)/python -m tests.planted
+	$(BIN)/python -m tests.planted --keep --table
+
+.PHONY: setup-prometheus
+setup-prometheus: $(READY)  ## fetch Debian's Prometheus for the tests that want it; nothing is installed
+	$(BIN)/python -m tests.cluster.prometheus_server
+
+.PHONY: setup-browser
+setup-browser: $(READY)  ## install Debian's Chromium and what drives it, for the tests of the console's pages (tests/browser)
+	$(BIN)/python -m tests.browser.chromium
 
 clean:             ## remove the environment and what was built
 	rm -rf $(VENV) build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

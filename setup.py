@@ -19,6 +19,7 @@ NATIVE_MODULES = {
     "ottla.client.consumer._records": "src/ottla/client/consumer/_records.pyx",
     "ottla.net._framing": "src/ottla/net/_framing.pyx",
     "ottla.net.tls._data_path": "src/ottla/net/tls/_data_path.pyx",
+    "ottla.storage._reserving": "src/ottla/storage/_reserving.pyx",
     "ottla.broker.produce._frames": "src/ottla/broker/produce/_frames.pyx",
 }
 WISH = os.environ.get("OTTLA_BUILD_NATIVE", "")
@@ -26,6 +27,10 @@ WISH = os.environ.get("OTTLA_BUILD_NATIVE", "")
 
 class build_optional_ext(build_ext):  # noqa: N801 - setuptools names its commands like this
     """setuptools' own `optional` forgives a compiler that fails, not one that is missing."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()  # a compiler for each leaf: the first minutes are waited for
 
     def build_extension(self, ext: Extension) -> None:
         try:
