@@ -10,7 +10,7 @@ LEAVES := $(wildcard $(foreach end,pyx pxi pxd h,src/ottla/*/*.$(end) src/ottla/
 # Whole files, in their order: those that start clusters and Spark come first, the many small ones fill up the end.
 SHARED := --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo docs test test-long test-asan fuzz check fix bench bench-walk bench-turns bench-client bench-compare bench-spark bench-cluster bench-memory simulate planted bench-scale bench-demo bench-registry clean
+.PHONY: help demo docs test test-again test-long test-asan fuzz check fix bench bench-walk bench-turns bench-client bench-compare bench-spark bench-cluster bench-memory simulate planted bench-scale bench-demo bench-registry clean
 
 help:              ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -39,6 +39,9 @@ docs: $(NATIVE)    ## the docs site, in build/site; nothing is fetched
 
 test: $(NATIVE)    ## all tests but the long campaigns
 	$(BIN)/python -m pytest -n 2 $(SHARED)
+
+test-again: $(NATIVE)  ## what failed in the last `make test`, once more and alone; for CI
+	$(BIN)/python -m tests.again
 
 test-long: $(NATIVE)  ## the long campaigns too: millions of fuzz inputs
 	OTTLA_HYPOTHESIS=long $(BIN)/python -m pytest -n 2 $(SHARED) -m "long or not long"
