@@ -22,7 +22,7 @@ $(READY): pyproject.toml setup.py
 
 # What the demo needs: without the linters and the clients that tests compare with.
 $(SMALL): pyproject.toml setup.py
-	@$(PYTHON) packaging/install.py $(VENV) '.[spark]'
+	@$(PYTHON) packaging/install.py $(VENV) '.[console,registry,spark]'
 	@touch $@
 
 # Builds the leaves again when only their source changed.

@@ -18,26 +18,40 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 QUIET_S = 5.0
 KEPT_LINES = 400
+OLDEST_PYTHON = (3, 11)
+WHEEL = r"(\S+?)-[\d.]\S*\.(?:whl|tar\.gz)"
+# What pip says, the line that is made of it (or none), and what goes on from then on, as in "still ...".
 SHOWN = (
-    (re.compile(r"^\s*Downloading (\S+?)(?:-[\d.].*)? \(([\d.]+ [kMG]B)\)"), "downloading {0}, {1}"),
-    (re.compile(r"^\s*(?:Using cached|Downloading) (\S+)\.(?:whl|tar\.gz)"), None),
-    (re.compile(r"^\s*Building (?:wheel|editable) for (\S+) .*started"), "building {0}"),
-    (re.compile(r"^\s*Preparing editable metadata .*started"), "reading what ottla needs"),
-    (re.compile(r"^Installing collected packages: (.*)"), "unpacking {count} packages, the largest is pyspark"),
-    (re.compile(r"^\s*Installing build dependencies"), "getting what is needed to build"),
-    (re.compile(r"^Successfully installed"), "installed"),
+    (rf"Downloading {WHEEL} \(([\d.]+ [kMG]B)\)", "downloading {0}, {1}", "downloading {0}"),
+    (rf"(?:Using cached|Downloading) {WHEEL}", None, "looking for packages"),
+    (r"Collecting ([\w.-]+)", None, "looking for {0}"),
+    (r"Installing build dependencies.*started", "getting what is needed to build ottla", None),
+    (r"Preparing editable metadata .*started", "reading what ottla needs", None),
+    (r"Building (?:wheel|editable) for (\S+) .*started", "building {0}", None),
+    (r"Building (?:wheel|editable) for (\S+) .*finished", None, "putting {0} into pip's cache"),
+    (r"Installing collected packages: (.*)", "unpacking {count} packages; Spark is the largest", "unpacking packages"),
+    (r"Successfully installed", "all packages are unpacked", "cleaning up"),
 )
 
 
-def short(line: str) -> str | None:
+class Said(NamedTuple):
+    """A line for somebody who waits, if there is one, and what goes on from then on."""
+
+    text: str | None
+    doing: str
+
+
+def short(line: str) -> Said | None:
     """What pip's line means for somebody who waits; None for what is of no interest."""
-    for pattern, text in SHOWN:
-        if found := pattern.match(line):
-            count = found[1].count(",") + 1 if pattern.groups else 1
-            return None if text is None else text.format(*found.groups(), count=count)
+    for pattern, text, doing in SHOWN:
+        if found := re.match(rf"\s*{pattern}", line):
+            count = found[1].count(",") + 1 if found.groups() else 1
+            told, going_on = (part and part.format(*found.groups(), count=count) for part in (text, doing))
+            return Said(told, going_on or told or "")
     return None
 
 
@@ -51,10 +65,12 @@ class Story:
         self._spoke, self._ended = threading.Event(), threading.Event()
         self._lock = threading.Lock()
 
-    def line(self, text: str) -> None:
-        """Something new is done from now on."""
+    def line(self, text: str | None, doing: str | None = None) -> None:
+        """Something new is done from now on; without a text, only whoever waits long hears of it."""
         with self._lock:
-            self._doing, self._since_s = text, time.monotonic()
+            self._doing, self._since_s = doing or text or "", time.monotonic()
+            if text is None:
+                return
             self._say(f"[{self._since_s - self._began_s:3.0f} s] {text}")
         self._spoke.set()
 
@@ -85,25 +101,40 @@ def run(command: Sequence[str], story: Story, show: Callable[[Iterable[str]], ob
         assert process.stdout is not None
         for line in process.stdout:
             seen.append(line)
-            if text := short(line):
-                story.line(text)
+            if said := short(line):
+                story.line(*said)
     if process.returncode:
         show(seen)
     return process.returncode
 
 
+def too_old(version: Sequence[int]) -> str | None:
+    """Why this Python is not enough, if it is not."""
+    if tuple(version[:2]) >= OLDEST_PYTHON:
+        return None
+    wanted, found = (".".join(map(str, each[:2])) for each in (OLDEST_PYTHON, version))
+    return f"Ottla needs Python {wanted} or newer, and python3 is {found}. With another one: make PYTHON=python{wanted} ..."
+
+
 def main(folder: str, what: str) -> int:
+    if fault := too_old(sys.version_info):
+        print(fault, file=sys.stderr)
+        return 1
     python = str(Path(folder) / "bin" / "python")
     steps = []
-    if not Path(python).exists():
-        steps.append(("making a virtual environment in " + folder, [sys.executable, "-m", "venv", folder]))
+    # Without pip: somebody's first try ended before it was there (Debian has it in python3-venv); venv completes it.
+    if not Path(python).with_name("pip").exists():
+        text = f"making a virtual environment in {folder}"
+        steps.append((text, text, [sys.executable, "-m", "venv", folder]))
     pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", "--editable", what]
-    steps.append((f"installing {what} (this once; the largest part is Spark, 450 MB)", pip))
+    text = f"installing Ottla and what it needs into {folder}, this once; the largest part is Spark, 450 MB"
+    steps.append((text, "asking pip", pip))
     with Story(lambda line: print(line, flush=True)) as story:
-        for text, command in steps:
-            story.line(text)
+        for text, doing, command in steps:
+            story.line(text, doing)
             if code := run(command, story, sys.stderr.writelines):
                 return code
+        story.line("ready")
     return 0
 
 

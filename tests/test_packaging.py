@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import urllib.request
+from http import HTTPStatus
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -21,9 +23,11 @@ from tests.hasty_compiler import hasty_compiler
 from tests.patience import HANG_S
 
 from ottla.broker.settings import BrokerSettings
-from ottla.cli.commands.broker import ADMIN_ADDRESS, read_settings
+from ottla.cli import health
+from ottla.cli.commands.broker import read_settings
+from ottla.cli.health import ADMIN_ADDRESS
 from ottla.cli.main import make_parser
-from ottla.cli.output import FAILED, OK
+from ottla.cli.output import FAILED, OK, Failure
 
 ROOT = Path(__file__).parents[1]
 PACKAGING = ROOT / "packaging"
@@ -60,9 +64,27 @@ def test_the_container_copies_what_is_there_and_its_words_are_commands() -> None
 def test_the_health_check_asks_where_the_broker_answers() -> None:
     words = re.search(r"^HEALTHCHECK .* CMD (\[.*\])$", CONTAINER, re.MULTILINE)
     assert words is not None
-    assert getattr(parsed(json.loads(words[1])[1:]), "admin", None) == ADMIN_ADDRESS
+    options = parsed(json.loads(words[1])[1:])
+    assert health.asked_address(options, {}) == ADMIN_ADDRESS  # type: ignore[arg-type]
     host, port = BrokerSettings({}).admin_address or ("", 0)
     assert f"{host}:{port}" == ADMIN_ADDRESS
+
+
+def test_the_health_check_follows_the_settings_of_the_broker(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("ottla.admin.listener=127.0.0.1:9700\n")
+
+    def asked(*words: str, **environment: str) -> str:
+        return health.asked_address(parsed(["broker", "health", *words]), environment)  # type: ignore[arg-type]
+
+    assert asked("--config", str(file)) == "127.0.0.1:9700"
+    assert asked("--config", str(file), OTTLA_ADMIN_LISTENER="0.0.0.0:9701") == "0.0.0.0:9701"
+    assert asked("--admin", "kafka:9702", OTTLA_ADMIN_LISTENER="0.0.0.0:9701") == "kafka:9702"
+    file.write_text("ottla.admin.listener=\n")
+    with pytest.raises(Failure, match="answers no questions about its health"):
+        asked("--config", str(file))
+    with pytest.raises(Failure, match="Check the path after --config"):
+        asked("--config", str(tmp_path / "none"))
 
 
 def test_services_of_the_compose_file_have_commands_and_settings_of_ours() -> None:
@@ -75,6 +97,10 @@ def test_services_of_the_compose_file_have_commands_and_settings_of_ours() -> No
     settings, notes = read_settings(parsed(kafka["command"]), kafka["environment"])  # type: ignore[arg-type]
     assert notes == []
     assert {str(each).partition(":")[0] for each in settings.listeners} == {"INSIDE", "OUTSIDE"}
+    served = {*(each.port for each in settings.endpoints), settings.admin_address[1], settings.schema_registry_address[1]}
+    published = [each.split(":") for each in kafka["ports"]]
+    assert {host for host, _, _ in published} == {"127.0.0.1"}, "nobody else may reach what asks for no login"
+    assert {int(inside) for _, _, inside in published} <= served
     assert services["topics"]["depends_on"]["kafka"]["condition"] == "service_healthy"
 
 
@@ -132,13 +158,14 @@ def test_what_the_container_copies_is_enough_to_build_the_native_wheel(tmp_path:
 @pytest.mark.long
 def test_the_services_of_the_compose_file_work_together(tmp_path: Path) -> None:
     """As processes of this machine: other addresses and another directory, and nothing else of it is changed."""
-    inside, outside, admin = free_ports(3)
+    inside, outside, admin, registry = free_ports(4)
     places = {
         "0.0.0.0:9092": f"127.0.0.1:{inside}",
         "kafka:9092": f"127.0.0.1:{inside}",
         "/var/lib/ottla": str(tmp_path),
     }
     places |= {"0.0.0.0:9094": f"127.0.0.1:{outside}", "localhost:9094": f"127.0.0.1:{outside}"}
+    places |= {"0.0.0.0:9644": f"127.0.0.1:{admin}", "0.0.0.0:8081": f"127.0.0.1:{registry}"}
 
     def here(text: object) -> str:
         found = str(text)
@@ -148,7 +175,7 @@ def test_the_services_of_the_compose_file_work_together(tmp_path: Path) -> None:
 
     kafka, topics = COMPOSE["services"]["kafka"], COMPOSE["services"]["topics"]
     settings = {name: here(text) for name, text in kafka["environment"].items()}
-    environment = {**os.environ, **settings, "OTTLA_ADMIN_LISTENER": f"127.0.0.1:{admin}"}
+    environment = {**os.environ, **settings}
     program = [sys.executable, "-m", "ottla"]
     start = [*program, *map(here, kafka["command"])]
     with subprocess.Popen(start, stdout=subprocess.PIPE, text=True, env=environment) as broker:
@@ -158,6 +185,9 @@ def test_the_services_of_the_compose_file_work_together(tmp_path: Path) -> None:
             subprocess.run([*program, *map(here, topics["command"])], check=True, timeout=HANG_S)
             listed = [*program, "topic", "list", "--bootstrap-server", f"127.0.0.1:{outside}"]
             assert "clicks" in subprocess.run(listed, capture_output=True, text=True, timeout=HANG_S, check=True).stdout
+            for address in (f"{admin}/health/ready", f"{admin}/", f"{registry}/subjects"):
+                with urllib.request.urlopen(f"http://127.0.0.1:{address}", timeout=HANG_S) as answer:
+                    assert answer.status == HTTPStatus.OK
         finally:
             broker.terminate()
         assert broker.wait(HANG_S) == OK
@@ -169,9 +199,10 @@ def test_the_services_of_the_compose_file_work_together(tmp_path: Path) -> None:
 def test_the_unit_starts_the_broker_with_words_that_it_knows() -> None:
     start = re.search(r"^ExecStart=\S+/ottla (.*)$", UNIT, re.MULTILINE)
     assert start is not None
-    parsed(shlex.split(start[1]))
-    parsed(["broker", "health"])
-    assert "ottla broker health" in UNIT
+    started = parsed(shlex.split(start[1]))
+    asked = re.search(r"^ExecStartPost=.*/ottla (broker health[^;]*);", UNIT, re.MULTILINE)
+    assert asked is not None
+    assert getattr(parsed(shlex.split(asked[1])), "config", None) == getattr(started, "config", ()), "another file"
 
 
 def test_systemd_knows_every_word_of_the_unit() -> None:
@@ -197,20 +228,60 @@ def install() -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    ("line", "text"),
+    ("line", "text", "doing"),
     [
-        ("  Downloading pyspark-4.2.0.tar.gz (434.1 MB)\n", "downloading pyspark, 434.1 MB"),
-        ("  Using cached lz4-4.4.5-cp311-cp311-manylinux.whl (1.2 MB)\n", None),
-        ("Building wheels for collected packages: pyspark\n", None),
-        ("  Building wheel for pyspark (pyproject.toml): started\n", "building pyspark"),
-        ("  Building editable for ottla (pyproject.toml): started\n", "building ottla"),
-        ("  Building editable for ottla (pyproject.toml): finished with status 'done'\n", None),
-        ("Installing collected packages: py4j, pyspark, ottla\n", "unpacking 3 packages, the largest is pyspark"),
-        ("Requirement already satisfied: pip\n", None),
+        ("Collecting pyspark>=4.0 (from ottla==0.1.0)\n", None, "looking for pyspark"),
+        ("  Downloading pyspark-4.2.0.tar.gz (434.1 MB)\n", "downloading pyspark, 434.1 MB", "downloading pyspark"),
+        ("  Using cached lz4-4.4.5-cp311-cp311-manylinux.whl (1.2 MB)\n", None, "looking for packages"),
+        ("  Building wheel for pyspark (pyproject.toml): started\n", "building pyspark", "building pyspark"),
+        ("  Building editable for ottla (pyproject.toml): started\n", "building ottla", "building ottla"),
+        (
+            "  Building editable for ottla (pyproject.toml): finished with status 'done'\n",
+            None,
+            "putting ottla into pip's cache",
+        ),
+        (
+            "Installing collected packages: py4j, pyspark, ottla\n",
+            "unpacking 3 packages; Spark is the largest",
+            "unpacking packages",
+        ),
+        ("Successfully installed lz4-4.4.5 ottla-0.1.0\n", "all packages are unpacked", "cleaning up"),
     ],
 )
-def test_what_pip_says_is_told_in_short(install: ModuleType, line: str, text: str | None) -> None:
-    assert install.short(line) == text
+def test_what_pip_says_is_told_in_short(install: ModuleType, line: str, text: str | None, doing: str) -> None:
+    assert install.short(line) == (text, doing)
+
+
+@pytest.mark.parametrize(
+    "line", ["Building wheels for collected packages: pyspark\n", "Requirement already satisfied: pip\n", "\n"]
+)
+def test_what_tells_nothing_to_whoever_waits_is_left_out(install: ModuleType, line: str) -> None:
+    assert install.short(line) is None
+
+
+def test_a_python_that_is_too_old_is_told_in_one_sentence(install: ModuleType) -> None:
+    assert install.too_old(sys.version_info) is None
+    assert install.too_old((3, 11, 0)) is None
+    told = install.too_old((3, 9, 2))
+    assert told.startswith("Ottla needs Python 3.11 or newer, and python3 is 3.9.")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project["requires-python"] == f">={'.'.join(map(str, install.OLDEST_PYTHON))}"
+
+
+def test_an_environment_without_pip_is_completed(
+    install: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Debian without python3-venv leaves such a one behind, and the next try must not fail for that."""
+    done: list[str] = []
+    monkeypatch.setattr(install, "run", lambda command, *_: done.append(command[2]) or 0)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").touch()
+    assert install.main(str(tmp_path), ".") == 0
+    assert done == ["venv", "pip"]
+    done.clear()
+    (tmp_path / "bin" / "pip").touch()
+    assert install.main(str(tmp_path), ".") == 0
+    assert done == ["pip"]
 
 
 def test_whoever_waits_hears_something_again_and_again(install: ModuleType) -> None:
@@ -223,10 +294,21 @@ def test_whoever_waits_hears_something_again_and_again(install: ModuleType) -> N
             reminded.set()
 
     with install.Story(say, quiet_s=0.01) as story:
-        story.line("building")
+        story.line("building it (450 MB)", "building it")
         assert reminded.wait(HANG_S)
-    assert re.fullmatch(r"\[ +\d+ s\] building", lines[0])
-    assert re.fullmatch(r"\[ +\d+ s\]    still building \(\d+ s\)", lines[1])
+    assert re.fullmatch(r"\[ +\d+ s\] building it \(450 MB\)", lines[0])
+    assert re.fullmatch(r"\[ +\d+ s\]    still building it \(\d+ s\)", lines[1])
+
+
+def test_whoever_waits_hears_what_goes_on_now_also_when_no_line_said_so(install: ModuleType) -> None:
+    lines: list[str] = []
+    reminded = install.threading.Event()
+    story = install.Story(lambda line: (lines.append(line), reminded.set()), quiet_s=0.01)
+    story.line(None, "looking for pyspark")
+    assert lines == []
+    with story:
+        assert reminded.wait(HANG_S)
+    assert "still looking for pyspark" in lines[0]
 
 
 def test_a_step_that_fails_shows_all_that_it_said(install: ModuleType) -> None:
@@ -241,7 +323,7 @@ def test_the_demo_installs_what_it_needs_and_no_more() -> None:
     planned = subprocess.run(
         ["make", "-n", "-C", str(ROOT), "demo", "VENV=/no/such/place"], capture_output=True, text=True, check=True
     ).stdout
-    assert "packaging/install.py /no/such/place '.[spark]'" in planned
+    assert "packaging/install.py /no/such/place '.[console,registry,spark]'" in planned
     assert ".[dev]" not in planned
     assert "-m ottla.demo" in planned
 

@@ -247,23 +247,45 @@ def report(servers: str, clicks: Clicks) -> None:
 
 def say_next(broker: KafkaBroker, *, stays: bool) -> None:
     """Where to look next: commands that work as they stand."""
-    if stays:
-        servers = broker.bootstrap_servers
-        say(f"\nThe broker goes on running at {servers}, until Ctrl-C. In another terminal, in this folder:")
-        say(f"    export OTTLA_BOOTSTRAP_SERVERS={servers}")
-        say(f"    .venv/bin/ottla topic describe {COUNTS}           what is in a topic, and where")
-        say(f"    .venv/bin/ottla consume {REJECTED} -n 3        read records")
-        say("    .venv/bin/ottla top                                the cluster, live")
-        if broker.info.admin_address is not None:
-            host, port = broker.info.admin_address
-            say(f"    curl http://{host}:{port}/metrics               metrics for Prometheus")
-            if broker.info.http_parts:
-                say(f"    http://{host}:{port}                            the console, in a browser")
+    ottla_command = typed_command(Path(sys.executable).with_name("ottla"))
+    if not stays:
+        say("\nNext (the broker of this demo is gone; make demo STAY=1 leaves it running):")
+        say_commands(
+            (f"{ottla_command} broker start", "a broker of your own, at 127.0.0.1:9092"),
+            (f"{ottla_command} pipeline init clicks", "a pipeline like this one, as a YAML file"),
+            (f"{ottla_command} --help", "everything else; README.md has the tour"),
+        )
         return
-    say("\nNext (the broker of this demo is gone; make demo STAY=1 leaves it running):")
-    say("    .venv/bin/ottla broker start                       a broker of your own, at 127.0.0.1:9092")
-    say("    .venv/bin/ottla pipeline init clicks               a pipeline like this one, as a YAML file")
-    say("    .venv/bin/ottla --help                             everything else; README.md has the tour")
+    servers = broker.bootstrap_servers
+    commands = [
+        (f"export OTTLA_BOOTSTRAP_SERVERS={servers}", ""),
+        (f"{ottla_command} topic describe {COUNTS}", "what is in a topic, and where"),
+        (f"{ottla_command} consume {REJECTED} -n 3", "read records"),
+        (f"{ottla_command} top", "the cluster, live"),
+    ]
+    if broker.info.admin_address is not None:
+        host, port = broker.info.admin_address
+        commands.append((f"curl http://{host}:{port}/metrics", "metrics for Prometheus"))
+        if broker.info.http_parts:
+            commands.append((f"http://{host}:{port}", "the console, in a browser"))
+    say(f"\nThe broker goes on running at {servers}, until Ctrl-C. In another terminal, in this folder:")
+    say_commands(*commands)
+
+
+def say_commands(*commands: tuple[str, str]) -> None:
+    width = max(len(command) for command, what in commands if what) + 3
+    for command, what in commands:
+        say(f"    {command:{width}}{what}".rstrip())
+
+
+def typed_command(program: Path) -> str:
+    """How a program is called from here: by its name where the shell finds it, else by its path."""
+    if (found := shutil.which(program.name)) is not None and Path(found).resolve() == program.resolve():
+        return program.name
+    try:
+        return str(program.relative_to(Path.cwd()))
+    except ValueError:
+        return str(program)
 
 
 def wait_for_the_end() -> None:

@@ -1,6 +1,8 @@
 """What the demo says at its end and while it is at work; the demo itself is run in tests/spark."""
 
+import shutil
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 from tests.patience import HANG_S
@@ -25,3 +27,15 @@ def test_it_ends_with_where_to_look_next(capsys):
     out = capsys.readouterr().out
     assert "export OTTLA_BOOTSTRAP_SERVERS=127.0.0.1:4711" in out
     assert "curl http://127.0.0.1:4712/metrics" in out
+    assert "http://127.0.0.1:4712 " in out  # the console
+
+
+def test_commands_stand_there_as_they_are_typed(tmp_path, monkeypatch):
+    (tmp_path / ".venv").mkdir()
+    program = tmp_path / ".venv" / "ottla"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    assert demo.typed_command(program) == ".venv/ottla"
+    assert demo.typed_command(Path("/somewhere/else/ottla")) == "/somewhere/else/ottla"
+    monkeypatch.setattr(shutil, "which", lambda _: str(program))  # its environment is activated
+    assert demo.typed_command(program) == "ottla"

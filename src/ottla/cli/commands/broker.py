@@ -70,8 +70,8 @@ STATUS_EXAMPLES: Final = """\
 """
 HEALTH_EXAMPLES: Final = """\
   ottla broker health                            for containers and supervisors: exit code 0 or 1
+  ottla broker health --config server.properties
 """
-ADMIN_ADDRESS: Final = "127.0.0.1:9644"
 EXAMPLES: Final = START_EXAMPLES + STATUS_EXAMPLES + HEALTH_EXAMPLES + SETTINGS_EXAMPLES
 
 
@@ -166,8 +166,11 @@ def add_verbs(verbs: Verbs) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     health.add_argument(
-        "--admin", default=ADMIN_ADDRESS, metavar="HOST:PORT", help=f"ottla.admin.listener ({ADMIN_ADDRESS})"
+        "--admin",
+        metavar="HOST:PORT",
+        help="where it answers (ottla.admin.listener; without it OTTLA_ADMIN_LISTENER, the file, 127.0.0.1:9644)",
     )
+    health.add_argument("--config", metavar="FILE", type=Path, help="the server.properties file it was started with")
     health.add_argument("--live", action="store_true", help="only whether the process answers, ready or not")
     health.add_argument("--timeout", type=float, default=5.0, metavar="S", help="seconds to wait at most (5)")
     health.set_defaults(run=run_health)
