@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -28,12 +29,14 @@ from tests.documents.blocks import Block, blocks_of
 
 ROOT = Path(__file__).parents[2]
 ON_SPARK = (["ottla", "pipeline"], ["ottla", "job"])
+READY, ALL_READY = r"broker \d+ is ready at (\S+)", r"brokers are ready at (\S+)"
 PYTEST = ".venv/bin/python -m pytest "
 SHORTENED = {
     "python -m tests.cluster.campaign": f"cd {ROOT} && python -m tests.cluster.campaign --help; true",
 }
 FILES = {
     "events.txt": "".join(f"user-{number}\tpage-{number % 3}\n" for number in range(20)),
+    "program.py": "import confluent_kafka, sys\nprint(confluent_kafka.__file__, confluent_kafka.version(), sys.argv[1:])\n",
     "server.properties": "num.partitions=3\nlog.retention.hours=72\n",
 }
 
@@ -46,8 +49,10 @@ BROUGHT = {"docs/jobs.md": ("ottla produce clicks events.txt -K '\\t'", "ottla p
 
 # Where the reader goes on using the broker that the document starts.
 SERVES = (
+    "docs/clusters.md",
     "docs/schema-registry.md",
     "docs/security.md",
+    "docs/tutorials/cluster.md",
     "docs/tutorials/migrate-from-kafka.md",
     "docs/tutorials/schemas.md",
     "docs/tutorials/secure.md",
@@ -127,7 +132,9 @@ class Reader:
 
     def _serve(self, words: list[str]) -> None:
         """Start the broker in place of the one before; whoever ends this process ends it too."""
-        servers, admin = self._addresses[:2]
+        servers, admin, *others = self._addresses
+        if "--brokers" in words:  # the ports that follow a free one may be taken
+            servers = admin = "127.0.0.1:0"
         where = [] if "--config" in words else ["--listen", servers]
         command = [sys.executable, "-m", "ottla", "broker", "start", *words, *where]
         if self._broker is not None:
@@ -139,8 +146,10 @@ class Reader:
         lines = []
         for line in self._broker.stdout:
             lines.append(line.decode())
-            if "is ready at" in lines[-1]:
+            if found := re.search(READY if "--brokers" not in words else ALL_READY, lines[-1]):
                 print("".join(lines), flush=True)
+                self._addresses = (found[1], self._addresses[1], *others)
+                os.environ["OTTLA_BOOTSTRAP_SERVERS"] = found[1]
                 return
         raise SystemExit(f"the broker did not start: {''.join(lines)}")
 

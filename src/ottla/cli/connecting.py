@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ottla.cli.collecting import uncollected
-from ottla.cli.output import Failure, Output
+from ottla.cli.output import Failure, Output, sentence
 
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin
@@ -46,7 +46,7 @@ def describe(
     parser: argparse.ArgumentParser, help_text: str, run: Callable[[argparse.Namespace], int], examples: str
 ) -> None:
     """Text, examples, the common options and what to run."""
-    parser.description = f"{help_text[0].upper()}{help_text[1:]}."
+    parser.description = sentence(help_text)
     parser.epilog = examples
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     group = parser.add_argument_group("connection")

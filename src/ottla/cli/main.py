@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
-from ottla.cli.output import FAILED, OK, WRONG_USAGE, finish, terminal_columns
+from ottla.cli.output import FAILED, OK, WRONG_USAGE, finish, sentence, terminal_columns
 
 PROGRAM: Final = "ottla"
 GROUPS: Final = {
@@ -198,7 +198,7 @@ def make_parser(words: Sequence[str]) -> Parser:
     # A parser costs most of a millisecond: when the first word is a noun, nobody asks about the others.
     asked = {words[0]: NOUNS[words[0]]} if words and words[0] in NOUNS else NOUNS
     for noun, help_text in asked.items():
-        noun_parser = nouns.add_parser(noun, help=help_text, description=f"{help_text[0].upper()}{help_text[1:]}.")
+        noun_parser = nouns.add_parser(noun, help=help_text, description=sentence(help_text))
         noun_parser.set_defaults(parser=noun_parser)
         if noun in words:
             _fill(noun_parser, noun)

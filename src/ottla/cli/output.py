@@ -43,6 +43,11 @@ _PLAIN: Final = "\033[0m"
 _GAP: Final = "  "
 
 
+def sentence(text: str) -> str:
+    """A help text, which has neither a capital letter nor an end, as a sentence."""
+    return f"{text[0].upper()}{text[1:]}{'' if text.endswith('?') else '.'}"
+
+
 class Failure(Exception):
     """A command cannot do what it was asked; the text says why and what to do."""
 

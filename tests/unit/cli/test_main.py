@@ -162,6 +162,13 @@ def test_the_help_of_a_noun_has_examples(noun, capsys):
     assert f"  ottla {noun}" in capsys.readouterr().out.partition("examples:")[2]
 
 
+def test_help_texts_are_sentences(capsys):
+    assert exit_code_of(["topic", "create", "--help"]) == OK
+    assert "\nMake topics.\n" in capsys.readouterr().out
+    assert exit_code_of(["verify", "replicas", "--help"]) == OK
+    assert "\nDo all replicas have the same records?\n" in capsys.readouterr().out
+
+
 def test_a_full_disk_is_a_sentence():
     code = """
 import os, sys

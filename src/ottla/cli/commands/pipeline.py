@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ottla.cli.connecting import DEFAULT_SERVERS, SERVERS_VARIABLE, add_format, output_of, pairs, sentences
 from ottla.cli.moments import duration_ms
-from ottla.cli.output import FAILED, OK, Failure
+from ottla.cli.output import FAILED, OK, Failure, sentence
 from ottla.cli.progress import Progress
 from ottla.cli.show import shown_duration
 from ottla.clock import SystemClock
@@ -69,7 +69,7 @@ def _verb(verbs: Verbs, name: str, help_text: str, run: Callable[[argparse.Names
     parser: argparse.ArgumentParser = verbs.add_parser(
         name,
         help=help_text,
-        description=f"{help_text[0].upper()}{help_text[1:]}.",
+        description=sentence(help_text),
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
