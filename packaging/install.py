@@ -113,7 +113,8 @@ def too_old(version: Sequence[int]) -> str | None:
     if tuple(version[:2]) >= OLDEST_PYTHON:
         return None
     wanted, found = (".".join(map(str, each[:2])) for each in (OLDEST_PYTHON, version))
-    return f"Ottla needs Python {wanted} or newer, and python3 is {found}. With another one: make PYTHON=python{wanted} ..."
+    another = f"With another one: make PYTHON=python{wanted} ..."
+    return f"Ottla needs Python {wanted} or newer, and python3 is {found}. {another}"
 
 
 def main(folder: str, what: str) -> int:

@@ -97,7 +97,8 @@ def test_services_of_the_compose_file_have_commands_and_settings_of_ours() -> No
     settings, notes = read_settings(parsed(kafka["command"]), kafka["environment"])  # type: ignore[arg-type]
     assert notes == []
     assert {str(each).partition(":")[0] for each in settings.listeners} == {"INSIDE", "OUTSIDE"}
-    served = {*(each.port for each in settings.endpoints), settings.admin_address[1], settings.schema_registry_address[1]}
+    over_http = [each for each in (settings.admin_address, settings.schema_registry_address) if each is not None]
+    served = {*(each.port for each in settings.endpoints), *(port for _, port in over_http)}
     published = [each.split(":") for each in kafka["ports"]]
     assert {host for host, _, _ in published} == {"127.0.0.1"}, "nobody else may reach what asks for no login"
     assert {int(inside) for _, _, inside in published} <= served

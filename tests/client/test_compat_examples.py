@@ -17,6 +17,7 @@ import pytest
 from tests.patience import HANG_S
 
 from ottla import Consumer
+from ottla.testing.broker import KafkaBroker
 
 SIDES = ("theirs", "ours")
 
@@ -125,6 +126,51 @@ def test_the_readme_of_confluent_kafka(kafka_broker_fresh, tmp_path):
     shown = {side: [line.replace(side, "SIDE").partition(",str=")[0] for line in seen[side]] for side in SIDES}
     assert shown["ours"] == shown["theirs"]
     assert shown["ours"][-1] == "Received message: hello"
+
+
+REGISTRY_PREAMBLES = {
+    "JSONSerializer": 'some_data_source = [{"name": "ada", "favorite_number": 7}]\n',
+    "user_schema_str": textwrap.dedent("""
+        import types
+        from confluent_kafka.serialization import MessageField, SerializationContext
+        user_schema_str = '{"type": "record", "name": "User", "fields": [{"name": "name", "type": "string"}]}'
+        some_user_object = types.SimpleNamespace(to_dict=lambda: {"name": "ada"})
+    """),
+    "AsyncAvroSerializer(": textwrap.dedent("""
+        from confluent_kafka.serialization import MessageField, SerializationContext
+        avro_schema = '{"type": "record", "name": "User", "fields": [{"name": "name", "type": "string"}]}'
+        data = {"name": "ada"}
+    """),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("word", REGISTRY_PREAMBLES)
+def test_the_readme_of_confluent_kafka_with_a_schema_registry(word, tmp_path):
+    """What a block leaves to its reader (a schema, a user) stands before it; what it wrote is compared."""
+    seen = {}
+    with KafkaBroker({"ottla.schema.registry.listener": "127.0.0.1:0"}) as broker:
+        ((_, (host, port)),) = broker.info.http_parts
+        for side in SIDES:
+            source = block_with("confluent-kafka", word).replace("http://localhost:8081", f"http://{host}:{port}")
+            source = re.sub(r"mybroker1,mybroker2|localhost:9092", broker.bootstrap_servers, source)
+            topic = f"{side}-topic"
+            source = re.sub(r"(['\"])(mytopic|my-topic|topic)(['\"])", rf"\1{topic}\3", source)
+            source = source.replace(
+                "avro_serializer(some_user_object)",
+                f"avro_serializer(some_user_object, SerializationContext('{topic}', MessageField.VALUE))",
+            )
+            if "await " in source:
+                source += "\nawait delivery_future\nawait producer.close()\n"
+                source = f"import asyncio\nasync def main():\n{textwrap.indent(source, '    ')}\nasyncio.run(main())\n"
+            program = written(tmp_path, "produce", REGISTRY_PREAMBLES[word] + source)
+            lines = Running("confluent_kafka", side, program).to_the_end()
+            records = records_of(broker.bootstrap_servers, topic, 1)
+            seen[side] = (
+                [line.replace(side, "SIDE") for line in lines],
+                [(key, value[:1], value[5:], headers) for key, value, headers in records],
+            )
+    assert seen["ours"] == seen["theirs"]
 
 
 @pytest.mark.long

@@ -1,5 +1,7 @@
 """Programs with confluent-kafka's serializers run on our names: the same calls, the same bytes, the same codes."""
 
+import asyncio
+import inspect
 import json
 
 import pytest
@@ -9,13 +11,20 @@ pytest.importorskip("jsonschema")
 pytest.importorskip("starlette", reason="the registry needs ottla[registry]")
 
 from ottla.compat.confluent_kafka.schema_registry import (
+    AsyncSchemaRegistryClient,
     Schema,
     SchemaReference,
     SchemaRegistryClient,
     SchemaRegistryError,
     record_subject_name_strategy,
 )
-from ottla.compat.confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from ottla.compat.confluent_kafka.schema_registry._async.json_schema import AsyncJSONDeserializer, AsyncJSONSerializer
+from ottla.compat.confluent_kafka.schema_registry.avro import (
+    AsyncAvroDeserializer,
+    AsyncAvroSerializer,
+    AvroDeserializer,
+    AvroSerializer,
+)
 from ottla.compat.confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from ottla.compat.confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from ottla.compat.confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
@@ -26,11 +35,16 @@ PERSON = '{"type":"record","name":"Person","fields":[{"name":"home","type":"peop
 
 
 @pytest.fixture(scope="module")
-def client():
+def url():
     with KafkaBroker({"ottla.schema.registry.listener": "127.0.0.1:0"}) as broker:
         ((_, (host, port)),) = broker.info.http_parts
-        with SchemaRegistryClient({"url": f"http://{host}:{port}"}) as made:
-            yield made
+        yield f"http://{host}:{port}"
+
+
+@pytest.fixture(scope="module")
+def client(url):
+    with SchemaRegistryClient({"url": url}) as made:
+        yield made
 
 
 def value_of(topic):
@@ -84,6 +98,42 @@ def test_the_client_asks_and_changes(client):
     assert client.delete_version("calls", 1) == 1
     assert client.delete_subject("calls", permanent=True) == [1, 2]
     assert "calls" not in client.get_subjects()
+
+
+def test_modes_types_and_places_of_a_schema(client):
+    number = client.register_schema("placed", Schema('"long"'))
+    assert client.get_subjects_by_schema_id(number) == ["placed"]
+    assert [(each.subject, each.version) for each in client.get_schema_versions(number)] == [("placed", 1)]
+    assert client.get_subjects_by_schema_id(number, subject_name="other") == []
+    assert client.test_compatibility_all_versions("placed", Schema('"string"')) is False
+    assert set(client.get_schema_types()) == {"AVRO", "JSON", "PROTOBUF"}
+    assert client.update_mode("placed", "READONLY") == client.get_mode("placed") == "READONLY"
+    client.delete_mode("placed")
+    assert client.get_global_mode() == "READWRITE"
+
+
+def test_programs_with_an_event_loop_have_the_same_client_and_serializers(url):
+    async def there_and_back():
+        async with AsyncSchemaRegistryClient({"url": url}) as client:
+            write, read = await AsyncAvroSerializer(client, ADDRESS), await AsyncAvroDeserializer(client)
+            data = await write({"city": "Bonn"}, value_of("awaited"))
+            assert await read(data, value_of("awaited")) == {"city": "Bonn"}
+            assert (await client.get_latest_version("awaited-value")).version == 1
+            schema = '{"type":"object","title":"T","required":["a"]}'
+            check = await AsyncJSONSerializer(schema, client)
+            with pytest.raises(SerializationError, match="required"):
+                await check({}, value_of("awaited-json"))
+            reader = await AsyncJSONDeserializer(schema, schema_registry_client=client)
+            assert await reader(await check({"a": 1}, value_of("awaited-json")), value_of("awaited-json")) == {"a": 1}
+            with pytest.raises(SchemaRegistryError, match="40401"):
+                await client.get_versions("nobody")
+
+    asyncio.run(there_and_back())
+
+
+def test_the_client_for_event_loops_has_every_call_of_the_other_and_nothing_blocks():
+    calls = [name for name in vars(SchemaRegistryClient) if not name.startswith("_") and name not in ("ask", "close")]
+    assert [name for name in calls if not inspect.iscoroutinefunction(getattr(AsyncSchemaRegistryClient, name))] == []
 
 
 @pytest.mark.parametrize("conf", [{}, {"url": "x"}, {"url": "http://x", "strange": 1}])

@@ -36,7 +36,7 @@ SHORTENED = {
 }
 FILES = {
     "events.txt": "".join(f"user-{number}\tpage-{number % 3}\n" for number in range(20)),
-    "program.py": "import confluent_kafka, sys\nprint(confluent_kafka.__file__, confluent_kafka.version(), sys.argv[1:])\n",
+    "program.py": "import confluent_kafka, sys\nprint(confluent_kafka.__file__, sys.argv[1:])\n",
     "server.properties": "num.partitions=3\nlog.retention.hours=72\n",
 }
 

@@ -8,7 +8,7 @@ import confluent_kafka
 import pytest
 from tests.unit.compat import surface
 
-REGISTRY = "the client, its schemas and the serializers are here; rules, associations and asyncio are not"
+REGISTRY = "the client, its schemas and the serializers are here; rules and associations are not"
 TRANSACTIONS = "use ottla.Admin: list_transactions, describe_transactions, abort_transaction"
 MACHINERY = "the library's own machinery, not for programs"
 ASSIGNORS = "partition_assignment_strategy takes the classes by name; assignors of a program's own are not possible"

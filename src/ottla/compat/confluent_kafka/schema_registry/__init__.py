@@ -1,9 +1,11 @@
 """confluent_kafka.schema_registry: the registry's client, and what its serializers are made with.
 
 Here are the names that programs with serializers use: the client, schemas, Avro, JSON and Protobuf serializers with
-their settings for subjects and registration. Not here: rules and encryption, associations, asyncio, ids in headers.
+their settings for subjects and registration, for programs with and without an event loop. Not here: rules and
+encryption, associations, ids in headers.
 """
 
+from ottla.compat.confluent_kafka.schema_registry._async.schema_registry_client import AsyncSchemaRegistryClient
 from ottla.compat.confluent_kafka.schema_registry.error import SchemaRegistryError
 from ottla.compat.confluent_kafka.schema_registry.schema_registry_client import (
     RegisteredSchema,
@@ -18,6 +20,7 @@ from ottla.compat.confluent_kafka.schema_registry.serde import (
 )
 
 __all__ = [
+    "AsyncSchemaRegistryClient",
     "RegisteredSchema",
     "Schema",
     "SchemaReference",

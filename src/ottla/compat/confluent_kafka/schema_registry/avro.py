@@ -8,10 +8,11 @@ from typing import Any
 
 from ottla.client.schema_registry import avro
 from ottla.compat.confluent_kafka.schema_registry.schema_registry_client import Schema, SchemaRegistryClient
-from ottla.compat.confluent_kafka.schema_registry.serde import read_conf, subject_of, translated
+from ottla.compat.confluent_kafka.schema_registry.serde import awaited_names, read_conf, subject_of, translated
 from ottla.compat.confluent_kafka.serialization import Deserializer, SerializationContext, Serializer
 
 __all__ = ["AvroDeserializer", "AvroSerializer"]
+__getattr__ = awaited_names("avro")
 
 
 def _text(schema: str | Schema | None) -> Schema | None:

@@ -8,11 +8,12 @@ from typing import Any
 
 from ottla.client.schema_registry import json_format
 from ottla.compat.confluent_kafka.schema_registry.schema_registry_client import Schema, SchemaRegistryClient
-from ottla.compat.confluent_kafka.schema_registry.serde import read_conf, subject_of, translated
+from ottla.compat.confluent_kafka.schema_registry.serde import awaited_names, read_conf, subject_of, translated
 from ottla.compat.confluent_kafka.serialization import Deserializer, SerializationContext, Serializer
 from ottla.schemas.framing import FRAME_BYTES
 
 __all__ = ["JSONDeserializer", "JSONSerializer"]
+__getattr__ = awaited_names("json_schema")
 
 
 class JSONSerializer(Serializer):

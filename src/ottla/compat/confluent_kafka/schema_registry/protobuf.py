@@ -7,10 +7,11 @@ from typing import Any
 from ottla.client.schema_registry import protobuf
 from ottla.client.schema_registry.registry import SchemaRegistry
 from ottla.compat.confluent_kafka.schema_registry.schema_registry_client import SchemaRegistryClient
-from ottla.compat.confluent_kafka.schema_registry.serde import read_conf, subject_of, translated
+from ottla.compat.confluent_kafka.schema_registry.serde import awaited_names, read_conf, subject_of, translated
 from ottla.compat.confluent_kafka.serialization import Deserializer, SerializationContext, Serializer
 
 __all__ = ["ProtobufDeserializer", "ProtobufSerializer"]
+__getattr__ = awaited_names("protobuf")
 
 
 class ProtobufSerializer(Serializer):

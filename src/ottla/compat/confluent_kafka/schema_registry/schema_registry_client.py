@@ -53,6 +53,14 @@ class RegisteredSchema:
     schema: Schema | None
 
 
+@dataclass(frozen=True)
+class SchemaVersion:
+    """A subject, and the version that a schema has there."""
+
+    subject: str | None
+    version: int | None
+
+
 class SchemaRegistryClient:
     """Settings are `url`, `basic.auth.user.info` (name:password) and `max.retries`; others are refused."""
 
@@ -119,6 +127,20 @@ class SchemaRegistryClient:
         query = f"?deleted={str(deleted).lower()}" + (f"&format={fmt}" if fmt else "")
         return _registered(self.ask("GET", f"/subjects/{_quoted(subject_name)}/versions/{version}{query}"))
 
+    def get_schema_types(self) -> list[str]:
+        return list(self.ask("GET", "/schemas/types"))
+
+    def get_subjects_by_schema_id(
+        self, schema_id: int, subject_name: str | None = None, deleted: bool = False, offset: int = 0, limit: int = -1
+    ) -> list[str]:
+        return list(self.ask("GET", f"/schemas/ids/{schema_id}/subjects{_page(subject_name, deleted, offset, limit)}"))
+
+    def get_schema_versions(
+        self, schema_id: int, subject_name: str | None = None, deleted: bool = False, offset: int = 0, limit: int = -1
+    ) -> list[SchemaVersion]:
+        found = self.ask("GET", f"/schemas/ids/{schema_id}/versions{_page(subject_name, deleted, offset, limit)}")
+        return [SchemaVersion(each["subject"], each["version"]) for each in found]
+
     # -- subjects ------------------------------------------------------------------------------------------------------
 
     def get_subjects(self, subject_prefix: str | None = None, deleted: bool = False) -> list[str]:
@@ -154,6 +176,36 @@ class SchemaRegistryClient:
     def test_compatibility(self, subject_name: str, schema: Schema, version: int | str = "latest") -> bool:
         path = f"/compatibility/subjects/{_quoted(subject_name)}/versions/{version}"
         return bool(self.ask("POST", path, schema_body(schema.text()))["is_compatible"])
+
+    def test_compatibility_all_versions(
+        self, subject_name: str, schema: Schema, normalize: bool = False, verbose: bool = False
+    ) -> bool:
+        query = f"?normalize={str(normalize).lower()}&verbose={str(verbose).lower()}"
+        path = f"/compatibility/subjects/{_quoted(subject_name)}/versions{query}"
+        return bool(self.ask("POST", path, schema_body(schema.text()))["is_compatible"])
+
+    # -- modes ---------------------------------------------------------------------------------------------------------
+
+    def get_mode(self, subject_name: str) -> str:
+        return str(self.ask("GET", f"/mode/{_quoted(subject_name)}")["mode"])
+
+    def update_mode(self, subject_name: str, mode: str, force: bool = False) -> str:
+        path = f"/mode/{_quoted(subject_name)}?force={str(force).lower()}"
+        return str(self.ask("PUT", path, {"mode": mode})["mode"])
+
+    def delete_mode(self, subject_name: str) -> str:
+        return str(self.ask("DELETE", f"/mode/{_quoted(subject_name)}")["mode"])
+
+    def get_global_mode(self) -> str:
+        return str(self.ask("GET", "/mode")["mode"])
+
+    def update_global_mode(self, mode: str, force: bool = False) -> str:
+        return str(self.ask("PUT", f"/mode?force={str(force).lower()}", {"mode": mode})["mode"])
+
+
+def _page(subject: str | None, deleted: bool, offset: int, limit: int) -> str:
+    query = {"offset": offset, "limit": limit} | ({} if subject is None else {"subject": subject})
+    return "?" + urllib.parse.urlencode(query | ({"deleted": "true"} if deleted else {}))
 
 
 def _config(subject: str | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, Final
 
 from ottla.client.schema_registry.registry import RegistryFailed
@@ -62,3 +63,14 @@ def translated(call: Callable[[], Any]) -> Any:
         raise SchemaRegistryError(error.status, error.code, str(error)) from None
     except (OttlaError, ValueError, TypeError, KeyError) as error:
         raise SerializationError(str(error)) from error
+
+
+def awaited_names(module: str) -> Callable[[str], Any]:
+    """A module's `__getattr__`, for the names of its twin with an event loop, which confluent-kafka has there, too."""
+
+    def find(name: str) -> Any:
+        if name.startswith("Async"):
+            return getattr(import_module(f"ottla.compat.confluent_kafka.schema_registry._async.{module}"), name)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    return find
