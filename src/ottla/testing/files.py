@@ -67,7 +67,7 @@ class MemoryFiles:
         open_limit: int | None = None,
     ) -> None:
         self.trace: deque[Operation] = deque(maxlen=TRACE_LIMIT)
-        self.open_files: list[MemoryFile] = []
+        self.open_files: dict[MemoryFile, None] = {}  # ten thousand topics have thirty thousand of them
         self.now_ms = now_ms
         self.open_limit = open_limit  # with as many files open, EMFILE
         self._random = Random(seed)
@@ -82,7 +82,7 @@ class MemoryFiles:
 
     def kill(self) -> None:
         """The process that used it is gone: its handles and locks are dead, what it wrote is all there."""
-        for handle in self.open_files[:]:
+        for handle in list(self.open_files):
             handle.die()
         self._locked = set()  # another one: a lock of the life before must not release one of the next
 
@@ -291,7 +291,7 @@ class MemoryFile:
         self._files = files
         self._inode: _Inode | None = inode
         self._read_only = read_only
-        files.open_files.append(self)
+        files.open_files[self] = None
 
     def size(self) -> int:
         return self._opened("look at").live.size
@@ -349,8 +349,7 @@ class MemoryFile:
 
     def detach(self) -> None:
         """Whoever uses it now may go on; it does not count as open any more."""
-        if self in self._files.open_files:
-            self._files.open_files.remove(self)
+        self._files.open_files.pop(self, None)
 
     def die(self) -> None:
         """Stop working without being closed, as in a crash."""

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from ottla.cluster import topics
 from ottla.cluster.changes import AddPartitions, AlterConfig, CreateTopic, RegisterBroker, RemoveTopic, apply_all
 from ottla.cluster.config_layers import ConfigRules, ConfigSource
 from ottla.cluster.image import ClusterImage
@@ -101,6 +102,20 @@ def test_settings_of_a_new_topic_are_kept_and_told() -> None:
     assert ("retention.ms", "5", ConfigSource.TOPIC) in [
         (each.name, each.value, each.config_source) for each in plan.answers[0].configs
     ]
+
+
+def test_topics_that_set_the_same_are_worked_out_once_and_others_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    described: list[object] = []
+    monkeypatch.setattr(
+        topics, "_described_configs", lambda image, settings, configs, rules: described.append(configs) or [configs]
+    )
+    short, wrong = ([CreatableTopicConfig(name="retention.ms", value=value)] for value in ("5", "soon"))
+    wanted = [topic("a"), topic("b", configs=short), topic("c"), topic("d", configs=wrong), topic("e", configs=short)]
+    answers = {answer.name: answer for answer in create(brokers(1), *wanted).answers}
+    assert described == [{}, {"retention.ms": "5"}]
+    assert answers["a"].configs == answers["c"].configs == [{}]
+    assert answers["b"].configs == answers["e"].configs == [{"retention.ms": "5"}]
+    assert error_of(answers["d"])[0] == "INVALID_CONFIG"
 
 
 @pytest.mark.parametrize(

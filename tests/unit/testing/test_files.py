@@ -138,7 +138,7 @@ def test_handles_and_locks_of_the_life_before_are_dead():
     files.crash()
     with pytest.raises(KafkaStorageError):
         file.write_at(0, [b"x"])
-    assert files.open_files == []
+    assert not files.open_files
     files.lock(ROOT / ".lock")
     before.release()
     with pytest.raises(DirectoryInUse):
@@ -363,7 +363,7 @@ def test_open_files_are_counted():
     file = files.open(FILE)
     assert [each.path for each in files.open_files] == [FILE]
     file.close()
-    assert files.open_files == []
+    assert not files.open_files
     assert file.fileno() is None
 
 
