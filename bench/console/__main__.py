@@ -4,9 +4,12 @@
     python -m bench.console --only rate        produce throughput with and without open pages, in turns
     python -m bench.console --only latency     p99 of produce with and without open pages, in turns
     python -m bench.console --only pages       CPU of the broker for each second that a page is open
+    python -m bench.console --only slices      how long the broker's loop is held in one piece by each page
+    python -m bench.console --only slices-of-many   the same beside 10,000 topics
     python -m bench.console --only topics      10,000 topics: lists, overview, live picture
     python -m bench.console --only start       start of a broker without HTTP, without the extra, and with the console
     python -m bench.console --only browser     how long Chromium takes from the address to the page (make setup-browser)
+    python -m bench.console --only browser-topics   the same for the list of 10,000 topics
     python -m bench.console --turns 12         more turns, steadier medians
 
 A page is imitated by polling.py, which asks what the page asks, as often as the page does, on a connection that stays
@@ -22,16 +25,19 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from bench.console import browser, load, start, topics
+from bench.console import browser, load, slices, start, topics
 from bench.walk.figures import table
 
 PARTS = {
     "rate": load.rates,
     "latency": load.latencies,
     "pages": load.of_pages,
+    "slices": slices.few,
+    "slices-of-many": slices.many,
     "topics": topics.ten_thousand,
     "start": start.starts,
     "browser": browser.loads,
+    "browser-topics": browser.list_of_many,
 }
 
 

@@ -1,8 +1,11 @@
 """The HTTP server of the door: Starlette finds the route, uvicorn speaks HTTP, both on the broker's loop.
 
-1. This is the only file that knows either. It is loaded by door.py when the first connection comes.
+1. This is the only file that knows either. It is loaded by door.py when the first connection comes, in a thread, with
+   all that uvicorn would load later, on the loop.
 2. A request meets the gate twice: its Host before anything else, also where there is no such path, and everything else
    when its route is known. Then its body is read, up to the route's limit, and the part answers.
+   What pages ask for every other second has paths without parameters: those are looked up, and Starlette compares the
+   others with one route after the other.
 3. Answers are written in slices, with a turn for everybody else between two of them. Every answer has the headers that
    keep a browser from running what is not ours, from framing it and from guessing types.
 4. Whatever a part raises becomes an answer; what is nobody's error is logged and answered with 500, without a word of
@@ -16,9 +19,11 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import uvicorn
+import uvicorn.lifespan.off
+import uvicorn.protocols.http.h11_impl  # both by their names in make_server
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -39,6 +44,8 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 log = logging.getLogger(__name__)
+
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 CONNECTIONS_LIMIT: Final = 128
 HEAD_LIMIT_BYTES: Final = 16_384
@@ -68,13 +75,31 @@ class Mounted:
 
 def application(broker: Broker, mounted: Sequence[Mounted], cookie: str) -> ASGIApp:
     """All parts of one address. `cookie` is the name of its sessions' cookie."""
+    endpoints = {
+        (route.method, route.path): _endpoint(broker, each, route, cookie)
+        for each in reversed(mounted)  # of two routes of the same name the first one is it, as in Starlette
+        for route in reversed(each.part.routes)
+    }
     routes = [
-        StarletteRoute(route.path, _endpoint(broker, each, route, cookie), methods=[route.method])
+        StarletteRoute(route.path, endpoints[route.method, route.path], methods=[route.method])
         for each in mounted
         for route in each.part.routes
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _not_there})
-    return _behind_host_check(app, mounted[0].gate, _open_paths(mounted))
+    plain = {(method, path): endpoint for (method, path), endpoint in endpoints.items() if "{" not in path}
+    return _behind_host_check(_looked_up(plain, app), mounted[0].gate, _open_paths(mounted))
+
+
+def _looked_up(endpoints: Mapping[tuple[str, str], Endpoint], otherwise: ASGIApp) -> ASGIApp:
+    async def found(scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint = endpoints.get((scope["method"], scope["path"]))
+        if endpoint is None:
+            await otherwise(scope, receive, send)
+        else:
+            response = await endpoint(Request(scope, receive, send))
+            await response(scope, receive, send)
+
+    return found
 
 
 def _open_paths(mounted: Sequence[Mounted]) -> frozenset[str]:
@@ -111,12 +136,14 @@ def _plain_error(error: HttpError) -> Reply:
 # -- one request ------------------------------------------------------------------------------------------------------
 
 
-def _endpoint(broker: Broker, mounted: Mounted, route: Route, cookie: str) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(broker: Broker, mounted: Mounted, route: Route, cookie: str) -> Endpoint:
     write_error = mounted.part.write_error or _plain_error
 
     async def endpoint(request: Request) -> Response:
         try:
-            return _written(await _answered(broker, mounted.gate, route, request, cookie))
+            answered = await _answered(broker, mounted.gate, route, request, cookie)
+            await next_turn()  # what was worked out is written when others had their turn
+            return _written(answered)
         except HttpError as error:
             return _written(write_error(error))
         except OttlaError as error:

@@ -1,6 +1,7 @@
 """The console's API against a running broker: what people ask it, and what it answers."""
 
 import json
+import re
 
 import pytest
 from tests.patience import HANG_S, wait_until
@@ -54,12 +55,33 @@ def test_the_overview_counts(http):
     assert set(http.get("/api/rates").value) >= {"at_ms", "messages_in", "bytes_in", "sync_ms"}
 
 
-def test_a_file_that_the_browser_has_is_not_sent_again(http):
-    first = http.get("/static/app.js")
-    assert (first.status, len(first.content) > 1000) == (200, True)
-    again = http.ask("GET", "/static/app.js", If_None_Match=first.headers["etag"])
+def script_of(page):
+    return re.search(r'src="(/static/\w+/app.js)"', page.content.decode())[1]
+
+
+def test_a_page_that_the_browser_has_is_not_sent_again(http):
+    first = http.get("/")
+    assert (first.status, first.headers["cache-control"]) == (200, "no-cache")
+    again = http.ask("GET", "/", If_None_Match=first.headers["etag"])
     assert (again.status, again.content) == (304, b"")
-    assert http.ask("GET", "/static/app.js", If_None_Match='"another"').status == 200
+    assert http.ask("GET", "/", If_None_Match='"another"').status == 200
+
+
+def test_files_are_kept_for_good_under_the_address_of_their_version(http):
+    path = script_of(http.get("/"))
+    found = http.get(path)
+    assert (found.status, len(found.content) > 1000) == (200, True)
+    assert "immutable" in found.headers["cache-control"]
+    assert http.ask("GET", path, If_None_Match=found.headers["etag"]).status == 304
+
+
+def test_a_page_of_another_version_gets_files_of_today_and_keeps_none(http):
+    today = http.get(script_of(http.get("/")))
+    found = http.get("/static/0123456789abcdef/app.js")
+    assert (found.status, found.content) == (200, today.content)
+    assert found.headers["cache-control"] == "no-cache"
+    assert http.get("/static/0123456789abcdef/index.html").status == 404
+    assert http.get("/static/0123456789abcdef/../part.py").status == 404
 
 
 def test_rates_are_asked_for_from_a_time_on(http):

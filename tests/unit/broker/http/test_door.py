@@ -34,6 +34,8 @@ PARAMETERS = {
     "kind": "topic",
     "name": "orders",
     "user": "eve",
+    "version": "0123456789abcdef",
+    "file": "app.js",
 }
 
 

@@ -2,7 +2,6 @@
 
 import { post, refreshSession, session } from "./api.js";
 import { h, replace, toast } from "./dom.js";
-import { showLogin } from "./pages/login.js";
 
 // Addresses are #/name/rest. A page is a module with `show(main, parts, query, live)`, loaded when it is first needed.
 const PAGES = {
@@ -20,6 +19,16 @@ const PAGES = {
 const GROUPS = [["", ["overview", "brokers", "topics", "groups", "transactions", "access"]], ["The inside", ["flow", "clients", "queries", "doctor"]]];
 
 let leave = [];
+
+/** The address of a file beside this one; it has the version of all files in it. */
+const file = (name) => new URL(name, import.meta.url).href;
+
+/** Which page an address is: its name, the parts after it, and what stands behind the question mark. */
+function address() {
+  const [path, query = ""] = (location.hash.slice(2) || "overview").split("?");
+  const [name, ...parts] = path.split("/").map(decodeURIComponent);
+  return { page: PAGES[name] ? name : "overview", parts, query: new URLSearchParams(query) };
+}
 
 /** What a page may use while it is open: repeated work that ends with the page and rests while nobody sees it. */
 function lifetime() {
@@ -64,7 +73,7 @@ function frame() {
     setTheme(next);
   } }, "Light or dark");
   const side = h("div", { class: "side" },
-    h("a", { class: "brand", href: "#/overview" }, h("img", { src: "/static/ottla.svg", alt: "" }), "Ottla"),
+    h("a", { class: "brand", href: "#/overview" }, h("img", { src: file("ottla.svg"), alt: "" }), "Ottla"),
     h("nav", { "aria-label": "Pages" }, links),
     h("div", { class: "foot" },
       session.readOnly ? h("span", { class: "chip warn" }, "read-only") : null,
@@ -83,9 +92,7 @@ async function logOut() {
 
 async function route(main) {
   for (const end of leave) end();
-  const [path, query = ""] = (location.hash.slice(2) || "overview").split("?");
-  const [name, ...parts] = path.split("/").map(decodeURIComponent);
-  const page = PAGES[name] ? name : "overview";
+  const { page, parts, query } = address();
   document.title = `${PAGES[page].title} · Ottla`;
   for (const link of document.querySelectorAll("[data-page]")) {
     if (link.dataset.page === page) link.setAttribute("aria-current", "page");
@@ -95,7 +102,7 @@ async function route(main) {
   const module = await import(`./pages/${page}.js`);
   if (!live.isOpen()) return;
   try {
-    await module.show(main, parts, new URLSearchParams(query), live);
+    await module.show(main, parts, query, live);
     main.querySelector("h1")?.focus({ preventScroll: true });
   } catch (error) {
     if (error.status !== 401) replace(main, h("h1", { tabindex: -1 }, PAGES[page].title), h("p", { class: "note bad", role: "alert" }, error.message));
@@ -131,19 +138,25 @@ function showKeys() {
 
 // -- start ------------------------------------------------------------------------------------------------------------
 
+async function showLogin() {
+  const { showLogin: show } = await import("./pages/login.js");
+  show(start);
+}
+
 async function start() {
   setTheme(themeNow());
+  import(`./pages/${address().page}.js`).catch(() => {}); // it comes while the session is asked for; route() says what is wrong
   try {
     await refreshSession();
   } catch (error) {
     toast(error.message, "bad");
   }
-  if (session.loginNeeded && !session.isKnown) return showLogin(start);
+  if (session.loginNeeded && !session.isKnown) return showLogin();
   const main = frame();
   window.onhashchange = () => route(main);
   await route(main);
 }
 
 document.addEventListener("keydown", onKey);
-window.addEventListener("ottla-login", () => { for (const end of leave) end(); leave = []; showLogin(start); });
+window.addEventListener("ottla-login", () => { for (const end of leave) end(); leave = []; showLogin(); });
 start();

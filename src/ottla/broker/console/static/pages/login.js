@@ -6,7 +6,7 @@ import { field, h, replace } from "../dom.js";
 export function showLogin(done) {
   const failure = h("p", { role: "alert" });
   const form = h("form", { class: "card login" },
-    h("div", { class: "brand" }, h("img", { src: "/static/ottla.svg", alt: "" }), "Ottla"),
+    h("div", { class: "brand" }, h("img", { src: new URL("../ottla.svg", import.meta.url).href, alt: "" }), "Ottla"),
     h("h1", { class: "hidden" }, "Log in"),
     h("p", { class: "sub" }, "Log in as a user of this broker."),
     field("User", h("input", { name: "user", autocomplete: "username", required: true })),
