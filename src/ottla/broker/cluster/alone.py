@@ -1,9 +1,13 @@
-"""ClusterLink of a broker that is the whole cluster: it keeps the truth in its own store, and every change is its
-own."""
+"""ClusterLink of a broker that is the whole cluster: it keeps the truth in its own store, and every change is its own.
+
+What became true stays true, also when the disk was too full to make a topic's logs: whoever asked hears of it, and the
+logs are tried again until they are there. Without that the topic would have no leader before the next start.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import logging
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +18,7 @@ from ottla.broker.quotas.forwarded import Client
 from ottla.broker.quotas.mutations import quota_of_creation
 from ottla.broker.replication.followers import Followers, NoFollowers
 from ottla.broker.requests.context import RequestContext
+from ottla.clock import Timer
 from ottla.cluster import model
 from ottla.cluster.brokers import ProducerIds, allocate_producer_ids
 from ottla.cluster.changes import Change
@@ -21,7 +26,14 @@ from ottla.cluster.image import ClusterImage
 from ottla.cluster.plan import Plan
 from ottla.cluster.store.interface import MetadataStore
 from ottla.cluster.topics import create_topics
-from ottla.errors import BrokerNotAvailable, NotController, NotLeaderOrFollower, UnsupportedVersion, broker_error
+from ottla.errors import (
+    BrokerNotAvailable,
+    NotController,
+    NotLeaderOrFollower,
+    StorageExhausted,
+    UnsupportedVersion,
+    broker_error,
+)
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsRequest
 from ottla.protocol.schema import Message
 
@@ -33,6 +45,9 @@ if TYPE_CHECKING:
     from ottla.cluster.controller.events import Asked
     from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
+log = logging.getLogger(__name__)
+
+TRY_AGAIN_MS: Final = 1_000.0
 NOT_A_MEMBER: Final = "this broker is a cluster of its own"
 
 
@@ -46,6 +61,8 @@ class AloneLink:
         self._broker = broker
         self._store = store
         self._changes = ChangeQueue(store, pool, self._apply)
+        self._unmade: set[str] = set()  # topics whose logs are still to be made
+        self._again: Timer | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -60,9 +77,11 @@ class AloneLink:
 
     async def stop(self) -> None:
         """There is nobody to notify."""
+        self._stop_trying()
 
     async def vanish(self) -> None:
         """Nobody would notice."""
+        self._stop_trying()
 
     async def change(self, make_plan: Callable[[ClusterImage], P]) -> P:
         return await self._changes.submit(make_plan)
@@ -70,14 +89,40 @@ class AloneLink:
     async def _apply(self, image: ClusterImage, changes: Sequence[Change]) -> None:
         before = self._broker.image
         changed = apply_image(self._broker, image, changes)
-        await self._follow(image, changed)
+        unmade = await self._follow(image, changed)
         notify_groups(self._broker, before, changes, changed)
+        for error in unmade.values():
+            raise error
 
-    async def _follow(self, image: ClusterImage, topics: set[str] | None) -> None:
+    async def _follow(self, image: ClusterImage, topics: set[str] | None) -> Mapping[str, StorageExhausted]:
+        """Make the disk match the image; returns what it has no room for."""
         broker = self._broker
         with broker.pacing.turn() as pace:
             moves = await broker.replicas.follow(image, topics, broker.clock.now_ms(), pace)
             await apply_moves(broker, moves, pace)
+        for topic, error in moves.unmade.items():
+            if topic not in self._unmade:
+                log.warning("the logs of topic %s are not made yet, and will be tried again: %s", topic, error)
+        tried = self._unmade if topics is None else topics
+        self._unmade = (self._unmade - tried) | moves.unmade.keys()
+        if self._unmade and self._again is None:
+            self._again = broker.clock.call_later(TRY_AGAIN_MS, self._try_again)
+        return moves.unmade
+
+    def _try_again(self) -> None:
+        self._again = None
+        self._broker.background.start(self._changes.between(self._make_unmade))
+
+    async def _make_unmade(self) -> None:
+        topics = self._unmade
+        await self._follow(self._broker.image, topics)
+        if made := sorted(topics - self._unmade):
+            log.info("the logs of %s are made now", ", ".join(made))
+
+    def _stop_trying(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
 
     async def forward(self, request: Message, context: RequestContext) -> Message | None:
         return None

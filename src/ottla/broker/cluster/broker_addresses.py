@@ -82,9 +82,12 @@ class BrokerAddresses:
         """As `includes`, but reads the registrations again before the answer is no."""
         if self.includes(address):
             return True
-        if self._refreshing is None:
-            self._refreshing = asyncio.get_running_loop().create_task(self._refresh_in_time())
-        await asyncio.shield(self._refreshing)
+        refreshing = self._refreshing
+        if refreshing is None:
+            refreshing = self._refreshing = asyncio.get_running_loop().create_task(self._refresh_in_time())
+        await asyncio.wait((refreshing,))
+        if not refreshing.cancelled():  # as it is when the broker stops; that is no reason for a request to fail
+            refreshing.result()
         return self.includes(address)
 
     async def refresh(self) -> None:

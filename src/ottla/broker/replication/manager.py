@@ -29,6 +29,7 @@ from ottla.errors import (
     KafkaStorageError,
     StaleBrokerEpoch,
     StaleControllerEpoch,
+    StorageExhausted,
     UnknownTopicOrPartition,
 )
 from ottla.storage.directory.directories import LogDirectory
@@ -148,11 +149,15 @@ class ReplicaManager:
         return PartitionRoom(self._broker_id, image, files.partition_limit, reason)
 
     async def follow(self, image: ClusterImage, topics: set[str] | None, now_ms: int, pace: Pace) -> Moves:
-        """Make what we have match the image; only the `topics` that changed are compared, None is all."""
-        moves = Moves([], [], [], [])
+        """Make what we have match the image; only the `topics` that changed are compared, None is all. A disk that is
+        full now is no reason to leave the rest undone: `unmade` says what to come back for."""
+        moves = Moves([], [], [], [], {})
         names = set(image.topics()) if topics is None else topics
         for topic in sorted(names):
-            await self._follow_topic(image, topic, now_ms, moves, pace)
+            try:
+                await self._follow_topic(image, topic, now_ms, moves, pace)
+            except StorageExhausted as error:
+                moves.unmade[topic] = error
         gone = [each for each in self._partitions if image.topic(each.topic) is None and self._concerns(each, topics)]
         for name in gone:
             self._remove(name, now_ms, moves)
@@ -215,7 +220,7 @@ class ReplicaManager:
         from ottla.broker.replication import orders  # a broker on its own gets none
 
         self.controller_epoch = request.controller_epoch
-        moves = Moves([], [], [], [])
+        moves = Moves([], [], [], [], {})
         codes: dict[TopicPartition, int] = {}
         roles = sorted(orders.roles(request), key=lambda role: role.state.leader != self._broker_id)
         for role in roles:
@@ -266,7 +271,7 @@ class ReplicaManager:
         from ottla.broker.replication import orders  # a broker on its own gets none
 
         self.controller_epoch = request.controller_epoch
-        moves = Moves([], [], [], [])
+        moves = Moves([], [], [], [], {})
         codes: dict[TopicPartition, int] = {}
         for each in orders.stops(request):
             codes[each.name] = self._stop_one(each, now_ms, moves)

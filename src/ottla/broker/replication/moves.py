@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.replication.partition import Partition
+from ottla.errors import StorageExhausted
 from ottla.light_tuples import NamedTuple
 from ottla.values import TopicPartition
 
@@ -12,3 +13,4 @@ class Moves(NamedTuple):
     removed: list[TopicPartition]
     followers: list[Partition]  # that have another leader, or the same in a new epoch
     stopped: list[TopicPartition]  # here, but follow nobody any more
+    unmade: dict[str, StorageExhausted]  # topics of which logs could not be made yet, because the disk lacks something

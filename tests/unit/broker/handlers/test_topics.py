@@ -3,6 +3,7 @@
 import pytest
 
 from ottla.errors import (
+    DiskFull,
     InvalidPartitions,
     InvalidReplicationFactor,
     InvalidRequest,
@@ -229,3 +230,30 @@ def test_a_cursor_behind_the_last_partition_goes_on_with_the_next_topic(broker):
     broker.create_topic("a")
     broker.create_topic("b")
     assert pages(describe(broker, cursor=Cursor(topic_name="a", partition_index=9))) == [("a", []), ("b", [0])]
+
+
+def a_second_later(broker):
+    broker.loop.run_until_complete(broker.clock.advance(1_000))
+
+
+def test_a_topic_that_a_full_disk_had_no_room_for_is_there_when_it_has(broker):
+    """Its name is the cluster's truth by then. It had no leader until the next start of the broker."""
+    broker.files.fill(free_bytes=0)
+    assert create(broker, "full", 2).error_code == DiskFull.code
+    a_second_later(broker)
+    assert broker.partition("full") is None
+    broker.files.mend()
+    broker.create_topic("other")
+    a_second_later(broker)
+    assert all(broker.partition("full", index).is_leader for index in range(2))
+    assert broker.broker.background.is_idle
+
+
+def test_a_broker_that_starts_makes_what_it_had_no_room_for(broker):
+    broker.files.fill(free_bytes=0)
+    create(broker, "full", 1)
+    broker.restart()
+    assert broker.partition("full") is None
+    broker.files.mend()
+    a_second_later(broker)
+    assert broker.partition("full").is_leader
