@@ -30,7 +30,6 @@ from ottla.client.consumer.core import ConsumerCore
 from ottla.client.consumer.face import (
     CLOSE_TIMEOUT_S,
     ITERATION_WAIT_S,
-    POLL_TURN_S,
     TABLE_ROWS,
     ConsumerFace,
     Offsets,
@@ -185,11 +184,15 @@ class AsyncConsumer(ConsumerFace):
                 return found
             if deadline.is_over:
                 return found
-            try:
-                async with core.clock.timeout(min(deadline.left_ms(), POLL_TURN_S * 1000)):
-                    await self._news.wait()
-            except TimeoutError:
-                pass
+            await self._wait_for_news(min(deadline.left_ms(), self._turn_ms()))
+
+    async def _wait_for_news(self, limit_ms: float) -> None:
+        """A timer that is news too costs less than a time-out, which throws an exception into this task."""
+        timer = self._core.clock.call_later(limit_ms, self._news.set)
+        try:
+            await self._news.wait()
+        finally:
+            timer.cancel()
 
     def _notify_polled(self) -> None:
         """Whoever waits in poll() keeps pace, however long it is, and has done what earlier polls gave."""

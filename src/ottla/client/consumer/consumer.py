@@ -31,7 +31,6 @@ from ottla.client.consumer.core import ConsumerCore
 from ottla.client.consumer.face import (
     CLOSE_TIMEOUT_S,
     ITERATION_WAIT_S,
-    POLL_TURN_S,
     TABLE_ROWS,
     ConsumerFace,
     Offsets,
@@ -195,7 +194,7 @@ class Consumer(ConsumerFace):
             left_s = deadline.left_s()
             if left_s <= 0:
                 return found
-            self._news.wait(min(left_s, POLL_TURN_S))
+            self._news.wait(min(left_s, self._turn_ms() / 1000))
 
     def _notify_polled(self) -> None:
         """Whoever waits in poll() keeps pace, however long it is, and has done what earlier polls gave."""

@@ -162,12 +162,14 @@ class ConsumerCore:
         while True:
             self._awake.clear()
             wait_until_ms = self._step()
-            now_ms = self.clock.monotonic_ms()
+            if wait_until_ms == math.inf:
+                await self._awake.wait()
+                continue
+            timer = self.clock.call_later(wait_until_ms - self.clock.monotonic_ms(), self._awake.set)
             try:
-                async with self.clock.timeout(None if wait_until_ms == math.inf else wait_until_ms - now_ms):
-                    await self._awake.wait()
-            except TimeoutError:
-                pass
+                await self._awake.wait()
+            finally:
+                timer.cancel()
 
     def _step(self) -> float:
         """Do what is due; returns the time of the next thing that is not waited for otherwise."""
@@ -287,6 +289,10 @@ class ConsumerCore:
         self.attention.append(item)
         self._news()
 
+    def stir(self) -> None:
+        """A poll that waits should look again how long it may."""
+        self._news()
+
     def _positions_moved(self) -> None:
         self._moved.set()
         self._moved = asyncio.Event()
@@ -351,6 +357,7 @@ class ConsumerCore:
             self.subscription.resume(names)
             self.buffer.resume(names)
         self._wake_loop()
+        self.stir()  # what is in the buffer of these makes no news again
 
     # --- what is waited for; on the loop ---
 

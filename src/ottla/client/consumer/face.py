@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 CLOSE_TIMEOUT_S: Final = 30.0
 ITERATION_WAIT_S: Final = 1.0
-POLL_TURN_S: Final = 0.2
-"""How often a poll that waits says that it is there; max.poll.interval.ms and auto commit go by it."""
+LONGEST_TURN_MS: Final = 60_000.0
+"""A poll that waits looks around after this time at the latest; a member of a group may have to do so sooner."""
 TABLE_ROWS: Final = 32_768
 GROUP_ADVICE: Final = "set group_id to subscribe and to commit, or read chosen partitions with assign()"
 """How many rows poll_arrow() aims at when it is not told: enough that its own cost does not count."""
@@ -95,6 +95,13 @@ class ConsumerFace:
     def _check_usable(self) -> None:
         if self._closed:
             raise ClientClosed(f"{self._settings.client_id}")
+
+    def _turn_ms(self) -> float:
+        """How long a poll may wait before it says again that it is there."""
+        group = self._core.group
+        if group is None:
+            return LONGEST_TURN_MS
+        return min(LONGEST_TURN_MS, group.poll_turn_ms(self._core.network.clock.monotonic_ms()))
 
     # --- looking ---
 

@@ -4,7 +4,8 @@ The deciding is elsewhere: membership/ (joining, heartbeats, who has what) and o
 means). Here requests are sent and tried again, and what only the caller may do is put into the core's `attention`.
 
 1. Heartbeats go on while the application works on its records. How it keeps pace is known from `polled`, which the
-   caller's thread calls: it leaves a number behind and wakes the loop only when the membership waits for a poll.
+   caller's thread calls: it leaves a number behind and wakes the loop only when the membership waits for a poll. A
+   poll that waits for records calls it again and again, often only while the membership waits for it.
 2. Commits keep their order: each waits for the one before it. Without that an old position could overtake a new one.
 """
 
@@ -14,7 +15,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.client.consumer.callbacks import CallbackDue, CommitCallback
 from ottla.client.consumer.interceptors import Interceptors
@@ -70,6 +71,9 @@ log = logging.getLogger(__name__)
 
 Positions = Mapping[TopicPartition, OffsetAndMetadata]
 
+POLL_TURN_MS: Final = 200.0
+POLLS_IN_INTERVAL: Final = 8  # so often, at least, a poll that waits says so within max.poll.interval.ms
+
 
 class Group:
     """The group side of one consumer."""
@@ -102,6 +106,13 @@ class Group:
             self._core.wake_from_caller()
         return self._auto_commit.enabled and self._auto_commit.should_commit(now_ms)
 
+    def poll_turn_ms(self, now_ms: float) -> float:
+        """After this time a poll that still waits should call `polled` again."""
+        if self._waits_for_poll:
+            return POLL_TURN_MS
+        paced_ms = self._settings.max_poll_interval_ms / POLLS_IN_INTERVAL
+        return max(POLL_TURN_MS, min(paced_ms, self._auto_commit.due_ms(now_ms) - now_ms))
+
     def group_metadata(self) -> GroupMetadata:
         return self._membership.group_metadata()
 
@@ -119,7 +130,12 @@ class Group:
                 wake_ms = decision.ms
             else:
                 self._carry_out(decision)
-        self._waits_for_poll = self._membership.is_rebalancing or not self._membership.is_member
+        waited, self._waits_for_poll = (
+            self._waits_for_poll,
+            self._membership.is_rebalancing or not self._membership.is_member,
+        )
+        if self._waits_for_poll and not waited:
+            self._core.stir()
         if self._membership.has_left:
             self._left.set()
         return wake_ms
@@ -304,6 +320,7 @@ class Group:
             log.warning("group %s: auto commit failed: %s", self.group_id, error)
         finally:
             self._auto_commit.finished(self._now_ms(), retry_soon=retry_soon)
+            self._core.stir()  # the next one has a time now
 
     def commit_in_background(
         self, offsets: dict[TopicPartition, OffsetAndMetadata], callback: CommitCallback | None, seen_by: Interceptors

@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
@@ -148,9 +147,11 @@ class AsyncShareConsumer(ShareFace):
             await self._wait_for_news(min(deadline.left_ms(), POLL_TURN_S * 1000))
 
     async def _wait_for_news(self, limit_ms: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with self._core.clock.timeout(limit_ms):
-                await self._news.wait()
+        timer = self._core.clock.call_later(limit_ms, self._news.set)
+        try:
+            await self._news.wait()
+        finally:
+            timer.cancel()
 
     async def _attend(self) -> None:
         """What only the caller may do: raise errors, run callbacks."""

@@ -172,10 +172,14 @@ class ShareCore:
         while True:
             self._awake.clear()
             wait_until_ms = self._step()
-            left_ms = None if wait_until_ms == math.inf else wait_until_ms - self.clock.monotonic_ms()
-            with contextlib.suppress(TimeoutError):
-                async with self.clock.timeout(left_ms):
-                    await self._awake.wait()
+            if wait_until_ms == math.inf:
+                await self._awake.wait()
+                continue
+            timer = self.clock.call_later(wait_until_ms - self.clock.monotonic_ms(), self._awake.set)
+            try:
+                await self._awake.wait()
+            finally:
+                timer.cancel()
 
     def _step(self) -> float:
         """Do what is due; returns the time of the next thing that is not waited for otherwise."""
