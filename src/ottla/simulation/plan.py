@@ -48,6 +48,7 @@ class Plan:
     fetch_bytes: int = 0  # so much does a follower take at once, one batch at least; 0: the default
     aim: float = 0.0  # this part of all faults hits somebody who leads
     chains: float = 0.0  # this part of all faults is one of several that follow each other
+    client_aim: float = 0.0  # this part of the clients' faults hits somebody in the middle of something
 
     @classmethod
     def drawn(cls, seed: int, brokers: int | None = None) -> Plan:
@@ -94,7 +95,12 @@ class Plan:
             session_s=self.session_s,
         )
         return of_brokers + draw_client_faults(
-            Random(f"clients {self.seed}"), self.client_kinds, self.work_s, self.fault_scale
+            Random(f"clients {self.seed}"),
+            self.client_kinds,
+            self.work_s,
+            self.fault_scale,
+            aim=self.client_aim,
+            member_s=self.member_s,
         )
 
     def tempo(self) -> Tempo:
@@ -113,5 +119,5 @@ class Plan:
             names = ("replica.fetch.max.bytes", "replica.fetch.response.max.bytes")
             settings.update(dict.fromkeys(names, self.fetch_bytes))
         if share_groups.GROUP in self.loads:
-            settings |= share_groups.broker_settings(self.brokers, self.member_s)
+            settings |= share_groups.broker_settings(self.brokers, self.member_s, self.pace)
         return {**settings, **self.tempo().broker()}

@@ -32,6 +32,7 @@ CLIENT_CHANCE: Final = 0.4
 PACES: Final = (1.0, 10.0)
 DISTANCES: Final = (1.0, 1.0, 10.0, 40.0)
 TURNS: Final = (0.0, 0.5)
+CLIENT_AIMS: Final = (0.0, 0.5, 0.9)
 PACED: Final = (  # what a pace stretches
     *("work_s", "fault_pause_s", "send_pause_s", "after_s", "fault_scale", "session_s", "lag_s"),
     *("request_s", "member_s", "transaction_s", "watch_s", "move_s"),
@@ -43,7 +44,7 @@ def drawn_values(seed: int, brokers: int | None) -> dict[str, Any]:
     random = Random(f"pace {seed}")  # drawn apart: what seeds had drawn before stays
     pace = random.choice(PACES)
     others = {"pace": pace, "distance": random.choice(DISTANCES), "turns": random.choice(TURNS)}
-    values = {**values_without_pace(seed, brokers), **others}
+    values = {**values_without_pace(seed, brokers), **others, "client_aim": random.choice(CLIENT_AIMS)}
     return {**values, **{name: round(values[name] * pace, 6) for name in PACED}}
 
 

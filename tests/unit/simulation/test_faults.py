@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import pairwise
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
 from ottla.simulation.cluster import SimulatedCluster
 from ottla.simulation.fault import KINDS, LEADER, TAKES_AWAY, Fault, draw_faults, read_fault
+from ottla.simulation.history import History
+from ottla.simulation.loop import new_loop
 from ottla.simulation.plan import Plan
 from ottla.simulation.run import run_plan
 from ottla.simulation.timeline import Timeline
+from ottla.simulation.workloads.zombies import AMID, CLIENT_KINDS, ClientFaults, draw_client_faults
 
 
 def drawn(seed=1, kinds=KINDS):
@@ -105,3 +110,41 @@ def test_an_aimed_fault_hits_a_broker_that_leads(monkeypatch):
     assert result.anomalies == []
     (happened,) = [each for each in result.history.events if each.action == "restart" and each.kind == "invoke"]
     assert happened.facts["broker"] == led[0][-1]
+
+
+def test_some_faults_of_clients_are_for_who_is_in_the_middle_of_something():
+    def drawn_for_clients(aim):
+        return draw_client_faults(Random(3), CLIENT_KINDS, 1_000.0, aim=aim, member_s=2.0)
+
+    assert not any(AMID in each.named for each in drawn_for_clients(0.0))
+    aimed = drawn_for_clients(1.0)
+    assert all(each.named[AMID] == 2.0 and 1.0 <= each.duration_s <= 6.0 for each in aimed)
+    assert all(read_fault(each.line()) == each for each in aimed)
+
+
+@pytest.mark.parametrize(("busy", "hit"), [("one", "one"), (None, "zero")])
+def test_an_aimed_fault_waits_for_who_is_in_the_middle_of_something(busy, hit):
+    """And takes anybody when nobody is."""
+    fault = Fault(0.0, "client-kill", -1, 0.0, ((AMID, 1.0), ("client", 0.1)))
+    crashed = []
+
+    class Load(SimpleNamespace):
+        def crash(self):
+            crashed.append(self.name)
+
+        def restart(self):
+            pass
+
+    async def story():
+        loads = [Load(name=name, is_amid=False, task=object()) for name in ("zero", "one")]
+        faults = asyncio.ensure_future(ClientFaults(loads, History(loop.time), [fault]).run())
+        await asyncio.sleep(0.5)
+        assert crashed == []
+        for load in loads:
+            load.is_amid = load.name == busy
+        await faults
+
+    loop = new_loop(Random(1))
+    loop.run(story(), limit_s=10.0)
+    loop.close()
+    assert crashed == [hit]

@@ -9,7 +9,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from ottla.client.admin.async_admin import AsyncAdmin
@@ -60,10 +61,12 @@ class Workload:
         self.machine: Machine = cluster.client_machine()
         self.random = self.machine.random
         self.is_stopping = False
+        self.is_amid = False
         self.task: asyncio.Task[None] | None = None
         self._pausing: asyncio.Future[None] | None = None
 
     def start(self) -> None:
+        self.is_amid = False
         process = self.machine.boot(self.name)
         self.task = self.cluster.loop.start(process, self.run(), self.name)
 
@@ -89,6 +92,15 @@ class Workload:
     def restart(self) -> None:
         if self.task is None and not self.is_stopping:
             self.start()
+
+    @contextmanager
+    def amid(self) -> Iterator[None]:
+        """It has begun something that others may end or undo when it is silent: a fault may be aimed at it now."""
+        self.is_amid = True
+        try:
+            yield
+        finally:
+            self.is_amid = False
 
     def doors(self) -> dict[str, Any]:
         """What every client is made with."""

@@ -52,7 +52,8 @@ class Copier(Transactional):
                 self.history.note(self.name, "assign")
                 records = await poll(consumer, self)
                 if records:
-                    await self._copy(consumer, producer, records)
+                    with self.amid():
+                        await self._copy(consumer, producer, records)
         finally:
             await close_quietly(producer)
 

@@ -59,11 +59,15 @@ class Member(Workload):
         if self.random.random() < CURIOUS:
             await self._ask(consumer, self.random.choice(self._partitions))
         if records:
-            if self.random.random() < SLOW:
-                await self.pause(self.tempo.member_s)
-            offsets = {TopicPartition(each.topic, each.partition): each.offset + 1 for each in records}
-            for partition, offset in sorted(offsets.items()):
-                await self._commit(consumer, partition, offset)
+            with self.amid():
+                await self._work(consumer, records)
+
+    async def _work(self, consumer: AsyncConsumer, records: Sequence[Any]) -> None:
+        if self.random.random() < SLOW:
+            await self.pause(self.tempo.member_s)
+        offsets = {TopicPartition(each.topic, each.partition): each.offset + 1 for each in records}
+        for partition, offset in sorted(offsets.items()):
+            await self._commit(consumer, partition, offset)
 
     async def _commit(self, consumer: AsyncConsumer, partition: TopicPartition, offset: int) -> None:
         facts = {"group": self.group, "partition": name_of(partition)}

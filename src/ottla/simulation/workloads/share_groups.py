@@ -38,11 +38,9 @@ DRAIN_S: Final = 120.0
 KNOWN_S: Final = 1.0  # so long after its answer every broker knows a setting; nothing is broken then
 BROKER_SETTINGS: Final[dict[str, object]] = {
     "group.share.min.record.lock.duration.ms": 1_000,
-    "group.share.record.lock.duration.ms": int(LOCK_S * 1_000),
     "group.share.max.delivery.count.limit": DELIVERIES,
     "group.share.min.session.timeout.ms": 100,
     "group.share.min.heartbeat.interval.ms": 100,
-    "group.share.heartbeat.interval.ms": 1_000,
     "share.coordinator.state.topic.num.partitions": 2,
 }
 COPIED: Final[dict[str, object]] = {
@@ -51,9 +49,13 @@ COPIED: Final[dict[str, object]] = {
 }
 
 
-def broker_settings(brokers: int, member_s: float) -> dict[str, object]:
-    session = {"group.share.session.timeout.ms": max(1_500, int(member_s * 1_000))}
-    return {**BROKER_SETTINGS, **session, **(COPIED if brokers >= 3 else {})}
+def broker_settings(brokers: int, member_s: float, pace: float) -> dict[str, object]:
+    patience = {
+        "group.share.session.timeout.ms": max(1_500, int(member_s * 1_000)),
+        "group.share.heartbeat.interval.ms": int(1_000 * pace),
+        "group.share.record.lock.duration.ms": int(LOCK_S * 1_000 * pace),
+    }
+    return {**BROKER_SETTINGS, **patience, **(COPIED if brokers >= 3 else {})}
 
 
 async def configure(admin: AsyncAdmin) -> None:
@@ -84,28 +86,29 @@ class ShareMember(Workload):
     async def run(self) -> None:
         while not self.is_stopping:
             consumer, life = self._begin()
-            end_s = self.cluster.loop.time() + STAY_S * 2 * self.random.random()
+            end_s = self.cluster.loop.time() + self.paced_s(STAY_S) * 2 * self.random.random()
             while not self.is_stopping and self.cluster.loop.time() < end_s:
                 records = await self.acquire(consumer, life)
-                if records and self.random.random() < SLOW:
-                    await self.pause(LOCK_S)
-                await self.acknowledge(consumer, records, WORDS)
+                with self.amid():
+                    if records and self.random.random() < SLOW:
+                        await self.pause(self.paced_s(LOCK_S))
+                    await self.acknowledge(consumer, records, WORDS)
             await close_quietly(consumer)
-            await self.pause(1.0)
+            await self.pause(self.paced_s(1.0))
 
-    def _begin(self, *, is_sure: bool = False) -> tuple[AsyncShareConsumer, int]:
+    def _begin(self, *, is_last: bool = False) -> tuple[AsyncShareConsumer, int]:
         consumer = AsyncShareConsumer(
             *self._topics,
             **self.doors(),
             group_id=GROUP,
             share_acknowledgement_mode="explicit",
             request_timeout_ms=int(self.tempo.request_s * 1_000),
-            max_poll_records=self.random.choice((1, 5, 500)),
+            max_poll_records=500 if is_last else self.random.choice((1, 5, 500)),
             share_acquire_mode=self.random.choice(("batch_optimized", "record_limit")),
         )
         consumer.set_acknowledgement_commit_callback(self._hear)
         names = [name_of(each) for each in self.partitions]
-        is_sure = is_sure or len(self.cluster.seats) == 1
+        is_sure = is_last or len(self.cluster.seats) == 1
         life = self.history.note(self.name, "share-life", partitions=names, sure=is_sure, limit=DELIVERIES)
         return consumer, life
 
@@ -116,10 +119,10 @@ class ShareMember(Workload):
     async def acquire(self, consumer: AsyncShareConsumer, life: int) -> list[ShareRecord]:
         """One poll, written down when it gave something or failed."""
         try:
-            records = await consumer.poll(1.0)
+            records = await consumer.poll(self.paced_s(1.0))
         except ERRORS as error:
             self.history.invoke(self.name, "share-poll").info(describe(error))
-            await self.pause(0.1)
+            await self.pause(self.paced_s(0.1))
             return []
         if records:
             plain = [
@@ -146,7 +149,7 @@ class ShareMember(Workload):
             return
         saying = self.history.invoke(self.name, "share-ack", said=said)
         try:
-            await consumer.commit(timeout=COMMIT_S)
+            await consumer.commit(timeout=self.paced_s(COMMIT_S))
         except ERRORS as error:
             saying.info(describe(error))
             return
@@ -159,14 +162,14 @@ class ShareDrain(ShareMember):
 
     async def run(self) -> None:
         draining = self.history.invoke(self.name, "share-drain")
-        consumer, life = self._begin(is_sure=True)
-        loop = self.cluster.loop
+        consumer, life = self._begin(is_last=True)
+        loop, quiet_s = self.cluster.loop, self.paced_s(QUIET_S)
         began_s = last_s = loop.time()
-        while loop.time() - last_s < QUIET_S and loop.time() - began_s < DRAIN_S:
+        while loop.time() - last_s < quiet_s and loop.time() - began_s < self.paced_s(DRAIN_S):
             records = await self.acquire(consumer, life)
             await self.acknowledge(consumer, records, (AcknowledgeType.ACCEPT,))
             if records or consumer.assignment() != frozenset(self.partitions):
                 last_s = loop.time()
         await close_quietly(consumer)
-        if loop.time() - last_s >= QUIET_S:
+        if loop.time() - last_s >= quiet_s:
             draining.ok()

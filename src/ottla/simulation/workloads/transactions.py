@@ -118,8 +118,9 @@ class Transfers(Transactional):
     async def _transfer(self, producer: AsyncProducer) -> None:
         await self.pause(self._pause_s)
         txn = await self.begin(producer)
-        for _ in range(self.random.randint(1, 4)):
-            await self.send(producer, txn, self.random.choice(self._partitions))
-            if self.random.random() < SLOW:
-                await self.pause(self.tempo.transaction_s / 2)
-        await self.end(producer, txn, "abort" if self.random.random() < ABORTED else "commit")
+        with self.amid():
+            for _ in range(self.random.randint(1, 4)):
+                await self.send(producer, txn, self.random.choice(self._partitions))
+                if self.random.random() < SLOW:
+                    await self.pause(self.tempo.transaction_s / 2)
+            await self.end(producer, txn, "abort" if self.random.random() < ABORTED else "commit")
