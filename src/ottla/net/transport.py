@@ -182,7 +182,7 @@ class TcpListener:
     """An open door on one or more addresses."""
 
     def __init__(
-        self, server: asyncio.AbstractServer, addresses: Sequence[Address], handshakes: set[TlsStream]
+        self, server: asyncio.Server, addresses: Sequence[Address], handshakes: set[TlsStream]
     ) -> None:
         self._server = server
         self._handshakes = handshakes
@@ -193,7 +193,18 @@ class TcpListener:
         return self.addresses[0][1]
 
     def close(self) -> None:
-        self._server.close()
+        """Let nobody new in.
+
+        asyncio's own loop makes the link of a socket one turn after it has accepted it, and forgets the socket, open,
+        if the server is closed by then. So it stops to accept now, and closes when those have their links.
+        """
+        loop = self._server.get_loop()
+        if isinstance(loop, asyncio.SelectorEventLoop):
+            for listening in self._server.sockets:
+                loop.remove_reader(listening.fileno())
+            loop.call_soon(self._server.close)
+        else:
+            self._server.close()
 
     def abort_handshakes(self) -> None:
         for each in list(self._handshakes):

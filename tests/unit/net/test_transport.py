@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import random
 import shutil
 import socket
 import ssl
 import subprocess
+import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -530,6 +533,42 @@ def test_plain_bytes_to_a_tls_port_end_the_link(kind: str, request: pytest.Fixtu
 
     with runner(kind) as loops:
         loops.run(test())
+
+
+@pytest.mark.parametrize("turns", range(4))
+@pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_who_is_being_let_in_while_the_listener_closes_is_not_forgotten_open(
+    make_loop: Callable[[], asyncio.AbstractEventLoop], turns: int
+) -> None:
+    """asyncio's loop has accepted the socket, and makes its link one turn later: the listener may be closed by then."""
+    opened: list[Link] = []
+
+    class Gone(Recorder):
+        def opened(self, link: Link) -> None:
+            opened.append(link)
+            link.abort()
+
+    async def story() -> bytes:
+        listener = await TcpTransport().serve("127.0.0.1", 0, Gone)
+        with socket.create_connection(("127.0.0.1", listener.port)) as client:
+            client.setblocking(False)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            listener.close()
+            try:
+                return await asyncio.wait_for(asyncio.get_running_loop().sock_recv(client, 1), HANG_S)
+            except ConnectionResetError:
+                return b""
+
+    with warnings.catch_warnings(record=True) as said, asyncio.Runner(loop_factory=make_loop) as runner:
+        warnings.simplefilter("always")
+        unraisable: list[Any] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "unraisablehook", unraisable.append)
+            assert runner.run(story()) == b""
+            gc.collect()
+    assert [str(each.message) for each in said if issubclass(each.category, ResourceWarning)] == []
+    assert unraisable == []
 
 
 def test_connecting_can_be_cancelled() -> None:
