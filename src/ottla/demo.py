@@ -18,6 +18,7 @@ import argparse
 import inspect
 import json
 import logging
+import re
 import shutil
 import subprocess
 import sys
@@ -207,13 +208,18 @@ def follow(query: StreamingQuery, expected: int) -> None:
     reported, next_report_s, rows = "", 0.0, 0
     while rows < expected:
         rows = sum(each.numInputRows for each in query.recentProgress)
-        line = f"   the counting query has read {rows:,} clicks. Spark: {query.status['message']}"
+        line = f"   the counting query has read {rows:,} clicks. Spark: {readable(query.status['message'])}"
         if line != reported or time.monotonic() > next_report_s:
             step(line)
             reported, next_report_s = line, time.monotonic() + REPORT_EVERY_S
         if query.awaitTermination(1):
             break
     query.processAllAvailable()
+
+
+def readable(status: str) -> str:
+    """What Spark says that it does, with the topic in place of the object in Java that reads it."""
+    return re.sub(r"[\w.$]+(?:\[[^\]]*\])?@[0-9a-f]+", f"the topic {CLICKS}", status)
 
 
 def close_windows(servers: str) -> None:

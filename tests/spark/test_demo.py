@@ -10,6 +10,8 @@ import sys
 import pytest
 from tests.spark.conftest import why_not
 
+from ottla.demo import readable
+
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 LIMIT_S = 600
@@ -30,7 +32,7 @@ def test_the_demo_tells_its_story_and_prints_nothing_else(tmp_path):
     )
     output = done.stdout
     assert done.returncode == 0, output
-    for noise in ("Traceback", " ERROR ", "BrokenPipe", "Exception"):
+    for noise in ("Traceback", " ERROR ", "BrokenPipe", "Exception", "MicroBatchStream"):
         assert noise not in output, output
     steps = [int(number) for number in re.findall(r"^\[ *\d+ s\] (\d)\.", output, re.MULTILINE)]
     assert steps == list(range(1, 9)), output
@@ -39,3 +41,9 @@ def test_the_demo_tells_its_story_and_prints_nothing_else(tmp_path):
     assert "reason=not a click: no page in it" in output
     assert "Exactly once, across a restart." in output
     assert "ottla broker start" in output.split("Exactly once, across a restart.")[1]
+
+
+def test_what_spark_does_is_told_with_the_name_of_the_topic():
+    java = "org.apache.spark.sql.execution.python.streaming.PythonMicroBatchStreamWithAdmissionControl@6f1c29b7"
+    assert readable(f"Getting offsets from {java}") == "Getting offsets from the topic clicks"
+    assert readable("Waiting for next trigger") == "Waiting for next trigger"

@@ -194,8 +194,8 @@ def _quoted(part: str) -> str:
 def _refusal(url: str, error: urllib.error.HTTPError) -> RegistryFailed:
     try:
         found = json.loads(error.read(100_000))
-        code, message = int(found["error_code"]), str(found["message"])
-    except (OSError, ValueError, KeyError, TypeError):
+        code, message = int(found.get("error_code", error.code)), str(found.get("message", error.reason))
+    except (OSError, ValueError, AttributeError, TypeError):
         code, message = error.code, str(error.reason)
     kind = SchemaNotFound if error.code == 404 else RegistryFailed
     return kind(f"{url} answers {code}: {message}", status=error.code, code=code)

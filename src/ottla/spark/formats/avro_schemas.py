@@ -1,4 +1,4 @@
-"""Avro schemas as JSON values: what they are in Spark, and how references to others are resolved.
+"""Avro schemas as JSON values: what they are in Spark.
 
     Avro                          Spark
     boolean, int, long, float,    the same; bytes and fixed are binary, string and enum are string
@@ -56,7 +56,6 @@ LOGICAL: Final[Mapping[tuple[str, str], DataType]] = {
     ("long", "local-timestamp-millis"): TimestampNTZType(),
     ("long", "local-timestamp-micros"): TimestampNTZType(),
 }
-NAMED: Final = ("record", "error", "enum", "fixed")
 WIDER: Final[Mapping[frozenset[str], str]] = {
     frozenset({"int", "long"}): "long",
     frozenset({"float", "double"}): "double",
@@ -78,35 +77,6 @@ def full_name(schema: Mapping[str, Any], namespace: str) -> str:
 
 def space_of(name: str) -> str:
     return name.rpartition(".")[0]
-
-
-def inlined(schema: Any, references: list[Any]) -> Any:
-    """One schema that stands alone: what it refers to is written out where its name comes first."""
-    known = {full_name(each, ""): each for each in references if isinstance(each, dict)}
-
-    def walk(part: Any, namespace: str) -> Any:
-        if isinstance(part, str):
-            name = part if "." in part or not namespace else f"{namespace}.{part}"
-            if part in PRIMITIVES or name not in known:
-                name = part
-            definition = None if part in PRIMITIVES else known.pop(name, None)
-            return part if definition is None else walk({**definition, "name": name}, space_of(name))
-        if isinstance(part, list):
-            return [walk(each, namespace) for each in part]
-        if not isinstance(part, dict):
-            return part
-        inside = space_of(full_name(part, namespace)) if part.get("type") in NAMED else namespace
-        found = dict(part)
-        if "fields" in part:
-            found["fields"] = [{**field, "type": walk(field.get("type"), inside)} for field in part["fields"]]
-        for name in ("items", "values"):
-            if name in part:
-                found[name] = walk(part[name], inside)
-        if isinstance(part.get("type"), dict | list) or (part.get("type") not in NAMED and "name" not in part):
-            found["type"] = walk(part.get("type"), inside)
-        return found
-
-    return walk(schema, "")
 
 
 def without_odd_types(schema: Any) -> Any:

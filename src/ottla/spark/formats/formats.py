@@ -225,12 +225,26 @@ def decode_text(column: pyarrow.Array) -> Decoded:
         return Decoded(column.cast(pa.string()), {})
     except pa.ArrowInvalid:
         pass
-    texts: list[str | None] = []
+    return decode_each(column, pa.string(), _text)
+
+
+def _text(content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not UTF-8 ({error.reason} at byte {error.start})") from None
+
+
+def decode_each(column: pyarrow.Array, kind: pyarrow.DataType, read: Callable[[bytes], Any]) -> Decoded:
+    """Value by value; the ValueError of `read` says why one is bad."""
+    import pyarrow as pa
+
+    found: list[Any] = []
     problems: dict[int, str] = {}
     for row, content in enumerate(column.to_pylist()):
         try:
-            texts.append(None if content is None else content.decode())
-        except UnicodeDecodeError as error:
-            texts.append(None)
-            problems[row] = f"it is not UTF-8 ({error.reason} at byte {error.start})"
-    return Decoded(pa.array(texts, type=pa.string()), problems)
+            found.append(None if content is None else read(content))
+        except ValueError as error:
+            found.append(None)
+            problems[row] = str(error)
+    return Decoded(pa.array(found, type=kind), problems)

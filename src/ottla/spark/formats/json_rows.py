@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ottla.spark.formats.formats import Decoded
+from ottla.spark.formats.formats import Decoded, decode_each
 from ottla.spark.formats.json_values import BITS, NESTING_LIMIT, converter, is_too_deep, parsed
 
 if TYPE_CHECKING:
@@ -50,17 +50,7 @@ class JsonRows:
         return self._read_each(column)
 
     def _read_each(self, column: pyarrow.Array) -> Decoded:
-        import pyarrow as pa
-
-        found: list[Any] = []
-        problems: dict[int, str] = {}
-        for row, content in enumerate(column.to_pylist()):
-            try:
-                found.append(None if content is None else self._convert(parsed(content)))
-            except ValueError as error:
-                found.append(None)
-                problems[row] = str(error)
-        return Decoded(pa.array(found, type=self._kind), problems)
+        return decode_each(column, self._kind, lambda content: self._convert(parsed(content)))
 
     def _read_whole(self, column: pyarrow.Array) -> pyarrow.Array | None:
         """Arrow's reader over all values at once; None when something is odd, and each must be read by itself."""

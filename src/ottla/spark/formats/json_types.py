@@ -32,7 +32,7 @@ from pyspark.sql.types import (
 
 from ottla.errors import OttlaError
 from ottla.schemas.model import JSON
-from ottla.spark.option_table import InvalidOption
+from ottla.spark.formats.registered import newest_schemas, same_for_all
 
 if TYPE_CHECKING:
     from ottla.spark.formats.formats import Side
@@ -53,21 +53,8 @@ class UnreadableJsonSchema(OttlaError):
 
 def registered_type(options: SourceOptions, side: Side) -> StructType:
     """The columns that the newest schema of the topics has."""
-    from ottla.spark.formats.protobuf_rows import registry_at
-
-    assert options.schema_registry_url is not None, "asked with a registry only"
-    if options.topics.pattern is not None:
-        raise InvalidOption(f"with subscribePattern {side}Format=json needs {side}Schema: topics may come and go")
-    registry, found = registry_at(options.schema_registry_url), dict[str, StructType]()
-    for topic in options.topics.names:
-        _, schema = registry.latest(f"{topic}-{side}")
-        if schema.kind != JSON:
-            raise InvalidOption(f"the newest schema of {topic}-{side} is {schema.kind}; say {side}Schema")
-        made = struct_of(schema.text, registry.imports(schema))
-        found[made.simpleString()] = made
-    if len(found) > 1:
-        raise InvalidOption(f"the topics have different schemas; say what to read with {side}Schema")
-    return next(iter(found.values()))
+    found = newest_schemas(options, side, JSON, "the columns to read, as in 'id BIGINT, name STRING'")
+    return same_for_all((struct_of(*each) for each in found), side)
 
 
 def struct_of(text: str, imports: dict[str, str]) -> StructType:

@@ -10,12 +10,14 @@ import fastavro
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructField, StructType
+from tests.unit.spark.formats.fake_registry import Registry
 
-from ottla.spark.formats import avro_rows
+from ottla.client.schema_registry.registry import RegistryFailed
+from ottla.schemas.model import Reference, SchemaText
+from ottla.spark.formats import registered
 from ottla.spark.formats.avro_rows import AvroRows, reader_schema, spark_type
 from ottla.spark.formats.avro_schemas import UnreadableAvroSchema
 from ottla.spark.formats.formats import RowFormats
-from ottla.spark.formats.schema_registry import RegistryFailed, UnknownSchema
 from ottla.spark.option_table import InvalidOption
 from ottla.spark.source.options import SourceOptions
 from ottla.spark.source.schema import as_arrow, chosen_columns, row_schema
@@ -33,27 +35,15 @@ def options(**more):
     return SourceOptions.parse({**base, **more}, streaming=False)
 
 
-class Registry:
-    def __init__(self, by_number=None, latest=None):
-        self.schemas = by_number or {}
-        self.subjects = latest or {}
-        self.asked = []
-
-    def by_number(self, number):
-        self.asked.append(number)
-        if number not in self.schemas:
-            raise UnknownSchema(f"schema {number}")
-        return self.schemas[number]
-
-    def latest(self, subject):
-        self.asked.append(subject)
-        return self.subjects[subject]
-
-
 @pytest.fixture
 def registry(monkeypatch):
-    made = Registry({1: V1, 2: V2}, {"t-value": V2})
-    monkeypatch.setattr(avro_rows, "registry_at", lambda url: made)
+    schemas = {
+        1: SchemaText("AVRO", json.dumps(V1)),
+        2: SchemaText("AVRO", json.dumps(V2)),
+        3: SchemaText("JSON", "{}"),
+    }
+    made = Registry(schemas, {"t-value": 2})
+    monkeypatch.setattr(registered, "registry_at", lambda url: made)
     return made
 
 
@@ -171,11 +161,11 @@ def test_a_schema_is_inline_or_in_a_file(tmp_path):
 def test_without_a_schema_it_is_the_newest_of_the_topic_at_planning_time(registry):
     chosen = options(schemaRegistryUrl="http://r")
     planned = StructType.fromJson(json.loads(row_schema(chosen).json()))  # as it goes through the JVM
-    registry.subjects["t-value"] = V1
+    registry.subjects["t-value"] = 1
     columns = chosen_columns(chosen, planned)
     rows = RowFormats(chosen, columns)
     assert columns.field("value").type == arrow_type(V2)
-    assert registry.asked == ["t-value"]
+    assert registry.asked == []
     batch = pa.RecordBatch.from_arrays(
         [
             pa.array([written(V1, {"id": 1}, 1)], pa.binary()) if field.name == "value" else pa.nulls(1, field.type)
@@ -186,14 +176,41 @@ def test_without_a_schema_it_is_the_newest_of_the_topic_at_planning_time(registr
     assert rows.decoded(batch).column("value").to_pylist() == [{"id": 1, "page": "none"}]
 
 
+def test_what_the_newest_schema_refers_to_is_written_into_it(registry):
+    order = {
+        "type": "record",
+        "name": "Order",
+        "namespace": "shop",
+        "fields": [{"name": "by", "type": "people.Click"}, {"name": "then", "type": ["null", "people.Click"]}],
+    }
+    references = (Reference("people.Click", "click", 3),)
+    registry.all[4] = SchemaText("AVRO", json.dumps(order), references)
+    registry.all[5] = SchemaText("AVRO", json.dumps({**V1, "namespace": "people"}))
+    registry.subjects |= {"t-value": 4, "click": 5}
+    found = reader_schema(options(schemaRegistryUrl="http://r"), "value")
+    assert spark_type(found).simpleString() == "struct<by:struct<id:bigint>,then:struct<id:bigint>>"
+    rows = AvroRows(json.loads(found), arrow_type(json.loads(found)), registry)
+    assert decode(rows, b"\0\0\0\0\4\2\2\4") == ([{"by": {"id": 1}, "then": {"id": 2}}], {})
+
+
+def test_a_bare_name_is_a_schema(registry):
+    """Some registries leave out the quotes of "string"."""
+    registry.all[4] = SchemaText("AVRO", "string")
+    registry.subjects["t-value"] = 4
+    assert reader_schema(options(schemaRegistryUrl="http://r"), "value") == '"string"'
+
+
 def test_options_that_do_not_name_a_schema_are_refused(registry, tmp_path):
     with pytest.raises(InvalidOption, match="valueFormat=avro needs valueSchema"):
         reader_schema(options(), "value")
     with pytest.raises(InvalidOption, match="neither JSON nor a file"):
         reader_schema(options(valueSchema=str(tmp_path / "nothing.avsc")), "value")
-    registry.subjects["u-value"] = V1
+    registry.subjects["u-value"] = 1
     with pytest.raises(InvalidOption, match="different schemas"):
         reader_schema(options(subscribe="t,u", schemaRegistryUrl="http://r"), "value")
+    registry.subjects["t-value"] = 3
+    with pytest.raises(InvalidOption, match="valueFormat=avro, and the newest schema of t-value is JSON"):
+        reader_schema(options(schemaRegistryUrl="http://r"), "value")
     pattern = {"kafka.bootstrap.servers": "h:1", "subscribePattern": "t.*", "valueFormat": "avro"}
     with pytest.raises(InvalidOption, match="subscribePattern"):
         reader_schema(SourceOptions.parse({**pattern, "schemaRegistryUrl": "http://r"}, streaming=False), "value")
@@ -215,15 +232,24 @@ def test_bad_records_are_told_apart(registry):
     rows = AvroRows(V2, arrow_type(V2), registry)
     good = written(V1, {"id": 1}, 1)
     found, problems = decode(
-        rows, good, good + b"x", b"", b"{}json", written(V1, {"id": 1}, 9), b"\0\0\0\0\2\4\x7f", good
+        rows,
+        good,
+        good + b"x",
+        b"",
+        b"{}json",
+        written(V1, {"id": 1}, 9),
+        b"\0\0\0\0\2\4\x7f",
+        written(V1, {"id": 1}, 3),
+        good,
     )
-    assert [row is None for row in found] == [False, True, True, True, True, True, False]
-    assert [problems[row].split(" (")[0] for row in (1, 2, 3, 4, 5)] == [
+    assert [row is None for row in found] == [False, True, True, True, True, True, True, False]
+    assert [problems[row].split(" (")[0] for row in (1, 2, 3, 4, 5, 6)] == [
         "1 bytes are left after the record",
         "it has 0 bytes, fewer than the 5 that name its schema",
-        "it begins with byte 123, not with 0 and the number of a schema",
+        "it begins with byte 123, not with 0 and the id of a schema",
         "it names a schema that is not there: schema 9",
         "it does not decode",
+        "it names schema 3, which is JSON",
     ]
 
 
@@ -236,7 +262,7 @@ def test_a_number_that_nobody_knows_is_asked_for_once(registry):
 
 def test_a_registry_that_fails_is_no_bad_record():
     class Broken:
-        def by_number(self, number):
+        def schema(self, schema_id, form=""):
             raise RegistryFailed("it is down")
 
     with pytest.raises(RegistryFailed, match="it is down"):

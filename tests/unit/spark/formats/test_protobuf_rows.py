@@ -11,12 +11,13 @@ pytest.importorskip("google.protobuf")
 pytest.importorskip("jsonschema")
 pytest.importorskip("fastavro")
 from pyspark.sql.types import StructField, StructType
+from tests.unit.spark.formats.fake_registry import Registry
 
-from ottla.client.schema_registry.registry import SchemaNotFound, SchemaRegistry
+from ottla.client.schema_registry.registry import SchemaNotFound
 from ottla.schemas.model import SchemaText
 from ottla.schemas.protobuf.messages import class_of, linked_file, message_named
 from ottla.schemas.protobuf.values import fill, reader_of
-from ottla.spark.formats import protobuf_rows
+from ottla.spark.formats import registered
 from ottla.spark.formats.formats import RowFormats, as_planned
 from ottla.spark.formats.json_types import UnreadableJsonSchema, struct_of
 from ottla.spark.formats.protobuf_rows import ProtobufRows, planned_schema, planned_type
@@ -61,32 +62,11 @@ def options(**more):
     return SourceOptions.parse({**base, **more}, streaming=False)
 
 
-class Registry(SchemaRegistry):
-    """One that has these schemas, by their ids; `subjects` has ids of the newest."""
-
-    def __init__(self, schemas, subjects):
-        super().__init__("http://nowhere:1")
-        self.all = schemas
-        self.subjects = subjects
-        self.asked = []
-
-    def schema(self, schema_id, form=""):
-        self.asked.append(schema_id)
-        if schema_id not in self.all:
-            raise SchemaNotFound(f"schema {schema_id}")
-        return self.all[schema_id]
-
-    def latest(self, subject):
-        if subject not in self.subjects:
-            raise SchemaNotFound(f"subject {subject}")
-        return self.subjects[subject], self.all[self.subjects[subject]]
-
-
 @pytest.fixture
 def registry(monkeypatch):
     schemas = {1: SchemaText("PROTOBUF", V1), 2: SchemaText("PROTOBUF", V2), 3: SchemaText("AVRO", '"string"')}
     made = Registry(schemas, {"t-value": 2})
-    monkeypatch.setattr(protobuf_rows, "registry_at", lambda url: made)
+    monkeypatch.setattr(registered, "registry_at", lambda url: made)
     return made
 
 

@@ -7,14 +7,8 @@ import urllib.error
 
 import pytest
 
-from ottla.spark.formats.schema_registry import (
-    CACHE_MAX,
-    RegistryFailed,
-    SchemaRegistry,
-    UnframedRecord,
-    UnknownSchema,
-    schema_number,
-)
+from ottla.client.schema_registry.registry import CACHE_MAX, RegistryFailed, SchemaNotFound, SchemaRegistry
+from ottla.schemas.model import Reference, SchemaText
 
 USER = {"type": "record", "name": "User", "fields": [{"name": "id", "type": "long"}]}
 
@@ -22,7 +16,7 @@ USER = {"type": "record", "name": "User", "fields": [{"name": "id", "type": "lon
 class Answers:
     """Stands for HTTP: answers by path, in turn; remembers what was asked."""
 
-    def __init__(self, **_):
+    def __init__(self):
         self.by_path = {}
         self.asked = []
         self.headers = {}
@@ -33,8 +27,9 @@ class Answers:
     def fail(self, path, error):
         self.by_path.setdefault(path, []).append(error)
 
-    def __call__(self, url, headers):
-        self.headers = headers
+    def __call__(self, request):
+        self.headers = dict(request.header_items())
+        url = request.full_url
         path = "/" + url.split("/", 3)[3]
         self.asked.append(path)
         answers = self.by_path.get(path)
@@ -52,13 +47,13 @@ def answers():
 
 
 def registry(answers, url="http://registry:8081"):
-    return SchemaRegistry(url, fetch=answers, sleep=lambda seconds: None)
+    return SchemaRegistry(url, send=answers, sleep=lambda seconds: None)
 
 
 def test_a_schema_is_asked_for_once(answers):
     answers.add("/schemas/ids/7", USER)
     made = registry(answers)
-    assert made.by_number(7) == made.by_number(7) == USER
+    assert made.schema(7) == made.schema(7) == SchemaText("AVRO", json.dumps(USER))
     assert answers.asked == ["/schemas/ids/7"]
 
 
@@ -66,41 +61,32 @@ def test_what_is_kept_is_bounded(answers):
     made = registry(answers)
     for number in range(CACHE_MAX + 1):
         answers.add(f"/schemas/ids/{number}", "string")
-        made.by_number(number)
-    made.by_number(CACHE_MAX)
-    made.by_number(0)
+        made.schema(number)
+    made.schema(CACHE_MAX)
+    made.schema(0)
     assert answers.asked[-1] == "/schemas/ids/0"
     assert len(answers.asked) == CACHE_MAX + 2
 
 
 def test_the_newest_schema_of_a_subject_is_asked_for_every_time(answers):
-    answers.add("/subjects/a%2Fb-value/versions/latest", USER)
+    answers.add("/subjects/a%2Fb-value/versions/latest", USER, id=4)
     made = registry(answers)
-    made.latest("a/b-value")
-    made.latest("a/b-value")
+    assert made.latest("a/b-value") == made.latest("a/b-value") == (4, SchemaText("AVRO", json.dumps(USER)))
     assert len(answers.asked) == 2
 
 
-def test_references_are_written_into_the_schema(answers):
-    order = {
-        "type": "record",
-        "name": "Order",
-        "namespace": "shop",
-        "fields": [{"name": "by", "type": "people.User"}, {"name": "then", "type": ["null", "people.User"]}],
-    }
-    references = [{"name": "people.User", "subject": "user", "version": 3}]
-    answers.add("/schemas/ids/1", order, references=references)
-    answers.add("/subjects/user/versions/3", {**USER, "namespace": "people"})
-    found = registry(answers).by_number(1)
-    assert found["fields"][0]["type"]["name"] == "people.User"
-    assert found["fields"][0]["type"]["fields"] == USER["fields"]
-    assert found["fields"][1]["type"] == ["null", "people.User"]
+def test_what_a_schema_refers_to_comes_before_those_that_use_it(answers):
+    answers.add("/subjects/user/versions/3", "user", references=[{"name": "Name", "subject": "name", "version": 1}])
+    answers.add("/subjects/name/versions/1", "name")
+    schema = SchemaText("AVRO", "order", (Reference("User", "user", 3), Reference("Name", "name", 1)))
+    assert list(registry(answers).imports(schema).items()) == [("Name", '"name"'), ("User", '"user"')]
+    assert answers.asked == ["/subjects/user/versions/3", "/subjects/name/versions/1"]
 
 
 def test_user_and_password_go_with_the_question_and_into_no_error(answers):
     made = registry(answers, "http://ann:s%40cret@registry:8081/base/")
-    with pytest.raises(UnknownSchema) as failure:
-        made.by_number(1)
+    with pytest.raises(SchemaNotFound) as failure:
+        made.schema(1)
     assert answers.headers["Authorization"] == "Basic YW5uOnNAY3JldA=="
     assert answers.asked == ["/base/schemas/ids/1"]
     assert "registry:8081/base/schemas/ids/1 answers 404" in str(failure.value)
@@ -112,39 +98,29 @@ def test_failures_that_may_pass_are_tried_again(answers):
     answers.fail("/schemas/ids/1", TimeoutError("slow"))
     answers.fail("/schemas/ids/1", urllib.error.HTTPError("u", 503, "Busy", {}, None))
     answers.add("/schemas/ids/1", USER)
-    assert registry(answers).by_number(1) == USER
+    assert registry(answers).schema(1).text == json.dumps(USER)
 
 
 @pytest.mark.parametrize(
     ("trouble", "asked", "words"),
     [
         (TimeoutError("slow"), 3, "slow"),
-        (urllib.error.HTTPError("u", 500, "Broken", {}, None), 3, "500 Broken"),
-        (urllib.error.HTTPError("u", 401, "Unauthorized", {}, None), 1, "401 Unauthorized"),
+        (urllib.error.HTTPError("u", 500, "Broken", {}, None), 3, "500: Broken"),
+        (urllib.error.HTTPError("u", 401, "Unauthorized", {}, None), 1, "401: Unauthorized"),
         (b"no json", 3, "http://registry:8081/schemas/ids/1"),
-        (b'{"schema": "{"}', 1, "no JSON"),
-        (b'{"schema": "x", "schemaType": "PROTOBUF"}', 1, "PROTOBUF, only Avro"),
     ],
 )
 def test_failures_that_stay_are_told(answers, trouble, asked, words):
     answers.by_path["/schemas/ids/1"] = [trouble]
     with pytest.raises(RegistryFailed, match=words):
-        registry(answers).by_number(1)
+        registry(answers).schema(1)
     assert len(answers.asked) == asked
 
 
 @pytest.mark.parametrize("url", ["registry:8081", "ftp://registry", "http://"])
 def test_an_address_that_is_none_is_refused(url):
-    with pytest.raises(RegistryFailed, match="schemaRegistryUrl must be"):
+    with pytest.raises(ValueError, match="the address of a schema registry is"):
         SchemaRegistry(url)
-
-
-def test_the_five_bytes_name_the_schema():
-    assert schema_number(b"\0\0\0\1\2rest") == 258
-    with pytest.raises(UnframedRecord, match="fewer than the 5"):
-        schema_number(b"\0\0")
-    with pytest.raises(UnframedRecord, match="begins with byte 123"):
-        schema_number(b"{json}")
 
 
 def test_it_speaks_http():
@@ -165,9 +141,9 @@ def test_it_speaks_http():
     thread.start()
     try:
         made = SchemaRegistry(f"http://a:b@127.0.0.1:{server.server_port}")
-        assert made.by_number(5) == "string"
-        with pytest.raises(UnknownSchema, match="nothing here"):
-            made.by_number(6)
+        assert made.schema(5) == SchemaText("AVRO", '"string"')
+        with pytest.raises(SchemaNotFound, match="nothing here"):
+            made.schema(6)
     finally:
         server.shutdown()
         thread.join()
