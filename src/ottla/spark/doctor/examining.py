@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import uuid
 from collections.abc import Mapping
@@ -24,6 +25,7 @@ from ottla.errors import OttlaError
 from ottla.spark.doctor.facts import Facts, collect_facts
 from ottla.spark.doctor.judging import explain, judge_brokers, judge_driver, judge_executors, judge_settings
 from ottla.spark.doctor.source import CLIENT_PREFIX, NAME, TASKS
+from ottla.spark.running.interpreters import EXECUTOR_VARIABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,13 +54,15 @@ def examine_spark(
     """Everything that can be said of this session; `client` names the brokers to try, if any.
     `is_remote`: this process only speaks with a Connect server, whose driver is not asked by itself."""
     here = collect_facts({} if is_remote else client)
+    asked = "" if is_remote else _asked_python()
     findings = judge_driver(here, "client" if is_remote else "driver") + judge_settings(_settings(spark))
     try:
         found = ask_tasks(spark, tasks, client)
     except FAILURES as error:
-        cause = explain(_text(error))
+        cause = explain(_text(error), asked)
         return [*findings, Finding("executors", "failed", cause.what, cause.remedy), *judge_brokers(here, [])]
-    return findings + judge_executors(found[0] if is_remote else here, found) + judge_brokers(here, found)
+    executors = judge_executors(found[0] if is_remote else here, found, asked)
+    return findings + executors + judge_brokers(here, found)
 
 
 def ask_tasks(spark: SparkSession, tasks: int, client: Mapping[str, object]) -> list[Facts]:
@@ -87,7 +91,7 @@ def check_executors(spark: SparkSession, limit_s: float = CHECK_LIMIT_S) -> None
         if is_late.is_set():
             log.warning("no executor took a task within %.0f s, so it is not known whether they have ottla", limit_s)
             return
-        cause = explain(_text(error))
+        cause = explain(_text(error), _asked_python())
         raise ExecutorsUnfit(f"{cause.what}. {cause.remedy}".strip()) from None
     finally:
         timer.cancel()
@@ -97,6 +101,11 @@ def check_executors(spark: SparkSession, limit_s: float = CHECK_LIMIT_S) -> None
 def _forget_group(context: Any) -> None:
     for name in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
         context.setLocalProperty(name, None)
+
+
+def _asked_python() -> str:
+    """The Python that executors were to have: what the user said, or this one (session.py sees to that)."""
+    return os.environ.get(EXECUTOR_VARIABLE, "")
 
 
 def _settings(spark: SparkSession) -> dict[str, str]:

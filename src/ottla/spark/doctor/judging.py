@@ -2,7 +2,9 @@
 
 1. A set-up in which no task can run is known by Spark's error only; `explain` finds the cause in its text, which is
    long and in Java. What it does not know is told in Spark's own words.
-2. Versions must be the same for ottla, because objects travel between driver and tasks; for Python the first two
+2. Executors look for a Python by its name, in a PATH that begins with the directory that PYSPARK_PYTHON says
+   (interpreters.py). Where it is not there they may find another one: so it is told which one was asked for.
+3. Versions must be the same for ottla, because objects travel between driver and tasks; for Python the first two
    numbers, which Spark asks for. pyarrow need only be there.
 """
 
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Final
 
 from ottla.client.diagnosis import Finding
@@ -40,22 +43,27 @@ class Cause(NamedTuple):
 _ARRIVAL: Final = re.compile(
     r"RuntimeError: ((?:ottla|the driver has ottla|\S+ on \S+ has no) .*?(?:\)\.|$))", re.MULTILINE
 )
+_ARRIVED_IN: Final = re.compile(r"(/\S+) on \S+(?: has|\.|:)")
 _NO_PROGRAM: Final = re.compile(r'Cannot run program "([^"]+)"')
 _NO_MODULE: Final = re.compile(r"No module named '?([\w.]+)'?")
 _VERSIONS: Final = re.compile(r"different version:? \"?(\d+\.\d+)\"? than that in driver:? \"?(\d+\.\d+)\"?")
 _NO_SOURCE: Final = re.compile(r"DATA_SOURCE_NOT_FOUND")
 
 
-def explain(text: str) -> Cause:
-    """The cause in an error of Spark."""
+def explain(text: str, asked: str = "") -> Cause:
+    """The cause in an error of Spark; `asked` is the Python that executors should have."""
     if found := _NO_PROGRAM.search(text):
-        return Cause(f"there is no {found[1]} on the executors", NAME_PYTHON)
+        is_asked = "/" not in found[1] and PurePosixPath(asked).name == found[1]
+        return Cause(f"there is no {asked if is_asked else found[1]} on the executors", NAME_PYTHON)
     if found := _VERSIONS.search(text):
         return Cause(
             f"executors have Python {found[1]} and the driver {found[2]}",
             "Spark asks for the same first two numbers. " + NAME_PYTHON,
         )
     if found := _ARRIVAL.search(text):
+        place = _ARRIVED_IN.search(found[1])
+        if place is not None and _is_another(place[1], asked):
+            return Cause(f"executors have no {asked}, or it is {place[1]}, and {found[1]}", NAME_PYTHON)
         return Cause(found[1], "")
     if found := _NO_MODULE.search(text):
         return Cause(f"the executors' Python has no {found[1].partition('.')[0]}", SEND_ALONG)
@@ -69,6 +77,11 @@ def explain(text: str) -> Cause:
         )
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return Cause((lines or ["Spark gave no reason"])[0][:WORDS_LIMIT], "")
+
+
+def _is_another(executable: str, asked: str) -> bool:
+    """Whether a task ran with a Python that nobody asked for; a bare name or a relative path may be anywhere."""
+    return asked.startswith("/") and PurePosixPath(executable).parent != PurePosixPath(asked).parent
 
 
 def judge_driver(driver: Facts, step: str = "driver") -> list[Finding]:
@@ -103,14 +116,17 @@ def judge_settings(settings: Mapping[str, str]) -> list[Finding]:
     return found or [Finding("settings", "ok", "as ottla wants them")]
 
 
-def judge_executors(driver: Facts, tasks: Sequence[Facts]) -> list[Finding]:
-    """The Python processes that tasks ran in; one finding for each kind."""
+def judge_executors(driver: Facts, tasks: Sequence[Facts], asked: str = "") -> list[Finding]:
+    """The Python processes that tasks ran in; one finding for each kind. `asked` is the Python that they should be."""
     found = []
     for each in dict.fromkeys(task._replace(brokers="") for task in tasks):
         where = f"{each.executable} on {each.host}"
         words = f"{where}: Python {each.python}, ottla {each.ottla}, pyarrow {each.pyarrow}"
         if each.ottla != driver.ottla:
             found.append(Finding("executors", "failed", words, f"The driver has ottla {driver.ottla}. {SEND_ALONG}"))
+        elif _is_another(each.executable, asked):
+            remedy = f"PYSPARK_PYTHON says {asked}: see whether it is there. {NAME_PYTHON}"
+            found.append(Finding("executors", "warning", words, remedy))
         elif each.codec != "native" and driver.codec == "native":
             remedy = "It works and is slow. Install a wheel, or build it there with a C compiler."
             found.append(Finding("executors", "warning", f"{words}, without native code", remedy))

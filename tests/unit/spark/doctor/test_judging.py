@@ -45,6 +45,22 @@ def test_the_cause_is_found_in_a_long_text(text, what, remedy):
     assert remedy in found.remedy
 
 
+NOT_HERE = "ottla is not installed for {} on h. Install ottla 0.1.0 there, or send it along (docs/spark.md, Clusters)."
+
+
+def test_the_python_that_was_asked_for_is_named():
+    """Executors look for its name only, and may find another one."""
+    missing = 'java.io.IOException: Cannot run program "python": error=2'
+    assert explain(missing, "/env/bin/python").what == "there is no /env/bin/python on the executors"
+    assert explain(missing, "/env/bin/python3.11").what == "there is no python on the executors"
+    found = explain("RuntimeError: " + NOT_HERE.format("/usr/bin/python"), "/env/bin/python").what
+    assert found.startswith("executors have no /env/bin/python, or it is /usr/bin/python, and ottla is not installed")
+    asked_for = explain("RuntimeError: " + NOT_HERE.format("/env/bin/python"), "/env/bin/python").what
+    assert asked_for == NOT_HERE.format("/env/bin/python")
+    for anywhere in ("python3", "./environment/bin/python", ""):
+        assert explain("RuntimeError: " + NOT_HERE.format("/x/python"), anywhere).what == NOT_HERE.format("/x/python")
+
+
 def results(findings):
     return [(each.step, each.result) for each in findings]
 
@@ -65,6 +81,7 @@ def test_all_is_well():
         (lambda: judge_settings(GOOD_SETTINGS | {"spark.speculation": "true"}), "speculation", "warning"),
         (lambda: judge_executors(GOOD, [GOOD._replace(ottla="0.0.1")]), "executors", "failed"),
         (lambda: judge_executors(GOOD, [GOOD._replace(codec="python")]), "executors", "warning"),
+        (lambda: judge_executors(GOOD, [GOOD], "/opt/bin/python"), "executors", "warning"),
         (
             lambda: judge_brokers(GOOD, [GOOD._replace(brokers="connect b:9092: refused")]),
             "brokers from tasks",
