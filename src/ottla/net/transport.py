@@ -181,9 +181,7 @@ class TlsClientLink(StreamLink):
 class TcpListener:
     """An open door on one or more addresses."""
 
-    def __init__(
-        self, server: asyncio.Server, addresses: Sequence[Address], handshakes: set[TlsStream]
-    ) -> None:
+    def __init__(self, server: asyncio.Server, addresses: Sequence[Address], handshakes: set[TlsStream]) -> None:
         self._server = server
         self._handshakes = handshakes
         self.addresses = addresses
