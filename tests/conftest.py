@@ -1,8 +1,12 @@
-"""Hypothesis profiles, Spark's Java for tests, and a header that says what is under test."""
+"""Hypothesis profiles, Spark's Java for tests, fixtures of all folders, and a header that says what is under test."""
 
 import os
 
 from hypothesis import HealthCheck, settings
+from tests.schema_registry import registry_broker, registry_url
+from tests.spark.running import spark
+
+__all__ = ["registry_broker", "registry_url", "spark"]  # fixtures of every test
 
 settings.register_profile(
     "short", max_examples=25, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)

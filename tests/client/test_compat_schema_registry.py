@@ -28,22 +28,14 @@ from ottla.compat.confluent_kafka.schema_registry.avro import (
 from ottla.compat.confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from ottla.compat.confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from ottla.compat.confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
-from ottla.testing.broker import KafkaBroker
 
 ADDRESS = '{"type":"record","name":"Address","namespace":"people","fields":[{"name":"city","type":"string"}]}'
 PERSON = '{"type":"record","name":"Person","fields":[{"name":"home","type":"people.Address"}]}'
 
 
 @pytest.fixture(scope="module")
-def url():
-    with KafkaBroker({"ottla.schema.registry.listener": "127.0.0.1:0"}) as broker:
-        ((_, (host, port)),) = broker.info.http_parts
-        yield f"http://{host}:{port}"
-
-
-@pytest.fixture(scope="module")
-def client(url):
-    with SchemaRegistryClient({"url": url}) as made:
+def client(registry_url):
+    with SchemaRegistryClient({"url": registry_url}) as made:
         yield made
 
 
@@ -112,9 +104,9 @@ def test_modes_types_and_places_of_a_schema(client):
     assert client.get_global_mode() == "READWRITE"
 
 
-def test_programs_with_an_event_loop_have_the_same_client_and_serializers(url):
+def test_programs_with_an_event_loop_have_the_same_client_and_serializers(registry_url):
     async def there_and_back():
-        async with AsyncSchemaRegistryClient({"url": url}) as client:
+        async with AsyncSchemaRegistryClient({"url": registry_url}) as client:
             write, read = await AsyncAvroSerializer(client, ADDRESS), await AsyncAvroDeserializer(client)
             data = await write({"city": "Bonn"}, value_of("awaited"))
             assert await read(data, value_of("awaited")) == {"city": "Bonn"}

@@ -33,7 +33,6 @@ from ottla.serializers import (
     avro_schema,
     json_schema,
 )
-from ottla.testing.broker import KafkaBroker
 
 
 class Colour(enum.Enum):
@@ -93,32 +92,20 @@ WHOLE = Whole(
 TREE = Tree(1, [Tree(2), Tree(3, [Tree(4)])])
 
 
-@pytest.fixture(scope="module")
-def broker():
-    with KafkaBroker({"ottla.schema.registry.listener": "127.0.0.1:0"}) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def url(broker):
-    ((_, (host, port)),) = broker.info.http_parts
-    return f"http://{host}:{port}"
-
-
 def context(topic, field="value"):
     return SerializationContext(topic, field)
 
 
 @pytest.mark.parametrize("value", [WHOLE, TREE], ids=["whole", "tree"])
 @pytest.mark.parametrize(("writer", "reader"), [(AvroSerializer, AvroDeserializer), (JsonSerializer, JsonDeserializer)])
-def test_a_dataclass_is_written_and_read(url, writer, reader, value):
+def test_a_dataclass_is_written_and_read(registry_url, writer, reader, value):
     topic = f"{writer.__name__}-{type(value).__name__}"
-    written = writer(type(value), url)(value, context(topic))
+    written = writer(type(value), registry_url)(value, context(topic))
     assert written[:1] == b"\0"
-    assert reader(url, type(value))(written, context(topic)) == value
+    assert reader(registry_url, type(value))(written, context(topic)) == value
 
 
-def test_a_pydantic_model_is_written_and_read(url):
+def test_a_pydantic_model_is_written_and_read(registry_url):
     pydantic = pytest.importorskip("pydantic")
 
     class Click(pydantic.BaseModel):
@@ -131,10 +118,10 @@ def test_a_pydantic_model_is_written_and_read(url):
     value = Click(user="ada", at=WHOLE.at, colour=Colour.BLUE)
     for writer, reader in ((AvroSerializer, AvroDeserializer), (JsonSerializer, JsonDeserializer)):
         topic = f"pydantic-{writer.__name__}"
-        assert reader(url, Click)(writer(Click, url)(value, context(topic)), context(topic)) == value
+        assert reader(registry_url, Click)(writer(Click, registry_url)(value, context(topic)), context(topic)) == value
 
 
-def test_a_msgspec_struct_is_written_and_read(url):
+def test_a_msgspec_struct_is_written_and_read(registry_url):
     msgspec = pytest.importorskip("msgspec")
     Click = msgspec.defstruct(  # noqa: N806 - it is a class
         "Click", [("user", str), ("at", datetime.datetime), ("page", str, "/"), ("tags", list[str], [])]
@@ -142,64 +129,69 @@ def test_a_msgspec_struct_is_written_and_read(url):
     value = Click("ada", WHOLE.at, tags=["x"])
     for writer, reader in ((AvroSerializer, AvroDeserializer), (JsonSerializer, JsonDeserializer)):
         topic = f"msgspec-{writer.__name__}"
-        assert reader(url, Click)(writer(Click, url)(value, context(topic)), context(topic)) == value
+        assert reader(registry_url, Click)(writer(Click, registry_url)(value, context(topic)), context(topic)) == value
 
 
-def test_records_go_through_the_broker(broker, url):
-    settings = {"bootstrap_servers": broker.bootstrap_servers}
-    writer, key = AvroSerializer(Place, url), JsonSerializer(Place, url)
+def test_records_go_through_the_broker(registry_broker, registry_url):
+    settings = {"bootstrap_servers": registry_broker.bootstrap_servers}
+    writer, key = AvroSerializer(Place, registry_url), JsonSerializer(Place, registry_url)
     with ottla.Producer(**settings, value_serializer=writer, key_serializer=key) as producer:
         producer.send("places", Place("Oslo"), key=Place("key")).result(60)
         producer.send("places", None, key=Place("gone")).result(60)
-    reading = {"value_deserializer": AvroDeserializer(url, Place), "key_deserializer": JsonDeserializer(url, Place)}
+    reading = {
+        "value_deserializer": AvroDeserializer(registry_url, Place),
+        "key_deserializer": JsonDeserializer(registry_url, Place),
+    }
     with ottla.Consumer("places", **settings, auto_offset_reset="earliest", group_id="g", **reading) as consumer:
         found = [next(consumer), next(consumer)]
     assert [(each.key, each.value) for each in found] == [(Place("key"), Place("Oslo")), (Place("gone"), None)]
-    subjects = SchemaRegistry(url).ask("GET", "/subjects?subjectPrefix=places")
+    subjects = SchemaRegistry(registry_url).ask("GET", "/subjects?subjectPrefix=places")
     assert subjects == ["places-key", "places-value"]
 
 
-def test_a_field_with_a_default_can_come_later(url):
+def test_a_field_with_a_default_can_come_later(registry_url):
     @dataclasses.dataclass
     class Place:
         city: str
         zip: str = "?"
 
-    old = AvroSerializer('{"type":"record","name":"Place","fields":[{"name":"city","type":"string"}]}', url)
+    old = AvroSerializer('{"type":"record","name":"Place","fields":[{"name":"city","type":"string"}]}', registry_url)
     written = old({"city": "Ulm"}, context("later"))
-    AvroSerializer(Place, url)(Place("Ulm", "89"), context("later"))
-    assert AvroDeserializer(url, Place)(written, context("later")) == Place("Ulm", "?")
+    AvroSerializer(Place, registry_url)(Place("Ulm", "89"), context("later"))
+    assert AvroDeserializer(registry_url, Place)(written, context("later")) == Place("Ulm", "?")
 
 
-def test_an_incompatible_type_is_refused_with_the_reason(url):
-    AvroSerializer('"long"', url, subject="fixed")(1, context("x"))
+def test_an_incompatible_type_is_refused_with_the_reason(registry_url):
+    AvroSerializer('"long"', registry_url, subject="fixed")(1, context("x"))
     with pytest.raises(RegistryFailed, match="409") as refused:
-        AvroSerializer('"string"', url, subject="fixed")("a", context("x"))
+        AvroSerializer('"string"', registry_url, subject="fixed")("a", context("x"))
     assert (refused.value.status, refused.value.code) == (409, 409)
 
 
-def test_without_registration_a_schema_must_be_there(url):
+def test_without_registration_a_schema_must_be_there(registry_url):
     with pytest.raises(SchemaNotFound, match="40401"):
-        AvroSerializer(Place, url, register=False)(Place("x"), context("nobody"))
-    AvroSerializer(Place, url)(Place("x"), context("somebody"))
-    assert AvroSerializer(Place, url, register=False)(Place("x"), context("somebody"))
-    newest = AvroSerializer('"int"', url, latest=True)
-    assert AvroDeserializer(url)(newest({"city": "y"}, context("somebody")), context("somebody")) == {"city": "y"}
+        AvroSerializer(Place, registry_url, register=False)(Place("x"), context("nobody"))
+    AvroSerializer(Place, registry_url)(Place("x"), context("somebody"))
+    assert AvroSerializer(Place, registry_url, register=False)(Place("x"), context("somebody"))
+    newest = AvroSerializer('"int"', registry_url, latest=True)
+    assert AvroDeserializer(registry_url)(newest({"city": "y"}, context("somebody")), context("somebody")) == {
+        "city": "y"
+    }
 
 
-def test_a_value_that_does_not_fit_its_json_schema_is_refused(url):
-    writer = JsonSerializer('{"type":"object","required":["a"]}', url)
+def test_a_value_that_does_not_fit_its_json_schema_is_refused(registry_url):
+    writer = JsonSerializer('{"type":"object","required":["a"]}', registry_url)
     with pytest.raises(SerializationFailed, match="'a' is a required property"):
         writer({}, context("checked"))
 
 
-def test_references_are_followed(url):
-    registry = SchemaRegistry(url)
+def test_references_are_followed(registry_url):
+    registry = SchemaRegistry(registry_url)
     registry.register("address", SchemaText("AVRO", avro_schema(Place)))
     person = '{"type":"record","name":"Person","fields":[{"name":"home","type":"Place"}]}'
     schema = SchemaText("AVRO", person, (Reference("Place", "address", 1),))
     written = AvroSerializer(schema, registry)({"home": Place("Genf")}, context("people"))
-    assert AvroDeserializer(url)(written, context("people")) == {"home": {"city": "Genf"}}
+    assert AvroDeserializer(registry_url)(written, context("people")) == {"home": {"city": "Genf"}}
 
 
 def protobuf_classes():
@@ -216,40 +208,40 @@ def protobuf_classes():
     return [message_factory.GetMessageClass(pool.FindMessageTypeByName(name)) for name in ("A.B", "Where", "C")]
 
 
-def test_protobuf_messages_are_written_and_read(url):
+def test_protobuf_messages_are_written_and_read(registry_url):
     inner, where, other = protobuf_classes()
     value = inner(where=where(city="Riga"))
-    written = ProtobufSerializer(inner, url)(value, context("proto"))
-    assert ProtobufDeserializer(url, inner)(written, context("proto")) == value
-    made = ProtobufDeserializer(url)(written, context("proto"))
+    written = ProtobufSerializer(inner, registry_url)(value, context("proto"))
+    assert ProtobufDeserializer(registry_url, inner)(written, context("proto")) == value
+    made = ProtobufDeserializer(registry_url)(written, context("proto"))
     assert (made.DESCRIPTOR.full_name, made.where.city) == ("A.B", "Riga")
-    assert ProtobufSerializer(other, url)(other(), context("second"))[5:] == b"\x02\x02"
+    assert ProtobufSerializer(other, registry_url)(other(), context("second"))[5:] == b"\x02\x02"
     with pytest.raises(SerializationFailed, match=r"is no A\.B"):
-        ProtobufSerializer(inner, url)(other(), context("proto"))
+        ProtobufSerializer(inner, registry_url)(other(), context("proto"))
 
 
-def test_confluents_clients_read_ours_and_we_theirs(url):
+def test_confluents_clients_read_ours_and_we_theirs(registry_url):
     pytest.importorskip("httpx2")
     confluent = pytest.importorskip("confluent_kafka.schema_registry")
     from confluent_kafka.schema_registry.avro import AvroDeserializer as TheirAvro
     from confluent_kafka.schema_registry.avro import AvroSerializer as TheirAvroWriter
     from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer as TheirProtobuf
 
-    with confluent.SchemaRegistryClient({"url": url}) as theirs:
-        written = AvroSerializer(Place, url)(Place("Kyiv"), context("both"))
+    with confluent.SchemaRegistryClient({"url": registry_url}) as theirs:
+        written = AvroSerializer(Place, registry_url)(Place("Kyiv"), context("both"))
         assert TheirAvro(theirs)(written, context("both")) == {"city": "Kyiv"}
         written = TheirAvroWriter(theirs, avro_schema(Place))({"city": "Lviv"}, context("both"))
-        assert AvroDeserializer(url, Place)(written, context("both")) == Place("Lviv")
+        assert AvroDeserializer(registry_url, Place)(written, context("both")) == Place("Lviv")
         inner, where, _ = protobuf_classes()
-        written = ProtobufSerializer(inner, url)(inner(where=where(city="x")), context("both-p"))
+        written = ProtobufSerializer(inner, registry_url)(inner(where=where(city="x")), context("both-p"))
         read = TheirProtobuf(inner, {"use.deprecated.format": False}, theirs)(written, context("both-p"))
         assert read.where.city == "x"
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"\1\0\0\0\1x"])
-def test_what_names_no_schema_is_refused(url, data):
+def test_what_names_no_schema_is_refused(registry_url, data):
     with pytest.raises(SerializationFailed, match="names no schema"):
-        AvroDeserializer(url)(data, context("t"))
+        AvroDeserializer(registry_url)(data, context("t"))
 
 
 def test_types_become_avro_schemas():

@@ -35,26 +35,14 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pool, message_factory
 from tests.conformance.our_broker import BrokerProcess, free_ports
 from tests.patience import HANG_S, wait_until
+from tests.schema_registry import CONTENT_TYPE
 
 from ottla.schemas.protobuf.parser import parse_proto
-from ottla.testing.broker import KafkaBroker
 
 ADDRESS = '{"type":"record","name":"Address","namespace":"people","fields":[{"name":"city","type":"string"}]}'
 PERSON = """{"type":"record","name":"Person","namespace":"people","fields":[
     {"name":"name","type":"string"}, {"name":"home","type":["null","people.Address"],"default":null}]}"""
 MANY = 10_000
-
-
-@pytest.fixture(scope="module")
-def broker():
-    with KafkaBroker({"ottla.schema.registry.listener": "127.0.0.1:0"}) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def url(broker):
-    ((_, (host, port)),) = broker.info.http_parts
-    return f"http://{host}:{port}"
 
 
 @pytest.fixture
@@ -65,14 +53,14 @@ def connect():
 
 
 @pytest.fixture
-def client(connect, url):
-    return connect(url)
+def client(connect, registry_url):
+    return connect(registry_url)
 
 
 @pytest.fixture
-def fresh(connect, url):
+def fresh(connect, registry_url):
     """Another one, which knows nothing but the address."""
-    return connect(url)
+    return connect(registry_url)
 
 
 def through_the_broker(broker, topic, content, headers=None):
@@ -96,12 +84,12 @@ def value_of(topic, headers=None):
     return SerializationContext(topic, MessageField.VALUE, headers)
 
 
-def test_avro_with_a_reference(broker, client, fresh):
+def test_avro_with_a_reference(registry_broker, client, fresh):
     client.register_schema("people.Address", Schema(ADDRESS, "AVRO"))
     person = Schema(PERSON, "AVRO", [SchemaReference("people.Address", "people.Address", 1)])
     value = {"name": "Ada", "home": {"city": "London"}}
     written = AvroSerializer(client, person)(value, value_of("avro"))
-    message = through_the_broker(broker, "avro", written)
+    message = through_the_broker(registry_broker, "avro", written)
     read = AvroDeserializer(fresh)(message.value(), value_of("avro"))
     assert read == value
     assert client.get_referenced_by("people.Address", 1) == [client.get_latest_version("avro-value").schema_id]
@@ -115,13 +103,13 @@ def test_a_reader_of_an_older_avro_schema_is_served(client, fresh):
     assert read == {"city": "Rome"}
 
 
-def test_json_schema_with_a_reference(broker, client, fresh):
+def test_json_schema_with_a_reference(registry_broker, client, fresh):
     address = '{"type":"object","title":"Address","properties":{"city":{"type":"string"}},"required":["city"]}'
     person = '{"type":"object","title":"Person","properties":{"home":{"$ref":"address.json"}}}'
     client.register_schema("address", Schema(address, "JSON"))
     schema = Schema(person, "JSON", [SchemaReference("address.json", "address", 1)])
     serializer = JSONSerializer(schema, client)
-    message = through_the_broker(broker, "json", serializer({"home": {"city": "Paris"}}, value_of("json")))
+    message = through_the_broker(registry_broker, "json", serializer({"home": {"city": "Paris"}}, value_of("json")))
     assert JSONDeserializer(schema, schema_registry_client=fresh)(message.value(), value_of("json")) == {
         "home": {"city": "Paris"}
     }
@@ -151,13 +139,13 @@ def messages():
     return [message_factory.GetMessageClass(pool.FindMessageTypeByName(name)) for name in names]
 
 
-def test_protobuf_with_a_reference(broker, client, fresh):
+def test_protobuf_with_a_reference(registry_broker, client, fresh):
     person, address, inner = messages()
     settings = {"use.deprecated.format": False}
     value = person(name="Ada", home=address(city="Wien"))
     value.born.FromSeconds(1)
     written = ProtobufSerializer(person, client, settings)(value, value_of("proto"))
-    message = through_the_broker(broker, "proto", written)
+    message = through_the_broker(registry_broker, "proto", written)
     read = ProtobufDeserializer(person, settings, fresh)(message.value(), value_of("proto"))
     assert read == value
     assert client.get_latest_version("people/address.proto").schema.schema_type == "PROTOBUF"
@@ -173,12 +161,12 @@ def test_what_protobuf_stores_is_readable_text(client):
     assert 'import "people/address.proto";' in text
 
 
-def test_ids_in_headers(broker, client, fresh):
+def test_ids_in_headers(registry_broker, client, fresh):
     headers = []
     conf = {"schema.id.serializer": header_schema_id_serializer}
     written = AvroSerializer(client, ADDRESS, conf=conf)({"city": "Reykjavik"}, value_of("headers", headers))
     assert written[:1] != b"\0"
-    message = through_the_broker(broker, "headers", written, headers)
+    message = through_the_broker(registry_broker, "headers", written, headers)
     deserializer = AvroDeserializer(fresh)
     assert deserializer(message.value(), value_of("headers", message.headers())) == {"city": "Reykjavik"}
 
@@ -229,10 +217,9 @@ def test_every_call_of_the_client_is_answered(client):
         client.get_latest_version("calls")
 
 
-def ask(url, method="GET", body=None, **headers):
+def asked(url, method="GET", body=None, **headers):
     """Status and answer, without a client in between."""
-    kind = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
-    request = urllib.request.Request(url, body, {**kind, **headers}, method=method)
+    request = urllib.request.Request(url, body, {"Content-Type": CONTENT_TYPE, **headers}, method=method)
     try:
         with urllib.request.urlopen(request, timeout=HANG_S) as answer:
             return answer.status, answer.headers["Content-Type"], json.loads(answer.read())
@@ -240,33 +227,32 @@ def ask(url, method="GET", body=None, **headers):
         return error.code, error.headers["Content-Type"], json.loads(error.read())
 
 
-def test_answers_look_like_confluents(url):
-    kind = "application/vnd.schemaregistry.v1+json"
-    assert ask(f"{url}/") == (200, kind, {})
-    assert ask(f"{url}/subjects/nobody/versions") == (
+def test_answers_look_like_confluents(registry_url):
+    assert asked(f"{registry_url}/") == (200, CONTENT_TYPE, {})
+    assert asked(f"{registry_url}/subjects/nobody/versions") == (
         404,
-        kind,
+        CONTENT_TYPE,
         {"error_code": 40401, "message": "Subject 'nobody' not found."},
     )
-    assert ask(f"{url}/subjects/x/versions", "POST", b'{"schema": "{"}')[2]["error_code"] == 42201
-    assert ask(f"{url}/v1/metadata/version")[0] == 200
-    assert ask(f"{url}/contexts/.mine/subjects")[2]["error_code"] == 42208
+    assert asked(f"{registry_url}/subjects/x/versions", "POST", b'{"schema": "{"}')[2]["error_code"] == 42201
+    assert asked(f"{registry_url}/v1/metadata/version")[0] == 200
+    assert asked(f"{registry_url}/contexts/.mine/subjects")[2]["error_code"] == 42208
 
 
-def test_a_page_of_another_site_changes_nothing(url):
+def test_a_page_of_another_site_changes_nothing(registry_url):
     body = json.dumps({"schema": ADDRESS}).encode()
-    assert ask(f"{url}/subjects/evil/versions", "POST", body, **{"Content-Type": "text/plain"})[0] == 415
-    assert ask(f"{url}/subjects/evil/versions", "POST", body, Origin="http://evil.example")[0] == 403
-    assert ask(f"{url}/subjects", Host="evil.example")[0] == 403
-    assert ask(f"{url}/subjects/evil/versions")[0] == 404
+    assert asked(f"{registry_url}/subjects/evil/versions", "POST", body, **{"Content-Type": "text/plain"})[0] == 415
+    assert asked(f"{registry_url}/subjects/evil/versions", "POST", body, Origin="http://evil.example")[0] == 403
+    assert asked(f"{registry_url}/subjects", Host="evil.example")[0] == 403
+    assert asked(f"{registry_url}/subjects/evil/versions")[0] == 404
 
 
-def test_what_others_write_into_the_topic_is_known(broker, client):
+def test_what_others_write_into_the_topic_is_known(registry_broker, client):
     """A backup of a topic of Confluent's registry that is restored, for example."""
     client.register_schema("before", Schema(ADDRESS, "AVRO"))
     key = b'{"keytype":"SCHEMA","subject":"restored","version":3,"magic":1}'
     value = {"subject": "restored", "version": 3, "id": 5000, "schema": '"string"', "deleted": False}
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": registry_broker.bootstrap_servers})
     producer.produce("_schemas", json.dumps(value).encode(), key)
     producer.produce("_schemas", b"no JSON", b"neither")
     assert producer.flush(HANG_S) == 0

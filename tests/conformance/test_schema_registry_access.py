@@ -11,6 +11,7 @@ pytest.importorskip("fastavro")
 pytest.importorskip("starlette", reason="the registry needs ottla[registry]")
 
 from tests.patience import HANG_S
+from tests.schema_registry import CONTENT_TYPE, LISTENER, url_of
 
 from ottla import Producer
 from ottla.client.admin.access import AclBinding, ResourceType
@@ -19,7 +20,7 @@ from ottla.client.admin.operations import AclOperation
 from ottla.testing.broker import KafkaBroker
 
 SETTINGS = {
-    "ottla.schema.registry.listener": "127.0.0.1:0",
+    **LISTENER,
     "ottla.admin.login": "true",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:admin;User:ANONYMOUS",
@@ -31,7 +32,7 @@ SCHEMA = json.dumps({"schema": '"string"'}).encode()
 
 
 def status(url, user=None, body=None, method=None, password=None):
-    headers = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
+    headers = {"Content-Type": CONTENT_TYPE}
     if user is not None:
         login = f"{user}:{password or USERS[user]}"
         headers["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
@@ -45,8 +46,7 @@ def status(url, user=None, body=None, method=None, password=None):
 
 def test_who_may_do_it_with_the_topic_may_do_it_with_the_registry():
     with KafkaBroker(SETTINGS, users=USERS) as broker:
-        ((_, (host, port)),) = broker.info.http_parts
-        url = f"http://{host}:{port}"
+        url = url_of(broker.info.http_parts)
         assert status(url + SUBJECT, body=SCHEMA) == 401
         assert status(url + SUBJECT, "admin", SCHEMA, password="wrong") == 401
         assert status(url + SUBJECT, "admin", SCHEMA) == 200
@@ -76,7 +76,7 @@ def shown(broker, user):
 
 def test_the_console_reads_records_by_schemas_for_those_who_may_read_these():
     with KafkaBroker({**SETTINGS, "ottla.admin.listener": "127.0.0.1:0"}, users=USERS) as broker:
-        url = next(f"http://{host}:{port}" for name, (host, port) in broker.info.http_parts if "registry" in name)
+        url = url_of(broker.info.http_parts)
         assert status(url + SUBJECT, "admin", SCHEMA) == 200
         with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
             producer.send("clicks", b"\0\0\0\0\1\2a")

@@ -36,7 +36,6 @@ import ottla
 from ottla.broker.registry.levels import LEVELS
 from ottla.schemas.avro.format import AvroFormat
 from ottla.serializers import AvroDeserializer
-from ottla.testing.broker import KafkaBroker
 
 pytestmark = pytest.mark.long
 
@@ -69,22 +68,10 @@ def java():
     return run
 
 
-@pytest.fixture(scope="module")
-def broker():
-    with KafkaBroker({"ottla.schema.registry.listener": "127.0.0.1:0"}) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def url(broker):
-    ((_, (host, port)),) = broker.info.http_parts
-    return f"http://{host}:{port}"
-
-
 @pytest.fixture
-def connect(url):
+def connect(registry_url):
     with ExitStack() as stack:
-        yield lambda: stack.enter_context(SchemaRegistryClient({"url": url}))
+        yield lambda: stack.enter_context(SchemaRegistryClient({"url": registry_url}))
 
 
 def read_all(broker, topic, count):
@@ -96,38 +83,40 @@ def read_all(broker, topic, count):
 # -- serializers -------------------------------------------------------------------------------------------------------
 
 
-def test_what_java_writes_is_read(java, broker, url, connect):
-    assert java("write", broker.bootstrap_servers, url, "java-writes", PLAIN, "true") == ["written"]
-    values = read_all(broker, "java-writes", 3)
+def test_what_java_writes_is_read(java, registry_broker, registry_url, connect):
+    assert java("write", registry_broker.bootstrap_servers, registry_url, "java-writes", PLAIN, "true") == ["written"]
+    values = read_all(registry_broker, "java-writes", 3)
     context = SerializationContext("java-writes", MessageField.VALUE)
-    theirs, ours = TheirAvroDeserializer(connect()), AvroDeserializer(url)
+    theirs, ours = TheirAvroDeserializer(connect()), AvroDeserializer(registry_url)
     assert [theirs(each, context) for each in values] == [{"name": f"n{index}"} for index in range(3)]
     assert [ours(each, context) for each in values] == [{"name": f"n{index}"} for index in range(3)]
 
 
-def test_what_java_writes_with_a_reference_is_read(java, broker, url, connect):
+def test_what_java_writes_with_a_reference_is_read(java, registry_broker, registry_url, connect):
     client = connect()
     client.register_schema("people.Address", Schema(ADDRESS, "AVRO"))
     references = [SchemaReference("people.Address", "people.Address", 1)]
     client.register_schema("java-person-value", Schema(PERSON, "AVRO", references))
     client.register_schema("java-person-key", Schema('"string"', "AVRO"))
-    assert java("write", broker.bootstrap_servers, url, "java-person", WHOLE_PERSON, "false") == ["written"]
+    assert java("write", registry_broker.bootstrap_servers, registry_url, "java-person", WHOLE_PERSON, "false") == [
+        "written"
+    ]
     context = SerializationContext("java-person", MessageField.VALUE)
-    found = [AvroDeserializer(url)(each, context) for each in read_all(broker, "java-person", 3)]
+    found = [AvroDeserializer(registry_url)(each, context) for each in read_all(registry_broker, "java-person", 3)]
     assert found == [{"name": f"n{index}", "home": {"city": f"c{index}"}} for index in range(3)]
 
 
-def test_java_reads_what_confluents_python_writes(java, broker, url, connect):
+def test_java_reads_what_confluents_python_writes(java, registry_broker, registry_url, connect):
     client = connect()
     client.register_schema("people.Address", Schema(ADDRESS, "AVRO"))
     references = [SchemaReference("people.Address", "people.Address", 1)]
     write = TheirAvroSerializer(client, Schema(PERSON, "AVRO", references))
     write_key = TheirAvroSerializer(client, '"string"')
-    producer = TheirProducer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = TheirProducer({"bootstrap.servers": registry_broker.bootstrap_servers})
     value, key = (SerializationContext("java-reads", each) for each in (MessageField.VALUE, MessageField.KEY))
     producer.produce("java-reads", write({"name": "ada", "home": {"city": "Rom"}}, value), write_key("k", key))
     assert producer.flush(HANG_S) == 0
-    (line,) = java("read", broker.bootstrap_servers, url, "java-reads", "1")
+    (line,) = java("read", registry_broker.bootstrap_servers, registry_url, "java-reads", "1")
     key_text, _, text = line.partition(" ")
     assert (key_text, json.loads(text)) == ("k", {"name": "ada", "home": {"city": "Rom"}})
 
@@ -172,8 +161,8 @@ subject gone: 404 40401
 """
 
 
-def test_every_call_of_the_java_client_is_answered(java, url):
-    assert java("calls", url) == EXPECTED.split("\n")[1:-1]
+def test_every_call_of_the_java_client_is_answered(java, registry_url):
+    assert java("calls", registry_url) == EXPECTED.split("\n")[1:-1]
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------

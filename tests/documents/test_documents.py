@@ -20,7 +20,7 @@ from tests.conformance.our_broker import BrokerProcess, free_ports
 from tests.documents.blocks import KINDS, UnknownKind, blocks_of
 from tests.documents.reader import OTHER, SERVES
 from tests.patience import HANG_S
-from tests.spark.conftest import why_not
+from tests.spark.running import why_not
 
 from ottla.cli.kafka.tools import TOOLS
 
@@ -160,15 +160,3 @@ def environment(scratch: Path, servers: str) -> dict[str, str]:
         "OTTLA_BOOTSTRAP_SERVERS": servers,
         "SPARK_CONF_DIR": str(commands),
     }
-
-
-def test_the_walk_of_a_record_names_files_that_are_there() -> None:
-    """A bare name stands in the folder of the one before it."""
-    missing, house = [], ROOT / "src/ottla"
-    for step in re.findall(r"^\| \d+[a-z]? \| (.*?) \|", (ROOT / "ARCHITECTURE.md").read_text("utf-8"), re.MULTILINE):
-        folder = house
-        for name in re.findall(r"`([\w/]+(?:\.py|/))`", step):
-            path = house / name if "/" in name else folder / name
-            folder = path.parent
-            missing += [] if path.exists() else [name]
-    assert missing == []

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.spark.conftest import why_not
+from tests.spark.running import why_not
 
 from ottla.demo import readable
 

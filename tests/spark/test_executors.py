@@ -18,8 +18,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.spark.conftest import why_not
 from tests.spark.other_pythons import NEEDED, PACKAGES, SOURCES, bare_variables, driver_environment, make_environment
+from tests.spark.running import why_not
 from tests.spark.test_sink_kills import committed
 
 import ottla

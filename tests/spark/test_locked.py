@@ -19,7 +19,7 @@ from tests.conformance.kafka_jars import JarsMissing, find_jars
 from tests.conformance.locked_broker import LOGINS, OTHERS, LockedBroker, locked_broker
 from tests.conformance.locked_java import ALLOWED_URLS, java_settings, tokens_for_java
 from tests.patience import HANG_S
-from tests.spark.conftest import why_not
+from tests.spark.running import why_not
 
 pytestmark = pytest.mark.long
 

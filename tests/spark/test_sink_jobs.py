@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.conftest import why_not
+from tests.spark.running import why_not
 from tests.spark.test_sink_kills import PROGRAMS, committed
 
 from ottla import Admin, NewTopic, Producer

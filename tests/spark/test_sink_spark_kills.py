@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.conftest import why_not
+from tests.spark.running import why_not
 from tests.spark.test_sink_kills import IN_A_COMMIT, IN_A_TASK, PARTITIONS, PROGRAMS, Kill, committed
 
 from ottla import Admin, NewTopic, Producer

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.spark.conftest import why_not
+from tests.spark.running import why_not
 from tests.spark.test_sink_kills import PROGRAMS, committed
 from tests.spark.test_sink_spark_kills import PER_BATCH, fill
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.client.canaries import Canaries
 from tests.patience import HANG_S
-from tests.spark.conftest import why_not
+from tests.spark.running import why_not
 
 from ottla import Admin, Producer
 from ottla.spark import hand_out_tokens

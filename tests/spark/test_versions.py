@@ -8,8 +8,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.spark.conftest import why_not
 from tests.spark.other_pythons import PACKAGES, SOURCES, bare_variables, make_environment
+from tests.spark.running import why_not
 from tests.spark.test_sink_kills import committed
 
 import ottla

@@ -8,6 +8,7 @@ pytest.importorskip("starlette", reason="the console needs ottla[console]")
 pytest.importorskip("fastavro")
 pytest.importorskip("jsonschema")
 pytest.importorskip("google.protobuf")
+from tests.schema_registry import LISTENER, url_of
 from tests.unit.broker.http.http_client import HttpClient
 
 from ottla import Producer
@@ -27,12 +28,8 @@ CLICK = (
 
 @pytest.fixture(scope="module")
 def kafka():
-    settings = {"ottla.admin.listener": "127.0.0.1:0", "ottla.schema.registry.listener": "127.0.0.1:0"}
-    with KafkaBroker(settings) as broker:
-        addresses = dict(broker.info.http_parts)
-        broker.registry_url = next(
-            f"http://{host}:{port}" for name, (host, port) in addresses.items() if "registry" in name
-        )
+    with KafkaBroker({**LISTENER, "ottla.admin.listener": "127.0.0.1:0"}) as broker:
+        broker.registry_url = url_of(broker.info.http_parts)
         broker.http = HttpClient(broker).begin()
         yield broker
 
