@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.http.parts import PARTS
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.alone import refuse_missing_replicas, replica_warnings
 from ottla.cli.brokers.layout import check_brokers, refuse_data_of_several, refuse_other_data
@@ -16,7 +17,7 @@ from ottla.cli.brokers.restarts import LIMIT, LONGEST_PAUSE_MS, WINDOW_MS, Resta
 from ottla.cli.brokers.shown import show_status
 from ottla.cli.brokers.start import ready_lines, with_broker_login
 from ottla.cli.brokers.status import GIVEN_UP, SERVING, ProcessStatus, Status, read_status
-from ottla.cli.brokers.supervisor import with_ports
+from ottla.cli.brokers.supervisor import HTTP_LISTENERS, with_ports
 from ottla.cli.output import Failure
 from ottla.cli.secure_start import Secured
 from ottla.errors import InvalidSetting
@@ -133,10 +134,24 @@ def test_the_truth_is_in_one_place() -> None:
 
 
 def test_a_port_that_was_free_is_kept() -> None:
-    settings = {"listeners": "A://127.0.0.1:0,B://[::1]:9093", "ottla.admin.listener": "127.0.0.1:0"}
-    kept = with_ports(settings, {"A": 40001, "B": 9093}, "127.0.0.1:40002")
-    assert kept == {"listeners": "A://127.0.0.1:40001,B://[::1]:9093", "ottla.admin.listener": "127.0.0.1:40002"}
-    assert with_ports(kept, {"A": 1, "B": 2}, "127.0.0.1:3") == kept
+    settings = {
+        "listeners": "A://127.0.0.1:0,B://[::1]:9093",
+        "ottla.admin.listener": "127.0.0.1:0",
+        "ottla.schema.registry.listener": "[::1]:0",
+    }
+    http = {"metrics and health": "http://127.0.0.1:40002", "schema registry": "http://[::1]:40003"}
+    kept = with_ports(settings, {"A": 40001, "B": 9093}, http)
+    assert kept == {
+        "listeners": "A://127.0.0.1:40001,B://[::1]:9093",
+        "ottla.admin.listener": "127.0.0.1:40002",
+        "ottla.schema.registry.listener": "[::1]:40003",
+    }
+    other = {"metrics and health": "http://127.0.0.1:3", "schema registry": "http://[::1]:4"}
+    assert with_ports(kept, {"A": 1, "B": 2}, other) == kept
+
+
+def test_what_is_served_over_http_is_called_so_everywhere() -> None:
+    assert HTTP_LISTENERS["ottla.schema.registry.listener"] in [row.name for row in PARTS]
 
 
 def test_secured_brokers_log_in_at_each_other(tmp_path: Path) -> None:
@@ -214,8 +229,15 @@ def test_who_served_long_begins_anew() -> None:
 # --- status -----------------------------------------------------------------------------------------------------------
 
 
+HTTP = {
+    "console": "http://127.0.0.1:9644",
+    "schema registry": "http://127.0.0.1:8081",
+    "metrics and health": "http://127.0.0.1:9644",
+}
+
+
 def a_status(supervisor: int, state: str = SERVING) -> Status:
-    brokers = [ProcessStatus("0", state, 11, 0, "127.0.0.1:9092", "http://127.0.0.1:9644", 2)]
+    brokers = [ProcessStatus("0", state, 11, 0, "127.0.0.1:9092", HTTP["console"], 2, HTTP)]
     keeper = ProcessStatus("metadata", SERVING, 12)
     return Status(supervisor, "cluster", "127.0.0.1:9092", keeper, brokers)
 
@@ -245,6 +267,7 @@ def test_the_status_shows_all_and_fails_when_one_does_not_serve(
 def test_the_lines_that_are_printed_name_all_brokers() -> None:
     *each, last = ready_lines(a_status(1), Path("/data"))
     assert each == [
-        "ottla: broker 0 is ready at 127.0.0.1:9092 (process 11, metrics and health: http://127.0.0.1:9644)"
+        "ottla: broker 0 is ready at 127.0.0.1:9092 (process 11, console, metrics and health: http://127.0.0.1:9644, "
+        "schema registry: http://127.0.0.1:8081)"
     ]
     assert last == "ottla: 1 brokers are ready at 127.0.0.1:9092 (data: /data, cluster id cluster)"

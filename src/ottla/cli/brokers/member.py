@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli.brokers.child import say_serving, stop_with_supervisor
-from ottla.cli.commands.broker import run_start
+from ottla.cli.commands.broker import http_urls, run_start
 from ottla.cli.main import make_parser
 from ottla.cli.output import finish
 
@@ -34,21 +34,16 @@ async def _serve(settings: BrokerSettings, *, ready: Callable[[Any], None], stop
     stop_with_supervisor(stop)
 
     def serving(info: Any) -> None:
-        admin = info.admin_address
         say_serving(
             broker_id=info.broker_id,
             cluster_id=info.cluster_id,
             bootstrap_servers=info.bootstrap_servers,
             ports={each.listener: each.port for each in info.endpoints},
-            admin=None if admin is None else _address(*admin),
+            http=http_urls(info),
         )
         gc.freeze()
 
     await serve(settings, ready=serving, stop=stop, **more)
-
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 if __name__ == "__main__":

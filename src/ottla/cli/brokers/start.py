@@ -24,6 +24,7 @@ from ottla.cli.brokers.plan import settings_of_each
 from ottla.cli.brokers.status import Status
 from ottla.cli.brokers.supervisor import BrokerPlace, KeeperPlace, Supervisor
 from ottla.cli.client_files import scram_login, write_secret
+from ottla.cli.commands.broker import http_places
 from ottla.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -154,5 +155,5 @@ def ready_lines(status: Status, directory: Path) -> list[str]:
 
 
 def _ready_line(each: Any) -> str:
-    place = f"(process {each.pid}, metrics and health: {each.metrics or 'off'})"
+    place = f"(process {each.pid}, {', '.join(http_places(each.http))})"
     return f"ottla: broker {each.broker_id} is ready at {each.address} {place}"

@@ -32,6 +32,7 @@ class ProcessStatus:
     address: str = ""
     metrics: str = ""
     restarts: int = 0
+    http: dict[str, str] = field(default_factory=dict)  # everything that is served over HTTP, and its URL
 
 
 @dataclass

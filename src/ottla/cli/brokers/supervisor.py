@@ -24,12 +24,15 @@ from ottla.cli.brokers.child import Child
 from ottla.cli.brokers.restarts import Restarts
 from ottla.cli.brokers.status import ENDED, FILE, GIVEN_UP, SERVING, STARTING, ProcessStatus, Status
 from ottla.cli.client_files import properties_text, write_secret
+from ottla.cli.commands.broker import METRICS
 from ottla.cli.output import FAILED, OK
 from ottla.clock import Clock
 
 STOP_LIMIT_S: Final = 60.0
 KEEPER: Final = "ottla.cli.brokers.keeper"
 MEMBER: Final = "ottla.cli.brokers.member"
+HTTP_LISTENERS: Final = {"ottla.admin.listener": METRICS, "ottla.schema.registry.listener": "schema registry"}
+"""Settings with an address for HTTP, and what is served there (broker/http/parts.py)."""
 
 log = logging.getLogger(__name__)
 
@@ -80,8 +83,9 @@ class BrokerPlace(Place):
     def took(self, answer: dict[str, Any]) -> None:
         self.status.broker_id = answer["broker_id"]
         self.status.address = answer["bootstrap_servers"]
-        self.status.metrics = "" if answer["admin"] is None else f"http://{answer['admin']}"
-        kept = with_ports(self._settings, answer["ports"], answer["admin"])
+        self.status.http = answer["http"]
+        self.status.metrics = self.status.http.get(METRICS, "")
+        kept = with_ports(self._settings, answer["ports"], answer["http"])
         if kept != self._settings:
             self._settings = kept
             self._write()
@@ -91,15 +95,16 @@ class BrokerPlace(Place):
         write_secret(self._file, text, replace=True)
 
 
-def with_ports(settings: dict[str, str], ports: dict[str, int], admin: str | None) -> dict[str, str]:
+def with_ports(settings: dict[str, str], ports: dict[str, int], http: dict[str, str]) -> dict[str, str]:
     """Settings in which port 0 is the port that it became."""
     listeners = []
     for each in settings["listeners"].split(","):
         name, port = each.partition("://")[0], each.rpartition(":")[2]
         listeners.append(each[: -len(port)] + str(ports[name]) if port == "0" and ports.get(name) else each)
     kept = {**settings, "listeners": ",".join(listeners)}
-    if admin is not None and settings["ottla.admin.listener"].endswith(":0"):
-        kept["ottla.admin.listener"] = admin
+    for setting, name in HTTP_LISTENERS.items():
+        if name in http and settings.get(setting, "").endswith(":0"):
+            kept[setting] = http[name].removeprefix("http://")
     return kept
 
 

@@ -72,6 +72,7 @@ HEALTH_EXAMPLES: Final = """\
   ottla broker health                            for containers and supervisors: exit code 0 or 1
   ottla broker health --config server.properties
 """
+METRICS: Final = "metrics and health"
 EXAMPLES: Final = START_EXAMPLES + STATUS_EXAMPLES + HEALTH_EXAMPLES + SETTINGS_EXAMPLES
 
 
@@ -345,7 +346,7 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
 
 def ready_line(info: ServerInfo, settings: BrokerSettings) -> str:
     data = ", ".join(str(each) for each in settings.data_directories)
-    places = [f"data: {data}", f"cluster id {info.cluster_id}", *http_places(info)]
+    places = [f"data: {data}", f"cluster id {info.cluster_id}", *http_places(http_urls(info))]
     return f"ottla: broker {info.broker_id} is ready at {info.bootstrap_servers} ({', '.join(places)})"
 
 
@@ -355,18 +356,22 @@ def first_words(servers: str) -> str:
     return f"ottla: in another terminal: ottla topic create clicks{where}; Ctrl-C stops the broker"
 
 
-def http_places(info: ServerInfo) -> list[str]:
-    """What is served over HTTP, and where: one text for each address."""
-    by_address: dict[tuple[str, int], list[str]] = {}
-    for part in info.http_parts:
-        by_address.setdefault(part.address, []).append(part.name)
-    if info.admin_address is None:
-        places = ["metrics and health: off"]
-    else:
-        names = ", ".join([*by_address.pop(info.admin_address, []), "metrics and health"])
-        places = [f"{names}: http://{_host_and_port(*info.admin_address)}"]
-    others = [f"{', '.join(names)}: http://{_host_and_port(*address)}" for address, names in by_address.items()]
-    return [*places, *others]
+def http_urls(info: ServerInfo) -> dict[str, str]:
+    """What is served over HTTP, and where."""
+    urls = {part.name: f"http://{_host_and_port(*part.address)}" for part in info.http_parts}
+    if info.admin_address is not None:
+        urls[METRICS] = f"http://{_host_and_port(*info.admin_address)}"
+    return urls
+
+
+def http_places(urls: Mapping[str, str]) -> list[str]:
+    """One text for each address, that of the metrics first."""
+    by_url: dict[str, list[str]] = {}
+    for name, url in urls.items():
+        by_url.setdefault(url, []).append(name)
+    off = [] if METRICS in urls else [f"{METRICS}: off"]
+    ordered = sorted(by_url, key=lambda url: METRICS not in by_url[url])
+    return [*off, *(f"{', '.join(by_url[url])}: {url}" for url in ordered)]
 
 
 def _host_and_port(host: str, port: int) -> str:
