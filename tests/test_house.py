@@ -117,6 +117,19 @@ def test_the_walk_of_a_record_names_files_that_are_there_and_none_twice() -> Non
     assert [name for name in files if not (ROOT / "src/ottla" / name).exists()] == []
 
 
+def missing_names(text: str) -> list[str]:
+    """Files that a text names and that are nowhere. A path may begin at the root, in ottla or in any folder below."""
+    known = [path.as_posix() for folder in ("src", "tests", "docs") for path in (ROOT / folder).rglob("*.*")]
+    named = sorted({each for each in re.findall(r"(?<![\w/*])[\w/]+\.(?:pyx?|md)\b", text) if "weather" not in each})
+    return [name for name in named if not any(each.endswith(f"/{name}") for each in known)]
+
+
+def test_every_file_that_the_architecture_names_is_there() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    assert missing_names(text) == []
+    assert missing_names("`net/transport.py`, `server.py`, `broker/gone.py`") == ["broker/gone.py"]
+
+
 # -- words ------------------------------------------------------------------------------------------------------------
 
 # Words of a private dialect. Kafka and asyncio have verbs for all of these: notify, complete, accept, read, check.
