@@ -419,6 +419,21 @@ class World:
 
     # -- whole walks -------------------------------------------------------------------------------------------------
 
+    def make_topic(self, name: str, partitions: int) -> None:
+        self.cluster.known[name] = (bytes([100 + len(self.cluster.known)]) * 16, partitions)
+        self.shard.topics_changed([name], self.now_ms)
+
+    def delete_topic(self, name: str) -> None:
+        del self.cluster.known[name]
+        self.shard.topics_changed([name], self.now_ms)
+
+    def settle_beating(self, *clients: Any, beats: int = 12) -> None:
+        """Members of the newer protocols: everybody beats until nothing changes any more."""
+        for _ in range(beats):
+            self.now_ms += 1
+            for client in clients:
+                client.beat()
+
     def group(self, name: str = "g") -> ClassicGroup:
         group = self.shard.groups[name]
         assert isinstance(group, ClassicGroup)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import invariant, precondition, rule
+from tests.unit.broker.coordinators.groups.random_groups import OnAFailingDisk, run
 
 from ottla.broker.coordinators.groups.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
 from ottla.broker.coordinators.groups.timers import JoinTimer, SessionTimer, SyncTimer
-from ottla.errors import NotEnoughReplicas, UnstableOffsetCommit
+from ottla.errors import UnstableOffsetCommit
 from ottla.protocol.stored import decode_key, decode_value
 from ottla.protocol.stored.classic_groups import GroupMetadataKey, GroupMetadataValue
 
@@ -30,12 +30,11 @@ class Client:
         self.joins: list[int] = []
 
 
-class Members(RuleBasedStateMachine):
-    make_world = None
+class Members(OnAFailingDisk):
+    world_settings = {"group_max_size": 4, "group_initial_rebalance_delay_ms": 1_000}
 
     def __init__(self):
         super().__init__()
-        self.world = self.make_world(group_max_size=4, group_initial_rebalance_delay_ms=1_000)
         self.clients = {name: Client(name) for name in "ABCij"}
         self.asked = []  # every token
         self.syncs = {}  # token to member id
@@ -107,14 +106,10 @@ class Members(RuleBasedStateMachine):
         self.listen()
 
     @rule()
-    def the_broker_restarts(self):
+    def the_coordinator_moves(self):
         self.world.restart()
         self.listen()
         assert all(token in self.world.answers for token in self.asked)
-
-    @rule(error=st.sampled_from([None, None, NotEnoughReplicas()]))
-    def the_disk_changes_its_mind(self, error):
-        self.world.append_error = error
 
     @rule(at_once=st.booleans())
     def the_log_commits(self, at_once):
@@ -138,10 +133,6 @@ class Members(RuleBasedStateMachine):
                     client.leads = [] if answer.skip_assignment else [each.member_id for each in answer.members]
 
     # -- what must hold ----------------------------------------------------------------------------------------------
-
-    @invariant()
-    def the_log_gives_what_the_shard_has(self):
-        self.world.check_replay()
 
     @invariant()
     def a_generation_has_one_assignment(self):
@@ -231,18 +222,14 @@ class Members(RuleBasedStateMachine):
         assert all(token in self.world.answers for token in self.asked), "somebody was forgotten"
 
 
-class Offsets(RuleBasedStateMachine):
+class Offsets(OnAFailingDisk):
     """Simple groups and transactions against plain dictionaries."""
 
-    make_world = None
     retention_ms = 60_000
-    interval_ms = 7_000
+    world_settings = {"offsets_retention_minutes": retention_ms // 60_000, "offsets_retention_check_interval_ms": 7_000}
 
     def __init__(self):
         super().__init__()
-        self.world = self.make_world(
-            offsets_retention_minutes=self.retention_ms // 60_000, offsets_retention_check_interval_ms=self.interval_ms
-        )
         self.offsets = {}  # (group, topic, partition) to (offset, time, place in the log)
         self.pending = {}  # producer id to the same
 
@@ -303,14 +290,6 @@ class Offsets(RuleBasedStateMachine):
                 assert age_ms >= self.retention_ms, "forgotten too early"
                 del self.offsets[place]
 
-    @rule()
-    def restart(self):
-        self.world.restart()
-
-    @rule(error=st.sampled_from([None, None, NotEnoughReplicas()]))
-    def the_disk_changes_its_mind(self, error):
-        self.world.append_error = error
-
     @invariant()
     def fetch_tells_what_was_committed(self):
         for group in "gh":
@@ -322,10 +301,6 @@ class Offsets(RuleBasedStateMachine):
                 assert (code == UnstableOffsetCommit.code) == (where in unsure)
 
     @invariant()
-    def the_log_gives_what_the_shard_has(self):
-        self.world.check_replay()
-
-    @invariant()
     def nothing_is_kept_for_nothing(self):
         store = self.world.shard.offsets
         assert all(partitions for topics in store._committed.values() for partitions in topics.values())
@@ -334,20 +309,12 @@ class Offsets(RuleBasedStateMachine):
         assert all(ids for partitions in store._open.values() for ids in partitions.values())
 
 
-def run(make_world, machine, *, examples, steps):
-    limits = settings(
-        max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
-    )
-    made = type(machine.__name__, (machine,), {"make_world": staticmethod(make_world)})
-    run_state_machine_as_test(made, settings=limits)
-
-
 @pytest.mark.parametrize("machine", [Members, Offsets])
 def test_random_steps_break_no_promise(make_world, machine):
-    run(make_world, machine, examples=60, steps=40)
+    run(machine, make_world, examples=60, steps=40)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("machine", [Members, Offsets])
 def test_many_random_steps_break_no_promise(make_world, machine):
-    run(make_world, machine, examples=600, steps=60)
+    run(machine, make_world, examples=600, steps=60)

@@ -149,13 +149,6 @@ def make_consumers(make_world):
         def leave_consumer(self, member_id, epoch=-1, *, group="g", instance=None):
             return self.beat(member_id, epoch, group=group, instance=instance, topics=None)
 
-        def settle_consumers(self, *clients, beats=12):
-            """Everybody beats until nothing changes any more."""
-            for _ in range(beats):
-                self.now_ms += 1
-                for client in clients:
-                    client.beat()
-
         def consumer_group(self, name="g"):
             group = self.shard.groups[name]
             assert isinstance(group, ConsumerGroup)
@@ -165,16 +158,8 @@ def make_consumers(make_world):
             request = ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
             return self.answer(self.call("describe_consumer_groups", request, version)).groups[0]
 
-        def make_topic(self, name, partitions):
-            self.cluster.known[name] = (bytes([100 + len(self.cluster.known)]) * 16, partitions)
-            self.shard.topics_changed([name], self.now_ms)
-
         def grow_topic(self, name, partitions):
             self.cluster.known[name] = (self.cluster.known[name][0], partitions)
-            self.shard.topics_changed([name], self.now_ms)
-
-        def delete_topic(self, name):
-            del self.cluster.known[name]
             self.shard.topics_changed([name], self.now_ms)
 
         def check_replay(self):

@@ -14,9 +14,9 @@ import itertools
 from collections import Counter
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import invariant, rule
+from tests.unit.broker.coordinators.groups.random_groups import RandomGroups, run
 
 from ottla.broker.coordinators.groups.consumer.timers import RevocationTimer
 from ottla.errors import FencedMemberEpoch, UnknownMemberId
@@ -89,12 +89,11 @@ def as_wire(owned):
     return [TopicPartitions(topic_id=key, partitions=indexes) for key, indexes in by_topic.items()]
 
 
-class DeletedTopics(RuleBasedStateMachine):
-    make_world = None
+class DeletedTopics(RandomGroups):
+    world_settings = {"group_consumer_assignment_interval_ms": 500}
 
     def __init__(self):
         super().__init__()
-        self.world = self.make_world(group_consumer_assignment_interval_ms=500)
         self.ids = itertools.count(1_000)
         self.readers = {name: Reader(self.world, name) for name in "ABC"}
 
@@ -147,20 +146,12 @@ class DeletedTopics(RuleBasedStateMachine):
             if reader.epoch and (group is None or reader.member_id not in group.members):
                 reader.begin()
 
-    @rule()
-    def the_coordinator_moves(self):
-        self.world.restart()
-
     # -- what must hold ----------------------------------------------------------------------------------------------
 
     @invariant()
     def no_partition_is_read_twice(self):
         read = Counter(each for reader in self.readers.values() for each in reader.owned)
         assert not [each for each, count in read.items() if count > 1]
-
-    @invariant()
-    def the_log_gives_what_the_shard_has(self):
-        self.world.check_replay()
 
     def teardown(self):
         for _ in range(QUIET_ROUNDS):
@@ -185,18 +176,10 @@ class DeletedTopics(RuleBasedStateMachine):
         self.world.check_replay()
 
 
-def run(make_world, *, examples, steps):
-    limits = settings(
-        max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
-    )
-    machine = type("DeletedTopics", (DeletedTopics,), {"make_world": staticmethod(make_world)})
-    run_state_machine_as_test(machine, settings=limits)
-
-
 def test_nobody_waits_for_a_topic_that_is_gone(make_consumers):
-    run(make_consumers, examples=20, steps=30)
+    run(DeletedTopics, make_consumers, examples=20, steps=30)
 
 
 @pytest.mark.long
 def test_nobody_waits_for_a_topic_that_is_gone_in_long_walks(make_consumers):
-    run(make_consumers, examples=500, steps=50)
+    run(DeletedTopics, make_consumers, examples=500, steps=50)

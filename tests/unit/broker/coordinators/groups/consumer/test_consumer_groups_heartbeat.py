@@ -219,7 +219,7 @@ def test_the_assignor_that_most_want_is_used(consumers):
     a = consumers.client("a", topics=["t", "other"], assignor="range")
     b = consumers.client("b", topics=["t", "other"], assignor="range")
     c = consumers.client("c", topics=["t", "other"], assignor="uniform")
-    consumers.settle_consumers(a, b, c)
+    consumers.settle_beating(a, b, c)
     assert consumers.consumer_described().assignor_name == "range"
     assert a.owned == {("t", 0), ("t", 1), ("other", 0)}
 
@@ -234,7 +234,7 @@ def test_when_it_cannot_be_written_nothing_has_happened(consumers):
     assert consumers.beat("b").error_code == 15
     consumers.append_error = None
     a, b = consumers.client("a"), consumers.client("b")
-    consumers.settle_consumers(a, b)
+    consumers.settle_beating(a, b)
     assert a.owned | b.owned == all_of("t")
 
 
@@ -253,10 +253,10 @@ def test_an_answer_waits_until_its_records_are_committed(consumers):
 
 def test_who_leaves_makes_room_for_the_others(consumers):
     a, b = consumers.client("a"), consumers.client("b")
-    consumers.settle_consumers(a, b)
+    consumers.settle_beating(a, b)
     answer = consumers.leave_consumer("a")
     assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "a", -1)
-    consumers.settle_consumers(b)
+    consumers.settle_beating(b)
     assert b.owned == all_of("t")
     consumers.leave_consumer("b")
     assert consumers.consumer_group().state_name == "Empty"
@@ -265,11 +265,11 @@ def test_who_leaves_makes_room_for_the_others(consumers):
 
 def test_a_silent_member_is_put_out(consumers):
     a, b = consumers.client("a"), consumers.client("b")
-    consumers.settle_consumers(a, b)
+    consumers.settle_beating(a, b)
     for _ in range(3):
         consumers.advance(20_000)
         b.beat()
-    consumers.settle_consumers(b)
+    consumers.settle_beating(b)
     assert b.owned == all_of("t")
     assert consumers.beat("a", a.epoch, topics=None).error_code == UnknownMemberId.code
 
@@ -282,7 +282,7 @@ def test_a_member_that_gives_nothing_up_is_put_out(consumers):
         consumers.beat("a", 1, topics=None, owned=all_of("t"))
         b.beat()
         consumers.advance(10_000)
-    consumers.settle_consumers(b)
+    consumers.settle_beating(b)
     assert b.owned == all_of("t")
     assert list(consumers.consumer_group().members) == ["b"]
 
@@ -341,7 +341,7 @@ def test_after_a_restart_members_have_their_session_again(consumers):
 def test_a_static_member_that_comes_back_gets_what_it_had(consumers):
     a = consumers.client("a", instance="i")
     b = consumers.client("b")
-    consumers.settle_consumers(a, b)
+    consumers.settle_beating(a, b)
     left = consumers.leave_consumer("a", -2, instance="i")
     assert (left.error_code, left.member_epoch) == (0, -2)
     epoch = consumers.consumer_group().epoch
@@ -411,7 +411,7 @@ def test_a_member_that_begins_to_wait_for_others_is_told_once_to_come_back_soon(
     answers += [consumers.beat("b", answers[0].member_epoch, topics=None) for _ in range(2)]
     assert [each.heartbeat_interval_ms for each in answers] == [1_000, 5_000, 5_000]
     b.listen(answers[-1])
-    consumers.settle_consumers(a, b, c)
+    consumers.settle_beating(a, b, c)
     assert [each.beat().heartbeat_interval_ms for each in (a, b, c)] == [5_000] * 3
 
 
@@ -425,7 +425,7 @@ def test_a_member_that_joins_waits_as_long_as_ever(consumers):
 def test_a_topic_deleted_right_after_its_assignment_is_not_waited_for(consumers):
     """A client that never learned the topic's name has nothing to give up, and may not say that it has nothing."""
     client = consumers.client("A", topics=["t", "u"])
-    consumers.settle_consumers(client)
+    consumers.settle_beating(client)
     consumers.delete_topic("u")
     answer = consumers.beat("A", client.epoch, topics=None)
     assert consumers.named(answer.assignment.topic_partitions) == all_of("t")
@@ -438,7 +438,7 @@ def test_a_topic_deleted_right_after_its_assignment_is_not_waited_for(consumers)
 
 def test_a_lost_answer_about_a_deleted_topic_fences_nobody(consumers):
     client = consumers.client("A", topics=["t", "u"])
-    consumers.settle_consumers(client)
+    consumers.settle_beating(client)
     consumers.delete_topic("u")
     assert consumers.beat("A", client.epoch, topics=None).member_epoch == client.epoch + 1
     answer = client.beat()  # it did not hear that, and still names the partitions of the topic
@@ -449,7 +449,7 @@ def test_a_deleted_topic_is_taken_away(consumers):
     a = consumers.client("a", topics=["t", "u"])
     a.beat()
     consumers.delete_topic("t")
-    consumers.settle_consumers(a)
+    consumers.settle_beating(a)
     assert a.owned == all_of("u")
     assert consumers.consumer_group().state_name == "Stable"
 
@@ -533,10 +533,10 @@ def test_offsets_need_the_current_epoch(consumers):
 
 def test_a_member_behind_may_commit_what_it_has_had_all_the_time(consumers):
     a, b = consumers.client("a"), consumers.client("b")
-    consumers.settle_consumers(a, b)
+    consumers.settle_beating(a, b)
     behind = a.epoch
     consumers.leave_consumer("b")
-    consumers.settle_consumers(a)
+    consumers.settle_beating(a)
     had, got = sorted(a.owned - b.owned)[0], sorted(b.owned)[0]
     assert a.epoch > behind
     assert consumers.commit_codes({had: 5, got: 5}, member_id="a", generation=behind) == [0, 113]

@@ -10,26 +10,23 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import invariant, rule
+from tests.unit.broker.coordinators.groups.random_groups import HonestMembers, run
 
 from ottla.broker.coordinators.groups.consumer.group import ConsumerGroup
 from ottla.broker.coordinators.groups.consumer.state import UNREVOKED
 from ottla.broker.coordinators.groups.consumer.timers import RevocationTimer
-from ottla.broker.coordinators.groups.timers import SessionTimer
-from ottla.errors import NotEnoughReplicas
 
 CLIENTS = st.sampled_from("ABCij")  # lower case: static members
 TOPICS = st.sets(st.sampled_from(["t", "u", "new"]))
 
 
-class Consumers(RuleBasedStateMachine):
-    make_world = None
+class Consumers(HonestMembers):
+    world_settings = {"group_consumer_max_size": 4, "group_consumer_assignment_interval_ms": 500}
 
     def __init__(self):
         super().__init__()
-        self.world = self.make_world(group_consumer_max_size=4, group_consumer_assignment_interval_ms=500)
         self.clients = {name: self._client(name) for name in "ABCij"}
         self.lives = Counter()
 
@@ -76,11 +73,6 @@ class Consumers(RuleBasedStateMachine):
     def time_passes(self, ms):
         self.advance(ms)
 
-    def advance(self, ms):
-        self.world.advance(ms)
-        for client in self.clients.values():
-            client.stop_if_silent()
-
     @rule(topic=st.sampled_from(["t", "u"]), count=st.integers(1, 6))
     def a_topic_grows(self, topic, count):
         now = self.world.cluster.partition_count(topic) or 0
@@ -94,14 +86,6 @@ class Consumers(RuleBasedStateMachine):
         else:
             self.world.delete_topic("new")
 
-    @rule()
-    def the_broker_restarts(self):
-        self.world.restart()
-
-    @rule(error=st.sampled_from([None, None, NotEnoughReplicas()]))
-    def the_disk_changes_its_mind(self, error):
-        self.world.append_error = error
-
     # -- what must hold ----------------------------------------------------------------------------------------------
 
     @invariant()
@@ -109,10 +93,6 @@ class Consumers(RuleBasedStateMachine):
         live = [client for client in self.clients.values() if client.epoch > 0]
         read = Counter(each for client in live for each in client.owned)
         assert not [each for each, count in read.items() if count > 1], read
-
-    @invariant()
-    def the_log_gives_what_the_shard_has(self):
-        self.world.check_replay()
 
     @invariant()
     def nobody_is_in_two_places(self):
@@ -139,13 +119,8 @@ class Consumers(RuleBasedStateMachine):
             assert all(each.epoch <= group.assignment_epoch for each in group.members.values())
             assert group.regex_members == Counter(each.regex for each in group.members.values() if each.regex)
 
-    @invariant()
-    def every_wait_ends(self):
-        for group in self.world.shard.groups.values():
-            for member in group.members.values():
-                assert SessionTimer("g", member.member_id) in self.world.timers
-                if member.state is UNREVOKED and self.world.append_error is None:
-                    assert RevocationTimer("g", member.member_id) in self.world.timers
+    def revocation_timer(self, member):
+        return RevocationTimer("g", member.member_id) if member.state is UNREVOKED else None
 
     def teardown(self):
         """After quiet everybody who is there has a fair part, and every partition that somebody wants is read."""
@@ -173,18 +148,10 @@ class Consumers(RuleBasedStateMachine):
         self.world.check_replay()
 
 
-def run(make_world, *, examples, steps):
-    limits = settings(
-        max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
-    )
-    machine = type("Consumers", (Consumers,), {"make_world": staticmethod(make_world)})
-    run_state_machine_as_test(machine, settings=limits)
-
-
 def test_random_steps_break_no_promise(make_consumers):
-    run(make_consumers, examples=40, steps=40)
+    run(Consumers, make_consumers, examples=40, steps=40)
 
 
 @pytest.mark.long
 def test_many_random_steps_break_no_promise(make_consumers):
-    run(make_consumers, examples=600, steps=60)
+    run(Consumers, make_consumers, examples=600, steps=60)

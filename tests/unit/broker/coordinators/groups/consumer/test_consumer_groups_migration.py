@@ -232,7 +232,7 @@ def test_a_classic_consumer_joins_a_consumer_group(consumers):
 def test_a_static_consumer_changes_its_protocol_and_back(consumers):
     a = consumers.client("a", instance="i")
     b = consumers.client("b")
-    consumers.settle_consumers(a, b)
+    consumers.settle_beating(a, b)
     one = ClassicConsumer(consumers, "", instance="i")
     one.owned = {index for _, index in a.owned}
     assert one.join().error_code == 0
@@ -319,7 +319,7 @@ def test_a_classic_member_that_is_called_must_come(consumers):
 def test_timers_of_the_classic_protocol_do_not_follow_a_member_that_left_it(consumers):
     a = consumers.client("a", instance="i")
     b = consumers.client("b")
-    consumers.settle_consumers(a, b)
+    consumers.settle_beating(a, b)
     one = ClassicConsumer(consumers, "", instance="i")
     one.join()  # the time to sync runs
     back = consumers.client(one.member_id, instance="i")

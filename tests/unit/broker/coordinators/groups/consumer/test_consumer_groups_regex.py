@@ -32,7 +32,7 @@ def test_an_expression_that_others_have_is_known_at_once(consumers):
     b = consumers.client("b", topics=None, regex="t")
     b.beat()
     assert b.epoch == 3
-    consumers.settle_consumers(a, b)
+    consumers.settle_beating(a, b)
     assert len(a.owned) == len(b.owned) == 2
 
 
@@ -87,7 +87,7 @@ def test_another_expression_takes_the_place_of_the_old_one(consumers):
     consumers.advance(10_001)
     a.beat()
     consumers.advance(0)
-    consumers.settle_consumers(a)
+    consumers.settle_beating(a)
     assert {topic for topic, _ in a.owned} == {"u"}
     assert consumers.consumer_group().regexes.keys() == {"u"}
     consumers.check_replay()
@@ -111,7 +111,7 @@ def test_giving_up_an_expression_gives_up_its_topics(consumers):
     a.beat()
     a.told["regex"], a.is_told = "", True
     a.beat()
-    consumers.settle_consumers(a)
+    consumers.settle_beating(a)
     assert {topic for topic, _ in a.owned} == {"u"}
     assert not consumers.consumer_group().regexes
     assert not consumers.consumer_group().regex_members

@@ -136,13 +136,6 @@ def make_streams(make_world):
         def streams_beat(self, request):
             return self.answer(self.call("streams_group_heartbeat", request, 0))
 
-        def settle_streams(self, *clients, beats=12):
-            """Everybody beats until nothing changes any more."""
-            for _ in range(beats):
-                self.now_ms += 1
-                for client in clients:
-                    client.beat()
-
         def streams_group(self, name="g"):
             group = self.shard.groups[name]
             assert isinstance(group, StreamsGroup)
@@ -152,20 +145,12 @@ def make_streams(make_world):
             request = StreamsGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
             return self.answer(self.call("describe_streams_groups", request, 0)).groups[0]
 
-        def make_topic(self, name, partitions):
-            self.cluster.known[name] = (bytes([100 + len(self.cluster.known)]) * 16, partitions)
-            self.shard.topics_changed([name], self.now_ms)
-
         def make_missing_topics(self, group="g"):
             """What the broker does when a status says that internal topics are missing."""
             made = dict(self.shard.missing_streams_topics(group))
             for name, topic in made.items():
                 self.make_topic(name, topic.num_partitions)
             return made
-
-        def delete_topic(self, name):
-            del self.cluster.known[name]
-            self.shard.topics_changed([name], self.now_ms)
 
         def check_replay(self):
             super().check_replay()

@@ -48,7 +48,7 @@ def test_a_second_member_gets_its_share_after_the_first_has_given_it_up(streams)
     b.beat()
     assert a.active | b.active == ALL
     assert not a.active & b.active
-    streams.settle_streams(a, b, beats=2)
+    streams.settle_beating(a, b, beats=2)
     assert streams.streams_group().state_name == "Stable"
     streams.check_replay()
 
@@ -92,7 +92,7 @@ def test_the_next_assignment_waits_for_the_interval(make_streams):
     b.beat()
     assert b.statuses == [Status.ASSIGNMENT_DELAYED]
     streams.advance(1_000)
-    streams.settle_streams(a, b)
+    streams.settle_beating(a, b)
     assert len(a.active) == len(b.active) == 2
 
 
@@ -131,7 +131,7 @@ def test_standby_tasks_are_in_other_processes(make_streams):
     clients = [streams.client(name, process=process, sent=counting()) for name, process in ("Ap", "Bp", "Cq")]
     clients[0].beat()
     streams.make_missing_topics()
-    streams.settle_streams(*clients)
+    streams.settle_beating(*clients)
     by_process = {"p": clients[0].active | clients[1].active, "q": clients[2].active}
     kept = {"p": clients[0].standby | clients[1].standby, "q": clients[2].standby}
     assert {each for each in by_process["p"] if each[0] == "1"} == kept["q"]
@@ -145,7 +145,7 @@ def test_a_task_becomes_active_where_it_stood_by_with_one_more_heartbeat(make_st
     a, b = streams.client("A", sent=counting()), streams.client("B", sent=counting())
     a.beat()
     streams.make_missing_topics()
-    streams.settle_streams(a, b)
+    streams.settle_beating(a, b)
     stood_by = set(b.standby)
     a.leave()
     b.beat()
@@ -158,10 +158,10 @@ def test_a_change_of_the_standby_setting_moves_the_group(streams):
     a, b = streams.client("A", sent=counting()), streams.client("B", sent=counting())
     a.beat()
     streams.make_missing_topics()
-    streams.settle_streams(a, b)
+    streams.settle_beating(a, b)
     assert not a.standby
     streams.own_settings["g"] = {"streams.num.standby.replicas": "1"}
-    streams.settle_streams(a, b)
+    streams.settle_beating(a, b)
     assert a.standby
     assert b.standby
 
@@ -179,7 +179,7 @@ def test_a_member_with_another_topology_is_refused_and_with_an_older_one_told(st
 
 def test_one_member_stops_the_whole_application(streams):
     a, b = streams.client("A"), streams.client("B")
-    streams.settle_streams(a, b)
+    streams.settle_beating(a, b)
     a.beat(shutdown_application=True)
     assert a.statuses == [Status.SHUTDOWN_APPLICATION]
     answer = b.beat()
@@ -193,7 +193,7 @@ def test_one_member_stops_the_whole_application(streams):
 def test_endpoints_are_told_to_everybody_when_they_changed(streams):
     endpoint = wire.Endpoint(host="app-1", port=8080)
     a, b = streams.client("A", endpoint=endpoint), streams.client("B")
-    streams.settle_streams(a, b)
+    streams.settle_beating(a, b)
     for client in (a, b):
         (entry,) = client.endpoints
         assert (entry.user_endpoint.host, entry.user_endpoint.port) == ("app-1", 8080)
@@ -218,7 +218,7 @@ def test_a_member_one_epoch_behind_lost_our_answer(streams):
 @pytest.mark.parametrize("epoch", [1, 7])
 def test_every_other_epoch_is_fenced(streams, epoch):
     client = streams.client("A")
-    streams.settle_streams(client, beats=3)
+    streams.settle_beating(client, beats=3)
     assert client.beat(
         member_epoch=epoch, active_tasks=[wire.TaskIds(subtopology_id="0", partitions=[0])]
     ).error_code == (FencedMemberEpoch.code)
@@ -226,7 +226,7 @@ def test_every_other_epoch_is_fenced(streams, epoch):
 
 def test_a_member_that_is_silent_is_put_out(streams):
     a, b = streams.client("A"), streams.client("B")
-    streams.settle_streams(a, b)
+    streams.settle_beating(a, b)
     for _ in range(10):
         streams.advance(5_000)
         b.beat()
@@ -252,7 +252,7 @@ def test_a_member_that_does_not_give_up_its_tasks_is_put_out(streams):
 
 def test_who_leaves_frees_its_tasks(streams):
     a, b = streams.client("A"), streams.client("B")
-    streams.settle_streams(a, b)
+    streams.settle_beating(a, b)
     answer = a.leave()
     assert (answer.error_code, answer.member_epoch) == (0, -1)
     b.beat()
@@ -297,10 +297,10 @@ def test_a_restart_keeps_everything_and_goes_on(streams):
     a, b = streams.client("A", sent=counting()), streams.client("B", sent=counting())
     a.beat()
     streams.make_missing_topics()
-    streams.settle_streams(a, b)
+    streams.settle_beating(a, b)
     before = a.epoch, set(a.active), set(b.active)
     streams.restart()
-    streams.settle_streams(a, b)
+    streams.settle_beating(a, b)
     assert (a.epoch, a.active, b.active) == before
     assert streams.streams_group().state_name == "Stable"
 
@@ -353,7 +353,7 @@ def test_a_group_is_described_with_its_topology_and_tasks(streams):
     assert described.group_state == "NotReady"
     assert [each.partitions for each in described.topology.subtopologies[1].state_changelog_topics] == [0]
     streams.make_missing_topics()
-    streams.settle_streams(client, beats=2)
+    streams.settle_beating(client, beats=2)
     described = streams.streams_described()
     assert (described.group_state, described.error_code) == ("Stable", 0)
     assert [each.subtopology_id for each in described.topology.subtopologies] == ["0", "1"]

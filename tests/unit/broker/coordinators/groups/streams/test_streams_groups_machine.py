@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import invariant, rule
+from tests.unit.broker.coordinators.groups.random_groups import HonestMembers, run
 from tests.unit.broker.coordinators.groups.streams.topologies import sub, topic, topology
 
 from ottla.broker.coordinators.groups.streams.group import StreamsGroup
 from ottla.broker.coordinators.groups.streams.state import UNREVOKED
 from ottla.broker.coordinators.groups.streams.tasks import task_ids
 from ottla.broker.coordinators.groups.streams.timers import StreamsRevocationTimer
-from ottla.broker.coordinators.groups.timers import SessionTimer
-from ottla.errors import NotEnoughReplicas
 
 CLIENTS = st.sampled_from("AaBbC")  # a letter is a process: A and a share one
 
@@ -29,16 +27,15 @@ def application():
     return topology(sub("0", ["t"], sinks=["r"]), sub("1", repartitions=[topic("r")], changelogs=[topic("log")]))
 
 
-class Application(RuleBasedStateMachine):
-    make_world = None
+class Application(HonestMembers):
+    world_settings = {
+        "group_streams_max_size": 4,
+        "group_streams_assignment_interval_ms": 500,
+        "group_streams_initial_rebalance_delay_ms": 1_000,
+    }
 
     def __init__(self):
         super().__init__()
-        self.world = self.make_world(
-            group_streams_max_size=4,
-            group_streams_assignment_interval_ms=500,
-            group_streams_initial_rebalance_delay_ms=1_000,
-        )
         self.lives = Counter()
         self.clients = {name: self._client(name) for name in "AaBbC"}
 
@@ -73,11 +70,6 @@ class Application(RuleBasedStateMachine):
     def time_passes(self, ms):
         self.advance(ms)
 
-    def advance(self, ms):
-        self.world.advance(ms)
-        for client in self.clients.values():
-            client.stop_if_silent()
-
     @rule()
     def internal_topics_are_made(self):
         self.world.make_missing_topics()
@@ -97,14 +89,6 @@ class Application(RuleBasedStateMachine):
             "streams.initial.rebalance.delay.ms": "1000",
         }
 
-    @rule()
-    def the_broker_restarts(self):
-        self.world.restart()
-
-    @rule(error=st.sampled_from([None, None, NotEnoughReplicas()]))
-    def the_disk_changes_its_mind(self, error):
-        self.world.append_error = error
-
     # -- what must hold ----------------------------------------------------------------------------------------------
 
     @invariant()
@@ -112,10 +96,6 @@ class Application(RuleBasedStateMachine):
         live = [client for client in self.clients.values() if client.epoch > 0]
         running = Counter(each for client in live for each in client.active)
         assert not [each for each, count in running.items() if count > 1], running
-
-    @invariant()
-    def the_log_gives_what_the_shard_has(self):
-        self.world.check_replay()
 
     @invariant()
     def nobody_has_what_another_has(self):
@@ -141,13 +121,8 @@ class Application(RuleBasedStateMachine):
             )
             assert all(count == 1 for count in placed.values()), placed
 
-    @invariant()
-    def every_wait_ends(self):
-        for group in self.world.shard.groups.values():
-            for member in group.members.values():
-                assert SessionTimer("g", member.member_id) in self.world.timers
-                if member.state is UNREVOKED and self.world.append_error is None:
-                    assert StreamsRevocationTimer("g", member.member_id, member.epoch) in self.world.timers
+    def revocation_timer(self, member):
+        return StreamsRevocationTimer("g", member.member_id, member.epoch) if member.state is UNREVOKED else None
 
     def teardown(self):
         """When the weather is good again, all tasks run."""
@@ -166,18 +141,10 @@ class Application(RuleBasedStateMachine):
         self.world.check_replay()
 
 
-def run(make_world, *, examples, steps):
-    limits = settings(
-        max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
-    )
-    machine = type("Application", (Application,), {"make_world": staticmethod(make_world)})
-    run_state_machine_as_test(machine, settings=limits)
-
-
 def test_no_task_runs_twice_and_all_run_in_the_end(make_streams):
-    run(make_streams, examples=15, steps=40)
+    run(Application, make_streams, examples=15, steps=40)
 
 
 @pytest.mark.long
 def test_no_task_runs_twice_in_many_walks(make_streams):
-    run(make_streams, examples=200, steps=50)
+    run(Application, make_streams, examples=200, steps=50)
