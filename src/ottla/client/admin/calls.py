@@ -4,66 +4,36 @@
 2. What goes in and comes out are the values of this room; nothing of the wire shows.
 3. A call makes plans and has them carried out; how that is done, and on which loop if any, is up to the class that
    inherits them (async_admin.py, direct_admin.py). Nothing here loads asyncio.
+
+Here are the calls about topics, settings and the cluster. What coordinators are asked (groups, transactions) is in
+coordinator_calls.py, who may what and how much in access_calls.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from ottla.client.admin.access_calls import AccessCalls
 from ottla.client.admin.arguments import by_name, config_resources, new_topics, raise_failed, several
-from ottla.client.admin.group_kinds import GroupKinds
+from ottla.client.admin.coordinator_calls import CoordinatorCalls
 from ottla.client.admin.later import loaded_when_used
-from ottla.client.admin.plans import PartlyFailed, Question
-from ottla.client.admin.settings import AdminSettings
-from ottla.client.arguments import by_partition, offset_of, partitions_of, whole_number
-from ottla.errors import GroupIdNotFound, OttlaError, TopicAlreadyExists, UnsupportedVersion, Unwritable
-from ottla.light_dataclasses import replace
-from ottla.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from ottla.client.admin.plans import PartlyFailed
+from ottla.client.arguments import by_partition, whole_number
+from ottla.errors import OttlaError, TopicAlreadyExists, UnsupportedVersion
+from ottla.values import OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.client.admin import (
-        access,
-        cluster,
-        configs,
-        copies,
-        credentials,
-        groups,
-        offsets,
-        quotas,
-        replicas,
-        topics,
-        transactions,
-    )
-    from ottla.client.producer.transactions.prepared import PreparedTransaction
+    from ottla.client.admin import cluster, configs, copies, offsets, replicas, topics
 else:
     # Each call needs one or two of these, and a command line that lists topics should not pay for all of them.
-    access, cluster, configs, copies, credentials, groups, offsets, quotas, replicas, topics, transactions = map(
-        loaded_when_used,
-        (
-            "access",
-            "cluster",
-            "configs",
-            "copies",
-            "credentials",
-            "groups",
-            "offsets",
-            "quotas",
-            "replicas",
-            "topics",
-            "transactions",
-        ),
+    cluster, configs, copies, offsets, replicas, topics = map(
+        loaded_when_used, ("cluster", "configs", "copies", "offsets", "replicas", "topics")
     )
 
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
 
-
-class AdminCalls(GroupKinds):
+class AdminCalls(CoordinatorCalls, AccessCalls):
     """Questions and orders to a cluster; whoever inherits them carries out plans."""
-
-    _settings: AdminSettings
-    _random_bytes: Callable[[int], bytes]
 
     # --- topics ---
 
@@ -322,281 +292,7 @@ class AdminCalls(GroupKinds):
         wanted = None if partitions is None else list(partitions)
         return await self._ask(replicas.ListReassignments(wanted), timeout)
 
-    # --- groups ---
-
-    async def list_groups(
-        self, *, states: Sequence[str] = (), types: Sequence[str] = (), timeout: float | None = None
-    ) -> list[groups.GroupListing]:
-        """The groups of all brokers; if one of them does not answer, PartlyFailed has what the others said."""
-        brokers = await self._broker_ids(timeout)
-        found = await self._carry_out(groups.ListGroups(states, types), brokers, timeout)
-        return sorted((each for part in found.values() for each in part), key=lambda each: each.group_id)
-
-    async def list_consumer_groups(
-        self, *, states: Sequence[str] = (), types: Sequence[str] = (), timeout: float | None = None
-    ) -> list[groups.GroupListing]:
-        """The groups of consumers; those of Connect and of share groups are left out."""
-        found = await self.list_groups(states=states, types=types, timeout=timeout)
-        return [each for each in found if each.protocol_type in (groups.CONSUMER_PROTOCOL, "")]
-
-    async def describe_consumer_groups(
-        self, group_ids: Iterable[str], *, include_authorized_operations: bool = False, timeout: float | None = None
-    ) -> dict[str, groups.GroupDescription]:
-        """Groups of either protocol with their members."""
-        wanted = several(group_ids)
-        found, left = await self._described_groups(wanted, include_authorized_operations, timeout)
-        if left:
-            plan = groups.DescribeClassicGroups(include_authorized_operations)
-            try:
-                found |= await self._carry_out(plan, left, timeout)
-            except PartlyFailed as error:
-                raise PartlyFailed(found | error.succeeded, error.failed) from None
-            except OttlaError as error:
-                if len(wanted) == 1:
-                    raise
-                raise PartlyFailed(found, dict.fromkeys(left, error)) from None
-        return {group: found[group] for group in wanted}
-
-    async def delete_consumer_groups(self, group_ids: Iterable[str], *, timeout: float | None = None) -> None:
-        """Delete groups that have no members, with their committed offsets."""
-        await self._carry_out(groups.DeleteGroups(), several(group_ids), timeout)
-
-    async def remove_members_from_consumer_group(
-        self,
-        group_id: str,
-        members: Iterable[groups.MemberToRemove | str] | None = None,
-        *,
-        reason: str = "removed by an administrator",
-        timeout: float | None = None,
-    ) -> None:
-        """Let members leave; a plain name is a static id. Without members all of them."""
-        if members is None:
-            described = (await self.describe_consumer_groups([group_id], timeout=timeout))[group_id]
-            wanted = [
-                groups.MemberToRemove(each.group_instance_id, "" if each.group_instance_id else each.member_id)
-                for each in described.members
-            ]
-        else:
-            wanted = [groups.MemberToRemove(each) if isinstance(each, str) else each for each in members]
-        if wanted:
-            plan = groups.RemoveMembers(wanted, reason)
-            raise_failed((await self._carry_out(plan, [group_id], timeout))[group_id])
-
-    async def list_consumer_group_offsets(
-        self,
-        group_id: str,
-        partitions: Iterable[TopicPartition] | None = None,
-        *,
-        require_stable: bool = False,
-        timeout: float | None = None,
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What a group has committed: all of it, or for these partitions, None where there is nothing."""
-        several([group_id])
-        wanted = None if partitions is None else partitions_of(partitions)
-        plan = groups.ListGroupOffsets({group_id: wanted}, require_stable)
-        try:
-            return (await self._carry_out(plan, [group_id], timeout))[group_id]
-        except Unwritable:
-            old = replace(plan, is_old=True)
-            return (await self._carry_out(old, [group_id], timeout))[group_id]
-
-    async def alter_consumer_group_offsets(
-        self,
-        group_id: str,
-        new_offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
-        *,
-        timeout: float | None = None,
-    ) -> None:
-        """Commit for a group that has no members."""
-        committed = by_partition(new_offsets, offset_of)
-        found = await self._carry_out(groups.AlterGroupOffsets(committed), several([group_id]), timeout)
-        raise_failed(found[group_id])
-
-    async def delete_consumer_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition], *, timeout: float | None = None
-    ) -> None:
-        """Forget what a group committed for partitions that no member is subscribed to."""
-        plan = groups.DeleteGroupOffsets(partitions_of(partitions))
-        found = await self._carry_out(plan, several([group_id]), timeout)
-        raise_failed(found[group_id])
-
-    # --- transactions ---
-
-    async def list_transactions(
-        self,
-        *,
-        states: Sequence[str] = (),
-        producer_ids: Sequence[int] = (),
-        running_longer_than_ms: int | None = None,
-        transactional_id_pattern: str | None = None,
-        timeout: float | None = None,
-    ) -> list[transactions.TransactionListing]:
-        """The transactional ids of all coordinators."""
-        longer = -1 if running_longer_than_ms is None else running_longer_than_ms
-        plan = transactions.ListTransactions(states, producer_ids, longer, transactional_id_pattern)
-        found = await self._carry_out(plan, await self._broker_ids(timeout), timeout)
-        return sorted((each for part in found.values() for each in part), key=lambda each: each.transactional_id)
-
-    async def describe_transactions(
-        self, transactional_ids: Iterable[str], *, timeout: float | None = None
-    ) -> dict[str, transactions.TransactionDescription]:
-        """State, producer and partitions of transactional ids."""
-        return await self._carry_out(transactions.DescribeTransactions(), several(transactional_ids), timeout)
-
-    async def describe_producers(
-        self, partitions: Iterable[TopicPartition], *, broker: int | None = None, timeout: float | None = None
-    ) -> dict[TopicPartition, list[transactions.ProducerState]]:
-        """Who writes into partitions, and since where a transaction is open: as leaders know it, or one broker."""
-        plan = transactions.DescribeProducers() if broker is None else transactions.DescribeProducersOn(broker)
-        return await self._carry_out(plan, partitions, timeout)
-
-    async def abort_transaction(
-        self,
-        partition: TopicPartition,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        coordinator_epoch: int,
-        timeout: float | None = None,
-    ) -> None:
-        """Abort what one producer has open in one partition, past its coordinator: for hanging transactions."""
-        producer = transactions.ProducerIdAndEpoch(producer_id, producer_epoch)
-        await self._carry_out(transactions.AbortTransaction(producer, coordinator_epoch), [partition], timeout)
-
-    async def end_transaction(
-        self, prepared: PreparedTransaction, *, commit: bool = True, timeout: float | None = None
-    ) -> None:
-        """End what Producer.prepare_transaction() left open. To end it the same way again does no harm; ProducerFenced,
-        InvalidTxnState or InvalidProducerIdMapping mean that it is out of these hands: somebody initialized the id
-        again, or the time-out was faster."""
-        if prepared.is_empty:
-            return  # the coordinator knows of no transaction
-        of_kind = (
-            transactions.EndTransaction if prepared.transaction_version >= 2 else transactions.EndTransactionOfOldKind
-        )
-        await self._carry_out(of_kind(prepared, commit), [prepared.transactional_id], timeout)
-
-    async def send_offsets_to_transaction(
-        self,
-        prepared: PreparedTransaction,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
-        group_id: str,
-        *,
-        timeout: float | None = None,
-    ) -> PreparedTransaction:
-        """Add positions of a group to what Producer.prepare_transaction() left open; returns it as it is then."""
-        positions = {
-            name: OffsetAndMetadata(offset) if isinstance(offset, int) else offset for name, offset in offsets.items()
-        }
-        if not positions:
-            return prepared
-        adding = transactions.AddOffsetsToTransaction
-        if prepared.transaction_version < 2:
-            # Asking for the group's coordinator makes the topic of offsets where it was never used; adding does not.
-            await self._find_coordinator(group_id, timeout)
-            plan = transactions.AddGroupToTransaction(prepared, group_id)
-            await self._carry_out(plan, [prepared.transactional_id], timeout)
-            adding = transactions.AddOffsetsToTransactionOfOldKind
-        await self._carry_out(adding(prepared, positions), [group_id], timeout)
-        return replace(prepared, is_empty=False)
-
-    async def fence_producers(
-        self, transactional_ids: Iterable[str], *, timeout: float | None = None
-    ) -> dict[str, transactions.ProducerIdAndEpoch]:
-        """Fence whoever uses these ids, and abort what they have open."""
-        plan = transactions.FenceProducers(transaction_timeout_ms=int(self._timeout_ms(timeout)))
-        return await self._carry_out(plan, several(transactional_ids), timeout)
-
-    # --- access ---
-
-    async def describe_acls(
-        self, acl_filter: access.AclFilter | None = None, *, timeout: float | None = None
-    ) -> list[access.AclBinding]:
-        """The access rules that a filter lets through; all of them without one."""
-        return await self._ask(access.DescribeAcls(acl_filter or access.AclFilter()), timeout)
-
-    async def create_acls(self, bindings: Iterable[access.AclBinding], *, timeout: float | None = None) -> None:
-        """Add access rules."""
-        await self._carry_out(access.CreateAcls(), bindings, timeout)
-
-    async def delete_acls(
-        self, filters: Iterable[access.AclFilter], *, timeout: float | None = None
-    ) -> dict[access.AclFilter, list[access.AclBinding]]:
-        """Take access rules away; returns those that each filter hit."""
-        return await self._carry_out(access.DeleteAcls(), filters, timeout)
-
-    async def describe_client_quotas(
-        self, filters: Sequence[quotas.QuotaFilter] = (), *, strict: bool = False, timeout: float | None = None
-    ) -> dict[quotas.EntityKey, dict[str, float]]:
-        """Quotas of the entities that the filters let through."""
-        return await self._ask(quotas.DescribeQuotas(filters, strict), timeout)
-
-    async def alter_client_quotas(
-        self,
-        changes: Iterable[tuple[quotas.QuotaEntity, Mapping[str, float | None]]],
-        *,
-        validate_only: bool = False,
-        timeout: float | None = None,
-    ) -> None:
-        """Set quotas of entities such as {"user": "alice"}; None takes one away."""
-        wanted = {quotas.key_of(entity): limits for entity, limits in changes}
-        await self._carry_out(quotas.AlterQuotas(wanted, validate_only), wanted, timeout)
-
-    async def describe_user_scram_credentials(
-        self, users: Sequence[str] | None = None, *, timeout: float | None = None
-    ) -> dict[str, tuple[credentials.ScramCredentialInfo, ...]]:
-        """Which users have SCRAM passwords, and of which kind; all of them unless some are named."""
-        if users is None:
-            return await self._ask(credentials.DescribeAllScramCredentials(), timeout)
-        return await self._carry_out(credentials.DescribeScramCredentials(), several(users), timeout)
-
-    async def alter_user_scram_credentials(
-        self, changes: Iterable[credentials.ScramUpsertion | credentials.ScramDeletion], *, timeout: float | None = None
-    ) -> None:
-        """Give users SCRAM passwords or take them away."""
-        wanted = list(changes)
-        plan = credentials.AlterScramCredentials(wanted, self._random_bytes)
-        await self._carry_out(plan, [each.user for each in wanted], timeout)
-
-    async def create_delegation_token(
-        self,
-        *,
-        renewers: Sequence[credentials.Principal] = (),
-        owner: credentials.Principal | None = None,
-        max_lifetime_ms: int = -1,
-        timeout: float | None = None,
-    ) -> credentials.DelegationToken:
-        """A token that can be used instead of a password for a while."""
-        return await self._ask(credentials.CreateToken(renewers, owner, max_lifetime_ms), timeout)
-
-    async def renew_delegation_token(self, hmac: bytes, *, period_ms: int = -1, timeout: float | None = None) -> int:
-        """Let a token live longer; returns its new time of expiry."""
-        return await self._ask(credentials.RenewToken(hmac, period_ms), timeout)
-
-    async def expire_delegation_token(self, hmac: bytes, *, period_ms: int = -1, timeout: float | None = None) -> int:
-        """Let a token end, at once unless a period is given; returns its time of expiry."""
-        return await self._ask(credentials.ExpireToken(hmac, period_ms), timeout)
-
-    async def describe_delegation_tokens(
-        self, owners: Sequence[credentials.Principal] | None = None, *, timeout: float | None = None
-    ) -> list[credentials.DelegationToken]:
-        """Tokens of these owners, or all that we may see."""
-        return await self._ask(credentials.DescribeTokens(owners), timeout)
-
     # --- small parts ---
-
-    async def _find_coordinator(self, group_id: str, timeout: float | None) -> None:
-        """Have the coordinator of a group looked up, whoever it is."""
-        raise NotImplementedError
-
-    async def _ask(self, question: Question[V], timeout: float | None) -> V:
-        return (await self._carry_out(question, [None], timeout))[None]
-
-    def _timeout_ms(self, timeout: float | None) -> float:
-        return float(self._settings.call_timeout_ms) if timeout is None else timeout * 1000
-
-    async def _broker_ids(self, timeout: float | None) -> list[int]:
-        return [node.id for node in (await self.describe_cluster(timeout=timeout)).nodes]
 
     async def _made_by_us(
         self, wanted: topics.NewTopic, error: OttlaError, timeout: float | None
@@ -635,20 +331,3 @@ class AdminCalls(GroupKinds):
         if failed:
             raise PartlyFailed(described, failed)
         return described
-
-    async def _described_groups(
-        self, wanted: Sequence[str], include_operations: bool, timeout: float | None
-    ) -> tuple[dict[str, groups.GroupDescription], list[str]]:
-        """Groups of the new protocol, and those that are not of it."""
-        plan = groups.DescribeConsumerGroups(include_operations)
-        try:
-            return await self._carry_out(plan, wanted, timeout), []
-        except PartlyFailed as error:
-            others = [
-                key for key, each in error.failed.items() if isinstance(each, GroupIdNotFound | UnsupportedVersion)
-            ]
-            if len(others) < len(error.failed):
-                raise
-            return error.succeeded, others
-        except (GroupIdNotFound, UnsupportedVersion):
-            return {}, list(wanted)

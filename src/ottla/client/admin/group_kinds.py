@@ -1,17 +1,17 @@
 """Calls about groups that are not of ordinary consumers: classic ones of any kind, share groups, Kafka Streams.
 
-The second part of AsyncAdmin, in a file of its own because few clusters have such groups. What is the same for every
+Part of AdminCalls (calls.py), in a file of its own because few clusters have such groups. What is the same for every
 kind of group in the protocol (deleting it, offsets of Streams groups) is done by the calls for consumer groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ottla.client.admin.arguments import raise_failed, several
 from ottla.client.admin.later import loaded_when_used
-from ottla.client.admin.plans import Plan
+from ottla.client.admin.plans import Carrier
 from ottla.values import TopicPartition
 
 if TYPE_CHECKING:
@@ -19,15 +19,9 @@ if TYPE_CHECKING:
 else:
     groups, share_groups, streams_groups = map(loaded_when_used, ("groups", "share_groups", "streams_groups"))
 
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
 
-
-class GroupKinds:
+class GroupKinds(Carrier):
     """The calls; whoever inherits them carries out plans."""
-
-    async def _carry_out(self, plan: Plan[K, V], keys: Iterable[K], timeout: float | None) -> dict[K, V]:
-        raise NotImplementedError
 
     async def describe_classic_groups(
         self, group_ids: Iterable[str], *, include_authorized_operations: bool = False, timeout: float | None = None

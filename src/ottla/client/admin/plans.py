@@ -15,9 +15,10 @@
 
 from __future__ import annotations
 
+import abc
 import enum
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 from ottla.errors import (
     BrokerError,
@@ -31,6 +32,9 @@ from ottla.errors import (
 )
 from ottla.protocol.schema import Message
 from ottla.values import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.client.admin.settings import AdminSettings
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -54,7 +58,7 @@ Target: TypeAlias = TopicPartition | str | int | None
 """What finds the node for a key: a partition, the id of a group or transaction, a broker's id; None for any."""
 
 
-class Plan(Generic[K, V]):
+class Plan(abc.ABC, Generic[K, V]):
     """One call. A class per API; the arguments of the call are its fields."""
 
     route: ClassVar[Route] = Route.ANY
@@ -72,17 +76,17 @@ class Plan(Generic[K, V]):
             return key
         return None
 
+    @abc.abstractmethod
     def request(self, keys: Sequence[K], timeout_ms: int) -> Message:
         """The request about these keys."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def results(self, keys: Sequence[K], response: Any) -> Iterable[tuple[K, V | OttlaError]]:
         """What the answer says about each key."""
-        raise NotImplementedError
 
     def presumed(self, key: K, error: OttlaError) -> V:
-        """The value of a key that was settled by an error."""
-        raise NotImplementedError
+        """The value of a key that was settled by an error, in plans that have such errors (`presumed_done_after`)."""
+        raise AssertionError(f"{type(self).__name__} presumes nothing")
 
     def answered_by(self, value: V, node_id: int) -> V:
         """The value, with who told it where that belongs to it."""
@@ -92,12 +96,12 @@ class Plan(Generic[K, V]):
 class Question(Plan[None, V]):
     """A call about no thing in particular: one request, one answer."""
 
-    def ask(self, timeout_ms: int) -> Message:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def ask(self, timeout_ms: int) -> Message: ...
 
+    @abc.abstractmethod
     def answer(self, response: Any) -> V:
         """What the answer says; raises what it says went wrong."""
-        raise NotImplementedError
 
     def request(self, keys: Sequence[None], timeout_ms: int) -> Message:
         return self.ask(timeout_ms)
@@ -115,11 +119,11 @@ class BrokerQuestion(Plan[int, V]):
     route = Route.BROKER
     one_key_per_request = True
 
-    def ask(self, timeout_ms: int) -> Message:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def ask(self, timeout_ms: int) -> Message: ...
 
-    def answer(self, response: Any) -> V:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def answer(self, response: Any) -> V: ...
 
     def request(self, keys: Sequence[int], timeout_ms: int) -> Message:
         return self.ask(timeout_ms)
@@ -130,6 +134,26 @@ class BrokerQuestion(Plan[int, V]):
                 yield key, self.answer(response)
             except BrokerError as error:
                 yield key, error
+
+
+class Carrier(abc.ABC):
+    """Carries out plans: what all calls ask of the admin client that has them."""
+
+    _settings: AdminSettings
+
+    @abc.abstractmethod
+    async def _carry_out(self, plan: Plan[K, V], keys: Iterable[K], timeout: float | None) -> dict[K, V]:
+        """What became of each key, within the time-out in seconds."""
+
+    @abc.abstractmethod
+    async def _find_coordinator(self, group_id: str, timeout: float | None) -> None:
+        """Have the coordinator of a group looked up, whoever it is."""
+
+    async def _ask(self, question: Question[V], timeout: float | None) -> V:
+        return (await self._carry_out(question, [None], timeout))[None]
+
+    def _timeout_ms(self, timeout: float | None) -> float:
+        return float(self._settings.call_timeout_ms) if timeout is None else timeout * 1000
 
 
 class PartlyFailed(OttlaError):

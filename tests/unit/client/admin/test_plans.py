@@ -26,6 +26,9 @@ from ottla.errors import (
 class Lengths(Plan[str, int]):
     """Asks for the length of words; the answer is a dictionary."""
 
+    def request(self, keys, timeout_ms):
+        return list(keys)
+
     def results(self, keys, response):
         yield from response.items()
 
