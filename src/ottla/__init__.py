@@ -55,7 +55,7 @@ _HOMES: Final = {
     "ShareConsumer": "ottla.client.share.share_consumer",
     "ShareRecord": "ottla.client.share.records",
     "TopicPartition": "ottla.values",
-    "read_properties": "ottla.settings",
+    "read_properties": "ottla.properties",
     "read_topic": "ottla.client.topic_table",
 }
 

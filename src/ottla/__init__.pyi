@@ -15,7 +15,7 @@ from ottla.client.share.in_flight import AcknowledgeType as AcknowledgeType
 from ottla.client.share.records import ShareRecord as ShareRecord
 from ottla.client.share.share_consumer import ShareConsumer as ShareConsumer
 from ottla.client.topic_table import read_topic as read_topic
-from ottla.settings import read_properties as read_properties
+from ottla.properties import read_properties as read_properties
 from ottla.values import OffsetAndMetadata as OffsetAndMetadata
 from ottla.values import TopicPartition as TopicPartition
 

@@ -10,8 +10,8 @@
 2. Everything is checked when the object is made: unknown names (with the nearest one that exists), one setting written
    twice, type, bounds, choices, and `validate` for rules between settings. After that the object never changes;
    `replaced` returns another one.
-3. Texts are read as Java reads them: "true", "-1", "a, b"; no "5s" or "1k", so that a file means the same to Kafka.
-   Files are .properties in ISO-8859-1 with Java's escapes, environment variables follow the official image.
+3. Texts are read as Java reads them: "true", "-1", "a, b"; no "5s" or "1k", so that a file (properties.py) means the
+   same to Kafka.
 4. An alias is another library's word for the same setting; giving both is an error. A synonym is a key of Kafka's
    own that counts when the setting itself is not set (log.retention.hours for log.retention.ms); the first one
    in the list wins.
@@ -54,7 +54,6 @@ Dynamic = Literal["per-broker", "cluster-wide"]
 
 HIDDEN: Final = "[hidden]"
 SHOWN_LIMIT: Final = 200
-PROPERTIES_LIMIT_BYTES: Final = 1 << 20
 
 
 class Password:
@@ -417,6 +416,8 @@ class Settings:
         cls, properties: Path | None = None, environment: Mapping[str, str] | None = None, **keywords: object
     ) -> Self:
         """From a .properties file, over it the environment, over both the keywords."""
+        from ottla.properties import read_environment, read_properties
+
         layers: list[Mapping[str, object]] = [{} if properties is None else read_properties(properties)]
         layers.append({} if environment is None else read_environment(environment))
         values = {slot: each for layer in layers for slot, each in cls._gather(layer, {}, Source.STATIC).items()}
@@ -597,136 +598,3 @@ def _unknown(written: str, known: Iterable[str]) -> UnknownSetting:
     nearest = same_words or difflib.get_close_matches(written[:SHOWN_LIMIT], names, n=1)
     hint = f" (did you mean {nearest[0]!r}?)" if nearest else ", nor one that is spelled like it"
     return UnknownSetting(f"{written[:SHOWN_LIMIT]!r}{hint}")
-
-
-# --- where settings are written --------------------------------------------------------------------------------------
-
-_ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-_PAIR: Final = r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)"
-
-
-def read_properties(path: Path | str) -> dict[str, str]:
-    """The settings of a Java .properties file: ottla.Producer(ottla.read_properties("client.properties"))."""
-    from pathlib import Path  # not before a file is read: most commands and clients have none
-
-    with Path(path).open("rb") as file:
-        raw = file.read(PROPERTIES_LIMIT_BYTES + 1)
-    if len(raw) > PROPERTIES_LIMIT_BYTES:
-        raise InvalidSetting(f"{path} is larger than {PROPERTIES_LIMIT_BYTES} bytes; that is no settings file")
-    return parse_properties(raw.decode("iso-8859-1"))
-
-
-def parse_properties(text: str) -> dict[str, str]:
-    """The pairs of a text in Java's .properties syntax; when a key comes twice the last one counts, as in Java."""
-    return {key: value for _, key, value in _numbered_pairs(text)}
-
-
-def lines_of_properties(path: Path) -> dict[str, int]:
-    """On which line of a .properties file each key stands; the last one where it comes twice."""
-    text = path.read_bytes()[:PROPERTIES_LIMIT_BYTES].decode("iso-8859-1")
-    return {key: number for number, key, _ in _numbered_pairs(text)}
-
-
-def _numbered_pairs(text: str) -> Iterator[tuple[int, str, str]]:
-    for number, line in _logical_lines(text):
-        found = re.fullmatch(_PAIR, line, re.DOTALL)
-        if found is not None:
-            yield number, _unescaped(found[1]), _unescaped(found[2])
-
-
-def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with what was continued put together, and the number each begins on."""
-    held: str | None = None
-    first = 0
-    for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), 1):
-        line = natural.lstrip(" \t\f")
-        if held is None and (not line or line[0] in "#!"):
-            continue
-        first = number if held is None else first
-        backslashes = len(line) - len(line.rstrip("\\"))
-        if backslashes % 2:
-            held = (held or "") + line[:-1]
-            continue
-        yield first, (held or "") + line
-        held = None
-    if held:
-        yield first, held
-
-
-def _unescaped(text: str) -> str:
-    def replace(found: re.Match[str]) -> str:
-        escaped = found[1]
-        if len(escaped) == 5:
-            return chr(int(escaped[1:], 16))
-        if escaped == "u":
-            raise InvalidSetting(f"the .properties text has \\u without four hexadecimal digits near {text[:40]!r}")
-        return _ESCAPES.get(escaped, escaped)
-
-    plain = re.sub(r"\\(u[0-9a-fA-F]{4}|.)", replace, text, flags=re.DOTALL)
-    # Java writes what lies beyond 16 bits as two escapes; in Python they are one character.
-    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-# Variables of Kafka's start scripts and of its image that share the prefix but are no settings.
-SCRIPT_VARIABLES: Final = frozenset(
-    {
-        *("KAFKA_HEAP_OPTS", "KAFKA_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS", "KAFKA_JMX_OPTS", "KAFKA_JMX_PORT"),
-        *("KAFKA_JMX_HOSTNAME", "KAFKA_GC_LOG_OPTS", "KAFKA_DEBUG", "KAFKA_HOME", "KAFKA_MODE", "KAFKA_VERSION"),
-        *("KAFKA_LOG4J_OPTS", "KAFKA_LOG4J_ROOT_LOGLEVEL", "KAFKA_LOG4J_LOGGERS", "KAFKA_LOG4J_CMD_OPTS"),
-        *("KAFKA_TOOLS_LOG4J_LOGLEVEL", "KAFKA_CLASSPATH", "KAFKA_BROKERS"),
-    }
-)
-# Kubernetes puts these into every pod of a namespace that has a service named kafka or kafka-something.
-_KUBERNETES: Final = r"KAFKA_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT(_[0-9]+_(TCP|UDP)(_\w+)?)?)"
-
-
-def read_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Dotted keys from KAFKA_ variables: "_" is ".", "__" is "_", "___" is "-", as in the official image."""
-    found: dict[str, str] = {}
-    for name, value in environment.items():
-        if not name.startswith("KAFKA_") or name in SCRIPT_VARIABLES or re.fullmatch(_KUBERNETES, name):
-            continue
-        if name.startswith("KAFKA_CFG_"):
-            import logging  # which commands do without
-
-            log, key = logging.getLogger(__name__), name.removeprefix("KAFKA_CFG_")
-            log.warning("%s is read, but is another image's form; write KAFKA_%s", name, key)
-            found.setdefault(_key_of_variable(name.removeprefix("KAFKA_CFG_")), value)
-        else:
-            found[_key_of_variable(name.removeprefix("KAFKA_"))] = value
-    return found
-
-
-def _key_of_variable(name: str) -> str:
-    def replace(found: re.Match[str]) -> str:
-        dashes, rest = divmod(len(found[0]), 3)
-        return "-" * dashes + ("", ".", "_")[rest]
-
-    return re.sub("_+", replace, name.lower())
-
-
-# --- the reference ---------------------------------------------------------------------------------------------------
-
-
-def markdown_reference(group: type[Settings]) -> str:
-    """The reference table of a group: important settings first, then by name."""
-    rank = {"high": 0, "medium": 1, "low": 2}
-    rows = [
-        "| name | type | default | permitted | importance | while running | what it does |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for each in sorted(group.declared(), key=lambda each: (rank[each.importance], each.name)):
-        rows.append("| " + " | ".join(_cell(cell) for cell in _reference_cells(each)) + " |")
-    return "\n".join(rows) + "\n"
-
-
-def _reference_cells(each: Setting[Any]) -> list[str]:
-    default = "required" if each.default is REQUIRED else each.text(each.default) or "none"
-    running = each.dynamic or "no"
-    also = [other.name for other in (*each.synonyms, *each.aliases)]
-    doc = each.documentation + (f" Also: {', '.join(f'`{name}`' for name in also)}." if also else "")
-    return [f"`{each.name}`", each.kind.name.lower(), default, each.permitted, each.importance, running, doc]
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")

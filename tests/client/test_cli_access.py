@@ -9,7 +9,7 @@ import pytest
 
 from ottla.cli.main import main
 from ottla.cli.output import FAILED, OK
-from ottla.settings import read_properties
+from ottla.properties import read_properties
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.patience import HANG_S
+from tests.schema_registry import LISTENER, url_of
 
 from ottla import Consumer
 from ottla.testing.broker import KafkaBroker
@@ -149,10 +150,10 @@ REGISTRY_PREAMBLES = {
 def test_the_readme_of_confluent_kafka_with_a_schema_registry(word, tmp_path):
     """What a block leaves to its reader (a schema, a user) stands before it; what it wrote is compared."""
     seen = {}
-    with KafkaBroker({"ottla.schema.registry.listener": "127.0.0.1:0"}) as broker:
-        ((_, (host, port)),) = broker.info.http_parts
+    with KafkaBroker(LISTENER) as broker:
+        url = url_of(broker.info.http_parts)
         for side in SIDES:
-            source = block_with("confluent-kafka", word).replace("http://localhost:8081", f"http://{host}:{port}")
+            source = block_with("confluent-kafka", word).replace("http://localhost:8081", url)
             source = re.sub(r"mybroker1,mybroker2|localhost:9092", broker.bootstrap_servers, source)
             topic = f"{side}-topic"
             source = re.sub(r"(['\"])(mytopic|my-topic|topic)(['\"])", rf"\1{topic}\3", source)

@@ -19,7 +19,7 @@ import ottla
 from ottla.cli.client_files import scram_login
 from ottla.cli.main import main
 from ottla.errors import OttlaError
-from ottla.settings import read_properties
+from ottla.properties import read_properties
 
 
 class SecureBroker(BrokerProcess):

@@ -22,7 +22,7 @@ import ottla
 from ottla.cli.brokers.status import is_running, read_status
 from ottla.client.admin.topics import PartitionDescription
 from ottla.net.sasl.jaas import parse_jaas
-from ottla.settings import read_properties
+from ottla.properties import read_properties
 from ottla.testing.promises import NumberedLoad, read_numbers
 from ottla.testing.zookeeper import ZooKeeperServer, missing
 

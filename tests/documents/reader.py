@@ -194,7 +194,7 @@ class Reader:
     def _read_properties(self, block: Block, text: str) -> None:
         from ottla.broker.settings import BrokerSettings
         from ottla.client.settings import ClientSettings
-        from ottla.settings import parse_properties
+        from ottla.properties import parse_properties
 
         name = text.splitlines()[0].removeprefix("# ").split()[0]
         if not name.endswith(".properties"):

@@ -82,14 +82,14 @@ def add_format(parser: argparse.ArgumentParser) -> None:
 
 def settings_of(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> dict[str, object]:
     """The client settings that the options ask for."""
-    from ottla.errors import OttlaError
-    from ottla.settings import read_properties
-
     settings: dict[str, object] = {BOOTSTRAP: environment.get(SERVERS_VARIABLE) or DEFAULT_SERVERS}
     file = options.command_config
     if file is None and (named := environment.get(CONFIG_VARIABLE)):
         file = Path(named)
     if file is not None:
+        from ottla.errors import OttlaError
+        from ottla.properties import read_properties
+
         try:
             settings |= read_properties(file)
         except OSError as error:

@@ -36,7 +36,7 @@ def asked_address(options: argparse.Namespace, environment: Mapping[str, str]) -
     if found is None:
         found = environment.get("OTTLA_ADMIN_LISTENER")
     if found is None and options.config is not None:
-        from ottla.settings import read_properties
+        from ottla.properties import read_properties
 
         try:
             found = read_properties(options.config).get(ADMIN_SETTING)

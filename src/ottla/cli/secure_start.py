@@ -129,7 +129,7 @@ def _password_in(file: Path) -> str:
     """The password of admin; empty where the file is about somebody else."""
     from ottla.errors import OttlaError
     from ottla.net.sasl.jaas import parse_jaas
-    from ottla.settings import read_properties
+    from ottla.properties import read_properties
 
     try:
         login = parse_jaas(read_properties(file).get("sasl.jaas.config", "")).options

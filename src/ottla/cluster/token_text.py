@@ -15,7 +15,6 @@ import json
 from typing import Any, Final
 
 from ottla.cluster.model import DelegationToken
-from ottla.cluster.store.zookeeper.paths import decoded, encoded
 from ottla.errors import OttlaError
 
 VERSION: Final = 3
@@ -28,6 +27,8 @@ class DamagedToken(OttlaError):
 
 def token_text(token: DelegationToken) -> str:
     """The text that is kept of a token."""
+    from ottla.cluster.store.zookeeper.paths import encoded  # a broker loads this file at its start; few have tokens
+
     content = {
         "issueTimestamp": token.issue_ms,
         "renewers": [encoded(each) for each in token.renewers],
@@ -66,6 +67,8 @@ def _token(content: dict[str, Any]) -> DelegationToken:
 
 
 def _principal(text: str) -> str:
+    from ottla.cluster.store.zookeeper.paths import decoded
+
     principal = decoded(text)
     kind, colon, name = principal.partition(":")
     if not (kind and colon and name):

@@ -13,7 +13,7 @@ from ottla.cli.client_files import client_settings, properties_text, scram_login
 from ottla.cli.connecting import confirmed
 from ottla.cli.output import Failure
 from ottla.net.sasl.jaas import parse_jaas
-from ottla.settings import parse_properties
+from ottla.properties import parse_properties
 
 
 def options(**changes):

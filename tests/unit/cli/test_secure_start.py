@@ -15,7 +15,7 @@ from ottla.cli.output import OK, Failure
 from ottla.cli.secure_certificates import ensure_certificates, hosts_of
 from ottla.cli.secure_start import secure
 from ottla.net.sasl.jaas import parse_jaas
-from ottla.settings import read_properties
+from ottla.properties import read_properties
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 MADE = ["ca-key.pem", "ca.pem", "client.properties", "server.pem", "token.key"]

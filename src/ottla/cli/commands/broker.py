@@ -458,7 +458,7 @@ def read_settings(options: argparse.Namespace, environment: Mapping[str, str]) -
 
 def _lines_named(error: InvalidConfig, path: Path, elsewhere: Collection[str]) -> str:
     """Where the file has the settings that an error speaks of, those that did not come from elsewhere."""
-    from ottla.settings import lines_of_properties
+    from ottla.properties import lines_of_properties
 
     words = {word.strip(".") for word in re.findall(r"[\w.-]+", error.detail or "")}
     lines = sorted(line for key, line in lines_of_properties(path).items() if key in words and key not in elsewhere)
@@ -468,7 +468,7 @@ def _lines_named(error: InvalidConfig, path: Path, elsewhere: Collection[str]) -
 
 
 def _from_file(path: Path) -> dict[str, str]:
-    from ottla.settings import read_properties
+    from ottla.properties import read_properties
 
     try:
         return read_properties(path)
@@ -519,7 +519,7 @@ _LEVELS: Final = {"TRACE": "DEBUG", "WARN": "WARNING", "FATAL": "ERROR", "OFF": 
 def _from_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """Settings in the environment, and a warning for each variable that looks like one and is none."""
     from ottla.broker.settings import BrokerSettings
-    from ottla.settings import read_environment
+    from ottla.properties import read_environment
 
     ours = {f"KAFKA_{name}": value for name, value in environment.items() if name.startswith("OTTLA_")}
     found = {key: value for key, value in read_environment(ours).items() if BrokerSettings.knows(key)}

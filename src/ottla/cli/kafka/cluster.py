@@ -26,7 +26,7 @@ def file_settings(path: str) -> dict[str, object]:
     """The settings of a properties file; a file that cannot be read ends the command."""
     from pathlib import Path
 
-    from ottla.settings import read_properties
+    from ottla.properties import read_properties
 
     try:
         return dict(read_properties(Path(path)))

@@ -29,7 +29,7 @@ from typing import Final, NoReturn, TypeVar
 
 from ottla.errors import InvalidSetting, KafkaStorageError, OttlaError
 from ottla.light_dataclasses import dataclass, field
-from ottla.settings import parse_properties
+from ottla.properties import parse_properties
 from ottla.storage.files import Files, Lock
 from ottla.values import ZERO_UUID, TopicPartition, uuid_from_text, uuid_to_text
 

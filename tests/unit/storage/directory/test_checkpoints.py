@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.errors import KafkaStorageError
-from ottla.settings import parse_properties
+from ottla.properties import parse_properties
 from ottla.storage.directory import checkpoints
 from ottla.storage.directory.checkpoints import (
     CLEAN_SHUTDOWN,
