@@ -234,6 +234,7 @@ class AiokafkaSender:
     def __init__(self, servers: str) -> None:
         self._on_loop = OnLoop()
         self._sent: list[Any] = []
+        self._turn = asyncio.Lock()
         self._producer: Any = self._on_loop.call(self._start(servers))
 
     async def _start(self, servers: str) -> Any:
@@ -251,7 +252,9 @@ class AiokafkaSender:
 
     async def _send(self, topic: str, partition: int, value: int, done: Done) -> None:
         try:
-            metadata = await (await self._producer.send(topic, b"%d" % value, partition=partition))
+            async with self._turn:  # several that wait for metadata would go on in any order
+                sent = await self._producer.send(topic, b"%d" % value, partition=partition)
+            metadata = await sent
         except Exception as error:
             done(None, repr(error))
         else:

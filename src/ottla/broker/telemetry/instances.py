@@ -74,7 +74,7 @@ class ClientInstance:
             self.last_error = refusal.code
             raise
         finally:
-            self.is_terminating = ends
+            self.is_terminating = self.is_terminating or ends
         self.last_error = NONE
 
     def _check_time(self, ends: bool, now_ms: float) -> None:

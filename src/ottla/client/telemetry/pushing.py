@@ -37,7 +37,7 @@ class Pushing:
         self._about = [(name.replace(".", "_"), str(values[name])) for name in _ABOUT if values.get(name)]
         self._machine = PushMachine(self._clock.monotonic_ms(), network.random)
         self._numbers = Numbers(self._now_ns())
-        self.has_pushed = False
+        self.has_pushed = False  # a broker may know numbers of this client
 
     async def run(self) -> None:
         """Until nobody wants it, or cancelled."""
@@ -77,10 +77,10 @@ class Pushing:
             compression_type=codec,
             metrics=content,
         )
+        self.has_pushed = True  # before the answer: who is closed while it waits has to say that it ends, too
         answer: PushTelemetryResponse = await self._network.ask_any(request)
         if answer.error_code == 0:
             self._numbers.accepted()
-            self.has_pushed = True
         self._machine.pushed(answer.error_code, self._clock.monotonic_ms())
 
     def _content(self, subscription: GetTelemetrySubscriptionsResponse) -> bytes:
