@@ -13,11 +13,28 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.cli.kafka.cluster import admin_of
 from ottla.cli.kafka.ends import WrongUsage, warn
-from ottla.cli.kafka.group_resets import SCENARIOS
-from ottla.cli.kafka.group_tables import print_error
-from ottla.cli.kafka.java_errors import class_of, described, first_failure, message_of
-from ottla.cli.kafka.java_maps import hash_order, partition_order
-from ottla.cli.kafka.parser import BOOTSTRAP, COMMAND_CONFIG, Options, flag, number, parse, perhaps, value
+from ottla.cli.kafka.group_commands import (
+    RESETS_OF_COMMITTED,
+    SCENARIOS,
+    action_of,
+    check_not_both,
+    check_scenarios,
+    check_views,
+    chosen,
+    delete_offsets,
+    group_options,
+    in_order,
+    names_groups,
+    print_exported,
+    print_failed_deletions,
+    print_resets,
+    reset_rows,
+    timeout_s,
+)
+from ottla.cli.kafka.group_tables import NARROW, print_error
+from ottla.cli.kafka.java_errors import described, first_failure, message_of
+from ottla.cli.kafka.java_maps import hash_order
+from ottla.cli.kafka.parser import Options, flag, parse, perhaps, value
 from ottla.cli.output import OK
 from ottla.errors import OttlaError
 
@@ -33,36 +50,11 @@ SUMMARY: Final = (
 ACTIONS: Final = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
 STATES: Final = ("Assigning", "Dead", "Empty", "Stable", "Reconciling", "CompletingRebalance", "PreparingRebalance")
 TYPES: Final = ("Classic", "Consumer")
-TIMEOUT_MS: Final = 30_000
-NARROW: Final = 15
 OPTIONS: Final = (
-    BOOTSTRAP,
-    COMMAND_CONFIG,
-    value("group", "a group; may be repeated", "consumer group"),
+    *group_options("consumer"),
+    *RESETS_OF_COMMITTED,
     value("topic", "a topic, or some of its partitions: clicks:0,1; may be repeated", "topic"),
     flag("all-topics", "with --reset-offsets: every topic the group has committed for"),
-    flag("list", "list groups"),
-    flag("describe", "show offsets and lag, members or state"),
-    flag("all-groups", "every group"),
-    flag("delete", "delete groups with their offsets"),
-    number("timeout", "milliseconds to wait at most", "timeout (ms)", default=TIMEOUT_MS),
-    flag("reset-offsets", "commit other offsets for a group without members"),
-    flag("delete-offsets", "forget offsets of topics"),
-    flag("dry-run", "only show what would be reset"),
-    flag("execute", "do reset"),
-    flag("export", "print the new offsets as CSV"),
-    number("to-offset", "reset to this offset", "offset"),
-    value("from-file", "reset to what a CSV file says", "path to CSV file"),
-    value("to-datetime", "reset to a time: YYYY-MM-DDThh:mm:ss.sss", "datetime"),
-    value("by-duration", "reset to so long ago: PnDTnHnMnS", "duration"),
-    flag("to-earliest", "reset to the beginning"),
-    flag("to-latest", "reset to the end"),
-    flag("to-current", "reset to what is committed"),
-    number("shift-by", "reset by so many records", "number-of-offsets"),
-    flag("members", "with --describe: the members", needs=("describe",)),
-    flag("verbose", "with --describe: more columns", needs=("describe",)),
-    flag("offsets", "with --describe: offsets and lag (what it shows anyway)", needs=("describe",)),
-    perhaps("state", "show states; with --list only groups in these", needs=("describe", "list")),
     perhaps("type", "with --list: show types, only groups of these", needs=("list",)),
     value("validate-regex", "say whether a regular expression is one", "regex"),
 )
@@ -71,12 +63,10 @@ OPTIONS: Final = (
 def run(words: Sequence[str]) -> int:
     options = parse("kafka-consumer-groups", SUMMARY, OPTIONS, words)
     _check(options)
-    if sum(map(options.has, ACTIONS)) != 1:
-        options.wrong(f"Command must include exactly one action: {', '.join('--' + each for each in ACTIONS)}")
-    if options.has("validate-regex"):
+    action = action_of(options, ACTIONS, ", ".join("--" + each for each in ACTIONS))
+    if action == "validate-regex":
         _validate_regex(options.text("validate-regex"))
         return OK
-    action = next(each for each in ACTIONS if options.has(each))
     try:
         with admin_of(options) as admin:
             _RUNS[action](admin, options)
@@ -99,38 +89,26 @@ def run(words: Sequence[str]) -> int:
 def _check(options: Options) -> None:
     if not options.has("validate-regex"):
         options.require("bootstrap-server")
-    nobody = not options.has("group") and not options.has("all-groups")
     for action in ("describe", "delete", "reset-offsets"):
         if action == "reset-offsets" and options.has(action):
             _check_execution(options)
-        if options.has(action) and nobody:
+        if options.has(action) and not names_groups(options):
             options.wrong(f"Option [{action}] takes one of these options: [group], [all-groups]")
     if options.has("describe"):
-        _check_describe(options)
+        check_views(options)
     if options.has("delete") and options.has("topic"):
         options.wrong("The consumer does not support topic-specific offset deletion from a consumer group.")
     if options.has("delete-offsets") and not (options.has("group") and options.has("topic")):
         options.wrong("Option [delete-offsets] takes the following options: [group], [topic]")
     if options.has("reset-offsets"):
-        for scenario in SCENARIOS:
-            options.exclude(scenario, [each for each in SCENARIOS if each != scenario])
+        check_scenarios(options, SCENARIOS)
     options.exclude("group", ["all-groups"])
     options.exclude("group", ["list"])
     options.exclude("topic", ["list", "describe"])
 
 
-def _check_describe(options: Options) -> None:
-    kinds = ("members", "offsets", "state")
-    if sum(map(options.has, kinds)) > 1:
-        listed = ", ".join(f"[{each}]" for each in kinds)
-        options.wrong(f"Option [describe] takes at most one of these options: {listed}")
-    if options.has("state") and options.value("state") is not None:
-        options.wrong("Option [describe] does not take a value for [state]")
-
-
 def _check_execution(options: Options) -> None:
-    if options.has("dry-run") and options.has("execute"):
-        options.wrong("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
+    check_not_both(options)
     if not options.has("dry-run") and not options.has("execute"):
         warn(
             "WARN: No action will be performed as the --execute option is missing. In version 5.0, this command will "
@@ -151,14 +129,10 @@ def _validate_regex(pattern: str) -> None:
 # --- list and describe -----------------------------------------------------------------------------------------------
 
 
-def _timeout_s(options: Options) -> float:
-    return (options.number("timeout") or TIMEOUT_MS) / 1000
-
-
 def group_ids(admin: Admin, options: Options) -> list[str]:
     """The groups that are meant, in the order in which Apache's tool goes through them."""
     if options.has("all-groups"):
-        found = admin.list_consumer_groups(timeout=_timeout_s(options))
+        found = admin.list_consumer_groups(timeout=timeout_s(options))
         return hash_order(each.group_id for each in found)
     return options.values("group")
 
@@ -167,13 +141,11 @@ def _list(admin: Admin, options: Options) -> None:
     with_type, with_state = options.has("type"), options.has("state")
     states = chosen(options.value("state"), STATES, "state")
     types = chosen(options.value("type"), TYPES, "types")
-    found = admin.list_consumer_groups(states=states, types=types, timeout=_timeout_s(options))
-    by_id = {each.group_id: each for each in found}
-    listed = [by_id[group] for group in hash_order(by_id)]
+    found = admin.list_consumer_groups(states=states, types=types, timeout=timeout_s(options))
     if with_type or with_state:
-        _print_listing(listed, with_type, with_state)
+        _print_listing(in_order(found), with_type, with_state)
     else:
-        for each in listed:
+        for each in in_order(found):
             print(each.group_id)
 
 
@@ -185,23 +157,11 @@ def _print_listing(groups: Sequence[GroupListing], with_type: bool, with_state: 
         print(f"{group:<{width}}" + f" {kind:<20}" * with_type + f" {state:<20}" * with_state)
 
 
-def chosen(text: str | None, known: Sequence[str], what: str) -> list[str]:
-    """States or types by name, in any case; a name that is none of them is refused."""
-    if not text:
-        return []
-    by_name = {each.lower(): each for each in known}
-    words = [each.strip().lower() for each in text.split(",")]
-    if any(word not in by_name for word in words):
-        plural = "states" if what == "state" else "types"
-        raise ValueError(f"Invalid {what} list '{text}'. Valid {plural} are: {', '.join(known)}")
-    return [by_name[word] for word in words]
-
-
 def _describe(admin: Admin, options: Options) -> None:
     from ottla.cli.kafka.group_tables import print_members, print_offsets, print_state
 
     wanted = group_ids(admin, options)
-    groups = admin.describe_consumer_groups(wanted, timeout=_timeout_s(options)) if wanted else {}
+    groups = admin.describe_consumer_groups(wanted, timeout=timeout_s(options)) if wanted else {}
     nodes = {node.id: node for node in admin.describe_cluster().nodes} if options.has("state") else {}
     for group_id in sorted(groups):
         group, verbose = groups[group_id], options.has("verbose")
@@ -218,14 +178,13 @@ def _describe(admin: Admin, options: Options) -> None:
 
 def _delete(admin: Admin, options: Options) -> None:
     wanted = group_ids(admin, options)
-    failed = _delete_groups(admin, wanted, _timeout_s(options))
+    failed = _delete_groups(admin, wanted, timeout_s(options))
     done = ", ".join(f"'{group}'" for group in hash_order(wanted) if group not in failed)
     if not failed:
         print(f"Deletion of requested consumer groups ({done}) was successful.")
         return
-    print_error("Deletion of some consumer groups failed:")
-    for group in hash_order(failed):
-        print(f"* Group '{group}' could not be deleted due to: {described(failed[group], group)}")
+    reasons = {group: described(error, group) for group, error in failed.items()}
+    print_failed_deletions(reasons, hash_order(failed), "consumer")
     if done:
         print(f"\nThese consumer groups were deleted successfully: {done}")
 
@@ -247,52 +206,7 @@ def _delete_groups(admin: Admin, groups: Sequence[str], timeout_s: float) -> dic
 def _delete_offsets(admin: Admin, options: Options) -> None:
     from ottla.cli.kafka.group_resets import named_partitions
 
-    group = options.text("group")
-    partitions, unknown = named_partitions(admin, options.values("topic"))
-    results: dict[TopicPartition, OttlaError | None] = dict.fromkeys(partitions)
-    whole = _forget(admin, group, partitions, results, _timeout_s(options))
-    if whole is not None:
-        results = dict.fromkeys(partitions, whole)
-        print_error(message_of(whole, group))
-    elif any(results.values()):
-        print_error("Encountered some partition-level error, see the follow-up details.")
-    else:
-        print(f"Request succeeded for deleting offsets from group {group}.")
-    _print_deletions({**results, **unknown})
-
-
-def _forget(
-    admin: Admin,
-    group: str,
-    partitions: Sequence[TopicPartition],
-    results: dict[TopicPartition, OttlaError | None],
-    timeout_s: float,
-) -> OttlaError | None:
-    """Delete offsets; the error of each partition goes into `results`, that of the whole order is returned."""
-    from ottla.client.admin.plans import PartlyFailed
-    from ottla.errors import GroupSubscribedToTopic, TopicAuthorizationFailed, UnknownTopicOrPartition
-
-    try:
-        admin.delete_consumer_group_offsets(group, partitions, timeout=timeout_s)
-    except PartlyFailed as error:
-        results |= error.failed
-    except (GroupSubscribedToTopic, TopicAuthorizationFailed, UnknownTopicOrPartition) as error:
-        results |= dict.fromkeys(partitions, error)
-    except OttlaError as error:
-        return error
-    return None
-
-
-def _print_deletions(results: dict[TopicPartition, OttlaError | None]) -> None:
-    width = max([NARROW, *(len(each.topic) for each in results)])
-    rows: list[tuple[object, ...]] = [("TOPIC", "PARTITION", "STATUS")]
-    for each in sorted(results, key=lambda each: f"{each.topic}{each.partition}"):
-        error = results[each]
-        status = "Successful" if error is None else f"Error: {class_of(error)}: {message_of(error, each.topic)}"
-        rows.append((each.topic, each.partition if each.partition >= 0 else "-", status))
-    for topic, index, shown in rows:
-        print(f"\n{topic:<{width}} {index:<10} {shown:<15}", end="")
-    print()
+    delete_offsets(admin, options, *named_partitions(admin, options.values("topic")))
 
 
 # --- reset -----------------------------------------------------------------------------------------------------------
@@ -305,25 +219,12 @@ def _reset(admin: Admin, options: Options) -> None:
     for group in group_ids(admin, options):
         found[group] = new_offsets(admin, options, group)
         if options.has("execute") and found[group]:
-            admin.alter_consumer_group_offsets(group, found[group], timeout=_timeout_s(options))
-    rows = [
-        (group, *partition, found[group][partition])
-        for group in hash_order(found)
-        for partition in partition_order(found[group])
-    ]
+            admin.alter_consumer_group_offsets(group, found[group], timeout=timeout_s(options))
+    rows = reset_rows(found)
     if options.has("export"):
-        alone = len(options.values("group")) == 1
-        print("".join(",".join(map(str, row[alone:])) + "\n" for row in rows))
+        print_exported(rows, options)
     else:
         print_resets(rows)
-
-
-def print_resets(rows: Sequence[tuple[object, ...]]) -> None:
-    """Group, topic, partition and new offset of each row."""
-    widths = [max([NARROW, *(len(str(row[place])) for row in rows)]) for place in (0, 1)]
-    for group, topic, partition, offset in [("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), *rows]:
-        print(f"\n{group:<{widths[0]}} {topic:<{widths[1]}} {partition:<10} {offset}", end="")
-    print()
 
 
 _RUNS: Final = {

@@ -7,10 +7,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.cli.kafka.ends import warn
+from ottla.cli.kafka.group_commands import SCENARIOS, listed
 from ottla.cli.kafka.group_tables import print_error
 from ottla.cli.kafka.java_maps import partition_order
 from ottla.cli.kafka.parser import Options
@@ -23,16 +24,8 @@ if TYPE_CHECKING:
     from ottla.client.admin.offsets import Place
 
 INACTIVE: Final = ("Empty", "Dead")
-SCENARIOS: Final = (
-    "to-offset",
-    "shift-by",
-    "to-datetime",
-    "by-duration",
-    "to-earliest",
-    "to-latest",
-    "to-current",
-    "from-file",
-)
+Committed = Mapping[TopicPartition, Any]
+"""What a group has committed."""
 
 
 def new_offsets(admin: Admin, options: Options, group: str) -> dict[TopicPartition, int]:
@@ -41,27 +34,37 @@ def new_offsets(admin: Admin, options: Options, group: str) -> dict[TopicPartiti
         state = admin.describe_consumer_groups([group])[group].state
     except GroupIdNotFound:
         state = INACTIVE[0]
-    if state not in INACTIVE:
-        print_error(
-            f"Assignments can only be reset if the group '{group}' is inactive, but the current state is {state}."
-        )
+    if not is_inactive(group, state):
         return {}
     partitions = _scope(admin, options, group)
     check_partitions(admin, partitions)
-    return _targets(admin, options, group, partitions)
+    return targets(admin, options, group, partitions, lambda: admin.list_consumer_group_offsets(group))
+
+
+def is_inactive(group: str, state: str) -> bool:
+    """Whether a group may be moved; of one that may not it is told."""
+    if state in INACTIVE:
+        return True
+    print_error(f"Assignments can only be reset if the group '{group}' is inactive, but the current state is {state}.")
+    return False
 
 
 def _scope(admin: Admin, options: Options, group: str) -> list[TopicPartition]:
     if options.has("all-topics"):
         return list(admin.list_consumer_group_offsets(group))
     if options.has("topic"):
-        found, unknown = named_partitions(admin, options.values("topic"))
-        for error in unknown.values():
-            raise error
-        return found
+        return existing_partitions(admin, options.values("topic"))
     if not options.has("from-file"):
         options.wrong("One of the reset scopes should be defined: --all-topics, --topic.")
     return []
+
+
+def existing_partitions(admin: Admin, words: Sequence[str]) -> list[TopicPartition]:
+    """Partitions of TOPIC and TOPIC:0,1 words; a topic that does not exist is an error."""
+    found, unknown = named_partitions(admin, words)
+    for error in unknown.values():
+        raise error
+    return found
 
 
 def named_partitions(
@@ -110,9 +113,14 @@ def check_partitions(admin: Admin, partitions: Collection[TopicPartition]) -> No
         raise LeaderNotAvailable(f'The partitions "{",".join(leaderless)}" have no leader')
 
 
-def _targets(
-    admin: Admin, options: Options, group: str, partitions: Sequence[TopicPartition]
+def targets(
+    admin: Admin,
+    options: Options,
+    group: str,
+    partitions: Sequence[TopicPartition],
+    committed: Callable[[], Committed],
 ) -> dict[TopicPartition, int]:
+    """The offsets that the options ask for; what is committed is only asked for where it counts."""
     from ottla.client.admin.offsets import OffsetSpec
 
     if options.has("to-offset"):
@@ -122,7 +130,7 @@ def _targets(
     if options.has("to-latest"):
         return places(admin, dict.fromkeys(partitions, OffsetSpec.LATEST))
     if options.has("shift-by"):
-        return _in_range(admin, _shifted(admin, group, partitions, options.number("shift-by") or 0))
+        return _in_range(admin, _shifted(committed(), partitions, options.number("shift-by") or 0))
     if options.has("to-datetime"):
         return at_time(admin, partitions, java_moment_ms(options.text("to-datetime")))
     if options.has("by-duration"):
@@ -130,9 +138,8 @@ def _targets(
     if options.has("from-file"):
         return _from_file(admin, options, group)
     if options.has("to-current"):
-        return _current(admin, group, partitions)
-    listed = ", ".join(f"[{each}]" for each in SCENARIOS)
-    return options.wrong(f"Option '[reset-offsets]' requires one of the following scenarios: [{listed}]")
+        return _current(admin, committed(), partitions)
+    return options.wrong(f"Option '[reset-offsets]' requires one of the following scenarios: [{listed(SCENARIOS)}]")
 
 
 def places(admin: Admin, wanted: Mapping[TopicPartition, Place]) -> dict[TopicPartition, int]:
@@ -157,8 +164,7 @@ def _in_range(admin: Admin, wanted: Mapping[TopicPartition, int]) -> dict[TopicP
     return found
 
 
-def _shifted(admin: Admin, group: str, partitions: Sequence[TopicPartition], shift: int) -> dict[TopicPartition, int]:
-    committed = admin.list_consumer_group_offsets(group)
+def _shifted(committed: Committed, partitions: Sequence[TopicPartition], shift: int) -> dict[TopicPartition, int]:
     found = {}
     for each in partitions:
         place = committed.get(each)
@@ -241,9 +247,8 @@ class UnreadablePlan(OttlaError):
     """A line of the file of new offsets cannot be read."""
 
 
-def _current(admin: Admin, group: str, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+def _current(admin: Admin, committed: Committed, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
     from ottla.client.admin.offsets import OffsetSpec
 
-    committed = admin.list_consumer_group_offsets(group)
     found = {each: place.offset for each in partitions if (place := committed.get(each)) is not None}
     return found | places(admin, dict.fromkeys([each for each in partitions if each not in found], OffsetSpec.LATEST))

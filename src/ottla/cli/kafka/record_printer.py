@@ -1,8 +1,9 @@
-"""How kafka-console-consumer prints records: Kafka's default formatter, its properties, and Java's deserializers.
+"""How Kafka's console consumers print records: Kafka's default formatter, its properties, and Java's deserializers.
 
     print.key=true print.partition=true     Partition:0<TAB>key<TAB>value
 
-Epoch and delivery are NOT_PRESENT, as Apache's tool prints them of every record that it read.
+The epoch is NOT_PRESENT, as Apache's tools print it of every record that they read; so is the delivery but for share
+groups.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ class RecordPrinter:
         if self._offset:
             parts.append(b"Offset:%d" % record.offset)
         if self._delivery:
-            parts.append(b"Delivery:NOT_PRESENT")
+            count = getattr(record, "delivery_count", None)  # records of share groups have one
+            parts.append(b"Delivery:NOT_PRESENT" if count is None else b"Delivery:%d" % count)
         if self._epoch:
             parts.append(b"Epoch:NOT_PRESENT")
         if self._headers:

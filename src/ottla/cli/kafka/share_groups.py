@@ -10,58 +10,54 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ottla.cli.kafka.cluster import admin_of
-from ottla.cli.kafka.consumer_groups import chosen, print_resets
 from ottla.cli.kafka.ends import WrongUsage
-from ottla.cli.kafka.group_tables import print_error
+from ottla.cli.kafka.group_commands import (
+    RESETS,
+    action_of,
+    check_decided,
+    check_scenarios,
+    check_views,
+    group_options,
+    groups_of,
+    listed,
+    names_groups,
+    print_failed_deletions,
+    print_groups,
+    print_resets,
+    refused_deletions,
+    reset_rows,
+    timeout_s,
+    why_not_deleted,
+)
+from ottla.cli.kafka.group_tables import NARROW, print_error
 from ottla.cli.kafka.java_errors import described, first_failure, message_of
 from ottla.cli.kafka.java_maps import hash_order, partition_order
-from ottla.cli.kafka.parser import BOOTSTRAP, COMMAND_CONFIG, Options, flag, number, parse, perhaps, value
+from ottla.cli.kafka.parser import Options, flag, parse, value
 from ottla.cli.output import OK
 from ottla.errors import GroupIdNotFound, OttlaError
 
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin
-    from ottla.client.admin.groups import GroupListing
     from ottla.values import TopicPartition
 
 SUMMARY: Final = "This tool helps to list, describe, reset and delete share groups."
 ACTIONS: Final = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
 SCENARIOS: Final = ("to-datetime", "to-earliest", "to-latest")
+KIND: Final = "share"
 STATES: Final = ("Stable", "Empty", "Dead")
-TIMEOUT_MS: Final = 30_000
-NARROW: Final = 15
 LOAD: Final = 0.75  # of Java's HashMap
 OPTIONS: Final = (
-    BOOTSTRAP,
-    COMMAND_CONFIG,
-    value("group", "a share group; may be repeated", "share group"),
+    *group_options("share"),
+    *RESETS,
     value("topic", "a topic, or some of its partitions: clicks:0,1; may be repeated", "topic"),
     flag("all-topics", "with --reset-offsets: every topic of the group"),
-    flag("list", "list share groups"),
-    flag("describe", "show where they start, members or state"),
-    flag("all-groups", "every share group"),
-    flag("delete", "delete groups"),
-    number("timeout", "milliseconds to wait at most", "timeout (ms)", default=TIMEOUT_MS),
-    flag("reset-offsets", "let a group without members start elsewhere"),
-    flag("delete-offsets", "forget where a group starts in topics"),
-    flag("dry-run", "only show what would be reset"),
-    flag("execute", "do reset"),
-    value("to-datetime", "reset to a time: YYYY-MM-DDThh:mm:ss.sss", "datetime"),
-    flag("to-earliest", "reset to the beginning"),
-    flag("to-latest", "reset to the end"),
-    flag("members", "with --describe: the members", needs=("describe",)),
-    flag("verbose", "with --describe: more columns", needs=("describe",)),
-    flag("offsets", "with --describe: where they start, and lag (what it shows anyway)", needs=("describe",)),
-    perhaps("state", "show states; with --list only groups in these", needs=("describe", "list")),
 )
 
 
 def run(words: Sequence[str]) -> int:
     options = parse("kafka-share-groups", SUMMARY, OPTIONS, words)
     _check(options)
-    if sum(map(options.has, ACTIONS)) != 1:
-        options.wrong(f"Command must include exactly one action: {', '.join('--' + each for each in ACTIONS)}.")
-    action = next(each for each in ACTIONS if options.has(each))
+    action = action_of(options, ACTIONS, ", ".join("--" + each for each in ACTIONS) + ".")
     try:
         with admin_of(options) as admin:
             _RUNS[action](admin, options)
@@ -69,14 +65,14 @@ def run(words: Sequence[str]) -> int:
         print_error(f"Executing share group command failed due to {mistake}")
     except ValueError as error:
         options.wrong(str(error))
-    except OttlaError as error:
+    except (OttlaError, TimeoutError) as error:
         shown = described if action == "describe" else message_of
         names = [*options.values("group"), *options.values("topic")]
         print_error(f"Executing share group command failed due to {shown(_first(error), *names)}")
     return OK
 
 
-def _first(error: OttlaError) -> BaseException:
+def _first(error: BaseException) -> BaseException:
     """Of several groups the first in the order of Java's map."""
     from ottla.client.admin.plans import PartlyFailed
 
@@ -97,7 +93,9 @@ def _copied_order(groups: Collection[str]) -> list[str]:
 def _check(options: Options) -> None:
     options.require("bootstrap-server")
     if options.has("describe"):
-        _check_describe(options)
+        if not names_groups(options):
+            options.wrong("Option [describe] takes one of these options: [group], [all-groups]")
+        check_views(options)
     if options.has("delete"):
         _check_delete(options)
     if options.has("delete-offsets") and not (options.has("group") and options.has("topic")):
@@ -108,19 +106,8 @@ def _check(options: Options) -> None:
     options.exclude("topic", ["list", "describe"])
 
 
-def _check_describe(options: Options) -> None:
-    if not options.has("group") and not options.has("all-groups"):
-        options.wrong("Option [describe] takes one of these options: [group], [all-groups]")
-    kinds = ("members", "offsets", "state")
-    if sum(map(options.has, kinds)) > 1:
-        listed = ", ".join(f"[{each}]" for each in kinds)
-        options.wrong(f"Option [describe] takes at most one of these options: {listed}")
-    if options.has("state") and options.value("state") is not None:
-        options.wrong("Option [describe] does not take a value for [state]")
-
-
 def _check_delete(options: Options) -> None:
-    if not options.has("group") and not options.has("all-groups"):
+    if not names_groups(options):
         options.wrong("Option [delete] takes the options [group] or [all-groups]")
     if options.has("group") and options.has("all-groups"):
         options.wrong("Option [delete] takes either [group] or [all-groups], not both.")
@@ -129,41 +116,19 @@ def _check_delete(options: Options) -> None:
 
 
 def _check_reset(options: Options) -> None:
-    if options.has("dry-run") and options.has("execute"):
-        options.wrong("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
-    if not options.has("dry-run") and not options.has("execute"):
-        options.wrong("Option [reset-offsets] takes the option: [execute] or [dry-run]")
+    check_decided(options)
     if not options.has("group"):
         options.wrong("Option [reset-offsets] takes the option: [group]")
     if not any(map(options.has, SCENARIOS)):
-        listed = ", ".join(f"[{each}]" for each in SCENARIOS)
-        options.wrong(f"Option [reset-offsets] takes one of these options: {listed}")
-    for scenario in SCENARIOS:
-        options.exclude(scenario, [each for each in SCENARIOS if each != scenario])
+        options.wrong(f"Option [reset-offsets] takes one of these options: {listed(SCENARIOS)}")
+    check_scenarios(options, SCENARIOS)
 
 
 # --- list and describe -----------------------------------------------------------------------------------------------
 
 
-def _timeout_s(options: Options) -> float:
-    return (options.number("timeout") or TIMEOUT_MS) / 1000
-
-
-def _listed(admin: Admin, options: Options, states: Sequence[str] = ()) -> list[GroupListing]:
-    found = admin.list_groups(types=["share"], states=states, timeout=_timeout_s(options))
-    by_id = {each.group_id: each for each in found}
-    return [by_id[group] for group in hash_order(by_id)]
-
-
 def _list(admin: Admin, options: Options) -> None:
-    if not options.has("state"):
-        for each in _listed(admin, options):
-            print(each.group_id)
-        return
-    groups = _listed(admin, options, chosen(options.value("state"), STATES, "state"))
-    width = max([NARROW, *(len(each.group_id) for each in groups)])
-    for group, state in [("GROUP", "STATE"), *((each.group_id, each.state or "Unknown") for each in groups)]:
-        print(f"{group:<{width}} {state}")
+    print_groups(admin, options, KIND, STATES)
 
 
 def _describe(admin: Admin, options: Options) -> None:
@@ -171,8 +136,8 @@ def _describe(admin: Admin, options: Options) -> None:
 
     wanted = options.values("group")
     if options.has("all-groups"):
-        wanted = [each.group_id for each in _listed(admin, options)]
-    groups = admin.describe_share_groups(wanted, timeout=_timeout_s(options)) if wanted else {}
+        wanted = [each.group_id for each in groups_of(admin, options, KIND)]
+    groups = admin.describe_share_groups(wanted, timeout=timeout_s(options)) if wanted else {}
     nodes = {node.id: node for node in admin.describe_cluster().nodes} if options.has("state") else {}
     verbose = options.has("verbose")
     for group_id in sorted(groups):
@@ -188,45 +153,22 @@ def _describe(admin: Admin, options: Options) -> None:
 
 
 def _delete(admin: Admin, options: Options) -> None:
-    there = {each.group_id: each for each in _listed(admin, options)}
-    wanted = list(there) if options.has("all-groups") else list(dict.fromkeys(options.values("group")))
-    failed = {group: why for group in wanted if (why := _why_not(there.get(group), group)) is not None}
+    wanted, failed = refused_deletions(admin, options, KIND, "is not a share group.")
     for group in wanted:
-        if group not in failed and (error := _deleted(admin, group, _timeout_s(options))) is not None:
-            failed[group] = error
+        if group not in failed and (why := why_not_deleted(admin, group, timeout_s(options))) is not None:
+            failed[group] = why
     done = ", ".join(f"'{group}'" for group in hash_order(wanted) if group not in failed)
     if not failed:
         print(f"Deletion of requested share groups ({done}) was successful.")
         return
-    print_error("Deletion of some share groups failed:")
-    for group in _copied_order(failed):
-        print(f"* Group '{group}' could not be deleted due to: {failed[group]}")
+    print_failed_deletions(failed, _copied_order(failed), KIND)
     if done:
         print(f"\nThese share groups were deleted successfully: {done}")
 
 
-def _why_not(group: GroupListing | None, name: str) -> str | None:
-    """Why a group cannot be deleted, as far as the list of groups says."""
-    if group is None:
-        return f"java.lang.IllegalArgumentException: Group '{name}' is not a share group."
-    if group.state == "Dead":
-        return f"java.lang.IllegalStateException: Share group '{name}' group state is DEAD."
-    if group.state not in (None, "Empty"):
-        return f"org.apache.kafka.common.errors.GroupNotEmptyException: Share group '{name}' is not EMPTY."
-    return None
-
-
-def _deleted(admin: Admin, group: str, timeout_s: float) -> str | None:
-    try:
-        admin.delete_share_groups([group], timeout=timeout_s)
-    except OttlaError as error:
-        return described(first_failure(error), group)
-    return None
-
-
 def _delete_offsets(admin: Admin, options: Options) -> None:
     group, topics = options.text("group"), list(dict.fromkeys(options.values("topic")))
-    results, whole = _forget(admin, group, topics, _timeout_s(options))
+    results, whole = _forget(admin, group, topics, timeout_s(options))
     if whole is not None:
         print_error(whole)
     width = max([NARROW, *map(len, results)])
@@ -235,7 +177,7 @@ def _delete_offsets(admin: Admin, options: Options) -> None:
     print()
 
 
-def _forget(admin: Admin, group: str, topics: Sequence[str], timeout_s: float) -> tuple[dict[str, str], str | None]:
+def _forget(admin: Admin, group: str, topics: Sequence[str], timeout: float) -> tuple[dict[str, str], str | None]:
     """The status of each topic, and the sentence about the whole group if there is one."""
     from ottla.client.admin.plans import PartlyFailed
     from ottla.errors import TopicAuthorizationFailed, UnknownTopicOrPartition
@@ -243,7 +185,7 @@ def _forget(admin: Admin, group: str, topics: Sequence[str], timeout_s: float) -
     failed: dict[str, OttlaError] = {}
     whole = None
     try:
-        admin.delete_share_group_offsets(group, topics, timeout=timeout_s)
+        admin.delete_share_group_offsets(group, topics, timeout=timeout)
     except PartlyFailed as error:
         failed = dict(error.failed)
     except OttlaError as error:
@@ -260,22 +202,22 @@ def _forget(admin: Admin, group: str, topics: Sequence[str], timeout_s: float) -
 def _reset(admin: Admin, options: Options) -> None:
     group = options.text("group")
     try:
-        state = admin.describe_share_groups([group], timeout=_timeout_s(options))[group].state
+        state = admin.describe_share_groups([group], timeout=timeout_s(options))[group].state
     except GroupIdNotFound:
         state = "Dead"
     if state not in ("Empty", "Dead"):
         options.wrong(f"Share group '{group}' is not empty.")
     found = _targets(admin, options, group)
     if options.has("execute"):
-        _alter(admin, group, found, _timeout_s(options))
-    print_resets([(group, *partition, found[partition]) for partition in partition_order(found)])
+        _alter(admin, group, found, timeout_s(options))
+    print_resets(reset_rows({group: found}))
 
 
-def _alter(admin: Admin, group: str, offsets: dict[TopicPartition, int], timeout_s: float) -> None:
+def _alter(admin: Admin, group: str, offsets: dict[TopicPartition, int], timeout: float) -> None:
     from ottla.client.admin.plans import PartlyFailed
 
     try:
-        admin.alter_share_group_offsets(group, offsets, timeout=timeout_s)
+        admin.alter_share_group_offsets(group, offsets, timeout=timeout)
     except OttlaError as error:
         failed = error.failed if isinstance(error, PartlyFailed) else offsets
         listed = ", ".join(f"{each.topic}-{each.partition}" for each in partition_order(failed))
@@ -287,13 +229,11 @@ class NotAltered(OttlaError):
 
 
 def _targets(admin: Admin, options: Options, group: str) -> dict[TopicPartition, int]:
-    from ottla.cli.kafka.group_resets import at_time, check_partitions, java_moment_ms, named_partitions, places
+    from ottla.cli.kafka.group_resets import at_time, check_partitions, existing_partitions, java_moment_ms, places
     from ottla.client.admin.offsets import OffsetSpec
 
     if options.has("topic"):
-        partitions, unknown = named_partitions(admin, options.values("topic"))
-        for error in unknown.values():
-            raise error
+        partitions = existing_partitions(admin, options.values("topic"))
     else:
         partitions = list(admin.list_share_group_offsets(group))
     check_partitions(admin, partitions)
