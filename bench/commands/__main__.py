@@ -41,6 +41,7 @@ COMMANDS = {
     "kafka-consumer-groups": f"{SERVER} --describe --group readers",
     "kafka-groups": f"{SERVER} --list",
     "kafka-share-groups": f"{SERVER} --list",
+    "kafka-streams-groups": f"{SERVER} --list",
     "kafka-metadata-quorum": f"{SERVER} describe --status",
     "kafka-configs": f"{SERVER} --describe --entity-type topics --entity-name log --all",
     "kafka-console-producer": f"{SERVER} --topic log",

@@ -83,6 +83,58 @@ SHARES = [
     ),
     Step(f"kafka-groups {B} --list --share"),
 ]
+SHARE_CONSOLE = [
+    Step("kafka-console-share-consumer"),
+    Step("kafka-console-share-consumer --version"),
+    Step("kafka-console-share-consumer --topic log"),
+    Step(f"kafka-topics {B} --create --topic log"),
+    Step(
+        f"kafka-console-producer {B} --topic log --reader-property parse.key=true",
+        stdin="a\tone\nb\ttwo\nc\tthree\nd\tfour\ne\tfive\nf\tsix\n",
+    ),
+    *(
+        Step(f"kafka-configs {B} --alter --group {group} --add-config share.auto.offset.reset=earliest")
+        for group in ("console-share-consumer", "g1", "g2")
+    ),
+    *lines(
+        "kafka-console-share-consumer",
+        """
+        --group g1
+        --topic log --reject --release
+        --topic log --from-beginning
+        --topic log --group g1 --consumer-property group.id=g2
+        --topic log --consumer-property a=b --command-property a=b
+        --topic log --consumer-config $DIR/client.properties --command-config $DIR/client.properties
+        --topic log --property a=b --formatter-property a=b
+        --topic log --formatter no.such.Formatter --max-messages 1
+        --topic log --max-messages 1
+        --topic log --group g1 --max-messages 2
+        --topic log --group g1 --max-messages 1 --release
+        --topic log --group g1 --max-messages 1 --reject --consumer-property client.id=me
+        --topic log --group g1 --max-messages 1 --consumer-config $DIR/client.properties
+        --topic log --group g1 --max-messages 2 --enable-systest-events
+        --topic log --group g2 --max-messages 6 --formatter-property print.key=true \\
+            --formatter-property print.headers=true --formatter-property print.partition=true \\
+            --formatter-property print.timestamp=true --formatter-property print.epoch=true \\
+            --formatter-property print.delivery=true --formatter-property print.offset=true
+        """,
+    ),
+    Step(f"kafka-console-share-consumer {B} --topic log --max-messages many", compared="out"),
+    Step(f"kafka-console-producer {B} --topic log", stdin="seven\neight\n"),
+    Step(
+        f"kafka-console-share-consumer {B} --topic log --group g1 --max-messages 1 "
+        "--value-deserializer org.apache.kafka.common.serialization.LongDeserializer",
+        compared="out",
+    ),
+    Step(
+        f"kafka-console-share-consumer {B} --topic log --group g1 --max-messages 1 --reject-message-on-error "
+        "--value-deserializer org.apache.kafka.common.serialization.LongDeserializer",
+        compared="out",
+    ),
+    Step(f"kafka-console-share-consumer {B} --topic log --group g1 --max-messages 1 --property print.key=true"),
+    Step(f"kafka-console-share-consumer {B} --topic log --group g1 --timeout-ms 500", compared="out"),
+    Step(f"kafka-share-groups {B} --describe --group g1"),
+]
 QUORUM = [
     Step("kafka-metadata-quorum", compared="code"),
     Step("kafka-metadata-quorum --help", compared="code"),
@@ -120,4 +172,4 @@ def _is_placed(admin: Admin) -> bool:
     return sum(place is not None for place in found.values()) == 2
 
 
-GROUP_SCENARIOS = {"shares": SHARES, "quorum": QUORUM}
+GROUP_SCENARIOS = {"shares": SHARES, "share-console": SHARE_CONSOLE, "quorum": QUORUM}

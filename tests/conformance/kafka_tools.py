@@ -36,6 +36,8 @@ CLASSES = {
     "kafka-consumer-groups": TOOLS + "consumer.group.ConsumerGroupCommand",
     "kafka-groups": TOOLS + "GroupsCommand",
     "kafka-share-groups": TOOLS + "consumer.group.ShareGroupCommand",
+    "kafka-streams-groups": TOOLS + "streams.StreamsGroupCommand",
+    "kafka-console-share-consumer": TOOLS + "consumer.ConsoleShareConsumer",
     "kafka-metadata-quorum": TOOLS + "MetadataQuorumCommand",
     "kafka-acls": TOOLS + "AclCommand",
     "kafka-reassign-partitions": TOOLS + "reassign.ReassignPartitionsCommand",

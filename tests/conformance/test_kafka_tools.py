@@ -22,16 +22,17 @@ from tests.conformance.kafka_broker import KafkaBroker
 from tests.conformance.kafka_tools import ApacheTools, Printed, comparable, our_tool
 from tests.conformance.more_tool_steps import MORE_SCENARIOS
 from tests.conformance.our_broker import BrokerProcess
+from tests.conformance.streams_tool_steps import STREAMS, STREAMS_PREPARES
 from tests.conformance.tool_files import produce_stored, write_logs
 from tests.conformance.tool_steps import FILES, FIRST_SCENARIOS, SETTINGS, Step
 from tests.patience import HANG_S
 
-SCENARIOS = FIRST_SCENARIOS | MORE_SCENARIOS | GROUP_SCENARIOS
+SCENARIOS = FIRST_SCENARIOS | MORE_SCENARIOS | GROUP_SCENARIOS | {"streams": STREAMS}
 GOLDEN = Path(__file__).parent.parent / "golden" / "tools"
 UPDATE = os.environ.get("OTTLA_UPDATE_GOLDEN") == "1"
 ON_KAFKA = [name for name in SCENARIOS if name not in ("files",)]
 """Those that ask a broker."""
-PREPARES = {"!produce": produce_stored, "!share": join_share_group}
+PREPARES = {"!produce": produce_stored, "!share": join_share_group, **STREAMS_PREPARES}
 """Steps that are no commands: what they do with the cluster."""
 Run = Callable[[str, list[str], str], Printed]
 

@@ -49,6 +49,7 @@ FILES = {
     "assign.json": '{"version":1,"partitions":[{"topic":"moving","partition":0,"replicas":[1],"log_dirs":["any"]}]}',
     "assignwrong.json": '{"version":1,"partitions":[{"topic":"moving","partition":0,"replicas":[77]}]}',
     "plan.csv": "r,0,2\nr,1,1\n",
+    "streams.csv": "in,0,2\nin,1,0\n",
     "client.properties": "client.id=from-the-file\n",
     "topic.properties": "retention.ms=60000\nsegment.bytes=1048576\n",
     "payloads.txt": "one\ntwo\nthree\n",
@@ -479,15 +480,23 @@ FIRST_SCENARIOS = {
     "console": CONSOLE,
     "acls": ACLS,
 }
+_SHARES = {
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "2",
+}
 SETTINGS = {
     "acls": {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
     },
-    "shares": {
-        "share.coordinator.state.topic.replication.factor": "1",
-        "share.coordinator.state.topic.min.isr": "1",
-        "share.coordinator.state.topic.num.partitions": "2",
+    "shares": _SHARES,
+    "share-console": _SHARES,
+    # A member lives as long as the steps take, and has its tasks at once.
+    "streams": {
+        "group.streams.initial.rebalance.delay.ms": "0",
+        "group.streams.max.session.timeout.ms": "600000",
+        "group.streams.session.timeout.ms": "600000",
     },
 }
 """Settings of the broker that a scenario needs."""

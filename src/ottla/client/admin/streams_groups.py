@@ -8,7 +8,7 @@ from typing import Any
 from ottla.client.admin.operations import AclOperation, operations_of
 from ottla.client.admin.plans import Plan, Route, error_of
 from ottla.errors import OttlaError
-from ottla.light_dataclasses import dataclass
+from ottla.light_dataclasses import dataclass, replace
 from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages import streams_group_describe
 from ottla.protocol.schema import Message
@@ -82,6 +82,8 @@ class StreamsGroupDescription:
     subtopologies: tuple[Subtopology, ...]
     members: tuple[StreamsMember, ...]
     authorized_operations: frozenset[AclOperation] | None = None
+    coordinator: int | None = None
+    """The broker that looks after the group: the one that told this."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,9 @@ class DescribeStreamsGroups(Plan[str, StreamsGroupDescription]):
     route = Route.GROUP
 
     include_authorized_operations: bool = False
+
+    def answered_by(self, value: StreamsGroupDescription, node_id: int) -> StreamsGroupDescription:
+        return replace(value, coordinator=node_id)
 
     def request(self, keys: Sequence[str], timeout_ms: int) -> Message:
         return streams_group_describe.StreamsGroupDescribeRequest(
