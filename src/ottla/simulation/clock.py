@@ -27,7 +27,7 @@ class SimulatedClock:
         self._rate = rate
         self._since_s = 0.0  # the rate is as it is since then
         self._since_ms = 0.0  # what the clock showed then
-        self._wall_ms = FIRST_MS + wall_offset_ms
+        self._right_ms = self._wall_ms = FIRST_MS + wall_offset_ms
 
     def now_ms(self) -> int:
         return int(self.monotonic_ms() + self._wall_ms)
@@ -48,6 +48,10 @@ class SimulatedClock:
     def jump_wall(self, duration_ms: float) -> None:
         """Set wall time forward or back; nothing else notices."""
         self._wall_ms += duration_ms
+
+    def set_right(self) -> None:
+        """Somebody repairs wall time: it is what it would be if it had never jumped."""
+        self._wall_ms = self._right_ms
 
     def set_rate(self, rate: float) -> None:
         """Run faster or slower from now on."""

@@ -19,7 +19,7 @@ import signal
 import time
 from collections.abc import Iterator, Mapping
 from multiprocessing.connection import Connection, wait
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Final
 
 from ottla.simulation.tally import Outcome, outcome_of
@@ -62,6 +62,7 @@ class _Worker:
         self._process = _PROCESSES.Process(target=serve, args=(theirs, dict(asked)), daemon=True)
         self._process.start()
         theirs.close()
+        self.asked = asked
         self.runs = 0
         self.seed: int | None = None
         self._began_s = 0.0
@@ -83,7 +84,7 @@ class _Worker:
             return outcome
         except (EOFError, OSError):
             self._process.join(JOIN_S)
-            return broken(seed, "died", f"the process that ran it ended with {self._process.exitcode}")
+            return broken(seed, "died", f"the process that ran it ended with {self._process.exitcode}", self.asked)
 
     def end(self) -> None:
         self.pipe.close()
@@ -93,10 +94,13 @@ class _Worker:
             self._process.kill()
 
 
-def broken(seed: int, name: str, story: str) -> Outcome:
+def broken(seed: int, name: str, story: str, asked: Mapping[str, Any] = MappingProxyType({})) -> Outcome:
     """The outcome of a seed that gave none."""
     nothing = {"virtual_s": 0.0, "cpu_s": 0.0, "steps": 0, "acknowledged": 0, "events": 0}
-    found = {"anomalies": [[name, story]], "repeat": f"ottla simulate --seed {seed}"}
+    words = ["ottla simulate", *(["--short"] if asked.get("is_short") else []), f"--seed {seed}"]
+    words += [f"--brokers {asked['brokers']}"] if asked.get("brokers") else []
+    words += [f"--loads {','.join(asked['loads'])}"] if asked.get("loads") else []
+    found = {"anomalies": [[name, story]], "repeat": " ".join(words)}
     return {"seed": seed, "brokers": 0, "loads": [], "kinds": {}, "digest": "0", **nothing, **found}
 
 
@@ -144,7 +148,7 @@ class Workers:
     def _give_up(self, worker: _Worker) -> Outcome:
         assert worker.seed is not None, "it is late"
         worker.runs = RUNS_PER_LIFE
-        return broken(worker.seed, "hung", f"no answer within {LIMIT_S:g} s")
+        return broken(worker.seed, "hung", f"no answer within {LIMIT_S:g} s", worker.asked)
 
     def _go_on(self, worker: _Worker, seed: int | None, asked: Mapping[str, Any]) -> None:
         if seed is not None and worker.runs < RUNS_PER_LIFE:

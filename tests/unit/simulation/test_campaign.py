@@ -112,8 +112,9 @@ def test_seeds_run_on_several_processes_and_what_is_done_is_not_done_again(tmp_p
 
 def test_a_process_that_dies_is_an_anomaly_of_its_seed_and_is_replaced():
     with Workers(1) as workers:
-        found = list(workers.run(iter([1, 2]), {"loads": 5}))  # which is no list: it raises
+        found = list(workers.run(iter([1, 2]), {"is_short": True, "brokers": "few"}))  # which is no number: it raises
     assert [(each["seed"], each["anomalies"][0][0]) for each in found] == [(1, "died"), (2, "died")]
+    assert found[0]["repeat"] == "ottla simulate --short --seed 1 --brokers few"
 
 
 def test_ctrl_c_leaves_a_report(tmp_path, monkeypatch):

@@ -166,6 +166,9 @@ class AloneLink:
     def directory_failed(self) -> None:
         """Nobody else could lead what was there."""
 
+    def repeat_orders(self) -> None:
+        """Nobody gives any; what was not made is tried again here."""
+
     def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
         raise UnsupportedVersion(NOT_A_MEMBER)
 

@@ -80,6 +80,9 @@ class ClusterLink(Protocol):
     def directory_failed(self) -> None:
         """A log directory of this broker is offline."""
 
+    def repeat_orders(self) -> None:
+        """The disk had no room for a log: have the controller say again, a little later, what this broker is to do."""
+
     def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
         """The controller's word about brokers and partitions."""
 

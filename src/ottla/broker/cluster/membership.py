@@ -85,6 +85,7 @@ ANYBODYS: Final = (AlterConfig, SetQuota, SetScramCredential, CreateAcl, RemoveA
 KEPT_IN_THE_STORE: Final = (*ANYBODYS, SetFeature)
 REGISTER_AGAIN_MS: Final = 500.0
 ANNOUNCE_AFTER_MS: Final = 100.0
+REPEAT_AFTER_MS: Final = 1_000.0  # a disk that is full now may have room then
 CONTROLLER_STEP_MS: Final = 50.0
 CONTROLLER_STEPS: Final = 200
 
@@ -136,6 +137,7 @@ class ClusterMember:
         self._commits = 0  # that are being written
         self._is_leaving = False
         self._is_announcing = False
+        self._is_repeating = False
         self._has_view = False  # whether the controller has sent its view of the cluster
         self._view_changed = asyncio.Event()
         self.replication = Replication(broker, fetchers, self.ask_controller, broker_epoch=lambda: self.epoch)
@@ -424,10 +426,24 @@ class ClusterMember:
     async def _announce_failed_directory(self) -> None:
         await self._broker.clock.sleep(ANNOUNCE_AFTER_MS)
         self._is_announcing = False
+        await self._have_orders_sent()
+
+    def repeat_orders(self) -> None:
+        """A controller that hears of a directory sends its orders again, and the answers tell it what is well now."""
+        if not self._is_repeating:
+            self._is_repeating = True
+            self._start(self._repeat_orders())
+
+    async def _repeat_orders(self) -> None:
+        await self._broker.clock.sleep(REPEAT_AFTER_MS)
+        self._is_repeating = False
+        await self._have_orders_sent()
+
+    async def _have_orders_sent(self) -> None:
         try:
             await self._in_store(self._store.announce_failed_directory, self._broker.id)
         except OttlaError as error:
-            log.warning("the controller could not be told of a failed log directory: %s", error)
+            log.warning("the controller could not be told of a log directory: %s", error)
 
     # --- what it asks the controller for ---
 

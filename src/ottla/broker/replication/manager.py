@@ -240,6 +240,8 @@ class ReplicaManager:
             log.debug("%s stays what it is: %s", role.name, error)  # a new controller sends everything again
             return error.code
         except BrokerError as error:
+            if isinstance(error, StorageExhausted):
+                moves.unmade[role.name.topic] = error
             log.warning("%s cannot be what the controller says: %s", role.name, error)
             return error.code
         (moves.new_leaders if partition.is_leader else moves.followers).append(partition)

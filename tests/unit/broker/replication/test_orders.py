@@ -130,6 +130,17 @@ def test_a_partition_on_a_failed_disk_says_so(world, tell):
     assert tell(stop(2)) == (0, [KafkaStorageError.code])
 
 
+def test_orders_that_a_full_disk_had_no_room_for_are_asked_for_again(world, tell, monkeypatch):
+    repeated = []
+    monkeypatch.setattr(world.nodes[0].broker.link, "repeat_orders", lambda: repeated.append(bills(world)))
+    world.nodes[0].files.fill(free_bytes=0)
+    assert tell(order(state(0))) == (0, [KafkaStorageError.code])
+    assert repeated == [None]
+    world.nodes[0].files.mend()
+    assert tell(order(state(0))) == (0, [0])
+    assert (bills(world).is_leader, repeated) == (True, [None])
+
+
 def test_versions_before_topic_ids_are_answered_by_name(world, tell):
     tell(order(state(0)))
     assert tell(order(state(1, leader_epoch=2), topic_id=ZERO_UUID), 4) == (0, [0])

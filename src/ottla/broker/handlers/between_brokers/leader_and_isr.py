@@ -42,4 +42,6 @@ async def handle(broker: Broker, request: LeaderAndIsrRequest, context: RequestC
                 request, broker.image, broker.clock.now_ms(), pace=pace, version=context.api_version
             )
             await apply_moves(broker, moves, pace)
+        if moves.unmade:
+            broker.link.repeat_orders()
     return answer
