@@ -46,7 +46,7 @@ def registry() -> Iterator[dict[str, object]]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             schema = answers.get(self.path)
-            body = json.dumps({"schema": json.dumps(schema)} if schema else {"message": "unknown"}).encode()
+            body = json.dumps({"id": 1, "schema": json.dumps(schema)} if schema else {"message": "unknown"}).encode()
             self.send_response(200 if schema else 404)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

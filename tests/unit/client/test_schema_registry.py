@@ -108,6 +108,8 @@ def test_failures_that_may_pass_are_tried_again(answers):
         (urllib.error.HTTPError("u", 500, "Broken", {}, None), 3, "500: Broken"),
         (urllib.error.HTTPError("u", 401, "Unauthorized", {}, None), 1, "401: Unauthorized"),
         (b"no json", 3, "http://registry:8081/schemas/ids/1"),
+        (b"[]", 1, "answers without schema: is it a schema registry"),
+        (b'{"hello": "world"}', 1, "answers without schema: is it a schema registry"),
     ],
 )
 def test_failures_that_stay_are_told(answers, trouble, asked, words):

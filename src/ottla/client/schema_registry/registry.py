@@ -85,7 +85,7 @@ class SchemaRegistry:
         if known is not None:
             return known
         query = "?normalize=true" if normalize else ""
-        answer = self.ask("POST", f"/subjects/{_quoted(subject)}/versions{query}", schema_body(schema))
+        answer = self._ask_for(("id",), "POST", f"/subjects/{_quoted(subject)}/versions{query}", schema_body(schema))
         return _kept(self._ids, (subject, schema), int(answer["id"]))
 
     def look_up(self, subject: str, schema: SchemaText, *, normalize: bool = False) -> int:
@@ -94,7 +94,7 @@ class SchemaRegistry:
         if known is not None:
             return known
         query = "?normalize=true" if normalize else ""
-        answer = self.ask("POST", f"/subjects/{_quoted(subject)}{query}", schema_body(schema))
+        answer = self._ask_for(("id",), "POST", f"/subjects/{_quoted(subject)}{query}", schema_body(schema))
         return _kept(self._ids, (subject, schema), int(answer["id"]))
 
     def schema(self, schema_id: int, form: str = "") -> SchemaText:
@@ -103,22 +103,24 @@ class SchemaRegistry:
         if known is not None:
             return known
         query = f"?format={form}" if form else ""
-        answer = self.ask("GET", f"/schemas/ids/{schema_id}{query}")
+        answer = self._ask_for(("schema",), "GET", f"/schemas/ids/{schema_id}{query}")
         return _kept(self._schemas, (schema_id, form), read_schema(answer))
 
     def latest(self, subject: str) -> tuple[int, SchemaText]:
         """The id and the schema of the newest version of a subject; asked every time."""
-        answer = self.ask("GET", f"/subjects/{_quoted(subject)}/versions/latest")
+        answer = self._ask_for(("id", "schema"), "GET", f"/subjects/{_quoted(subject)}/versions/latest")
         return int(answer["id"]), read_schema(answer)
 
     def version(self, subject: str, version: int, form: str = "") -> SchemaText:
         """A version of a subject."""
         query = f"?format={form}" if form else ""
-        return read_schema(self.ask("GET", f"/subjects/{_quoted(subject)}/versions/{version}{query}"))
+        path = f"/subjects/{_quoted(subject)}/versions/{version}{query}"
+        return read_schema(self._ask_for(("schema",), "GET", path))
 
     def version_of(self, subject: str, schema: SchemaText) -> int:
         """Which version of a subject this schema is."""
-        return int(self.ask("POST", f"/subjects/{_quoted(subject)}", schema_body(schema))["version"])
+        answer = self._ask_for(("version",), "POST", f"/subjects/{_quoted(subject)}", schema_body(schema))
+        return int(answer["version"])
 
     def imports(self, schema: SchemaText, form: str = "") -> dict[str, str]:
         """The texts of all that a schema refers to, each before those that use it."""
@@ -137,6 +139,13 @@ class SchemaRegistry:
             found[reference.name] = inner.text
 
     # -- asking --------------------------------------------------------------------------------------------------------
+
+    def _ask_for(self, names: tuple[str, ...], method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """An answer that has these names; RegistryFailed when it is something else."""
+        answer = self.ask(method, path, body)
+        if not isinstance(answer, dict) or not all(name in answer for name in names):
+            raise RegistryFailed(f"{self._base}{path} answers without {' and '.join(names)}: is it a schema registry?")
+        return answer
 
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """What the registry answers; RegistryFailed when it does not, or refuses."""
