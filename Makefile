@@ -92,7 +92,7 @@ bench-scale: $(NATIVE)  ## 10,000 partitions, 5,000 connections, 1,000 groups, 1
 	$(BIN)/python -m bench.scale
 
 bench-demo:        ## a fresh clone to the end of make demo: how long, and how long without a line
-	$(PYTHON) -m bench.first_minutes
+	@$(PYTHON) -m bench.first_minutes --show
 
 simulate: $(NATIVE)  ## seeds for so long (HOURS=1), or these (SEEDS=1-50000); JOBS=2, SHORT=1, REPORT=file
 	$(BIN)/python -m ottla.simulation $(if $(SEEDS),--seeds $(SEEDS),--hours $(or $(HOURS),1)) --jobs $(or $(JOBS),1) \

@@ -2,6 +2,9 @@
 
 Every native module has a readable Python twin with the same names, so a failed build is not a failed install:
 ottla.native takes the twin. OTTLA_BUILD_NATIVE=0 skips the build on purpose, =1 makes a failure fatal.
+
+pip shows nothing of a build. A file named by OTTLA_BUILD_NOTES gets the number of leaves, and then a line for each that
+is done: packaging/install.py tells it to whoever waits.
 """
 
 import os
@@ -23,6 +26,13 @@ NATIVE_MODULES = {
     "ottla.broker.produce._frames": "src/ottla/broker/produce/_frames.pyx",
 }
 WISH = os.environ.get("OTTLA_BUILD_NATIVE", "")
+NOTES = os.environ.get("OTTLA_BUILD_NOTES", "")
+
+
+def note(text: str) -> None:
+    if NOTES:
+        with Path(NOTES).open("a", encoding="utf-8") as notes:
+            notes.write(f"{text}\n")
 
 
 class build_optional_ext(build_ext):  # noqa: N801 - setuptools names its commands like this
@@ -32,9 +42,14 @@ class build_optional_ext(build_ext):  # noqa: N801 - setuptools names its comman
         super().finalize_options()
         self.parallel = self.parallel or os.cpu_count()  # a compiler for each leaf: the first minutes are waited for
 
+    def build_extensions(self) -> None:
+        note(str(len(self.extensions)))
+        super().build_extensions()
+
     def build_extension(self, ext: Extension) -> None:
         try:
             super().build_extension(ext)
+            note(ext.name)
         except Exception as error:
             if WISH == "1":
                 raise

@@ -10,9 +10,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import deque
@@ -20,14 +22,16 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-QUIET_S = 5.0
+QUIET_S = 6.0
+BUILDING = "building ottla"
+BIG = r"[\d.]+ GB|\d{2,}[\d.]* MB"  # what is worth a line
 KEPT_LINES = 400
 OLDEST_PYTHON = (3, 11)
 WHEEL = r"(\S+?)-[\d.]\S*\.(?:whl|tar\.gz)"
 # What pip says, the line that is made of it (or none), and what goes on from then on, as in "still ...".
 SHOWN = (
-    (rf"Downloading {WHEEL} \(([\d.]+ [kMG]B)\)", "downloading {0}, {1}", "downloading {0}"),
-    (rf"(?:Using cached|Downloading) {WHEEL}", None, "looking for packages"),
+    (rf"Downloading {WHEEL} \(({BIG})\)", "downloading {0}, {1}", "downloading {0}"),
+    (rf"(?:Using cached|Downloading) {WHEEL}", None, "getting {0}"),
     (r"Collecting ([\w.-]+)", None, "looking for {0}"),
     (r"Installing build dependencies.*started", "getting what is needed to build ottla", None),
     (r"Preparing editable metadata .*started", "reading what ottla needs", None),
@@ -56,10 +60,11 @@ def short(line: str) -> Said | None:
 
 
 class Story:
-    """Lines with the seconds since the beginning, and one more whenever it was quiet for too long."""
+    """Lines with the seconds since the beginning, and one more whenever it was quiet for too long; `notes` is a file
+    in which setup.py writes how far it is."""
 
-    def __init__(self, say: Callable[[str], object], quiet_s: float = QUIET_S) -> None:
-        self._say, self._quiet_s = say, quiet_s
+    def __init__(self, say: Callable[[str], object], quiet_s: float = QUIET_S, notes: Path | None = None) -> None:
+        self._say, self._quiet_s, self._notes = say, quiet_s, notes
         self._began_s = time.monotonic()
         self._doing, self._since_s = "", self._began_s
         self._spoke, self._ended = threading.Event(), threading.Event()
@@ -91,13 +96,28 @@ class Story:
                 continue
             with self._lock:
                 now_s = time.monotonic()
-                self._say(f"[{now_s - self._began_s:3.0f} s]    still {self._doing} ({now_s - self._since_s:.0f} s)")
+                how_far = how_far_the_build_is(self._notes) if self._doing == BUILDING else ""
+                lasted = f"({now_s - self._since_s:.0f} s)"
+                self._say(f"[{now_s - self._began_s:3.0f} s]    still {self._doing}{how_far} {lasted}")
 
 
-def run(command: Sequence[str], story: Story, show: Callable[[Iterable[str]], object]) -> int:
+def how_far_the_build_is(notes: Path | None) -> str:
+    """What the notes say, if there are any yet."""
+    if notes is None or not notes.exists():
+        return ""
+    total, *done = notes.read_text("utf-8").split() or ["0"]
+    return f", {len(done)} of {total} native parts are compiled" if total != "0" else ""
+
+
+def run(
+    command: Sequence[str], story: Story, show: Callable[[Iterable[str]], object], notes: Path | None = None
+) -> int:
     """Run a command and tell its lines; all of them when it fails."""
     seen: deque[str] = deque(maxlen=KEPT_LINES)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    environment = {**os.environ, "OTTLA_BUILD_NOTES": "" if notes is None else str(notes)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    ) as process:
         assert process.stdout is not None
         for line in process.stdout:
             seen.append(line)
@@ -130,12 +150,14 @@ def main(folder: str, what: str) -> int:
     pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", "--editable", what]
     text = f"installing Ottla and what it needs into {folder}, this once; the largest part is Spark, 450 MB"
     steps.append((text, "asking pip", pip))
-    with Story(lambda line: print(line, flush=True)) as story:
-        for text, doing, command in steps:
-            story.line(text, doing)
-            if code := run(command, story, sys.stderr.writelines):
-                return code
-        story.line("ready")
+    with tempfile.TemporaryDirectory(prefix="ottla-install-") as scratch:
+        notes = Path(scratch) / "notes"
+        with Story(lambda line: print(line, flush=True), notes=notes) as story:
+            for text, doing, command in steps:
+                story.line(text, doing)
+                if code := run(command, story, sys.stderr.writelines, notes):
+                    return code
+            story.line(f"everything is installed in {folder}; the next call goes on from here")
     return 0
 
 

@@ -121,7 +121,10 @@ def test_what_is_too_silent_too_long_or_broken_is_a_fault() -> None:
 
 def test_every_line_of_a_command_has_its_time(tmp_path: Path) -> None:
     program = "import sys; print('one', flush=True); print('two', file=sys.stderr); raise SystemExit(3)"
-    done = run([sys.executable, "-c", program], tmp_path)
+    heard: list[Line] = []
+    done = run([sys.executable, "-c", program], tmp_path, heard.append)
     assert [line.text for line in done.lines] == ["one", "two"]
+    assert heard == done.lines
+    assert done.processor_s > 0
     assert done.code == 3
     assert 0.0 <= done.lines[0].at_s <= done.lines[1].at_s <= done.total_s

@@ -233,7 +233,8 @@ def install() -> ModuleType:
     [
         ("Collecting pyspark>=4.0 (from ottla==0.1.0)\n", None, "looking for pyspark"),
         ("  Downloading pyspark-4.2.0.tar.gz (434.1 MB)\n", "downloading pyspark, 434.1 MB", "downloading pyspark"),
-        ("  Using cached lz4-4.4.5-cp311-cp311-manylinux.whl (1.2 MB)\n", None, "looking for packages"),
+        ("  Downloading lz4-4.4.5-cp311-cp311-manylinux.whl (1.2 MB)\n", None, "getting lz4"),
+        ("  Using cached pyspark-4.3.0-py2.py3-none-any.whl\n", None, "getting pyspark"),
         ("  Building wheel for pyspark (pyproject.toml): started\n", "building pyspark", "building pyspark"),
         ("  Building editable for ottla (pyproject.toml): started\n", "building ottla", "building ottla"),
         (
@@ -310,6 +311,24 @@ def test_whoever_waits_hears_what_goes_on_now_also_when_no_line_said_so(install:
     with story:
         assert reminded.wait(HANG_S)
     assert "still looking for pyspark" in lines[0]
+
+
+def test_whoever_waits_for_a_build_hears_how_far_it_is(install: ModuleType, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    assert install.how_far_the_build_is(notes) == ""
+    notes.write_text("9\nottla.net._framing\nottla.records._native\n")
+    assert install.how_far_the_build_is(notes) == ", 2 of 9 native parts are compiled"
+    notes.write_text("0\n")  # no compiler, or none wanted
+    assert install.how_far_the_build_is(notes) == ""
+    setup = (ROOT / "setup.py").read_text("utf-8")
+    assert "OTTLA_BUILD_NOTES" in setup
+    lines: list[str] = []
+    reminded = install.threading.Event()
+    notes.write_text("9\n")
+    with install.Story(lambda line: (lines.append(line), "still" in line and reminded.set()), 0.01, notes) as story:
+        story.line("building ottla")
+        assert reminded.wait(HANG_S)
+    assert "still building ottla, 0 of 9 native parts are compiled (" in lines[1]
 
 
 def test_a_step_that_fails_shows_all_that_it_said(install: ModuleType) -> None:

@@ -1,19 +1,21 @@
 """`python -m bench.first_minutes`: a stranger's first minutes, from a fresh clone to the end of `make demo`.
 
     python -m bench.first_minutes                   clone what is committed, run make demo, judge its silences
-    python -m bench.first_minutes --show            the lines of the demo too, each with its second
+    python -m bench.first_minutes --show            the lines of the demo too, each with its second, as they come
     python -m bench.first_minutes -- make test      another command in the clone
 
 1. The clone is deleted in the end. Packages come from pip's cache if it has them: run it twice for a warm one.
 2. A silence is the time between two lines, also before the first and after the last. A dot is no line.
 3. Exit code 1 when the command fails, when a silence is longer than SILENCE_S, or all of it longer than TOTAL_S.
-The bars are for a quiet machine; on a busy one the silences still count, the total tells about the neighbours.
+The bars are for a quiet machine; on a busy one the silences still count, the total tells about the neighbours, and the
+processor time says what was worked.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import resource
 import subprocess
 import sys
 import tempfile
@@ -49,6 +51,7 @@ class Run(NamedTuple):
     lines: Sequence[Line]
     code: int
     total_s: float
+    processor_s: float = 0.0
 
 
 def longest_silence(run: Run) -> Silence:
@@ -70,18 +73,32 @@ def faults_of(run: Run) -> list[str]:
     return found
 
 
-def listen(source: Iterable[str], now_s: Callable[[], float]) -> list[Line]:
-    return [Line(now_s(), text.rstrip("\n")) for text in source]
+def listen(source: Iterable[str], now_s: Callable[[], float], heard: Callable[[Line], object]) -> list[Line]:
+    lines = []
+    for text in source:
+        lines.append(Line(now_s(), text.rstrip("\n")))
+        heard(lines[-1])
+    return lines
 
 
-def run(command: Sequence[str], folder: Path) -> Run:
-    began_s = time.monotonic()
+def show(line: Line) -> None:
+    print(f"{line.at_s:7.1f}  {line.text}", flush=True)
+
+
+def run(command: Sequence[str], folder: Path, heard: Callable[[Line], object] = lambda _: None) -> Run:
+    began_s, worked_s = time.monotonic(), _processor_s()
     with subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as process:
         assert process.stdout is not None
-        lines = listen(process.stdout, lambda: time.monotonic() - began_s)
-    return Run(lines, process.returncode, time.monotonic() - began_s)
+        lines = listen(process.stdout, lambda: time.monotonic() - began_s, heard)
+    return Run(lines, process.returncode, time.monotonic() - began_s, _processor_s() - worked_s)
+
+
+def _processor_s() -> float:
+    """What processes that this one started and that have ended have worked."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main(words: Sequence[str]) -> int:
@@ -92,12 +109,13 @@ def main(words: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="ottla-clone-") as folder:
         clone = Path(folder) / "ottla"
         subprocess.run(["git", "clone", "--quiet", "--depth", "1", ROOT.as_uri(), str(clone)], check=True)
-        done = run(options.command, clone)
-    if options.show or done.code:
+        done = run(options.command, clone, show if options.show else lambda _: None)
+    if done.code and not options.show:
         for line in done.lines:
-            print(f"{line.at_s:7.1f}  {line.text}")
+            show(line)
     silence = longest_silence(done)
-    print(f"{' '.join(options.command)}: {done.total_s:.0f} s, {len(done.lines)} lines")
+    command = " ".join(options.command)
+    print(f"{command}: {done.total_s:.0f} s, {done.processor_s:.0f} s of a processor, {len(done.lines)} lines")
     print(f"longest silence: {silence.length_s:.1f} s, after: {silence.after.strip()}")
     for fault in (faults := faults_of(done)):
         print(f"FAULT: {fault}")

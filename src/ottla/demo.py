@@ -46,8 +46,10 @@ FIRST_MS = 1_700_000_000_000
 STEP_MS = 2  # of event time between two clicks
 BAD_EVERY = 97
 REPORT_EVERY_S = 5.0
+REMIND_AFTER_S = 7.0  # longer, so that nobody is reminded of what is reported
 
 _began_s = _spoke_s = time.monotonic()
+_doing = "at work"
 
 
 def main(words: list[str] | None = None) -> None:
@@ -75,7 +77,7 @@ def run(servers: str, folder: Path) -> None:
         for topic, partitions in ((CLICKS, 3), (COUNTS, 2), (REJECTED, 1)):
             show(f"$ ottla topic create {topic} -p {partitions}")
             admin.create_topics([ottla.NewTopic(topic, partitions)])
-    step("3. Spark starts: a Java process, 10 seconds, up to a minute on a busy machine")
+    step("3. Spark starts: a Java process, 10 seconds, up to a minute on a busy machine", doing="starting Spark")
     spark = started_spark()
     step(f"   Spark {spark.version} is up; no jar was added to it")
     clicks = Clicks(servers)
@@ -151,18 +153,22 @@ def stream(spark: SparkSession, servers: str, folder: Path, clicks: Clicks) -> N
 
     step("4. Two streaming queries, while clicks come in. This is the code of the one that counts:")
     show_code(read, counted, write)
+    doing("starting the queries")
     rejecting = write(rejected(read(spark, servers)), servers, REJECTED, folder)
     counting = write(counted(read(spark, servers)), servers, COUNTS, folder)
     clicks.halfway.wait()
     follow(counting, clicks.written)
+    doing("stopping the counting query")
     stop_between_batches(counting)
-    step("5. The counting query is stopped. Clicks go on coming in; it starts again from its checkpoint")
+    again = "5. The counting query is stopped. Clicks go on coming in; it starts again from its checkpoint"
+    step(again, doing="starting the counting query again")
     before = clicks.written
     clicks.resume.set()
     counting = write(counted(read(spark, servers)), servers, COUNTS, folder)
     clicks.join()
     close_windows(servers)
     follow(counting, clicks.written - before)
+    doing("ending both queries")
     for query in (rejecting, counting):
         query.processAllAvailable()
         stop_between_batches(query)
@@ -317,9 +323,17 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
 # -- what is printed ---------------------------------------------------------------------------------------------------
 
 
-def step(text: str) -> None:
-    """A line with the seconds since the beginning."""
+def step(text: str, doing: str = "at work") -> None:
+    """A line with the seconds since the beginning, and what goes on from then on."""
+    global _doing
+    _doing = doing
     say(f"[{time.monotonic() - _began_s:3.0f} s] {text}")
+
+
+def doing(what: str) -> None:
+    """What goes on from now on; only whoever waits long hears of it."""
+    global _doing
+    _doing = what
 
 
 def show(text: str) -> None:
@@ -349,7 +363,7 @@ def say(text: str) -> None:
 
 
 class Reminder:
-    """Says that it is still at work, whenever nothing was said for REPORT_EVERY_S."""
+    """Says what is still going on, whenever nothing was said for REMIND_AFTER_S."""
 
     def __enter__(self) -> None:
         self._ended = threading.Event()
@@ -361,9 +375,9 @@ class Reminder:
         self._thread.join()
 
     def _remind(self) -> None:
-        while not self._ended.wait(max(_spoke_s + REPORT_EVERY_S - time.monotonic(), 0.1)):
-            if time.monotonic() >= _spoke_s + REPORT_EVERY_S:
-                step("   ... still at it")
+        while not self._ended.wait(max(_spoke_s + REMIND_AFTER_S - time.monotonic(), 0.1)):
+            if time.monotonic() >= _spoke_s + REMIND_AFTER_S:
+                step(f"   ... still {_doing}", doing=_doing)
 
 
 if __name__ == "__main__":

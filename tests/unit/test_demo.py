@@ -12,10 +12,19 @@ from ottla import demo
 
 def test_whoever_waits_hears_that_it_is_still_at_work(monkeypatch):
     heard = threading.Event()
-    monkeypatch.setattr(demo, "REPORT_EVERY_S", 0.0)
-    monkeypatch.setattr(demo, "step", lambda text: heard.set())
+    said = []
+    monkeypatch.setattr(demo, "REMIND_AFTER_S", 0.0)
+    monkeypatch.setattr(demo, "say", lambda text: (said.append(text), heard.set()))
+    demo.doing("starting Spark")
     with demo.Reminder():
         assert heard.wait(HANG_S)
+    assert said[0].endswith("s]    ... still starting Spark")
+
+
+def test_names_of_java_objects_are_left_out():
+    message = "Getting offsets from org.apache.spark.sql.execution.datasources.v2.python.PythonMicroBatch@4012a0ec"
+    assert demo.readable(message) == "Getting offsets from the topic clicks"
+    assert demo.readable("Processing new data") == "Processing new data"
 
 
 def test_it_ends_with_where_to_look_next(capsys):

@@ -278,7 +278,7 @@ class Connections:
         is_known = any(each.warned and each.node.address == connection.node.address for each in self.all())
         connection.warned = True
         if not is_known:
-            log.warning("for %.0f s now, and trying on: %s", lasted_ms / 1000, text)
+            log.warning("ottla: still trying after %.0f s: %s", lasted_ms / 1000, text)
 
     @property
     def _protocol(self) -> str:

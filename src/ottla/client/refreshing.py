@@ -171,7 +171,7 @@ class MetadataKeeper:
         lasted_ms = now_ms - self._troubled_since_ms
         if lasted_ms >= WARN_AFTER_MS and not self._warned:
             self._warned = True
-            log.warning("for %.0f s now, and trying on: %s", lasted_ms / 1000, "; ".join(reasons))
+            log.warning("ottla: still trying after %.0f s: %s", lasted_ms / 1000, "; ".join(reasons))
 
     # --- who waits ---
 

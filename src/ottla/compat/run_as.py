@@ -17,7 +17,7 @@ import runpy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import Final
 
 LIBRARIES: Final = ("confluent_kafka", "kafka", "aiokafka")
@@ -82,14 +82,34 @@ def main(arguments: Sequence[str]) -> int:
     except ValueError as error:
         print(f"{USAGE}\n{error}", file=sys.stderr)
         return 2
-    if arguments[1] == "-m":
-        sys.argv = list(arguments[2:])
-        runpy.run_module(arguments[2], run_name="__main__", alter_sys=True)
-    else:
-        sys.argv = list(arguments[1:])
-        sys.path.insert(0, str(Path(arguments[1]).resolve().parent))
-        runpy.run_path(arguments[1], run_name="__main__")
+    if arguments[1] != "-m" and not Path(arguments[1]).exists():
+        print(f"{USAGE}\nthere is no {arguments[1]}", file=sys.stderr)
+        return 2
+    try:
+        _run(arguments[1:])
+    except Exception as error:
+        # As if Python had been given the program itself: whoever reads this has no use for how we started it.
+        error.__traceback__ = _of_the_program(error.__traceback__)
+        sys.excepthook(type(error), error, error.__traceback__)
+        return 1
     return 0
+
+
+def _run(arguments: Sequence[str]) -> None:
+    if arguments[0] == "-m":
+        sys.argv = list(arguments[1:])
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = list(arguments)
+        sys.path.insert(0, str(Path(arguments[0]).resolve().parent))
+        runpy.run_path(arguments[0], run_name="__main__")
+
+
+def _of_the_program(found: TracebackType | None) -> TracebackType | None:
+    inner = found
+    while inner is not None and inner.tb_frame.f_code.co_filename in (__file__, runpy.__file__, "<frozen runpy>"):
+        inner = inner.tb_next
+    return inner or found
 
 
 if __name__ == "__main__":

@@ -45,3 +45,19 @@ def test_a_wrong_library_is_a_usage_error(tmp_path):
     ended = run("kafka_python", "x.py", cwd=tmp_path)
     assert ended.returncode == 2
     assert "'kafka_python' is none of confluent_kafka, kafka, aiokafka" in ended.stderr
+
+
+def test_an_error_of_the_program_looks_as_if_python_had_run_it(tmp_path):
+    (tmp_path / "program.py").write_text("import confluent_kafka\n\ndef f():\n    raise ValueError('mine')\n\nf()\n")
+    ended = run("confluent_kafka", "program.py", cwd=tmp_path)
+    plain = subprocess.run(
+        [sys.executable, "program.py"], capture_output=True, text=True, check=False, cwd=tmp_path
+    ).stderr
+    assert ended.returncode == 1
+    assert ended.stderr.replace(f"{tmp_path}/", "") == plain.replace(f"{tmp_path}/", "")
+    assert "runpy" not in ended.stderr
+
+
+def test_a_program_that_is_not_there_is_a_usage_error(tmp_path):
+    ended = run("kafka", "nowhere.py", cwd=tmp_path)
+    assert (ended.returncode, ended.stderr.splitlines()[-1]) == (2, "there is no nowhere.py")
