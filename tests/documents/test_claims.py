@@ -27,11 +27,11 @@ def test_the_readme_names_every_noun_of_the_command() -> None:
 
 
 def test_the_readme_counts_kafkas_commands_and_apis_right() -> None:
-    tools = re.search(r"`kafka-topics` and (\d+) others", README)
     apis = re.search(r"(\d+) APIs", row("ottla.protocol"))
-    assert tools is not None
     assert apis is not None
-    assert (int(tools[1]), int(apis[1])) == (len(TOOLS) - 1, len(APIS))
+    assert int(apis[1]) == len(APIS)
+    assert "`kafka-topics` and more than thirty others" in README
+    assert len(TOOLS) - 1 > 30
 
 
 def test_the_page_of_kafkas_commands_has_them_all_with_nouns_that_there_are() -> None:
@@ -46,7 +46,9 @@ def test_the_page_of_kafkas_commands_has_them_all_with_nouns_that_there_are() ->
         assert nouns == [] or nouns[0] in NOUNS, ours
 
 
-def test_the_readme_lists_what_make_can_do() -> None:
-    listed = re.findall(r"^make ([a-z-]+)", README.partition("## All commands")[2], re.MULTILINE)
-    there = re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
-    assert sorted({*listed, "help"}) == sorted(there)
+def test_what_the_readme_says_of_make_is_there() -> None:
+    listed = set(re.findall(r"^make ([a-z-]+)", README, re.MULTILINE))
+    there = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    assert {"demo", "test"} <= listed <= there
+    assert "`make help` lists all of them" in README
+    assert "help" in there
