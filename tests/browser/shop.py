@@ -33,12 +33,17 @@ def shop(directory: Path | None = None, **settings: str) -> Iterator[KafkaBroker
         _make_topics(servers)
         for day in range(5):
             _sell(servers, day)
-            broker.call(_begin_segments)
-        _give_up(servers)
+            _begin_segments(broker, "orders")
+        _give_up(broker)
         with (
-            ottla.Consumer(bootstrap_servers=servers, group_id="billing", auto_offset_reset="earliest") as billing,
+            ottla.Consumer(
+                bootstrap_servers=servers, group_id="billing", client_id="billing-1", auto_offset_reset="earliest"
+            ) as billing,
             ottla.Producer(
-                bootstrap_servers=servers, transactional_id="refunds-1", transaction_timeout_ms=900_000
+                bootstrap_servers=servers,
+                client_id="refunds",
+                transactional_id="refunds-1",
+                transaction_timeout_ms=900_000,
             ) as hanging,
             ottla.Producer(bootstrap_servers=servers, client_id="web-shop", linger_ms=5, batch_size=4096) as busy,
         ):
@@ -69,11 +74,15 @@ def _make_topics(servers: str) -> None:
         )
 
 
-def _begin_segments(server: Server) -> None:
+def _begin_segments(broker: KafkaBroker, topic: str) -> None:
     """As after so many bytes or so much time."""
-    for partition in server.broker.replicas:
-        if partition.name.topic == "orders":
-            partition.log.roll(server.broker.clock.now_ms())
+
+    def roll(server: Server) -> None:
+        for partition in server.broker.replicas:
+            if partition.name.topic == topic:
+                partition.log.roll(server.broker.clock.now_ms())
+
+    broker.call(roll)
 
 
 def _sell(servers: str, day: int) -> None:
@@ -105,15 +114,21 @@ def _sell(servers: str, day: int) -> None:
         producer.send("users", None, key=b"user-2")
 
 
-def _give_up(servers: str) -> None:
-    with ottla.Producer(bootstrap_servers=servers, transactional_id="payments-1") as producer:
+def _give_up(broker: KafkaBroker) -> None:
+    """Transactions over some segments, a few of them aborted."""
+    with ottla.Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id="payments-1") as producer:
         producer.init_transactions()
-        for number in range(6):
+        for number in range(12):
             producer.begin_transaction()
-            for _ in range(15):
-                producer.send("payments", f'{{"payment": {number}}}'.encode(), key=str(number).encode())
+            for payment in range(15 + 7 * (number % 5)):
+                value = f'{{"payment": {1000 * number + payment}, "order": {17 * payment % 300}}}'
+                producer.send("payments", value.encode(), key=f"user-{payment}".encode())
+                if payment % 10 == 9:
+                    producer.flush()
             producer.flush()
-            producer.abort_transaction() if number % 3 == 2 else producer.commit_transaction()
+            producer.abort_transaction() if number % 4 == 2 else producer.commit_transaction()
+            if number in (2, 6, 9):
+                _begin_segments(broker, "payments")
 
 
 def _read(consumer: ottla.Consumer, topic: str, count: int) -> None:

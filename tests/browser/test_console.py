@@ -33,7 +33,7 @@ PAGES = {
     "transactions": ("#/transactions", "refunds-1"),
     "access": ("#/access", "There is no authorizer"),
     "doctor": ("#/doctor", "nightly-report"),
-    "inside": ("#/topics/orders/inside/0?offset=120", "Where offset 120 lies"),
+    "inside": ("#/topics/payments/inside/0?offset=120", "Where offset 120 lies"),
     "flow": ("#/flow", "Group commit"),
     "clients": ("#/clients", "Batches that wait"),
     "queries": ("#/queries", "revenue-by-country"),
@@ -52,7 +52,7 @@ EMPTY = {
 }
 ROOT = Path(__file__).parent.parent.parent
 PICTURES = ("overview", "topics", "records", "group", "inside", "flow", "clients", "transactions", "doctor")
-HEIGHTS = {"topics": 660, "transactions": 480, "doctor": 560, "clients": 640}
+HEIGHTS = {"topics": 660, "transactions": 560, "doctor": 620, "clients": 640}
 SERIOUS = ("serious", "critical")
 
 
@@ -191,10 +191,23 @@ def test_a_locked_broker_asks_who_it_is(open_page, browser):
         page.get_by_label("User").wait_for()
 
 
-def test_a_narrow_window_is_enough(busy, open_page):
-    page = open_page(busy, "#/topics/orders", size=(420, 800))
-    page.get_by_text("High watermark").first.wait_for()
+@pytest.mark.parametrize("name", PAGES)
+def test_a_narrow_window_is_enough(name, busy, open_page):
+    address, text = PAGES[name]
+    page = open_page(busy, address, size=(420, 800))
+    page.get_by_text(text).first.wait_for()
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    drawn = page.locator("svg.draw")
+    assert all(drawn.nth(at).bounding_box()["width"] > 600 for at in range(drawn.count())), "too small to read"
+
+
+def test_a_page_that_is_drawn_anew_leaves_the_keyboard_and_the_scroll_where_they_were(busy, open_page):
+    page = open_page(busy, "#/topics/orders", size=(420, 800))
+    page.get_by_role("link", name="The inside of partition 1").focus()
+    page.locator(".scroll").first.evaluate("each => { each.scrollLeft = 50; each.dataset.isOld = 'yes'; }")
+    page.locator(".scroll[data-is-old]").wait_for(state="detached")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "The inside of partition 1"
+    assert page.locator(".scroll").first.evaluate("each => each.scrollLeft") == 50
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +262,10 @@ def test_pictures_for_the_docs(name, busy, open_page, tmp_path):
     page = open_page(busy, address, theme, size=(1360, HEIGHTS.get(name, 850)))
     page.get_by_text(text).first.wait_for()
     if name == "records":
-        page.locator("tr.record button").nth(1).click()
+        page.get_by_label("Filter").fill('value.user.country == "CZ" and value.total > 100')
+        page.get_by_role("button", name="Show").click()
+        page.locator("tr.record").filter(has_not_text='"CZ"').first.wait_for(state="detached")
+        page.locator("tr.record button").nth(3).click()
     for number in range(9 if name in ("overview", "flow", "group", "clients") else 1):
         for _ in range(12):
             for _ in range(40 + 25 * (number % 4)):

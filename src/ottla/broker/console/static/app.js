@@ -79,7 +79,7 @@ function frame() {
       session.readOnly ? h("span", { class: "chip warn" }, "read-only") : null,
       session.loginNeeded ? h("span", {}, session.user.replace(/^User:/, "")) : null,
       h("div", { class: "row" }, theme, session.loginNeeded ? h("button", { type: "button", onclick: logOut }, "Log out") : null),
-      h("div", {}, h("kbd", {}, "?"), " keys · ", h("a", { href: "/api/openapi.json" }, "API"))));
+      h("div", {}, h("span", { class: "keys" }, h("kbd", {}, "?"), " keys · "), h("a", { href: "/api/openapi.json" }, "API"))));
   replace(document.getElementById("app"), h("div", { class: "frame" }, side, main));
   return main;
 }

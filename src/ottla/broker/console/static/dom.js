@@ -19,9 +19,17 @@ export const h = (tag, properties, ...children) => fill(document.createElement(t
 /** The same for drawings. */
 export const s = (tag, properties, ...children) => fill(document.createElementNS(SVG, tag), properties, children);
 
-/** Put these in the place of what an element has. */
+/** What an element of a page is known by when the page is drawn anew. */
+const nameOf = (element) => `${element.tagName} ${element.getAttribute("href") ?? element.getAttribute("aria-label") ?? element.textContent}`;
+
+/** Put these in the place of what an element has. A page that draws itself anew every second leaves the keyboard where
+ * it was, and what was scrolled aside stays so. */
 export function replace(element, ...children) {
+  const active = element !== document.activeElement && element.contains(document.activeElement) ? nameOf(document.activeElement) : null;
+  const scrolled = new Map([...element.querySelectorAll(".scroll")].filter((each) => each.scrollLeft).map((each) => [nameOf(each), each.scrollLeft]));
   element.replaceChildren(...children.flat(Infinity).filter((each) => each !== null && each !== undefined && each !== false));
+  if (scrolled.size) for (const each of element.querySelectorAll(".scroll")) each.scrollLeft = scrolled.get(nameOf(each)) ?? 0;
+  if (active !== null) [...element.querySelectorAll("a, button, [tabindex]")].find((each) => nameOf(each) === active)?.focus({ preventScroll: true });
   return element;
 }
 
@@ -39,6 +47,9 @@ export function table(caption, columns, rows, { attributes, after, sort, onsort 
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
     h("table", {}, h("caption", { class: "hidden" }, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
 }
+
+/** Something wide that is scrolled by itself where the window is narrow. */
+export const wide = (label, element) => h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, element);
 
 export const chip = (text, kind = "") => h("span", { class: `chip ${kind}` }, text);
 

@@ -1,7 +1,7 @@
 // Clients that push their own numbers: the accumulator of a producer drawn as it is now, and what a consumer does.
 
 import { get, post, session } from "../api.js";
-import { card, chip, empty, facts, h, heading, replace, s, table, toast } from "../dom.js";
+import { card, chip, empty, facts, h, heading, replace, s, table, toast, wide } from "../dom.js";
 import { bytes, byteRate, count, milliseconds, rate } from "../format.js";
 
 const STEP_MS = 1000;
@@ -48,7 +48,7 @@ function drawClient(client) {
   const has = (name) => client.numbers[name] !== undefined;
   const kind = has("producer.buffer.total.bytes") ? "producer" : "consumer";
   return h("section", { class: "card" }, h("h2", {}, client.client_id || "(without a name)", " ", chip(kind, "accent"), " ", h("span", { class: "sub" }, `${client.software}, ${client.address}`)),
-    kind === "producer" ? accumulator(client.numbers) : consumer(client.numbers));
+    kind === "producer" ? accumulator(client.numbers, client.client_id) : consumer(client.numbers));
 }
 
 const known = (format) => (value) => (value === undefined ? "–" : format(value));
@@ -59,7 +59,7 @@ function step(x, title, big, small, isBusy) {
 }
 
 /** send() → batches in the pool → in flight → acknowledged. */
-function accumulator(numbers) {
+function accumulator(numbers, name) {
   const n = (name) => numbers[`producer.${name}`];
   const [total, free] = [n("buffer.total.bytes") ?? 0, n("buffer.available.bytes") ?? 0];
   const used = Math.max(0, total - free);
@@ -75,7 +75,7 @@ function accumulator(numbers) {
     step(918, "Acknowledged", known(milliseconds)(n("request.latency.avg")), "from request to answer", n("record.send.rate") > 0));
   const fill = h("i", {});
   fill.style.width = `${Math.max(share > 0 ? 1 : 0, Math.round(100 * share))}%`;
-  return [picture,
+  return [wide(`The accumulator of ${name}`, picture),
     h("div", { class: "pool" }, h("span", {}, "Buffer pool"), h("div", { class: `bar ${share > 0.9 ? "bad" : share > 0.7 ? "warn" : ""}`, role: "img", "aria-label": `${Math.round(100 * share)} % of the buffer pool is used` }, fill),
       h("span", { class: "num" }, `${bytes(used)} of ${bytes(total)}`)),
     facts({ "Callers that wait for memory": known(count)(n("waiting.threads")), "Records in a request": known(count)(n("records.per.request.avg")), "Sent again": known(rate)(n("record.retry.rate")), "Failed": known(count)(n("record.error.total")) })];

@@ -1,7 +1,7 @@
 // A record's way through the broker, live: requests, the log, group commit, followers, and who waits.
 
 import { get } from "../api.js";
-import { card, empty, facts, h, heading, replace, s, table } from "../dom.js";
+import { card, empty, facts, h, heading, replace, s, table, wide } from "../dom.js";
 import { byteRate, count, milliseconds, rate, short } from "../format.js";
 
 const STEP_MS = 1000;
@@ -15,7 +15,7 @@ export async function show(main, parts, query, live) {
     const now = await get("/api/flow");
     if (!live.isOpen()) return;
     const moved = differences(was ?? now, now);
-    replace(picture, card(null, draw(now, moved)));
+    replace(picture, card(null, wide("The way of a record", draw(now, moved))));
     replace(tables, lists(now, was ?? now, moved));
     was = now;
   });
@@ -54,7 +54,7 @@ function draw(now, moved) {
     box(630, 196, "Group commit", rate(moved.syncs), `${milliseconds(moved.syncMs)} a sync, ${count(now.sync_marked)} logs wait`, now.sync_rounds_running > 0),
     box(325, 196, "Wait for their commit", count(now.produce_waiting), now.followers.length ? `followers at most ${short(lag)} behind` : "no followers here", false, now.produce_waiting ? "wait" : "box"),
     box(935, 196, "Wait for records", count(now.fetch_waiting), `fetches, ${count(now.watched_keys)} partitions`, false, now.fetch_waiting ? "wait" : "box"),
-    s("text", { class: "dim", x: 135, y: 180 }, "acknowledged"));
+    s("text", { class: "dim", x: 158, y: 176 }, "acknowledged"));
 }
 
 function lists(now, was, moved) {

@@ -67,6 +67,8 @@ function summary(group) {
   ];
 }
 
+const titled = (name) => `${name[0].toUpperCase()}${name.slice(1).replaceAll("_", " ")}`;
+
 function lists(group) {
   const members = [
     { title: "Member", cell: (row) => [h("div", { class: "mono" }, row.id), row.instance_id ? chip(`static ${row.instance_id}`) : null] },
@@ -84,10 +86,11 @@ function lists(group) {
     { title: "Oldest unread", right: true, cell: (row) => (row.lag ? age(row.lag_ms) : "–") },
     { title: "", right: true, cell: (row) => h("a", { href: `#/topics/${part(row.topic)}/records?partition=${row.partition}&from=offset&at=${row.committed}` }, "next record") },
   ];
-  const more = Object.entries(group.facts).filter(([name, value]) => name !== "assignor" && value !== "" && value !== null);
+  const isNews = ([name, value]) => name !== "assignor" && value !== "" && value !== null && !(name === "protocol" && value === "consumer");
+  const more = Object.entries(group.facts).filter(isNews);
   return [
     card("Offsets", group.offsets.length ? table("Offsets", offsets, group.offsets) : empty("Nothing is committed.")),
-    card("Members", group.members.length ? table("Members", members, group.members) : empty("Nobody is in the group now."), facts(Object.fromEntries(more.map(([name, value]) => [name.replace("_", " "), String(value)])))),
+    card("Members", group.members.length ? table("Members", members, group.members) : empty("Nobody is in the group now."), more.length ? facts(Object.fromEntries(more.map(([name, value]) => [titled(name), String(value)]))) : null),
   ];
 }
 

@@ -2,7 +2,7 @@
 
 import { get } from "../api.js";
 import { lineChart } from "../chart.js";
-import { card, chip, h, heading, replace, stat } from "../dom.js";
+import { card, h, heading, replace, stat } from "../dom.js";
 import { bytes, byteRate, count, milliseconds, rate } from "../format.js";
 
 const KEPT = 450;
@@ -48,6 +48,6 @@ export async function show(main, parts, query, live) {
     const bad = found.filter((each) => each.severity === "bad").length;
     if (!found.length) return replace(findings);
     replace(findings, h("p", { class: `note ${bad ? "bad" : "warn"}` },
-      chip(`${found.length}`, bad ? "bad" : "warn"), ` ${found[0].what[0].toUpperCase()}${found[0].what.slice(1)}. `, h("a", { href: "#/doctor" }, "All findings")));
+      `${found[0].what[0].toUpperCase()}${found[0].what.slice(1)}. `, h("a", { href: "#/doctor" }, found.length > 1 ? `All findings (${found.length})` : "All findings")));
   });
 }

@@ -90,7 +90,7 @@ function partitions(name, topic) {
   ];
   return [
     h("div", { class: "cards" },
-      stat("Records", count(topic.records)), stat("Size", bytes(topic.size_bytes)), stat("Partitions", count(topic.partitions), `${topic.replication_factor} copies of each`),
+      stat("Records", count(topic.records)), stat("Size", bytes(topic.size_bytes)), stat("Partitions", count(topic.partitions), topic.replication_factor === 1 ? "one copy of each" : `${topic.replication_factor} copies of each`),
       stat("Behind", count(topic.under_replicated), "partitions", topic.under_replicated ? "warn" : "good"),
       stat("Written since the start", bytes(topic.bytes_in), `${count(topic.messages_in)} records`)),
     card("Partitions", table("Partitions", columns, topic.partition_list), h("p", { class: "sub" }, `Topic id ${topic.id}. Offsets and sizes are of broker ${topic.broker_id}'s copies.`)),
