@@ -24,7 +24,7 @@ from tests.schema_registry import LISTENER, ask, url_of
 import ottla
 from ottla.testing.cluster import KafkaCluster
 
-KILLS = 6
+KILLS = 5  # a process that ends six times within a minute is given up
 
 
 def register(url, subject, name):
