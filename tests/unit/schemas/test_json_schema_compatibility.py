@@ -87,6 +87,19 @@ CASES = [
     ("enum goes", STRING, {"type": "string", "enum": ["a"]}, None, ["a"]),
     ("const becomes enum", {"enum": ["a", "b"]}, {"const": "a"}, None, ["a"]),
     ("true is not one", {"enum": [1]}, {"enum": [True]}, "ENUM_ARRAY_CHANGED", []),
+    ("true in a list is not one", {"enum": [[1]]}, {"enum": [[True]]}, "ENUM_ARRAY_CHANGED", []),
+    ("true in a keyword is not one", {"contains": {"const": 1}}, {"contains": {"const": True}}, "KEYWORD_CHANGED", []),
+    (
+        "true in a choice is not one",
+        {"anyOf": [{"const": 1}]},
+        {"anyOf": [{"const": 1}, {"const": True}]},
+        "SUM_TYPE_NARROWED",
+        [],
+    ),
+    ("one is 1.0", {"enum": [1.0]}, {"enum": [1]}, None, [1]),
+    ("const beside an enum without it", {"const": 1, "enum": [2, 1.5, True]}, {"const": 1}, "ENUM_ARRAY_CHANGED", []),
+    ("const beside an enum with it", {"const": 1, "enum": [2, 1]}, {"const": 1}, None, [1]),
+    ("const beside an enum accepted nothing", {"type": "string", "enum": ["a"]}, {"const": 1, "enum": [2]}, None, []),
     # limits
     ("maxLength grows", {"type": "string", "maxLength": 5}, {"type": "string", "maxLength": 3}, None, ["abc"]),
     (

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.light_tuples import NamedTuple
-from ottla.schemas.json_schema.nodes import Node
+from ottla.schemas.json_schema.nodes import Node, same_value
 from ottla.schemas.model import Problem
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _may_become(old: Combined, new: Combined) -> bool:
 def _distinct(schemas: list[Any]) -> list[Any]:
     found: list[Any] = []
     for each in schemas:
-        if not any(each is other or each == other for other in found):
+        if not any(each is other or same_value(each, other) for other in found):
             found.append(each)
     return found
 

@@ -22,7 +22,14 @@ from typing import Any, Final
 from ottla.schemas.json_schema.arrays import compare_arrays
 from ottla.schemas.json_schema.combined import combined_of, compare_combined, without_combined
 from ottla.schemas.json_schema.limits import compare_limits
-from ottla.schemas.json_schema.nodes import Node, is_same, sees_through, with_ref_as_product, without_unevaluated
+from ottla.schemas.json_schema.nodes import (
+    Node,
+    is_same,
+    same_value,
+    sees_through,
+    with_ref_as_product,
+    without_unevaluated,
+)
 from ottla.schemas.json_schema.objects import compare_objects
 from ottla.schemas.model import Problem
 
@@ -106,7 +113,8 @@ class Comparison:
         yield from compare_arrays(self, reader, writer, path)
         yield from self._compare_not(reader, writer, path)
         for name in reader.value:
-            if name not in COMPARED and name not in ANNOTATIONS and reader.value[name] != writer.get(name):
+            is_ours = name in COMPARED or name in ANNOTATIONS
+            if not is_ours and not same_value(reader.value[name], writer.get(name)):
                 yield Problem("KEYWORD_CHANGED", f"{path}/{name}", f"{name} was added or changed")
 
     def _compare_not(self, reader: Node, writer: Node, path: str) -> Iterator[Problem]:
@@ -166,10 +174,12 @@ def _is_of(value: Any, kind: str) -> bool:
 
 
 def _values(node: Node) -> list[Any] | None:
-    if "const" in node.value:
-        return [node.value["const"]]
+    """All that const and enum let pass together; None without either."""
     found: list[Any] | None = node.get("enum")
-    return found
+    if "const" not in node.value:
+        return found
+    only = node.value["const"]
+    return [only] if found is None or any(same_value(only, each) for each in found) else []
 
 
 def _compare_values(reader: Node, writer: Node, path: str) -> Iterator[Problem]:
@@ -179,13 +189,9 @@ def _compare_values(reader: Node, writer: Node, path: str) -> Iterator[Problem]:
     written = _values(writer)
     if written is None:
         yield Problem("ENUM_ARRAY_ADDED", f"{path}/enum", "only some values are accepted, and all were")
-    elif lost := [value for value in written if not any(_same(value, each) for each in allowed)]:
+    elif lost := [value for value in written if not any(same_value(value, each) for each in allowed)]:
         name = "ENUM_ARRAY_CHANGED" if len(lost) == len(written) else "ENUM_ARRAY_NARROWED"
         yield Problem(name, f"{path}/enum", f"{lost[0]!r} is not accepted any more")
-
-
-def _same(one: Any, other: Any) -> bool:
-    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
 def covers(pattern: str, name: str) -> bool:

@@ -91,12 +91,23 @@ def without_unevaluated(node: Node) -> Node:
     return Node(rest, node.resolver, node.is_modern)
 
 
+def same_value(one: Any, other: Any) -> bool:
+    """Whether two values of JSON are the same one: 1 is 1.0, and neither of them is true, as deep as it may be."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same_value, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same_value(each, other[name]) for name, each in one.items())
+    return bool(one == other)
+
+
 def is_same(one: Node, other: Node) -> bool:
     """Whether two schemas, and all that they refer to, have the same text. In doubt they have not."""
     left, seen = [(one, other)], set[tuple[int, int]]()
     while left:
         one, other = left.pop()
-        if one.value != other.value or one.is_modern != other.is_modern or len(seen) > COMPARED_MAX:
+        if not same_value(one.value, other.value) or one.is_modern != other.is_modern or len(seen) > COMPARED_MAX:
             return False
         if (id(one.value), id(other.value)) not in seen:
             seen.add((id(one.value), id(other.value)))
