@@ -9,8 +9,11 @@ import pytest
 from tests.patience import FAR_MS, bounded, wait_until
 
 from ottla import Consumer
+from ottla.cli import connecting
+from ottla.cli.kafka.tools import main as kafka_command
 from ottla.cli.main import main
 from ottla.cli.output import FAILED, OK
+from ottla.testing import FakeBroker
 
 
 class Stdin(io.TextIOWrapper):
@@ -131,6 +134,38 @@ def test_a_cluster_that_is_not_there_is_told_in_time(ottla):
     assert code == FAILED
     assert "127.0.0.1:1 refused the connection" in err
     assert "Start a broker with `ottla broker start`, or name another with -b HOST:PORT" in err
+
+
+def test_where_nothing_listens_it_is_said_at_once(ottla, monkeypatch):
+    monkeypatch.setattr(connecting, "REFUSED_PATIENCE_S", 0.25)
+    first, last = ottla("topic", "list", "-b", "127.0.0.1:1")[2].splitlines()
+    assert first == "ottla: nothing listens at 127.0.0.1:1; trying on for 0.25 s"
+    assert "127.0.0.1:1 refused the connection" in last
+    given = ottla("topic", "list", "-b", "127.0.0.1:1", "--timeout", 0.5)[2]
+    assert "trying on for 0.5 s" in given, "who says how long is patient for so long"
+    given = ottla(
+        "topic", "list", "-b", "127.0.0.1:1", "-X", "default.api.timeout.ms=750", "-X", "request.timeout.ms=9"
+    )[2]
+    assert "trying on for 0.75 s" in given
+
+
+def test_kafkas_commands_say_in_javas_words_that_nothing_listens(capfd, tmp_path):
+    config = tmp_path / "client.properties"
+    config.write_text("default.api.timeout.ms=500\nrequest.timeout.ms=500\n")
+    words = ["--bootstrap-server", "127.0.0.1:1", "--command-config", str(config), "--list"]
+    assert kafka_command("kafka-topics", words) == FAILED
+    said = capfd.readouterr().err
+    assert "Connection to node -1 (127.0.0.1:1) could not be established. Node may not be available." in said
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_person_hears_that_there_are_no_topics_and_a_program_does_not(capfd, monkeypatch, is_terminal):
+    with FakeBroker() as fake:
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+        assert main(["topic", "list", "-b", fake.bootstrap_servers]) == OK
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err == "there are no topics; make one with `ottla topic create NAME`\n" * is_terminal
 
 
 def test_settings_of_brokers_and_groups(ottla, unique_group):

@@ -1,6 +1,8 @@
 """The admin client of commands: first tries without an event loop, and everything else as an ordinary Admin does it."""
 
-from collections.abc import Iterator
+import contextlib
+import socket
+from collections.abc import Iterator, Sequence
 
 import pytest
 from tests.patience import HANG_S
@@ -11,8 +13,8 @@ from ottla.client.admin.direct_admin import DirectAdmin, direct_admin
 from ottla.client.admin.offsets import OffsetSpec
 from ottla.client.admin.topics import NewTopic
 from ottla.errors import GroupIdNotFound, NotConnected, UnknownTopicOrPartition, UnsupportedVersion
-from ottla.testing import FakeBroker
-from ottla.values import TopicPartition
+from ottla.testing import FakeBroker, KafkaBroker
+from ottla.values import Address, TopicPartition
 
 QUICK = {"request.timeout.ms": "500", "default.api.timeout.ms": str(int(HANG_S * 1000)), "retry.backoff.ms": "1"}
 
@@ -147,3 +149,47 @@ def test_closing_twice_does_no_harm(direct):
     direct.list_topics()
     direct.close()
     direct.close()
+
+
+# --- nothing listens -------------------------------------------------------------------------------------------------
+
+
+def free_port() -> int:
+    """A port at which nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def test_that_nothing_listens_is_said_at_once_and_a_broker_that_starts_then_is_found():
+    port = free_port()
+    with contextlib.ExitStack() as meanwhile:
+        heard = []
+
+        def start(places: Sequence[Address], left_ms: float) -> float:
+            heard.append((list(map(str, places)), left_ms))
+            meanwhile.enter_context(KafkaBroker({"listeners": f"PLAINTEXT://127.0.0.1:{port}"}))
+            return left_ms
+
+        config = {"bootstrap.servers": f"127.0.0.1:{port}", **QUICK}
+        with direct_admin(config, when_refused=start) as admin:
+            assert admin.list_topics() == {}
+        assert heard == [([f"127.0.0.1:{port}"], HANG_S * 1000)]
+
+
+def test_it_is_tried_on_for_as_long_as_is_said():
+    config = {"bootstrap.servers": f"127.0.0.1:{free_port()},127.0.0.1:{free_port()}", **QUICK}
+    with (
+        direct_admin(config, when_refused=lambda places, left_ms: 10.0) as admin,
+        pytest.raises(NotConnected, match="refused the connection"),
+    ):
+        admin.list_topics()
+
+
+def test_one_address_of_several_that_refuses_is_nothing_to_speak_of(fake):
+    def complain(places: Sequence[Address], left_ms: float) -> float:
+        raise AssertionError(f"only one of several refused: {places}")
+
+    config = {"bootstrap.servers": f"127.0.0.1:{free_port()},{fake.bootstrap_servers}", **QUICK}
+    with direct_admin(config, when_refused=complain) as admin:
+        assert set(admin.list_topics()) == {"clicks"}

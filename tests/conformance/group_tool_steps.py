@@ -156,7 +156,7 @@ QUORUM = [
 
 
 def join_share_group(server: str) -> None:
-    """A share group g that knows where it starts in topic s, and has no members any more."""
+    """A share group g that looks after the partitions of topic s, and has no members any more."""
     settings = {"bootstrap.servers": server}
     with Admin(settings) as admin:
         with ShareConsumer("s", group_id="g", bootstrap_servers=server) as consumer:
@@ -169,7 +169,7 @@ def _is_placed(admin: Admin) -> bool:
         found = admin.list_share_group_offsets("g")
     except GroupIdNotFound:
         return False  # it has not joined yet
-    return sum(place is not None for place in found.values()) == 2
+    return len(found) == 2  # Apache's brokers keep where it starts only when something was acknowledged
 
 
 GROUP_SCENARIOS = {"shares": SHARES, "share-console": SHARE_CONSOLE, "quorum": QUORUM}

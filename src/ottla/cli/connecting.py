@@ -4,13 +4,15 @@
    OTTLA_BOOTSTRAP_SERVERS, localhost:9092.
 2. The file has Kafka's names, as the Java tools read it (client.properties).
 3. Whatever goes wrong ends as one sentence with what to do; nothing of the inside is shown.
+4. Where nothing listens it is said at once, and tried for a few seconds more, in case a broker is just starting; for as
+   long as --timeout says when it was given (decision 0088).
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -20,12 +22,15 @@ from ottla.cli.output import Failure, Output, sentence
 
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin
+    from ottla.values import Address
 
 DEFAULT_SERVERS: Final = "localhost:9092"
 SERVERS_VARIABLE: Final = "OTTLA_BOOTSTRAP_SERVERS"
 CONFIG_VARIABLE: Final = "OTTLA_COMMAND_CONFIG"
 BOOTSTRAP: Final = "bootstrap.servers"
 TOLD_LIMIT: Final = 5
+REFUSED_PATIENCE_S: Final = 5.0
+"""A broker that was started just now listens within a second; in a container within some."""
 NOBODY_THERE: Final = (
     "Start a broker with `ottla broker start`, or name another with -b HOST:PORT; `ottla doctor` tells more"
 )
@@ -70,8 +75,23 @@ def describe(
         metavar="NAME=VALUE",
         help="one client setting; may be repeated",
     )
-    group.add_argument("--timeout", type=float, default=30.0, metavar="S", help="seconds to wait at most (30)")
-    parser.set_defaults(run=run)
+    group.add_argument(
+        "--timeout",
+        type=float,
+        default=30.0,
+        action=_Explicit,
+        metavar="S",
+        help=f"seconds to wait at most (30; {REFUSED_PATIENCE_S:.0f} where nothing listens)",
+    )
+    parser.set_defaults(run=run, timeout_explicit=False)
+
+
+class _Explicit(argparse.Action):
+    """Remembers that an option stood on the command line."""
+
+    def __call__(self, _: object, options: argparse.Namespace, value: Any, option: str | None = None) -> None:
+        setattr(options, self.dest, value)
+        setattr(options, f"{self.dest}_explicit", True)
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
@@ -152,10 +172,23 @@ def admin_of(options: argparse.Namespace) -> Iterator[Admin]:
 
     with sentences():
         settings = settings_of(options)
+        is_explicit = options.timeout_explicit or "default.api.timeout.ms" in settings
         settings.setdefault("default.api.timeout.ms", max(int(options.timeout * 1000), 1))
         settings.setdefault("request.timeout.ms", max(int(options.timeout * 1000), 1))
-        with direct_admin(settings) as admin:
+        with direct_admin(
+            settings, when_refused=lambda places, left_ms: _try_on(places, left_ms, is_explicit)
+        ) as admin:
             yield admin
+
+
+def _try_on(places: Sequence[Address], left_ms: float, is_explicit: bool) -> float:
+    """Say that nothing listens there; for how many milliseconds it is tried all the same."""
+    import sys
+
+    shown_ms = left_ms if is_explicit else min(left_ms, REFUSED_PATIENCE_S * 1000)
+    names = " or ".join(map(str, places))
+    print(f"ottla: nothing listens at {names}; trying on for {shown_ms / 1000:g} s", file=sys.stderr, flush=True)
+    return shown_ms
 
 
 def output_of(options: argparse.Namespace) -> Output:

@@ -91,6 +91,12 @@ class Output:
             print(f"{_BOLD}{line}{_PLAIN}" if self.colours and number == 0 else line, file=self.stream)
 
 
+def hint(text: str) -> None:
+    """A line for somebody who sits before it and sees nothing else; programs read an empty output as it is."""
+    if sys.stdout.isatty():
+        print(text, file=sys.stderr)
+
+
 def terminal_columns() -> int:
     """What shutil.get_terminal_size says, without the archivers that shutil loads: every usage asks for it."""
     try:

@@ -48,7 +48,7 @@ class DirectConnection:
         try:
             link = _connected(address, clock, deadline_ms)
         except (OSError, UnicodeError) as error:
-            raise NotConnected(f"{address}: {error}") from None
+            raise NotConnected(f"{address}: {error}") from error
         made = cls(link, clock, client_id)
         try:
             link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

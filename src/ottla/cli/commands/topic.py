@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.cli.connecting import Verbs, add_format, add_verb, admin_of, confirmed, ensure, output_of, pairs
 from ottla.cli.moments import milliseconds
-from ottla.cli.output import OK, Failure
+from ottla.cli.output import OK, Failure, hint
 from ottla.cli.show import shown_size
 
 if TYPE_CHECKING:
@@ -131,6 +131,8 @@ def run_list(options: argparse.Namespace) -> int:
     else:
         for name in sorted(listings):
             print(name)
+        if not listings:
+            hint("there are no topics; make one with `ottla topic create NAME`")
     return OK
 
 

@@ -3,6 +3,8 @@
 1. The file has Kafka's settings in Java's form. What Apache's tools would read from it counts here.
 2. Old names of options (--consumer.config, --property, ...) still work, with the sentence of Apache's tools that they
    go away; the old and the new name together are refused.
+3. Where nothing listens it is said at once in the words of Java's client, and tried for as long as Apache's tools try:
+   people start a broker and a command at the same time, and rely on that (decision 0088).
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ottla.cli.collecting import uncollected
-from ottla.cli.kafka.ends import fail
+from ottla.cli.kafka.ends import fail, warn
 from ottla.cli.kafka.parser import Options
 
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin
+    from ottla.values import Address
 
 BOOTSTRAP_SETTING = "bootstrap.servers"
 
@@ -75,8 +78,17 @@ def admin_with(settings: dict[str, object]) -> Iterator[Admin]:
     with uncollected():
         from ottla.client.admin.direct_admin import direct_admin
 
-    with direct_admin(settings) as admin:
+    with direct_admin(settings, when_refused=_say_refused) as admin:
         yield admin
+
+
+def _say_refused(places: Sequence[Address], left_ms: float) -> float:
+    for number, each in enumerate(places):
+        warn(
+            f"WARN Connection to node {-1 - number} ({each}) could not be established. Node may not be available. "
+            f"Trying on for {left_ms / 1000:g} s"
+        )
+    return left_ms
 
 
 @contextmanager

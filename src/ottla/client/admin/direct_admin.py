@@ -9,12 +9,13 @@
    rebootstrapping and all words about failures are the ordinary ones. From then on that one makes all calls.
 3. It belongs to one thread, as a command does.
 4. Settings that want more than plain TCP (TLS, a login, names to be resolved) get an ordinary Admin at once.
+5. When nothing listens at any address, `when_refused` hears of it at once and says how long to try on (decision 0088).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Coroutine, Hashable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.client.admin.admin import Admin
@@ -23,6 +24,7 @@ from ottla.client.admin.direct_rounds import DirectRounds
 from ottla.client.admin.plans import Plan, Work
 from ottla.client.admin.settings import AdminSettings
 from ottla.clock import SystemClock
+from ottla.values import Address
 
 if TYPE_CHECKING:
     from ottla.metrics import MetricKey
@@ -30,20 +32,25 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 T = TypeVar("T")
+WhenRefused = Callable[[Sequence[Address], float], float]
+"""Gets the addresses and the milliseconds that the call has; gives those for which it is tried on."""
 
 
-def direct_admin(config: Mapping[str, object]) -> Admin:
+def direct_admin(config: Mapping[str, object], *, when_refused: WhenRefused | None = None) -> Admin:
     """The admin client that loads least for these settings."""
     settings = AdminSettings(config)
     is_plain = settings.security_protocol == "PLAINTEXT" and settings.client_dns_lookup == "use_all_dns_ips"
-    return DirectAdmin(config, settings) if is_plain else Admin(config)
+    return DirectAdmin(config, settings, when_refused) if is_plain else Admin(config)
 
 
 class DirectAdmin(Admin):
     """An Admin that needs a loop only when a first try is not enough."""
 
-    def __init__(self, config: Mapping[str, object], settings: AdminSettings) -> None:
+    def __init__(
+        self, config: Mapping[str, object], settings: AdminSettings, when_refused: WhenRefused | None = None
+    ) -> None:
         self._config = config
+        self._when_refused = when_refused
         self._rounds = DirectRounds(settings, SystemClock())
         self._direct = _DirectCalls(self, settings)
         self._ordinary: Admin | None = None
@@ -80,6 +87,9 @@ class DirectAdmin(Admin):
         deadline_ms = SystemClock().monotonic_ms() + timeout_ms
         if self._ordinary is None:
             self._rounds.ask(work, deadline_ms)
+            if self._rounds.refused and self._when_refused is not None:
+                timeout_ms = self._when_refused(self._rounds.refused, timeout_ms)
+                deadline_ms = SystemClock().monotonic_ms() + timeout_ms
         if work:
             admin = self._take_ordinary()
             admin._loop.run(admin._async._carry_on(work, timeout_ms=timeout_ms, deadline_ms=deadline_ms))

@@ -2,7 +2,8 @@
 
 1. What is known of the cluster is Metadata's; it is asked for when a route needs it and it lacks something.
 2. Coordinators are asked for together where the broker knows how (FindCoordinator 4).
-3. Whom nobody knows is left out of the result. When no broker can be asked the reason of the last one is raised.
+3. Whom nobody knows is left out of the result. When no broker can be asked the reason of the last one is raised; that
+   all of them refused the connection is remembered, because waiting may not help then.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ class BrokerFinder:
         self._metadata = Metadata(bootstrap_nodes(bootstrap), backoff=Backoff(0, 0, _NoSpread()), auto_create=False)
         self._coordinators: dict[tuple[Route, Target], Node] = {}
         self._reached: Node | None = None
+        self.refused: tuple[Address, ...] = ()
+        """Where nothing listens, when that is everywhere."""
 
     def find(self, route: Route, targets: Iterable[Target], deadline_ms: float) -> dict[Target, Node]:
         """The broker of each target that is known, for that route."""
@@ -78,16 +81,18 @@ class BrokerFinder:
 
     def _any(self) -> Node:
         """The one that was reached before, so that no second connection is needed; else the first that can be."""
-        failure: OttlaError = NotConnected("no broker is known")
+        failures: dict[Address, OttlaError] = {}
         for node in (self._reached,) if self._reached else self._metadata.nodes_to_ask():
             try:
                 self._brokers.connect(node.address)
             except NotConnected as error:
-                failure = error
+                failures[node.address] = error
             else:
                 self._reached = node
                 return node
-        raise failure
+        if all(isinstance(error.__cause__, ConnectionRefusedError) for error in failures.values()):
+            self.refused = tuple(failures)
+        raise [NotConnected("no broker is known"), *failures.values()][-1]
 
     # --- asking ---
 

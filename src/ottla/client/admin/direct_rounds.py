@@ -54,6 +54,11 @@ class DirectRounds:
                 self._receive(work, each, waiting[each].pop(0), deadline_ms)
             waiting = {each: waiting[each] for each in asked if waiting[each] and each in self._connections}
 
+    @property
+    def refused(self) -> tuple[Address, ...]:
+        """The addresses, when all of them refused the connection."""
+        return self._finder.refused
+
     def close(self) -> None:
         for connection in self._connections.values():
             connection.close()
