@@ -109,8 +109,8 @@ def _additional(comparison: Comparison, reader: Node, writer: Node, path: str) -
 def _patterns(comparison: Comparison, reader: Node, writer: Node, path: str) -> Iterator[Problem]:
     from ottla.schemas.json_schema.compatibility import covers, is_open
 
-    before = writer.get("patternProperties", {})
-    for pattern, wanted in reader.get("patternProperties", {}).items():
+    before, after = writer.get("patternProperties", {}), reader.get("patternProperties", {})
+    for pattern, wanted in after.items():
         where = f"{path}/patternProperties/{pattern}"
         if pattern in before:
             yield from comparison.compare(reader.of(wanted), writer.of(before[pattern]), where)
@@ -118,8 +118,34 @@ def _patterns(comparison: Comparison, reader: Node, writer: Node, path: str) -> 
         rest = _rest(writer)
         written = [] if rest is False else [rest]
         written += [each for name, each in writer.get("properties", {}).items() if covers(pattern, name)]
+        written += [each for other, each in before.items() if _may_meet(pattern, other)]
         if not is_open(wanted) and not all(comparison.fits(reader.of(wanted), writer.of(x), where) for x in written):
             yield Problem("PATTERN_PROPERTY_ADDED", where, "not all that may have been written is accepted")
+    for pattern, written in before.items():
+        where = f"{path}/patternProperties/{pattern}"
+        # Names that it matched are now what a wider pattern says, or the rest.
+        wider = [each for other, each in after.items() if _is_within(pattern, other)]
+        wanted = wider[0] if wider else _rest(reader)
+        if pattern not in after and not comparison.fits(reader.of(wanted), writer.of(written), where):
+            yield Problem("PATTERN_PROPERTY_REMOVED", where, "names that it matched are not accepted as they were")
+
+
+def _beginning(pattern: str) -> str | None:
+    """What the names begin with that a pattern of the plain kind "^text" matches; None for all other patterns."""
+    plain = pattern.removeprefix("^")
+    return plain if plain != pattern and plain.replace("_", "").replace("-", "").isalnum() else None
+
+
+def _is_within(pattern: str, other: str) -> bool:
+    """Whether all names that `pattern` matches plainly match the other one too."""
+    one, wider = _beginning(pattern), _beginning(other)
+    return pattern == other or (one is not None and wider is not None and one.startswith(wider))
+
+
+def _may_meet(pattern: str, other: str) -> bool:
+    """Whether a name may match both; in doubt it may."""
+    no_beginning = _beginning(pattern) is None or _beginning(other) is None
+    return no_beginning or _is_within(pattern, other) or _is_within(other, pattern)
 
 
 def _dependencies(comparison: Comparison, reader: Node, writer: Node, path: str) -> Iterator[Problem]:
