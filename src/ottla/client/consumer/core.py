@@ -15,14 +15,13 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-import math
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ottla.client.background import Background
 from ottla.client.cluster_view import ClusterView, PartitionInfo
 from ottla.client.consumer.buffer import FetchBuffer
 from ottla.client.consumer.buffer_reader import BufferReader
@@ -38,7 +37,6 @@ from ottla.client.network import NetworkClient
 from ottla.clock import Clock, SystemClock
 from ottla.errors import OttlaError, RequestTimedOut
 from ottla.net.link import Transport
-from ottla.ordered_set import OrderedSet
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.values import Node, OffsetAndTimestamp, TopicPartition
 
@@ -50,7 +48,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-class ConsumerCore:
+class ConsumerCore(Background):
     """One consumer, without a face."""
 
     def __init__(
@@ -64,28 +62,21 @@ class ConsumerCore:
         clock: Clock | None = None,
         random: Random | None = None,
     ) -> None:
-        """`wake_loop` makes the loop call `wake`, from any thread."""
+        super().__init__(clock or SystemClock(), news, wake_loop)
         self._portions_ahead = portions_ahead
         self._transport, self._random = transport, random
         self.random_bytes: Callable[[int], bytes] = os.urandom if random is None else random.randbytes
-        self.clock = clock or SystemClock()
         keep_heap()
         self.settings = settings
         self.lock = threading.Lock()
         self.subscription = Subscription(settings.reset_policy)
         self.buffer = FetchBuffer()
         self.reader = BufferReader(self.subscription, self.buffer, self.lock, settings, wake_loop)
-        self.attention: deque[Any] = deque()
         self.network: NetworkClient
         self.group: Group | None = None
         self.positions: Positions
         self.metrics = ConsumerMetrics(settings.client_id)
-        self._news = news
-        self._wake_loop = wake_loop
         self._fetcher: Fetcher
-        self._awake: asyncio.Event
-        self._tasks: OrderedSet[asyncio.Task[Any]] = OrderedSet()
-        self._keeper: asyncio.Task[None] | None = None
         self._moved: asyncio.Event
         self._seen_version = -1
         self._seen_failure: OttlaError | None = None
@@ -94,7 +85,7 @@ class ConsumerCore:
     # --- life, on the loop ---
 
     async def start(self) -> None:
-        self._awake, self._moved = asyncio.Event(), asyncio.Event()
+        self._moved = asyncio.Event()
         self.network = NetworkClient.from_settings(
             self.settings, transport=self._transport, clock=self.clock, random=self._random
         )
@@ -119,7 +110,7 @@ class ConsumerCore:
         )
         await self.network.start()
         self.network.on_update(self.wake)
-        self._keeper = asyncio.get_running_loop().create_task(self._keep_going(), name="ottla-consumer")
+        self._start_steps("ottla-consumer")
 
     async def close(self, timeout_ms: float) -> None:
         """End everything that runs, saying goodbye to the brokers if there is time."""
@@ -127,10 +118,7 @@ class ConsumerCore:
             return
         self._closed = True
         deadline_ms = self.clock.monotonic_ms() + timeout_ms
-        tasks = [task for task in (self._keeper, *self._tasks) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._end_tasks()
         await self.positions.close()
         await self._close_fetch_sessions(min(timeout_ms, 1_000))
         await self.network.close(timeout_ms=max(0.0, deadline_ms - self.clock.monotonic_ms()))
@@ -151,28 +139,7 @@ class ConsumerCore:
 
     # --- what goes on in the background ---
 
-    def wake(self) -> None:
-        """Look again at what is to do. On the loop."""
-        self._awake.set()
-
-    def wake_from_caller(self) -> None:
-        self._wake_loop()
-
-    async def _keep_going(self) -> None:
-        while True:
-            self._awake.clear()
-            wait_until_ms = self._step()
-            if wait_until_ms == math.inf:
-                await self._awake.wait()
-                continue
-            timer = self.clock.call_later(wait_until_ms - self.clock.monotonic_ms(), self._awake.set)
-            try:
-                await self._awake.wait()
-            finally:
-                timer.cancel()
-
     def _step(self) -> float:
-        """Do what is due; returns the time of the next thing that is not waited for otherwise."""
         try:
             self._apply_metadata()
             until_ms = min(self.positions.start_what_is_due(), self._send_fetches())
@@ -262,19 +229,6 @@ class ConsumerCore:
         if has_news:
             asyncio.get_running_loop().call_soon(self._news)
         self.wake()
-
-    def spawn(self, work: Any) -> asyncio.Task[Any]:
-        """A task that ends with the consumer."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    def fail(self, error: Exception) -> None:
-        """The next poll raises this; the same kind of error is not queued twice."""
-        if not any(type(error) is type(other) for other in self.attention):
-            self.attention.append(error)
-        self._news()
 
     def is_resolved(self, error: Exception) -> bool:
         """Whether the caller did meanwhile what this error asks for: assign() and then seek() is no mistake, but the

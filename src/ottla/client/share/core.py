@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 import copy
 import logging
-import math
 import os
 import threading
 from collections import deque
@@ -22,10 +21,11 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
+from ottla.client.background import Background
 from ottla.client.consumer.heap import keep_heap
 from ottla.client.deadline import Deadline
 from ottla.client.network import NetworkClient
-from ottla.client.share.commits import AcknowledgementsDue, CommitResult, PendingCommit, notices
+from ottla.client.share.commits import CommitResult, PendingCommit, notices
 from ottla.client.share.group import ShareGroup
 from ottla.client.share.in_flight import AcknowledgeType, Held, InFlight, NotHeld, Outcome, State
 from ottla.client.share.metrics import ShareMetrics
@@ -36,13 +36,12 @@ from ottla.client.share.settings import ShareConsumerSettings
 from ottla.clock import Clock, SystemClock
 from ottla.errors import OttlaError
 from ottla.net.link import Transport
-from ottla.ordered_set import OrderedSet
 from ottla.values import Node, random_uuid, uuid_to_text
 
 log = logging.getLogger(__name__)
 
 
-class ShareCore:
+class ShareCore(Background):
     """One share consumer, without a face."""
 
     def __init__(
@@ -56,14 +55,12 @@ class ShareCore:
         clock: Clock | None = None,
         random: Random | None = None,
     ) -> None:
-        """`wake_loop` makes the loop call `wake`, from any thread."""
+        super().__init__(clock or SystemClock(), news, wake_loop)
         keep_heap()
         self.settings = settings
-        self.clock = clock or SystemClock()
         self.lock = threading.Lock()
         self.in_flight = InFlight()
         self.reader = ShareReader(self.in_flight, self.lock, owner, settings)
-        self.attention: deque[Exception | AcknowledgementsDue] = deque()
         self.demand = Demand()
         self._is_last_demand = False
         self.wants_notices = False  # somebody has a callback for acknowledgements
@@ -74,11 +71,7 @@ class ShareCore:
         self.requests: ShareRequests
         self.group: ShareGroup
         self._world: dict[str, Any] = {"transport": transport, "clock": clock, "random": random}
-        self._news, self._wake_loop = news, wake_loop
-        self._awake: asyncio.Event
-        self._answered: asyncio.Event
-        self._tasks: OrderedSet[asyncio.Task[Any]] = OrderedSet()
-        self._keeper: asyncio.Task[None] | None = None
+        self._answered = asyncio.Event()
         self._commits: list[PendingCommit] = []
         self._dead_waiting: deque[tuple[ShareRecord, BaseException | None]] = deque()
         self._dead_writing = 0
@@ -95,7 +88,6 @@ class ShareCore:
 
     async def start(self) -> None:
         assert self.settings.group_id is not None, "checked by the settings"
-        self._awake, self._answered = asyncio.Event(), asyncio.Event()
         self.network = NetworkClient.from_settings(self.settings, **self._world)
         self.network.measure(self.metrics.registry, "consumer", self.settings.client_id)
         self.network.metadata.want_only(())
@@ -109,7 +101,7 @@ class ShareCore:
         self.group = ShareGroup(self, self.settings.group_id, self.member_id)
         await self.network.start()
         self.network.on_update(self.wake)
-        self._keeper = asyncio.get_running_loop().create_task(self._keep_going(), name="ottla-share-consumer")
+        self._start_steps("ottla-share-consumer")
 
     async def close(self, timeout_ms: float) -> None:
         """Send the last acknowledgements, leave the group and end everything that runs."""
@@ -121,10 +113,7 @@ class ShareCore:
         except OttlaError as error:
             log.debug("a share consumer did not leave in order: %s", error)
         self._is_closing = True
-        tasks = [task for task in (self._keeper, *self._tasks) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._end_tasks()
         if self._dead_letters is not None:
             await self._dead_letters.close(deadline.left_s())
         await self.network.close(timeout_ms=deadline.left_ms())
@@ -159,30 +148,12 @@ class ShareCore:
 
     # --- what goes on in the background ---
 
-    def wake(self) -> None:
-        """Look again at what is to do. On the loop."""
-        self._awake.set()
-
     def note_answer(self) -> None:
         """Something was answered: whoever waits looks again."""
         self._answered.set()
         self.wake()
 
-    async def _keep_going(self) -> None:
-        while True:
-            self._awake.clear()
-            wait_until_ms = self._step()
-            if wait_until_ms == math.inf:
-                await self._awake.wait()
-                continue
-            timer = self.clock.call_later(wait_until_ms - self.clock.monotonic_ms(), self._awake.set)
-            try:
-                await self._awake.wait()
-            finally:
-                timer.cancel()
-
     def _step(self) -> float:
-        """Do what is due; returns the time of the next thing that is not waited for otherwise."""
         try:
             self._raise_refusals()
             return min(self.group.step(), self._send_requests())
@@ -274,19 +245,6 @@ class ShareCore:
                 self.attention.append(notice)
                 self._news()
 
-    def spawn(self, work: Any) -> asyncio.Task[Any]:
-        """A task that ends with the consumer."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    def fail(self, error: Exception) -> None:
-        """The next poll raises this; the same kind of error is not queued twice."""
-        if not any(type(error) is type(other) for other in self.attention):
-            self.attention.append(error)
-        self._news()
-
     # --- what the application does, in its own thread ---
 
     def want(self, records: int, acquire_mode: int | None = None) -> None:
@@ -334,9 +292,6 @@ class ShareCore:
             if held.state is State.GONE:
                 raise NotHeld(f"{held.name} at offset {held.offset}")
             self.in_flight.keep(held, self.clock.monotonic_ms() + self.settings.share_renew_max_ms)
-        self._wake_loop()
-
-    def wake_from_caller(self) -> None:
         self._wake_loop()
 
     # --- dead letters ---
