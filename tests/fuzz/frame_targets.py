@@ -67,6 +67,10 @@ def simple_requests() -> list[bytes]:
         request = ProduceRequest(transactional_id=None, acks=-1, timeout_ms=500, topic_data=[topic])
         body = b"".join(encode(request, version))
         found.append(bytes([version - 3]) + len(body).to_bytes(2, "big") + body + body + body[: len(body) // 2])
+        several = [PartitionProduceData(index=index, records=batches()[0]) for index in (3, 4)]
+        topic = TopicProduceData(name=TOPIC, topic_id=TOPIC_ID, partition_data=several)
+        body = b"".join(encode(ProduceRequest(acks=1, timeout_ms=500, topic_data=[topic]), version))
+        found.append(bytes([version - 3]) + len(body).to_bytes(2, "big") + body + body)
     return found + produce_requests()
 
 
@@ -78,6 +82,14 @@ def read_together(twin: Any, data: bytes) -> Any:
     requests = [memoryview(bytearray(b"\0\0\0\x09\0\0\0\x05" + each)) for each in bodies or [b""]]
     run = twin.scan_run(version, SCAN_LIMIT_ENTRIES, requests, 8)
     read = [[(topic, [(n, r and bytes(r)) for n, r in parts]) for topic, parts in each.topics] for each in run]
+    plain = twin.scan_plain_run(version, requests, 8)
+    if plain is not None:
+        counts = {index: len(found) for index, found in plain.parts.items()}
+        places = {index: [checks.PlacedBatch(7, 9, 100, 1, -1, -1, -1, -1, False)] * n for index, n in counts.items()}
+        starts = dict.fromkeys(counts, 2)
+        content = twin.write_placed(version, requests, plain.topic, plain.orders, places, starts)
+        batches_read = {index: [bytes(each) for each in found] for index, found in plain.parts.items()}
+        read.append((plain[:3], batches_read, plain.orders, bytes(content)))
     simple = twin.scan_simple(version, requests, 8)
     if simple is None:
         return read, None

@@ -8,6 +8,8 @@
     content = write_run(version, frames, all_answers)       # their answers as whole frames
     simple = scan_simple(version, frames, position)         # the same where all are for one partition and nothing
     content = write_appended(version, frames, ...)          # is unusual: see simple.py
+    run = scan_plain_run(version, frames, position)         # the same where they are for partitions of one topic:
+    content = write_placed(version, frames, ...)            # see plain.py
 
 This is the readable twin: a flat value is what is left of a ProduceRequest when its fields are read, and an answer is a
 ProduceResponse with these fields. The native twin (_produce_frames.pyx) reads and writes the bytes in one pass where
@@ -17,7 +19,7 @@ so does a frame that cannot be read: the reference codec explains why.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from ottla.errors import BrokerError, MalformedMessage
@@ -44,6 +46,7 @@ API_KEY = 0
 TOPIC_IDS_SINCE = 13
 ACKS_ALL = -1
 SIMPLE_ENTRIES = 2  # a topic and a partition
+PLAIN_ENTRIES = 257  # a topic and MANY_PARTITIONS of append.py
 CODEC_AT = ATTRIBUTES_AT + 1
 # Of a request header: API key and version, then the correlation id, then who asks.
 CORRELATION_AT = 4
@@ -98,6 +101,18 @@ class SimpleProduce(NamedTuple):
     topic: Topic
     partition: int
     records: list[memoryview]
+
+
+class PlainRun(NamedTuple):
+    """Requests that came together for partitions of one topic, with nothing unusual in them."""
+
+    acks: int
+    timeout_ms: int
+    topic: Topic
+    parts: dict[int, list[memoryview]]
+    """By partition, its batches in the order of the requests."""
+    orders: list[list[int]]
+    """The partitions of each request, as they stand in it."""
 
 
 def scan(version: int, entries_limit: int, frame: Buffer, position: int) -> tuple[Produce, int]:
@@ -171,23 +186,55 @@ def scan_simple(version: int, frames: Sequence[memoryview], position: int) -> Si
 
 
 def _simple_of(version: int, request: Produce, body: memoryview) -> SimpleProduce | None:
-    if request.transactional_id is not None or request.acks not in (ACKS_ALL, 1) or len(request.topics) != 1:
+    if not _is_plain(version, request, body):
         return None
     [(topic, partitions)] = request.topics
     if len(partitions) != 1:
         return None
     [(index, records)] = partitions
-    if records is None or len(records) < HEADER_BYTES or records[CODEC_AT]:
-        return None
-    data = TopicProduceData(partition_data=[PartitionProduceData(index=index, records=records)])
+    assert records is not None, "a plain request has records"
+    return SimpleProduce(request.acks, request.timeout_ms, topic, index, [records])
+
+
+def _is_plain(version: int, request: Produce, body: memoryview) -> bool:
+    if request.transactional_id is not None or request.acks not in (ACKS_ALL, 1) or len(request.topics) != 1:
+        return False
+    [(topic, partitions)] = request.topics
+    if not partitions:
+        return False
+    for _, records in partitions:
+        if records is None or len(records) < HEADER_BYTES or records[CODEC_AT]:
+            return False
+    data = TopicProduceData(
+        partition_data=[PartitionProduceData(index=index, records=each) for index, each in partitions]
+    )
     if isinstance(topic, str):
         data.name = topic
     else:
         data.topic_id = topic
     again = ProduceRequest(acks=request.acks, timeout_ms=request.timeout_ms, topic_data=[data])
-    if b"".join(encode(again, version)) != body:
-        return None
-    return SimpleProduce(request.acks, request.timeout_ms, topic, index, [records])
+    return b"".join(encode(again, version)) == body
+
+
+def scan_plain_run(version: int, frames: Sequence[memoryview], position: int) -> PlainRun | None:
+    """The plain requests at the front of `frames` that have the same acks, time-out and topic; None without any.
+
+    Plain is what simple is (`scan_simple`), but for any number of partitions of that topic, up to 256.
+    """
+    found: PlainRun | None = None
+    for frame, request in zip(frames, scan_run(version, PLAIN_ENTRIES, frames, position), strict=False):
+        if not _is_plain(version, request, frame[position:]):
+            break
+        [(topic, partitions)] = request.topics
+        if found is None:
+            found = PlainRun(request.acks, request.timeout_ms, topic, {}, [])
+        elif (request.acks, request.timeout_ms, topic) != found[:3]:
+            break
+        for index, records in partitions:
+            assert records is not None, "a plain request has records"
+            found.parts.setdefault(index, []).append(records)
+        found.orders.append([index for index, _ in partitions])
+    return found
 
 
 def write_appended(
@@ -203,6 +250,25 @@ def write_appended(
         [(topic, [ProduceResult(index, each.base_offset, log_start_offset=log_start_offset)])] for each in batches
     ]
     return write_run(version, frames[: len(batches)], answers)
+
+
+def write_placed(
+    version: int,
+    frames: Sequence[memoryview],
+    topic: Topic,
+    orders: Sequence[Sequence[int]],
+    placed: Mapping[int, Sequence[PlacedBatch]],
+    log_starts: Mapping[int, int],
+) -> bytes:
+    """Whole frames that answer the requests of a PlainRun: each batch was appended, and where."""
+    places = {index: iter(batches) for index, batches in placed.items()}
+    answers: list[ProduceResults] = []
+    for order in orders:
+        outcomes = [
+            ProduceResult(index, next(places[index]).base_offset, log_start_offset=log_starts[index]) for index in order
+        ]
+        answers.append([(topic, outcomes)])
+    return write_run(version, frames[: len(orders)], answers)
 
 
 def _partition(outcome: ProduceResult) -> PartitionProduceResponse:

@@ -1,7 +1,7 @@
 """Plain produce requests that came together, whatever partitions they have: appended together, answered together.
 
-What is simple goes a shorter path (simple.py). Here requests may have several partitions, and what goes wrong with one
-of them concerns no other (append.py).
+What is simple goes a shorter path (simple.py), and so does what is plain and waits for nothing (plain.py). Here
+requests may have several partitions, and what goes wrong with one of them concerns no other (append.py).
 
 1. Taken together are those from the first on that have the same acks, wait for an answer, belong to no transaction, are
    not compressed, and write to topics that their sender is known to be allowed to write.
@@ -23,6 +23,7 @@ from ottla.broker.produce.choice import scan_run, write_run
 from ottla.broker.produce.committed import Uncommitted, count_unacknowledged, wait_until_committed
 from ottla.broker.produce.frames import Produce, ProduceResults
 from ottla.broker.produce.held import frames_of
+from ottla.broker.produce.plain import answer_plain
 from ottla.broker.produce.schemas import wants_schemas
 from ottla.broker.produce.simple import SimpleAnswers, answer_simple
 from ottla.broker.replication.partition import ACKS_ALL, Partition
@@ -43,6 +44,8 @@ def answer_run(
 ) -> SimpleAnswers | None:
     """Append what stands at the front of these frames, whose bodies begin at `position`, and answer it."""
     answers = answer_simple(broker, frames, position, context, may_write)
+    if answers is None:
+        answers = answer_plain(broker, frames, position, context, may_write)
     if answers is not None:
         return answers
     requests = scan_run(context.api_version, ENTRIES, frames, position)

@@ -367,6 +367,91 @@ def test_both_twins_write_the_same_for_what_was_appended(version, name, index, b
     assert native.write_appended(*how) == produce_frames.write_appended(*how)
 
 
+# --- plain requests of several partitions ----------------------------------------------------------------------------
+
+plain_requests = st.builds(
+    request_of,
+    st.lists(
+        st.tuples(
+            st.sampled_from(["orders", "orders", "orders", "others"]),
+            st.just(TOPIC_ID),
+            st.lists(st.tuples(st.integers(0, 3), batches), max_size=4)
+            | st.lists(st.tuples(st.integers(0, 3), st.just(HEADER)), min_size=1, max_size=4),
+        ),
+        min_size=1,
+        max_size=1,
+    ),
+    transactional_id=st.sampled_from([None, None, None, None, "tx"]),
+    acks=st.sampled_from([-1, -1, -1, -1, 1, 0]),
+    timeout_ms=st.sampled_from([9, 9, 9, 10]),
+)
+
+
+@given(
+    requests=st.lists(plain_requests | simple_requests, min_size=1, max_size=5),
+    version=st.sampled_from(VERSIONS),
+    edits=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1 << 12), st.integers(0, 255)), max_size=1),
+    cut=st.sampled_from([0, 0, 0, 1, 5]),
+    end=st.sampled_from([b"", b"", b"", b"\0", b"\x80\0"]),
+)
+def test_both_twins_find_the_same_plain_requests(requests, version, edits, cut, end):
+    if native is None:
+        pytest.skip("ottla.broker.produce._frames is not built: that needs a C compiler")
+    frames = [bytearray(frame_of(each, version, header(version, n), end)) for n, each in enumerate(requests)]
+    for number, position, value in edits:
+        frame = frames[number % len(frames)]
+        frame[position % len(frame)] = value
+    views = [memoryview(each)[: len(each) - cut] for each in frames]
+    position = 8 + len(WHO)
+    assert native.scan_plain_run(version, views, position) == produce_frames.scan_plain_run(version, views, position)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_plain_requests_are_found_together_with_the_order_of_their_partitions(twin, version):
+    orders = [[0, 1, 2], [1, 2, 0], [2], [0, 0]]
+    requests = [
+        request_of([("orders", TOPIC_ID, [(index, HEADER + bytes([n])) for index in order])], timeout_ms=9)
+        for n, order in enumerate(orders)
+    ]
+    frames = [frame_of(each, version, header(version, n)) for n, each in enumerate(requests)]
+    other = request_of([("orders", TOPIC_ID, [(0, HEADER), (1, HEADER)])], timeout_ms=10)
+    run = twin.scan_plain_run(version, [*frames, frame_of(other, version, header(version, 9))], 8 + len(WHO))
+    assert run[:3] == (-1, 9, TOPIC_ID if version >= 13 else "orders")
+    assert run.orders == orders
+    assert {index: [each[-1] for each in found] for index, found in run.parts.items()} == {
+        0: [0, 1, 3, 3],
+        1: [0, 1],
+        2: [0, 1, 2],
+    }
+
+
+@pytest.mark.parametrize("partitions", [256, 257])
+def test_a_request_of_very_many_partitions_is_not_plain(twin, partitions):
+    request = request_of([("orders", TOPIC_ID, [(index, HEADER) for index in range(partitions)])])
+    run = twin.scan_plain_run(11, [frame_of(request, 11, header(11, 1))], 8 + len(WHO))
+    assert (run is not None) is (partitions == 256)
+
+
+@given(
+    version=st.sampled_from(VERSIONS),
+    name=names | st.just("n" * 9_000),
+    orders=st.lists(st.lists(st.integers(-(2**31), 2**31 - 1) | st.integers(0, 3), max_size=5), min_size=1, max_size=4),
+    base=st.integers(0, 2**62),
+    log_start_offset=st.integers(-1, 2**62),
+)
+def test_both_twins_write_the_same_for_what_got_its_places(version, name, orders, base, log_start_offset):
+    if native is None:
+        pytest.skip("ottla.broker.produce._frames is not built: that needs a C compiler")
+    frames = [memoryview(header(version, number)) for number in range(len(orders) + 1)]
+    placed = {}
+    for number, index in enumerate(index for order in orders for index in order):
+        first = base + number
+        placed.setdefault(index, []).append(PlacedBatch(first, first, 61, -1, -1, -1, -1, -1, False))
+    starts = {index: log_start_offset + number for number, index in enumerate(placed)}
+    how = version, frames, TOPIC_ID if version >= 13 else name, orders, placed, starts
+    assert native.write_placed(*how) == produce_frames.write_placed(*how)
+
+
 def test_a_refused_outcome_has_no_offset():
     outcome = ProduceResult(0, 5, -1, 0)
     outcome.refuse(NotLeaderOrFollower())
@@ -381,3 +466,5 @@ def test_the_twin_is_chosen_like_the_codec():
     assert produce_choice.write_run is expected.write_run
     assert produce_choice.scan_simple is expected.scan_simple
     assert produce_choice.write_appended is expected.write_appended
+    assert produce_choice.scan_plain_run is expected.scan_plain_run
+    assert produce_choice.write_placed is expected.write_placed
