@@ -11,8 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from ottla.cli.kafka.cluster import admin_of
-from ottla.cli.kafka.ends import WrongUsage, warn
+from ottla.cli.kafka.ends import warn
 from ottla.cli.kafka.group_commands import (
     RESETS_OF_COMMITTED,
     SCENARIOS,
@@ -30,6 +29,7 @@ from ottla.cli.kafka.group_commands import (
     print_resets,
     reset_rows,
     timeout_s,
+    working,
 )
 from ottla.cli.kafka.group_tables import NARROW, print_error
 from ottla.cli.kafka.java_errors import described, first_failure, message_of
@@ -68,12 +68,8 @@ def run(words: Sequence[str]) -> int:
         _validate_regex(options.text("validate-regex"))
         return OK
     try:
-        with admin_of(options) as admin:
+        with working(options, "consumer") as admin:
             _RUNS[action](admin, options)
-    except WrongUsage as mistake:
-        print_error(f"Executing consumer group command failed due to {mistake}")
-    except ValueError as error:
-        options.wrong(str(error))
     except (OttlaError, OSError) as error:
         if isinstance(error, BrokenPipeError):
             raise

@@ -6,9 +6,12 @@ Where Apache's three tools say it in other words, or in another order, the words
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from ottla.cli.kafka.cluster import admin_of
+from ottla.cli.kafka.ends import WrongUsage
 from ottla.cli.kafka.group_tables import NARROW, print_error
 from ottla.cli.kafka.java_errors import class_of, described, first_failure, message_of
 from ottla.cli.kafka.java_maps import hash_order, partition_order
@@ -131,6 +134,18 @@ def chosen(text: str | None, known: Sequence[str], what: str) -> list[str]:
         plural = "states" if what == "state" else "types"
         raise ValueError(f"Invalid {what} list '{text}'. Valid {plural} are: {', '.join(known)}")
     return [by_name[word] for word in words]
+
+
+@contextmanager
+def working(options: Options, kind: str) -> Iterator[Admin]:
+    """An admin client; what is wrong with the command line is told as Apache's tools tell it when they work already."""
+    try:
+        with admin_of(options) as admin:
+            yield admin
+    except WrongUsage as mistake:
+        print_error(f"Executing {kind} group command failed due to {mistake}")
+    except ValueError as error:
+        options.wrong(str(error))
 
 
 # --- lists -----------------------------------------------------------------------------------------------------------

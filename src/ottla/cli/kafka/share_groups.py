@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ottla.cli.kafka.cluster import admin_of
-from ottla.cli.kafka.ends import WrongUsage
 from ottla.cli.kafka.group_commands import (
     RESETS,
     action_of,
@@ -28,6 +26,7 @@ from ottla.cli.kafka.group_commands import (
     reset_rows,
     timeout_s,
     why_not_deleted,
+    working,
 )
 from ottla.cli.kafka.group_tables import NARROW, print_error
 from ottla.cli.kafka.java_errors import described, first_failure, message_of
@@ -59,12 +58,8 @@ def run(words: Sequence[str]) -> int:
     _check(options)
     action = action_of(options, ACTIONS, ", ".join("--" + each for each in ACTIONS) + ".")
     try:
-        with admin_of(options) as admin:
+        with working(options, KIND) as admin:
             _RUNS[action](admin, options)
-    except WrongUsage as mistake:
-        print_error(f"Executing share group command failed due to {mistake}")
-    except ValueError as error:
-        options.wrong(str(error))
     except (OttlaError, TimeoutError) as error:
         shown = described if action == "describe" else message_of
         names = [*options.values("group"), *options.values("topic")]

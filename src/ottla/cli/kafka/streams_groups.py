@@ -8,8 +8,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.cli.kafka.cluster import admin_of
@@ -38,7 +37,7 @@ from ottla.cli.kafka.java_errors import described, first_failure, message_of
 from ottla.cli.kafka.java_maps import hash_order
 from ottla.cli.kafka.parser import Options, flag, parse, value
 from ottla.cli.output import FAILED, OK
-from ottla.errors import GroupIdNotFound, OttlaError, UnknownTopicOrPartition
+from ottla.errors import GroupIdNotFound, OttlaError
 
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin
@@ -49,12 +48,6 @@ SUMMARY: Final = "This tool helps to list, or describe streams groups."
 KIND: Final = "streams"
 ACTIONS: Final = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
 STATES: Final = ("Empty", "NotReady", "Stable", "Assigning", "Reconciling", "Dead")
-INTERNAL: Final = re.compile(
-    r".*(-changelog|-repartition|-subscription-registration-topic|-subscription-response-topic)"
-    r"|.+-KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+-topic",
-    re.DOTALL,
-)
-"""How topics end that Kafka Streams makes for an application."""
 OPTIONS: Final = (
     *group_options(KIND),
     *RESETS_OF_COMMITTED,
@@ -194,15 +187,21 @@ def _input_partitions(admin: Admin, options: Options, name: str) -> list[TopicPa
 
 
 def _delete(admin: Admin, options: Options) -> None:
+    from ottla.cli.kafka.streams_topics import delete_topics, internal_topics, print_topic_deletions
+
     wanted, failed = refused_deletions(admin, options, KIND, "does not exist or is not a streams group.")
     asked = [group for group in wanted if group not in failed]
-    topics = _internal_topics(admin, options, asked) if options.has("delete-all-internal-topics") else {}
+    topics = (
+        internal_topics(_described(admin, options, group) for group in asked)
+        if options.has("delete-all-internal-topics")
+        else {}
+    )
     for group in asked:
         if (why := why_not_deleted(admin, group, timeout_s(options))) is not None:
             failed[group] = why
     done = [group for group in hash_order(asked) if group not in failed]
     names = "', '".join(done)
-    not_deleted = _delete_topics(admin, {group: topics[group] for group in done if group in topics})
+    not_deleted = delete_topics(admin, {group: topics[group] for group in done if group in topics})
     if not failed:
         print(f"Deletion of requested streams groups ('{names}') was successful.")
     else:
@@ -210,60 +209,7 @@ def _delete(admin: Admin, options: Options) -> None:
         if done:
             print(f"\nThese streams groups were deleted successfully: '{names}'.")
     if topics and done:
-        _print_topic_deletions([group for group in done if group in topics], not_deleted)
-
-
-def _internal_topics(admin: Admin, options: Options, groups: Sequence[str]) -> dict[str, list[str]]:
-    """The topics that the applications made for themselves, of groups that have such."""
-    found = {}
-    for name in groups:
-        group = _described(admin, options, name)
-        read = {topic for part in group.subtopologies for topic in part.source_topics}
-        made = [
-            topic.name
-            for part in group.subtopologies
-            for topic in (*part.repartition_source_topics, *part.changelog_topics)
-            if topic.name not in read
-        ]
-        if topics := [topic for topic in made if _is_internal(topic, name)]:
-            found[name] = topics
-    return found
-
-
-def _is_internal(topic: str, group: str) -> bool:
-    if topic.startswith(f"{group}-") and INTERNAL.fullmatch(topic):
-        return True
-    print_error(
-        f"The internal topic '{topic}' is not inferred as internal and thus will not be deleted with the group "
-        f"'{group}'."
-    )
-    return False
-
-
-def _delete_topics(admin: Admin, topics: Mapping[str, Sequence[str]]) -> dict[str, OttlaError]:
-    """Delete the topics of each group; the first error of each group that had one."""
-    from ottla.client.admin.plans import PartlyFailed
-
-    failed: dict[str, OttlaError] = {}
-    for group, names in topics.items():
-        try:
-            admin.delete_topics(names)
-        except OttlaError as error:
-            for topic in error.failed if isinstance(error, PartlyFailed) else names:
-                print(f"Failed to delete internal topic: {topic}")
-            failed[group] = first_failure(error)  # type: ignore[assignment]
-    return failed
-
-
-def _print_topic_deletions(groups: Sequence[str], failed: Mapping[str, OttlaError]) -> None:
-    if not failed:
-        names = "', '".join(groups)
-        print(f"Deletion of associated internal topics of the streams groups ('{names}') was successful.")
-        return
-    print("Deletion of some associated internal topics failed:")
-    for group in hash_order(failed):
-        why = described(failed[group])
-        print(f"* Internal topics of the streams group '{group}' could not be deleted due to: {why}")
+        print_topic_deletions([group for group in done if group in topics], not_deleted)
 
 
 def _delete_offsets(admin: Admin, options: Options) -> None:
@@ -294,6 +240,7 @@ def _reset(admin: Admin, options: Options) -> None:
 def _moved(admin: Admin, options: Options, name: str) -> dict[TopicPartition, int]:
     """Where a group starts now, or would with --execute."""
     from ottla.cli.kafka.group_resets import is_inactive, targets
+    from ottla.cli.kafka.streams_topics import delete_after_reset
 
     try:
         group = _described(admin, options, name)
@@ -311,7 +258,7 @@ def _moved(admin: Admin, options: Options, name: str) -> dict[TopicPartition, in
         if found:
             admin.alter_consumer_group_offsets(name, found, timeout=timeout_s(options))
         if group is not None:
-            _delete_named_topics(admin, options, name)
+            delete_after_reset(admin, name, _topics_to_delete(options, group))
     return found
 
 
@@ -332,20 +279,12 @@ def _scope(admin: Admin, options: Options, name: str) -> list[TopicPartition]:
     return []
 
 
-def _delete_named_topics(admin: Admin, options: Options, group: str) -> None:
-    topics = options.values("delete-internal-topic")
+def _topics_to_delete(options: Options, group: StreamsGroupDescription) -> list[str]:
+    from ottla.cli.kafka.streams_topics import internal_topics
+
     if options.has("delete-all-internal-topics"):
-        topics = _internal_topics(admin, options, [group]).get(group, [])
-    if not topics:
-        return
-    try:
-        admin.delete_topics(topics)
-    except OttlaError as error:
-        first = first_failure(error)
-        if isinstance(first, UnknownTopicOrPartition):
-            print_error(f"Deleting internal topics for group '{group}' failed because the topics do not exist.")
-        else:
-            print_error(f"Deleting internal topics for group '{group}' failed due to {described(first)}")
+        return internal_topics([group]).get(group.group_id, [])
+    return options.values("delete-internal-topic")
 
 
 _RUNS: Final = {
