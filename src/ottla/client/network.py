@@ -9,16 +9,14 @@
 4. A broker that says "slow down" is not written to before the time it named is over.
 5. `close` ends everything within its time; after it every call raises.
 
-Lives on one event loop. Decisions are Metadata's and Peer's; this file acts.
+Lives on one event loop. Decisions are Metadata's, Peer's and node_choice.py's; this file acts.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import copy
 import logging
-import math
 import random as random_module
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol, TypeVar
@@ -29,6 +27,7 @@ from ottla.client.connections import Connections, WatchedConnection, broker_name
 from ottla.client.coordinators import Coordinators
 from ottla.client.metadata import Metadata, bootstrap_nodes
 from ottla.client.network_metrics import ClientKind, NetworkMetrics
+from ottla.client.node_choice import least_loaded, why_nobody
 from ottla.client.refreshing import MetadataKeeper
 from ottla.client.settings import ClientSettings
 from ottla.client.telemetry.push import MetricsPush
@@ -60,7 +59,6 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-NAMED_LIMIT: Final = 3
 CLOSE_LEAST_MS: Final = 200.0
 LOGIN_QUESTION_MS: Final = 2_000.0
 UNUSED_TOPIC_MS: Final = 300_000  # for clients that do not declare metadata.max.idle.ms, Java's default of it
@@ -528,19 +526,10 @@ class NetworkClient:
         return self._connections.get(node.id if isinstance(node, Node) else node)
 
     def _least_loaded(self, tried: Mapping[int, OttlaError]) -> Node | None:
-        """Ready before connecting before not connected, then the fewest requests; equals by chance."""
-        best: Node | None = None
-        best_rank = (math.inf, math.inf, 0.0)
-        for node in self.metadata.nodes_to_ask():
-            connection = self._connections.get(node.id)
-            if node.id in tried or (connection is not None and connection.is_backing_off):
-                continue
-            state = State.DISCONNECTED if connection is None else connection.peer.state
-            step = 0 if state is State.READY else 2 if state is State.DISCONNECTED else 1
-            rank = (step, 0 if connection is None else connection.peer.load, self.random.random())
-            if rank < best_rank:
-                best, best_rank = node, rank
-        return best
+        return least_loaded(self.metadata.nodes_to_ask(), self._connections, tried, self.random)
+
+    def _nobody(self, tried: Mapping[int, OttlaError]) -> OttlaError:
+        return why_nobody(self.metadata.nodes_to_ask(), self._connections, tried)
 
     def _connection_changed(self, connection: WatchedConnection, before: State) -> None:
         if self._metrics is not None:
@@ -597,19 +586,6 @@ class NetworkClient:
         if self.clock.monotonic_ms() + wait_ms >= deadline_ms:
             raise self._nobody(tried)
         await self.sleep(wait_ms)
-
-    def _nobody(self, tried: Mapping[int, OttlaError]) -> OttlaError:
-        """Why nobody could be asked: the reason of each node, the first few of them."""
-        reasons = [error.detail or error.what for error in tried.values()]
-        for node in self.metadata.nodes_to_ask():
-            connection = self._connections.get(node.id)
-            if node.id not in tried and connection is not None and connection.peer.failure is not None:
-                failure = self._connections.explained(connection, connection.peer.failure)
-                if failure.invalid_configuration:
-                    return copy.copy(failure)
-                reasons.append(failure.detail or failure.what)
-        more = f" (and {len(reasons) - NAMED_LIMIT} more)" if len(reasons) > NAMED_LIMIT else ""
-        return NotConnected("; ".join(reasons[:NAMED_LIMIT]) + more or "no broker is known")
 
 
 class _Started:
