@@ -11,7 +11,8 @@ from ottla.client.settings import ClientSettings
 from ottla.clock import Clock
 from ottla.light_dataclasses import dataclass
 from ottla.net.link import LinkSettings, Transport
-from ottla.net.peer import PeerSettings, RandomSource
+from ottla.net.peer import PeerSettings
+from ottla.net.retries import RandomSource
 
 ANSWER_LIMIT_BYTES: Final = 1 << 30
 IN_FLIGHT_LIMIT: Final = 100  # for clients that declare no limit of their own, as Java's consumer

@@ -27,7 +27,7 @@ import enum
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 from ottla.errors import (
     AuthenticationFailed,
@@ -44,6 +44,7 @@ from ottla.net.connection import IN_FLIGHT_LIMIT, ApiVersionTable, ClientConnect
 from ottla.net.decisions import BackingOff, Close, Connect, Decision, Ready, Send, WakeAt
 from ottla.net.framing import Buffer
 from ottla.net.handshake import Ask, Authenticated, Authenticator, VersionNegotiation
+from ottla.net.retries import JITTER, RandomSource, grown_ms
 from ottla.net.waiting import WaitingRequest, WaitingRequests
 from ottla.protocol.api import WrittenRequest, api_of
 from ottla.protocol.schema import Message
@@ -73,13 +74,6 @@ STORY_LIMIT: Final = 20
 STEPS_LIMIT: Final = 16
 
 
-class RandomSource(Protocol):
-    """The part of random.Random that we need."""
-
-    def random(self) -> float:
-        """A number from 0 up to but not including 1."""
-
-
 @dataclass(frozen=True, slots=True)
 class PeerSettings:
     """Kafka's client settings that concern one connection, with Kafka's defaults."""
@@ -94,7 +88,7 @@ class PeerSettings:
     setup_timeout_ms: float = 10_000  # socket.connection.setup.timeout.ms
     setup_timeout_max_ms: float = 30_000  # socket.connection.setup.timeout.max.ms
     idle_limit_ms: float = 540_000  # connections.max.idle.ms
-    jitter: float = 0.2
+    jitter: float = JITTER
 
 
 _Step: TypeAlias = Ask | ApiVersionTable | Authenticated
@@ -526,8 +520,7 @@ class Peer:
 
     def _grown(self, first_ms: float, most_ms: float) -> float:
         """Doubled with every failure in a row up to the most, then spread by the jitter."""
-        term = min(first_ms * 2.0 ** min(self._failures, 30), most_ms)
-        return term * (1 + self._settings.jitter * (2 * self._random.random() - 1))
+        return grown_ms(first_ms, most_ms, self._failures, self._random, self._settings.jitter)
 
     # --- words ---
 

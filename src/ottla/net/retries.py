@@ -19,6 +19,12 @@ class RandomSource(Protocol):
         """A number from 0 up to but not including 1."""
 
 
+def grown_ms(first_ms: float, most_ms: float, attempt: int, random: RandomSource, jitter: float = JITTER) -> float:
+    """The wait after `attempt` earlier ones: doubled with each up to the most, then spread."""
+    term_ms = min(first_ms * 2.0 ** min(attempt, _DOUBLINGS_LIMIT), most_ms)
+    return term_ms * (1 + jitter * (2 * random.random() - 1))
+
+
 class Backoff:
     """Waits that grow: `delay_ms(0)` before the first retry, `delay_ms(1)` before the second, and so on."""
 
@@ -34,5 +40,4 @@ class Backoff:
         """The wait after `attempt` earlier retries."""
         if attempt < 0:
             raise ValueError(f"attempts are counted from 0, not from {attempt}")
-        term_ms = min(self.initial_ms * 2.0 ** min(attempt, _DOUBLINGS_LIMIT), self.max_ms)
-        return term_ms * (1 + JITTER * (2 * self._random.random() - 1))
+        return grown_ms(self.initial_ms, self.max_ms, attempt, self._random)
