@@ -54,6 +54,8 @@ BUGS = (
         "after two quick elections a follower cuts at the end of an epoch that it does not have",
         "the reason of KIP-279",
         needs=("moves",),  # whoever leads again must not have left the in-sync set in between
+        kinds=("one-way", "isolate", "hold"),  # and must not have heard what the other one wrote
+        fits=lambda plan: plan.turns > 0,
     ),
     Bug(
         "leaders-go-back",

@@ -18,6 +18,7 @@ from functools import lru_cache
 from random import Random
 from typing import Final
 
+from ottla.broker.cluster.alone import AloneLink
 from ottla.broker.replication.partition import Partition
 from ottla.broker.server import Server
 from ottla.broker.settings import BrokerSettings
@@ -154,6 +155,16 @@ class SimulatedCluster:
         """The process exits; who watches starts it again."""
         self.kill(number)
         self.loop.call_later(RESTART_S, self.restart, number)
+
+    def repair(self) -> None:
+        """What an administrator does when all is over: wall clocks are set right, and a broker whose log says that it
+        must be started again, because the disk failed under its metadata, is."""
+        for number, seat in self.seats.items():
+            seat.machine.clock.set_right()
+            link = None if seat.server is None else seat.server.broker.link
+            if isinstance(link, AloneLink) and link.needs_restart:
+                self.kill(number)
+                self.restart(number)
 
     def kill(self, number: int) -> None:
         """kill -9; it stays away until `restart`."""

@@ -4,8 +4,8 @@
 
 1. What happens is the list (fault.py); nothing is drawn here. Who leads when a fault comes that is aimed at a leader
    is asked then.
-2. Wall clocks that jumped stay wrong until the end, when all of them are set right: a broker whose clock is hours away
-   may refuse what clients send, for good.
+2. What only an administrator mends is mended at the end (`repair`): a broker whose clock is hours away may refuse what
+   clients send, for good, and one whose disk failed under its metadata changes nothing more.
 3. Every fault is written into the history and the timeline, with the moment of its beginning and of its end.
 4. With `replicated` durability a cluster promises nothing when as many machines lose power together as must have a
    record, so there what takes unsynced bytes away is skipped unless all copies are in sync. Nothing else depends on
@@ -80,8 +80,7 @@ class Faults:
         await self._sleep_until(began_s + duration_s)
         for task in running:
             await task
-        for seat in self._cluster.seats.values():
-            seat.machine.clock.set_right()
+        self._cluster.repair()
 
     async def _sleep_until(self, when_s: float) -> None:
         await asyncio.sleep(max(0.0, when_s - self._cluster.loop.time()))

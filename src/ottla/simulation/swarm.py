@@ -32,6 +32,9 @@ CLIENT_CHANCE: Final = 0.4
 PACES: Final = (1.0, 10.0)
 DISTANCES: Final = (1.0, 1.0, 10.0, 40.0)
 TURNS: Final = (0.0, 0.5)
+DEAF: Final = 0.7  # of the runs in which leaders take turns: some brokers do not hear each other
+RESTLESS_PART: Final = 0.5  # of them: a hundred elections in a run, and copies that may be behind for long
+RESTLESS: Final = {"turns": 0.95, "move_s": 0.5, "lag_s": 5.0}
 CLIENT_AIMS: Final = (0.0, 0.5, 0.9)
 PACED: Final = (  # what a pace stretches
     *("work_s", "fault_pause_s", "send_pause_s", "after_s", "fault_scale", "session_s", "lag_s"),
@@ -45,6 +48,11 @@ def drawn_values(seed: int, brokers: int | None) -> dict[str, Any]:
     pace = random.choice(PACES)
     others = {"pace": pace, "distance": random.choice(DISTANCES), "turns": random.choice(TURNS)}
     values = {**values_without_pace(seed, brokers), **others, "client_aim": random.choice(CLIENT_AIMS)}
+    if others["turns"] and "moves" in values["loads"]:
+        if random.random() < DEAF:
+            values["kinds"] = tuple(dict.fromkeys((*values["kinds"], "one-way")))
+        if random.random() < RESTLESS_PART:
+            values.update(RESTLESS)
     return {**values, **{name: round(values[name] * pace, 6) for name in PACED}}
 
 

@@ -338,7 +338,8 @@ class MemoryFile:
         try:
             self._files.attempt(Operation("sync", self.path), may_be_full=False)
         except Exception:
-            self._files.crash_inode(inode, "any")
+            if self._inode is not None:  # else the process was killed here, and the kernel still has all that it wrote
+                self._files.crash_inode(inode, "any")
             raise
         inode.sync()
 

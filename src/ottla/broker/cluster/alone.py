@@ -68,6 +68,11 @@ class AloneLink:
     def is_idle(self) -> bool:
         return self._changes.is_idle
 
+    @property
+    def needs_restart(self) -> bool:
+        """Whether the disk failed under the metadata: what is there is served, and nothing is changed any more."""
+        return bool(getattr(self._store, "has_failed", False))
+
     async def start(self, me: model.Broker) -> None:
         """Register, and make the disk follow the image."""
         self._store.membership.register(me)

@@ -155,6 +155,11 @@ class EmbeddedStore:
             self._file.close()
             self._file = None
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether a write failed: nothing is changed any more until the next start."""
+        return self._failure is not None
+
     def _refuse_after_failure(self) -> None:
         if self._closed:
             raise StoreClosed

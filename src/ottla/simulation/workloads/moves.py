@@ -23,6 +23,7 @@ class Moves(Workload):
         super().__init__(*arguments)
         self._partitions = partitions
         self._brokers = list(range(brokers))
+        self._order = self.random.sample(self._brokers, len(self._brokers))  # its first two take turns
 
     async def run(self) -> None:
         async with self.admin() as admin:
@@ -39,12 +40,12 @@ class Moves(Workload):
         return self.random.choice((self._move, self._elect, self._set))
 
     async def _take_turns(self, admin: AsyncAdmin) -> None:
-        """One broker leads after the other, and soon the first again; all of them stay in sync meanwhile."""
+        """One broker leads after the other, and soon the first again; all of them stay in sync meanwhile. They are the
+        same two for the whole run: when these cannot hear each other, both write what the other one lacks."""
         partition = self.random.choice(self._partitions)
-        order = self.random.sample(self._brokers, len(self._brokers))
-        for _ in range(self.random.randint(2, 4)):
-            order = [order[1], order[0], *order[2:]] if len(order) > 1 else order
-            if not await self._place(admin, partition, order):
+        for _ in range(self.random.randint(2, 6)):
+            self._order[:2] = reversed(self._order[:2])
+            if not await self._place(admin, partition, self._order):
                 return
             await self._elect(admin)
             await self.pause(self.tempo.move_s / 5)
