@@ -1,7 +1,7 @@
 """How long the broker's loop is held in one piece while pages are open: nobody else is served meanwhile.
 
 1. The broker runs with a hook that times every callback of its loop and every collection of garbage, and writes down
-   those that took longer than NOTED_S when it ends. It runs on asyncio's own loop, whose callbacks can be timed.
+   those that took longer than NOTED_S when it is asked to. It runs on asyncio's own loop, whose callbacks can be timed.
 2. First nobody asks, then pages ask FASTER times as often as they do, so that seconds show what minutes would. Nothing
    else happens at this broker, so what holds its loop is the console and the broker's own housekeeping.
 3. The first answer loads the console; how long that holds the loop is a figure of its own, once in a broker's life.
@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from bench.walk.throughput import new_directory
 
 FASTER: Final = 20
 HOOK: Final = """
-import asyncio.events, atexit, gc, json, os, sys, time
+import asyncio.events, gc, json, os, signal, sys, time
 
 sys.modules["uvloop"] = None  # its callbacks cannot be seen
 
@@ -59,18 +60,20 @@ def collected(phase, info):
     else:
         note(*begun, lambda: f"garbage of generation {info['generation']}")
 
-def write():
-    with open(os.environ["OTTLA_SLICES"], "w") as file:
+def write(*_):
+    path = os.environ["OTTLA_SLICES"]
+    with open(path + ".new", "w") as file:
         json.dump(noted, file)
+    os.replace(path + ".new", path)
 
 asyncio.events.Handle._run = timed
 gc.callbacks.append(collected)
-atexit.register(write)
+signal.signal(signal.SIGUSR2, write)
 """
 
 
 class TimedBroker(ConsoleBroker):
-    """A broker whose loop is timed; `slices` are known when it has ended."""
+    """A broker whose loop is timed."""
 
     def __init__(self, directory: Path) -> None:
         hook = directory.parent / f"{directory.name}-hook"
@@ -86,6 +89,9 @@ class TimedBroker(ConsoleBroker):
         super().__init__(directory)
 
     def slices(self) -> list[Slice]:
+        self._process.send_signal(signal.SIGUSR2)
+        while not self._written.exists():
+            time.sleep(0.05)
         return [Slice(*each) for each in json.loads(self._written.read_text())]
 
 
@@ -125,22 +131,22 @@ def _figures(root: Path, turns: int, where: str, topics: int) -> list[Figure]:
     seconds = max(2.0, turns / 2)
     _compile(root)
     spans = Spans()
-    with new_directory(root) as directory:
-        with TimedBroker(directory / "data") as broker:
-            broker.create_topic(4)
-            create(broker, topics)
-            with spans.of("nobody asks"):
+    with new_directory(root) as directory, TimedBroker(directory / "data") as broker:
+        broker.create_topic(4)
+        create(broker, topics)
+        with spans.of("nobody asks"):
+            time.sleep(seconds)
+        with spans.of("the console is loaded"):
+            broker.get("/")
+        for page in PAGES:
+            with spans.of(f"{page} is opened"):
+                for _, path in PAGES[page]:
+                    broker.get(path)
+            with spans.of(f"{page} is open"), open_pages(broker, (page,), FASTER) as pages:
                 time.sleep(seconds)
-            with spans.of("the console is loaded"):
-                broker.get("/")
-            for page in PAGES:
-                with spans.of(f"{page} is opened"):
-                    for _, path in PAGES[page]:
-                        broker.get(path)
-                with spans.of(f"{page} is open"), open_pages(broker, (page,), FASTER) as pages:
-                    time.sleep(seconds)
-                    pages.end()
+                pages.end()
         slices = broker.slices()
+        broker.kill()  # ten thousand logs take their time to be closed
     return [_figure(name, where, span, slices) for name, span in spans.by_name.items()]
 
 

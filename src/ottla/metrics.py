@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 OTHER: Final = "__other__"
+SERIES_AT_ONCE: Final = 50
 Stat = Literal["rate", "avg", "min", "max", "total"]
 
 
@@ -414,22 +415,28 @@ class Registry:
 
     def text(self, now_ms: float) -> str:
         """All numbers in Prometheus' text format, families in the order of their names."""
-        lines: list[str] = []
-        for family in sorted(self._families.values(), key=lambda family: family.exposed):
-            lines += self._family_lines(family, now_ms)
-        return "\n".join(lines) + "\n" if lines else ""
+        return "".join(self.pieces(now_ms))
 
-    def _family_lines(self, family: Family[Instrument], now_ms: float) -> list[str]:
+    def pieces(self, now_ms: float) -> Iterator[str]:
+        """The same a little at a time, some of it nothing: whoever reads ten thousand series lets others have their
+        turn in between."""
+        for family in sorted(self._families.values(), key=lambda family: family.exposed):
+            yield from self._family_pieces(family, now_ms)
+
+    def _family_pieces(self, family: Family[Instrument], now_ms: float) -> Iterator[str]:
         # One family can have several names in the text (x_avg, x_max), and the lines of a name must stay together.
         by_name: dict[str, list[str]] = {}
-        for values, instrument in family.series():
+        for number, (values, instrument) in enumerate(family.series(), 1):
+            if not number % SERIES_AT_ONCE:
+                yield ""
             for reading in self._read(family, instrument, now_ms):
                 name = family.exposed + reading.text_suffix
                 heading = [f"# HELP {name} {_escaped_help(family.help_text)}", f"# TYPE {name} {reading.text_type}"]
                 labels = _labels(family.tags, values, reading.quantile)
                 line = f"{name}{reading.part}{labels} {_number(reading.value)}"
                 by_name.setdefault(name, heading).append(line)
-        return [line for lines in by_name.values() for line in lines]
+        for lines in by_name.values():
+            yield "\n".join(lines) + "\n"
 
     def _read(self, family: Family[Instrument], instrument: Instrument, now_ms: float) -> list[Reading]:
         # Gauges are other people's functions, so anything can come out of them; promise 6 says what becomes of it.

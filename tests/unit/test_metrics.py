@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla import metrics
 from ottla.metrics import BUCKETS_LIMIT, OTHER, Counter, Histogram, MetricKey, Registry, Window
 
 
@@ -169,6 +170,18 @@ def test_two_families_cannot_have_one_name_in_the_text():
     registry.counter("g", "n", "h", exposed="x")
     with pytest.raises(ValueError, match="x_total"):
         registry.counter("g", "other", "h", exposed="x_total")
+
+
+def test_a_long_text_comes_in_pieces_and_is_the_same(monkeypatch):
+    monkeypatch.setattr(metrics, "SERIES_AT_ONCE", 10)
+    registry = Registry()
+    family = registry.counter("g", "many", "of each topic", ["topic"])
+    for number in range(35):
+        family.of(f"t{number}").value = number
+    pieces = list(registry.pieces(0))
+    assert len([piece for piece in pieces if not piece]) == 3
+    assert "".join(pieces) == registry.text(0)
+    assert registry.text(0).count("# TYPE kafka_g_many_total counter") == 1
 
 
 def test_past_the_limit_label_sets_share_one_series_and_it_is_counted():

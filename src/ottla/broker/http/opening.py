@@ -33,7 +33,7 @@ def make_door(server: Server, world: World, stack: AsyncExitStack, *, is_ready: 
         return why_not_writable(broker.replicas.directories) if is_ready() else "starting or stopping"
 
     watch = Watch(
-        metrics=lambda: server.registry.text(clock.monotonic_ms()),
+        metrics=lambda: server.registry.pieces(clock.monotonic_ms()),
         not_ready_because=not_ready_because,
         update=state.update,
         prepare=state.prepare,

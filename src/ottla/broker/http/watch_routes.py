@@ -25,7 +25,11 @@ def watch_part(watch: Watch, *, has_login: bool) -> Part:
         await watch.prepare()
         for _ in watch.update():
             await next_turn()
-        return Reply(content=watch.metrics().encode(), content_type=CONTENT_TYPE)
+        content = bytearray()
+        for piece in watch.metrics():
+            content += piece.encode()
+            await next_turn()
+        return Reply(content=bytes(content), content_type=CONTENT_TYPE)
 
     async def live(call: Call) -> Reply:
         return Reply(content=b"live\n", content_type=TEXT)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -57,13 +57,13 @@ class Reply(NamedTuple):
 
 
 class Watch(NamedTuple):
-    """What there is to see: the text of all metrics, and why the broker is not ready (None when it is).
+    """What there is to see: the text of all metrics in pieces, and why the broker is not ready (None when it is).
 
     `prepare` is awaited before metrics are written, and `update` runs then, a short step at a time, so that others have
     their turns between.
     """
 
-    metrics: Callable[[], str]
+    metrics: Callable[[], Iterable[str]]
     not_ready_because: Callable[[], str | None]
     update: Callable[[], Iterator[None]] = lambda: iter(())
     prepare: Callable[[], Awaitable[None]] = partial(asyncio.sleep, 0)
@@ -102,7 +102,7 @@ def _host_name(host: str) -> str:
 def _page(target: str, watch: Watch, verdict: Verdict | None) -> Reply:
     path = target.partition("?")[0]
     if path == "/metrics":
-        return _LOCKED.get(verdict) or Reply(HTTPStatus.OK, watch.metrics(), CONTENT_TYPE)
+        return _LOCKED.get(verdict) or Reply(HTTPStatus.OK, "".join(watch.metrics()), CONTENT_TYPE)
     if path == "/health/live":
         return Reply(HTTPStatus.OK, "live\n")
     if path == "/health/ready":
