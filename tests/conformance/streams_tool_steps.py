@@ -141,7 +141,7 @@ STREAMS = [
         --delete --all-groups
         """,
     ),
-    Step(f"kafka-topics {B} --list"),
+    Step(f"kafka-topics {B} --list", gone="repartition"),
     Step(f"kafka-groups {B} --list --streams"),
 ]
 

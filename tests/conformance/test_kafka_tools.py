@@ -69,7 +69,7 @@ def outcomes(steps: list[Step], run: Run, server: str, files: Path) -> list[dict
             continue
         printed = run(step.tool, step.words(places), step.stdin)
         end = time.monotonic() + HANG_S
-        while step.until not in printed.out and time.monotonic() < end:
+        while not step.is_reached(printed.out) and time.monotonic() < end:
             printed = run(step.tool, step.words(places), step.stdin)
         found.append({"step": step.line, **compared(step, comparable(printed, hidden))})
     return found
