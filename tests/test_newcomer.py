@@ -84,7 +84,43 @@ FRICTIONS = {
         "tests/test_packaging.py::test_wheels_are_configured_for_every_python_that_is_promised",
     ],
 }
-FOUND_AGAIN: dict[str, list[str]] = {}
+FOUND_AGAIN: dict[str, list[str]] = {
+    "the installer says 'still installed (5 s)', and of a build of minutes only that it builds": [
+        "tests/test_packaging.py::test_what_pip_says_is_told_in_short",
+        "tests/test_packaging.py::test_whoever_waits_for_a_build_hears_how_far_it_is",
+    ],
+    "a first try without python3-venv leaves an environment that every further try fails with": [
+        "tests/test_packaging.py::test_an_environment_without_pip_is_completed",
+    ],
+    "an old python3 fails in the middle of pip": [
+        "tests/test_packaging.py::test_a_python_that_is_too_old_is_told_in_one_sentence",
+    ],
+    "the demo says '... still at it', not at what": [
+        "tests/unit/test_demo.py::test_whoever_waits_hears_that_it_is_still_at_work",
+    ],
+    "the demo names commands in .venv/bin also where the environment is activated": [
+        "tests/unit/test_demo.py::test_commands_stand_there_as_they_are_typed",
+    ],
+    "a health check in a container fails when the admin listener was moved": [
+        "tests/test_packaging.py::test_the_health_check_follows_the_settings_of_the_broker",
+    ],
+    "the README counts APIs and names nouns that are others by now": [
+        "tests/documents/test_claims.py::test_the_readme_names_every_noun_of_the_command",
+        "tests/documents/test_claims.py::test_the_readme_counts_kafkas_commands_and_apis_right",
+    ],
+    "the tutorial about clusters shows commands that nobody ever ran": [
+        "tests/documents/test_documents.py::test_what_a_document_says_works",
+    ],
+    "help texts end with '?.'": ["tests/unit/cli/test_main.py::test_help_texts_are_sentences"],
+    "an error of a program under run_as comes with seven lines about runpy": [
+        "tests/unit/compat/test_run_as.py::test_an_error_of_the_program_looks_as_if_python_had_run_it",
+    ],
+    "the asyncio example of confluent-kafka's README does not run on the shim": [
+        "tests/client/test_compat_examples.py::test_the_readme_of_confluent_kafka_with_a_schema_registry",
+        "tests/client/test_compat_schema_registry.py"
+        "::test_programs_with_an_event_loop_have_the_same_client_and_serializers",
+    ],
+}
 
 
 @pytest.mark.parametrize("friction", {**FRICTIONS, **FOUND_AGAIN})

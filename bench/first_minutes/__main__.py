@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import resource
 import subprocess
 import sys
@@ -87,8 +88,16 @@ def show(line: Line) -> None:
 
 def run(command: Sequence[str], folder: Path, heard: Callable[[Line], object] = lambda _: None) -> Run:
     began_s, worked_s = time.monotonic(), _processor_s()
+    # As a stranger's shell has it: not told by a make around this one that it is the second.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     with subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
     ) as process:
         assert process.stdout is not None
         lines = listen(process.stdout, lambda: time.monotonic() - began_s, heard)
