@@ -68,7 +68,7 @@ def of_pages(root: Path, turns: int) -> list[Figure]:
     """The share of a core that a page takes while it is open."""
     with _warm_broker(root) as broker:
         idle = _share(broker, (), turns)
-        shares = {name: _share(broker, (name,), turns) - idle for name in PAGES}
+        shares = {name: max(0.0, _share(broker, (name,), turns) - idle) / FASTER for name in PAGES}
         rss_mb = broker.rss_mb
     with new_directory(root) as directory, ConsoleBroker(directory) as plain:
         plain.create_topic(CONNECTIONS)
@@ -97,10 +97,9 @@ def _warm_broker(root: Path) -> Iterator[ConsoleBroker]:
 
 
 def _share(broker: ConsoleBroker, pages: Sequence[str], turns: int) -> float:
-    """CPU seconds a second; pages ask FASTER times as often, and what they take is divided by it."""
+    """CPU seconds a second; pages ask FASTER times as often."""
     seconds = max(2.0, turns / 2)
     with open_pages(broker, pages, FASTER) if pages else nullcontext():
         before_s, begun_s = broker.cpu_s, time.perf_counter()
         time.sleep(seconds)
-        share = (broker.cpu_s - before_s) / (time.perf_counter() - begun_s)
-    return share / FASTER if pages else share
+        return (broker.cpu_s - before_s) / (time.perf_counter() - begun_s)
