@@ -72,7 +72,7 @@ def test_a_share_group_is_listed_described_moved_and_deleted(command, broker, to
             record.accept()
         consumer.commit()
         assert topic in command("group", "describe", group, "--members")[1]
-        assert f"{group}: Stable, share group, 1 members, lag 0 records" in command("group", "describe", group)[1]
+        assert f"{group}: Stable, share group, 1 member, lag 0 records" in command("group", "describe", group)[1]
     assert group in command("group", "list", "--type", "share")[1]
     (described,) = json.loads(command("group", "describe", group, "--format", "json")[1])
     assert (described["type"], described["state"], described["members"]) == ("share", "Empty", [])

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.cli.output import counted
 from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ def share_as_json(group: Any, starts: Mapping[TopicPartition, Any]) -> dict[str,
 
 def print_share_offsets(out: Any, group: Any, starts: Mapping[TopicPartition, Any]) -> None:
     lag = sum(each.lag or 0 for each in starts.values())
-    out.line(f"{group.group_id}: {group.state}, share group, {len(group.members)} members, lag {lag:,} records")
+    who = f"{group.state}, share group, {counted(len(group.members), 'member')}"
+    out.line(f"{group.group_id}: {who}, lag {counted(lag, 'record')}")
     rows = [(name.topic, name.partition, each.offset, each.lag) for name, each in sorted(starts.items())]
     out.table(("TOPIC", "PARTITION", "START", "LAG"), rows)
 
@@ -111,7 +113,7 @@ def streams_as_json(group: Any, rows: list[Any]) -> dict[str, object]:
 
 
 def print_streams(out: Any, group: Any, rows: list[Any], *, members: bool) -> None:
-    what = f"{group.state}, Kafka Streams, {len(group.members)} members"
+    what = f"{group.state}, Kafka Streams, {counted(len(group.members), 'member')}"
     if members:
         out.line(f"{group.group_id}: {what}")
         table = [

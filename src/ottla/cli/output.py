@@ -152,6 +152,11 @@ def _folded(cell: str, width: int) -> list[str]:
     return [*lines, rest]
 
 
+def counted(number: int, noun: str) -> str:
+    """So many of them, as one says it: 1 broker, 3 brokers."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def escaped(text: str) -> str:
     """The text with its control characters made visible."""
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1] if ord(found[0]) < 256 else f"\\u{ord(found[0]):04x}", text)

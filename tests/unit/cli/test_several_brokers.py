@@ -270,4 +270,4 @@ def test_the_lines_that_are_printed_name_all_brokers() -> None:
         "ottla: broker 0 is ready at 127.0.0.1:9092 (process 11, console, metrics and health: http://127.0.0.1:9644, "
         "schema registry: http://127.0.0.1:8081)"
     ]
-    assert last == "ottla: 1 brokers are ready at 127.0.0.1:9092 (data: /data, cluster id cluster)"
+    assert last == "ottla: 1 broker is ready at 127.0.0.1:9092 (data: /data, cluster id cluster)"

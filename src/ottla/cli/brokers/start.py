@@ -25,6 +25,7 @@ from ottla.cli.brokers.status import Status
 from ottla.cli.brokers.supervisor import BrokerPlace, KeeperPlace, Supervisor
 from ottla.cli.client_files import scram_login, write_secret
 from ottla.cli.commands.broker import http_places
+from ottla.cli.output import counted
 from ottla.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -150,8 +151,10 @@ def _stop_on_signals(stop: asyncio.Event, kill: Callable[[], None]) -> None:
 def ready_lines(status: Status, directory: Path) -> list[str]:
     """A line for each broker, and one for all."""
     lines = [_ready_line(each) for each in status.brokers]
+    count = len(status.brokers)
+    ready = f"{counted(count, 'broker')} {'is' if count == 1 else 'are'} ready"
     place = f"(data: {directory}, cluster id {status.cluster_id})"
-    return [*lines, f"ottla: {len(status.brokers)} brokers are ready at {status.bootstrap_servers} {place}"]
+    return [*lines, f"ottla: {ready} at {status.bootstrap_servers} {place}"]
 
 
 def _ready_line(each: Any) -> str:

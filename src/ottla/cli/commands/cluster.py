@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from ottla.cli.connecting import Verbs, add_format, add_verb, admin_of, output_of
-from ottla.cli.output import OK
+from ottla.cli.output import OK, counted
 from ottla.cli.show import shown_size
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def run_describe(options: argparse.Namespace) -> int:
     if options.format == "json":
         out.value(shown)
         return OK
-    out.line(f"cluster {shown['cluster_id']}: {len(topics)} topics, {len(partitions)} partitions")
+    out.line(f"cluster {shown['cluster_id']}: {counted(len(topics), 'topic')}, {counted(len(partitions), 'partition')}")
     if shown["offline"] or shown["under_replicated"]:
         out.line(f"  without a leader: {shown['offline']}, with missing replicas: {shown['under_replicated']}")
     levels = ", ".join(f"{name} {level}" for name, level in shown["features"].items())  # type: ignore[attr-defined]

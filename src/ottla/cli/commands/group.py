@@ -29,7 +29,7 @@ from ottla.cli.group_kinds import (
 )
 from ottla.cli.lag import LagRow, behind, lag_rows, total
 from ottla.cli.moments import duration_ms, milliseconds
-from ottla.cli.output import OK, Failure
+from ottla.cli.output import OK, Failure, counted
 from ottla.cli.show import shown_duration
 from ottla.clock import SystemClock
 
@@ -195,8 +195,8 @@ def _partition_of(record: Any) -> TopicPartition:
 def _print_offsets(out: Any, group: Any, rows: list[LagRow]) -> None:
     records, seconds = total(rows)
     oldest = "" if seconds is None or not records else f", the oldest unread record is {shown_duration(seconds)} old"
-    state = f"{group.state}, {group.type} protocol, {len(group.members)} members"
-    out.line(f"{group.group_id}: {state}, lag {records:,} records{oldest}")
+    state = f"{group.state}, {group.type} protocol, {counted(len(group.members), 'member')}"
+    out.line(f"{group.group_id}: {state}, lag {counted(records, 'record')}{oldest}")
     table = [
         (
             row.topic, row.partition, row.committed, row.end, row.lag, shown_duration(row.lag_s), row.member_id,

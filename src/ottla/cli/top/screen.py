@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ottla.cli.output import aligned, escaped
+from ottla.cli.output import aligned, counted, escaped
 from ottla.cli.show import shown_duration, shown_size
 from ottla.cli.top.figures import BrokerRow, Figures, GroupRow, MetricRow, TopicRow
 
@@ -74,8 +74,8 @@ def _head(figures: Figures) -> str:
     rates = [row.records_per_s for row in figures.topics if row.records_per_s is not None]
     rate = f", {sum(rates):,.0f} records/s" if rates else ""
     return escaped(
-        f"cluster {figures.cluster_id}: {len(figures.brokers)} brokers, {len(figures.topics)} topics,"
-        f" {figures.partitions} partitions{rate}: {state}"
+        f"cluster {figures.cluster_id}: {counted(len(figures.brokers), 'broker')},"
+        f" {counted(len(figures.topics), 'topic')}, {counted(figures.partitions, 'partition')}{rate}: {state}"
     )
 
 
