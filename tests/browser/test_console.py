@@ -189,6 +189,8 @@ def test_a_locked_broker_asks_who_it_is(open_page, browser):
         page.problems.clear()  # the browser names the refused login
         page.get_by_role("button", name="Log out").click()
         page.get_by_label("User").wait_for()
+        # What the page had asked when it logged out may be refused, and the browser names that, too.
+        page.problems[:] = [each for each in page.problems if "401 (Unauthorized)" not in each]
 
 
 @pytest.mark.parametrize("name", PAGES)
