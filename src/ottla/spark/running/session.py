@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 SETTINGS: Final[Mapping[str, str]] = {
     # Without it the JVM asks for the Arrow size after every row: writes take twice as long, and with empty headers
-    # ten times as long (measured, docs/performance.md).
+    # ten times as long (measured, docs/performance-log.md).
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     "spark.sql.session.timeZone": "UTC",
 }
