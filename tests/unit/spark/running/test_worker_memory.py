@@ -1,4 +1,4 @@
-"""Processes of Spark freeze what they have loaded, once, and no other process does."""
+"""Processes of Spark freeze what they have loaded, and again when they load more; no other process does."""
 
 import gc
 import sys
@@ -13,20 +13,22 @@ from ottla.spark.running.worker_exit import DAEMON
 @pytest.fixture
 def frozen(monkeypatch):
     calls: list[str] = []
-    monkeypatch.setattr(worker_memory, "_calls", 0)
+    monkeypatch.setattr(worker_memory, "_frozen_modules", 0)
     monkeypatch.setattr(gc, "freeze", lambda: calls.append("freeze"))
     return calls
 
 
-def test_a_worker_of_spark_freezes_at_its_second_piece_of_work(frozen, monkeypatch):
+def test_a_worker_of_spark_freezes_whenever_it_has_loaded_more(frozen, monkeypatch):
     main = types.ModuleType("__main__")
     main.__spec__ = types.SimpleNamespace(name=DAEMON)
     monkeypatch.setitem(sys.modules, "__main__", main)
-    seen = []
-    for _ in range(4):
-        worker_memory.freeze_what_is_loaded()
-        seen.append(len(frozen))
-    assert seen == [0, 1, 1, 1]
+    worker_memory.freeze_what_is_loaded()
+    worker_memory.freeze_what_is_loaded()
+    assert len(frozen) == 1
+    monkeypatch.setitem(sys.modules, "what_the_next_task_wants", types.ModuleType("what_the_next_task_wants"))
+    worker_memory.freeze_what_is_loaded()
+    worker_memory.freeze_what_is_loaded()
+    assert len(frozen) == 2
 
 
 def test_other_processes_are_left_alone(frozen):
