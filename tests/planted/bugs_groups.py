@@ -71,12 +71,15 @@ BUGS = (
         ),
     ),
     Bug(
-        "producer-drains-out-of-order",
-        "client/producer/sending/sequences.py",
-        "            may_go = not numbers.in_flight or (numbers.probe or numbers.in_flight[0]) is stamp\n",
-        "            may_go = True\n",
-        "our producer sends batches again in any order",
-        "retries before KIP-98",
+        "retries-get-new-numbers",
+        "client/producer/sending/outcomes.py",
+        "        self._accumulator.requeue(batch, now_ms)\n        batch.queue.last_error = answer.error\n",
+        "        if self._transactions is not None and batch.stamp is not None:\n"
+        "            self._transactions.numbers_of(batch.queue.name).forget(batch.stamp)\n"
+        "            batch.stamp = None\n"
+        "        self._accumulator.requeue(batch, now_ms)\n        batch.queue.last_error = answer.error\n",
+        "our producer numbers a batch anew when it sends it again: what had arrived is there twice",
+        "retries before KIP-98, on the side of the client",
         brokers=None,
     ),
     Bug(
