@@ -19,6 +19,7 @@ from ottla.records.builder import BatchBuilder
 
 SIZE_LIMIT_BYTES = 4_096
 SCAN_LIMIT_ENTRIES = 50
+PIECES_LIMIT = 400  # more pieces of a byte each take long and tell nothing new
 
 
 # -- bytes to frames ---------------------------------------------------------------------------------------------------
@@ -33,7 +34,8 @@ def streams() -> list[bytes]:
 def read_stream(twin: Any, data: bytes) -> Any:
     """Frames are held to the end, or their memory would be used again; every third is let go at once. How large the
     memory of a big frame is depends on which spare there was, and both twins take from the same ones."""
-    chunk, step, rest = 16 + (data[0] if data else 0), 1 + (data[1] if len(data) > 1 else 0), memoryview(data)[2:]
+    chunk, step = 16 + (data[0] if data else 0), 1 + (data[1] if len(data) > 1 else 0)
+    rest = memoryview(data)[2 : 2 + PIECES_LIMIT * step]
     reader = twin.FrameReader(
         size_limit_bytes=SIZE_LIMIT_BYTES, chunk_bytes=chunk, kind_limit_bytes=lambda kind: 2_000 + kind % 3_000
     )

@@ -127,7 +127,8 @@ def _took_over(state: ControllerState, event: TookOver) -> Decided:
 
 def _log_dir_failed(state: ControllerState, event: LogDirFailed) -> Decided:
     """Only the brokers know which replicas are lost: they report it when they get their partitions again."""
-    return Decided(state, resend_partitions=frozenset(each for each in event.broker_ids if each in state.image.brokers))
+    known = frozenset(each for each in event.broker_ids if each in state.image.brokers)
+    return Decided(deletion.tried_again(state, known), resend_partitions=known)
 
 
 def _fell_behind(state: ControllerState, event: BrokerFellBehind) -> Decided:

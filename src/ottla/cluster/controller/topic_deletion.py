@@ -7,7 +7,7 @@
     topic      when the last replica is gone: the topic, its settings and the note, in one change
 
 1. A broker that is away is waited for, because else it would come back with a topic nobody knows. When it comes back,
-   it gets the order.
+   it gets the order. So does one that asks for its orders again, because its disk had no room and may have it now.
 2. The note is in the image. A controller that takes over orders every broker again; a broker that has deleted its
    replica says so.
 3. Where topics may not be deleted (delete.topic.enable), the note is removed.
@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from ottla.cluster.changes import Change, RemoveTopic, SetStoredValue
 from ottla.cluster.controller import replica_states
@@ -71,6 +71,19 @@ def _step(before: ControllerState, after: ControllerState, replica: Replica) -> 
     if was is DELETION_STARTED and (came_back or not alive):
         was = replica_states.move_replica(replica, was, DELETION_INELIGIBLE)
     return replica_states.move_replica(replica, was, OFFLINE, DELETION_STARTED) if came_back else was
+
+
+def tried_again(state: ControllerState, broker_ids: Collection[int]) -> ControllerState:
+    """Order these brokers to delete what they could not: only they know whether their disks are well now."""
+    states = {each: was for each, was in state.deletions.items() if each.broker_id in broker_ids}
+    if not states:
+        return state
+    for replica, was in states.items():
+        if was is DELETION_INELIGIBLE:
+            states[replica] = replica_states.move_replica(replica, was, OFFLINE, DELETION_STARTED)
+    return replace(
+        state, deletions={**state.deletions, **states}, offline_replicas=state.offline_replicas - states.keys()
+    )
 
 
 def _location(replica: Replica) -> tuple[TopicPartition, int]:

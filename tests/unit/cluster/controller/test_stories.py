@@ -526,6 +526,28 @@ def test_a_failed_disk_stops_a_deletion_until_the_broker_is_back(orders: Any, ru
     assert orders.image.topic("orders") is None
 
 
+@pytest.mark.parametrize("fails_before", [True, False])
+def test_a_deletion_goes_on_when_a_broker_says_that_its_disk_has_room(
+    orders: Any, rules: TopicRules, fails_before: bool
+) -> None:
+    """A broker whose disk was full asks for its orders again, and does not start again for that."""
+    orders.disks[2].failed.add(ORDERS)
+    if fails_before:
+        orders.do(LogDirFailed((2,)))
+        orders.quiet()
+    orders.delete("orders", rules)
+    orders.quiet()
+    orders.do(LogDirFailed((2,)))
+    orders.quiet()
+    assert orders.image.topic("orders") is not None, "it failed again"
+    orders.disks[2].failed.clear()
+    orders.do(LogDirFailed((2,)))
+    orders.quiet()
+    assert orders.image.topic("orders") is None
+    assert orders.disks[2].logs == {}
+    orders.check_told()
+
+
 def test_where_topics_may_not_be_deleted_the_note_is_taken_away(new_stage: Any) -> None:
     stage = new_stage(deletion_enabled=False)
     stage.start(1)
