@@ -21,10 +21,14 @@ pytest.importorskip("starlette", reason="the registry needs ottla[registry]")
 pytest.importorskip("jsonschema")
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.schema_registry import (
+    ConfigCompatibilityLevel,
+    Metadata,
+    MetadataProperties,
     Schema,
     SchemaReference,
     SchemaRegistryClient,
     SchemaRegistryError,
+    ServerConfig,
     header_schema_id_serializer,
     record_subject_name_strategy,
 )
@@ -215,6 +219,26 @@ def test_every_call_of_the_client_is_answered(client):
     assert client.delete_subject("calls", permanent=True) == [1]
     with pytest.raises(SchemaRegistryError, match="40401"):
         client.get_latest_version("calls")
+
+
+def test_a_contract_of_a_subject_is_set_and_read_by_the_client(client):
+    """Defaults of metadata, and versions that are only compared within their group."""
+    wanted = ServerConfig(
+        compatibility=ConfigCompatibilityLevel.FULL,
+        compatibility_group="major",
+        default_metadata=Metadata(None, MetadataProperties({"owner": "shop"}), None),
+    )
+    client.set_config("contract", wanted)
+    found = client.get_config("contract")
+    assert (found.compatibility_group, found.default_metadata.properties.properties) == ("major", {"owner": "shop"})
+    for major, text in (("1", '"int"'), ("2", '"string"')):
+        metadata = Metadata(None, MetadataProperties({"major": major}), None)
+        client.register_schema("contract", Schema(text, "AVRO", metadata=metadata))
+    latest = client.get_latest_with_metadata("contract", {"major": "1", "owner": "shop"})
+    assert (latest.version, latest.schema.schema_str) == (1, '"int"')
+    assert client.get_latest_with_metadata("contract", {"owner": "shop"}).version == 2
+    with pytest.raises(SchemaRegistryError, match="40403"):
+        client.get_latest_with_metadata("contract", {"major": "1", "owner": "nobody"})
 
 
 def asked(url, method="GET", body=None, **headers):

@@ -40,6 +40,8 @@ class Call:
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes = field(default=b"", repr=False)
+    repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """All values of those parameters of the query that came more than once."""
     token: str = field(default="", repr=False)
     """What the page of this session sends with changes."""
     cookie: str = field(default="", repr=False)

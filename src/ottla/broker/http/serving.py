@@ -166,6 +166,7 @@ async def _answered(broker: Broker, gate: Gate, route: Route, request: Request, 
         caller.context,
         path=path,
         query=dict(request.query_params),
+        repeated=_repeated(request),
         body=await _body(request, route.body_limit_bytes) if route.changes or route.body else b"",
         token=caller.token,
         is_known=caller.is_known,
@@ -174,6 +175,13 @@ async def _answered(broker: Broker, gate: Gate, route: Route, request: Request, 
         known_tag=request.headers.get("if-none-match", ""),
     )
     return await route.handle(call)
+
+
+def _repeated(request: Request) -> dict[str, tuple[str, ...]]:
+    found = request.query_params
+    if len(found.multi_items()) == len(found):
+        return {}
+    return {name: tuple(values) for name in found if len(values := found.getlist(name)) > 1}
 
 
 def head_of(request: Request, cookie: str) -> Head:

@@ -12,8 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.registry import errors, records
-from ottla.broker.registry.levels import check_register
-from ottla.broker.registry.reading import find_version
+from ottla.broker.registry.contracts import with_contract
+from ottla.broker.registry.levels import check_register, newest_schema
+from ottla.broker.registry.reading import find_version, formatted
 from ottla.broker.registry.records import Record, StoredSchema
 from ottla.broker.registry.requests import Outcome, Request, Sent, read_schema_of, stored_value, wanted_version
 from ottla.broker.registry.schemas import Steps
@@ -27,14 +28,14 @@ ID_MAX: Final = (1 << 31) - 1
 
 
 def register(known: Knowledge, request: Request) -> Steps[Outcome]:
-    state, subject, sent = known.state, request.subject, read_schema_of(request)
+    state, subject, sent = known.state, known.subject_of(request), read_schema_of(request)
     _check_mode(state, subject)
     _check_id(state, subject, sent)
     is_normalized = request.flag("normalize") or state.normalizes(subject)
     schema = yield from known.schemas.canonical(sent.schema, is_normalized=is_normalized)
     if state.mode_of(subject) == "IMPORT":
         return _imported(state, subject, schema, sent)
-    same = state.same(subject, schema)
+    schema, same = _as_it_would_be(state, subject, schema)
     if same is not None:
         return Outcome(_registered(same))
     newest = max(state.subjects.get(subject, {}), default=0)
@@ -46,6 +47,17 @@ def register(known: Knowledge, request: Request) -> Steps[Outcome]:
     if stored.id > ID_MAX:
         raise errors.store_failed("there are no ids left")
     return Outcome(_registered(stored), (records.schema_record(stored),))
+
+
+def _as_it_would_be(
+    state: RegistryState, subject: str, schema: SchemaText, *, deleted: bool = False
+) -> tuple[SchemaText, StoredSchema | None]:
+    """A schema as the subject has it, or would have it (contracts.py); and the version that it is already."""
+    same = state.same(subject, schema, deleted=deleted)
+    if same is not None:
+        return schema, same
+    whole = with_contract(schema, state.config_of(subject), newest_schema(state, subject))
+    return whole, None if whole == schema else state.same(subject, whole, deleted=deleted)
 
 
 def _registered(stored: StoredSchema) -> dict[str, int | str]:
@@ -77,16 +89,17 @@ def _check_id(state: RegistryState, subject: str, sent: Sent) -> None:
 
 def look_up(known: Knowledge, request: Request) -> Steps[Outcome]:
     """The version of a subject that is the schema that was sent."""
-    state, subject, deleted = known.state, request.subject, request.flag("deleted")
+    state, subject, deleted = known.state, known.subject_of(request), request.flag("deleted")
     sent = read_schema_of(request)
     if not state.versions(subject, deleted=deleted):
         raise errors.subject_not_found(subject)
     is_normalized = request.flag("normalize") or state.normalizes(subject)
     schema = yield from known.schemas.canonical(sent.schema, is_normalized=is_normalized)
-    found = state.same(subject, schema, deleted=deleted)
+    _, found = _as_it_would_be(state, subject, schema, deleted=deleted)
     if found is None:
         raise errors.schema_not_found()
-    return Outcome(stored_value(found))
+    text = yield from formatted(known, found.schema, request)
+    return Outcome(stored_value(found, text))
 
 
 # -- deleting ----------------------------------------------------------------------------------------------------------
@@ -94,7 +107,7 @@ def look_up(known: Knowledge, request: Request) -> Steps[Outcome]:
 
 def delete_subject(known: Knowledge, request: Request) -> Steps[Outcome]:
     yield None
-    state, subject = known.state, request.subject
+    state, subject = known.state, known.subject_of(request)
     _check_mode(state, subject)
     everything = state.versions(subject, deleted=True)
     if not everything:
@@ -115,7 +128,7 @@ def delete_subject(known: Knowledge, request: Request) -> Steps[Outcome]:
 
 def delete_version(known: Knowledge, request: Request) -> Steps[Outcome]:
     yield None
-    state, subject, is_permanent = known.state, request.subject, request.flag("permanent")
+    state, subject, is_permanent = known.state, known.subject_of(request), request.flag("permanent")
     _check_mode(state, subject)
     wanted = wanted_version(request.path["version"])
     text = request.path["version"] if wanted is None else str(wanted)

@@ -46,6 +46,7 @@ def _packed(operation: Operation, request: Request) -> bytes:
         "operation": operation.name,
         "path": dict(request.path),
         "query": dict(request.query),
+        "repeated": {name: list(values) for name, values in request.repeated.items()},
         "body": base64.b64encode(request.body).decode(),
     }
     return json.dumps(value).encode()
@@ -75,6 +76,6 @@ def _read(content: bytes) -> tuple[Operation, Request]:
     try:
         found = json.loads(content)
         operation, path, query = BY_NAME[found["operation"]], dict(found["path"]), dict(found["query"])
-        return operation, Request(path, query, base64.b64decode(found["body"]))
+        return operation, Request(path, query, base64.b64decode(found["body"]), dict(found.get("repeated") or {}))
     except (ValueError, KeyError, TypeError):
         raise malformed("this is no request for the registry") from None

@@ -25,6 +25,10 @@ class Knowledge:
     state: RegistryState
     schemas: Schemas
 
+    def subject_of(self, request: Request) -> str:
+        """The subject of a path; what an alias stands for."""
+        return self.state.alias_of(request.subject)
+
 
 Run: TypeAlias = Callable[[Knowledge, Request], Steps[Outcome]]
 
@@ -59,6 +63,7 @@ OPERATIONS: Final = (
     Operation("GET", "/schemas/ids/{id}/subjects", reading.subjects_of_id, READ, "The subjects that have it."),
     Operation("GET", "/schemas/ids/{id}/versions", reading.versions_of_id, READ, "The subjects and versions."),
     Operation("GET", "/schemas/guids/{guid}", reading.by_guid, READ, "The schema with a GUID."),
+    Operation("GET", "/schemas/guids/{guid}/ids", reading.ids_of_guid, READ, "The ids of a GUID, by context."),
     Operation("GET", "/subjects", reading.subjects, READ, "The subjects."),
     Operation("POST", "/subjects/{subject}", changing.look_up, READ, "The version that is this schema."),
     Operation("DELETE", "/subjects/{subject}", changing.delete_subject, DELETE, "Delete all versions."),

@@ -55,7 +55,9 @@ def _handler(operation: Operation) -> Handler:
     async def handle(call: Call) -> Reply:
         call.check(need, TOPIC)
         try:
-            value = await call.broker.schema_registry.answer(operation, Request(call.path, call.query, call.body))
+            value = await call.broker.schema_registry.answer(
+                operation, Request(call.path, call.query, call.body, call.repeated)
+            )
         except RegistryError as error:
             return Reply({"error_code": error.code, "message": error.message}, error.status, content_type=CONTENT_TYPE)
         if isinstance(value, str):

@@ -35,7 +35,8 @@ def types(known: Knowledge, request: Request) -> Steps[Outcome]:
 
 def contexts(known: Knowledge, request: Request) -> Steps[Outcome]:
     yield None
-    return Outcome(page([DEFAULT_CONTEXT], request))
+    prefix = request.query.get("contextPrefix", "")
+    return Outcome(page([each for each in (DEFAULT_CONTEXT,) if each.startswith(prefix)], request))
 
 
 def subjects(known: Knowledge, request: Request) -> Steps[Outcome]:
@@ -75,7 +76,7 @@ def schemas(known: Knowledge, request: Request) -> Steps[Outcome]:
 
 def versions(known: Knowledge, request: Request) -> Steps[Outcome]:
     yield None
-    subject = request.subject
+    subject = known.subject_of(request)
     found = known.state.versions(subject, deleted=request.flag("deleted") or request.flag("deletedOnly"))
     if request.flag("deletedOnly"):
         found = [each for each in found if each.is_deleted]
@@ -85,15 +86,19 @@ def versions(known: Knowledge, request: Request) -> Steps[Outcome]:
 
 
 def version(known: Knowledge, request: Request) -> Steps[Outcome]:
-    stored = find_version(known.state, request.subject, request.path["version"], deleted=request.flag("deleted"))
-    text = yield from _formatted(known, stored.schema, request)
+    stored = find_version(
+        known.state, known.subject_of(request), request.path["version"], deleted=request.flag("deleted")
+    )
+    text = yield from formatted(known, stored.schema, request)
     return Outcome(stored_value(stored, text))
 
 
 def version_schema(known: Knowledge, request: Request) -> Steps[Outcome]:
     """The schema alone, as it is."""
-    stored = find_version(known.state, request.subject, request.path["version"], deleted=request.flag("deleted"))
-    text = yield from _formatted(known, stored.schema, request)
+    stored = find_version(
+        known.state, known.subject_of(request), request.path["version"], deleted=request.flag("deleted")
+    )
+    text = yield from formatted(known, stored.schema, request)
     return Outcome(_bare(stored.schema, text))
 
 
@@ -114,22 +119,22 @@ def find_version(state: RegistryState, subject: str, text: str, *, deleted: bool
 def referenced_by(known: Knowledge, request: Request) -> Steps[Outcome]:
     """The ids of the schemas that refer to a version."""
     yield None
-    stored = find_version(known.state, request.subject, request.path["version"], deleted=True)
-    users = known.state.used_by(stored.subject, stored.version)
+    stored = find_version(known.state, known.subject_of(request), request.path["version"], deleted=True)
+    users = known.state.used_by(stored.subject, stored.version, deleted=request.flag("deleted"))
     return Outcome(page(sorted({each.id for each in users}), request))
 
 
 def latest_with_metadata(known: Knowledge, request: Request) -> Steps[Outcome]:
-    """The newest version whose metadata has these properties: ?key=a&value=1."""
-    yield None
-    key, value = request.query.get("key"), request.query.get("value")
-    found = known.state.versions(request.subject, deleted=request.flag("deleted"))
+    """The newest version whose metadata has all of these properties: ?key=a&value=1&key=b&value=2."""
+    subject, wanted = known.subject_of(request), list(zip(request.texts("key"), request.texts("value"), strict=False))
+    found = known.state.versions(subject, deleted=request.flag("deleted"))
     if not found:
-        raise subject_not_found(request.subject)
+        raise subject_not_found(subject)
     for stored in reversed(found):
         properties = json.loads(stored.schema.metadata or "{}").get("properties", {})
-        if key is None or str(properties.get(key)) == value:
-            return Outcome(stored_value(stored))
+        if all(str(properties.get(key)) == value for key, value in wanted):
+            text = yield from formatted(known, stored.schema, request)
+            return Outcome(stored_value(stored, text))
     raise schema_not_found()
 
 
@@ -138,7 +143,7 @@ def latest_with_metadata(known: Knowledge, request: Request) -> Steps[Outcome]:
 
 def by_id(known: Knowledge, request: Request) -> Steps[Outcome]:
     stored = _of_id(known.state, request)
-    text = yield from _formatted(known, stored.schema, request)
+    text = yield from formatted(known, stored.schema, request)
     value = schema_value(stored.schema, text)
     if request.text("subject"):
         value = {**value, "subject": stored.subject, "version": stored.version}
@@ -149,7 +154,7 @@ def by_id(known: Knowledge, request: Request) -> Steps[Outcome]:
 
 def by_id_schema(known: Knowledge, request: Request) -> Steps[Outcome]:
     stored = _of_id(known.state, request)
-    text = yield from _formatted(known, stored.schema, request)
+    text = yield from formatted(known, stored.schema, request)
     return Outcome(_bare(stored.schema, text))
 
 
@@ -157,8 +162,17 @@ def by_guid(known: Knowledge, request: Request) -> Steps[Outcome]:
     stored = known.state.by_guid(request.path["guid"])
     if stored is None:
         raise schema_not_found(request.path["guid"])
-    text = yield from _formatted(known, stored.schema, request)
+    text = yield from formatted(known, stored.schema, request)
     return Outcome({**schema_value(stored.schema, text), "id": stored.id})
+
+
+def ids_of_guid(known: Knowledge, request: Request) -> Steps[Outcome]:
+    """The ids under which a schema is known; there is one context, so there is one."""
+    yield None
+    stored = known.state.by_guid(request.path["guid"])
+    if stored is None:
+        raise schema_not_found(request.path["guid"])
+    return Outcome([{"context": DEFAULT_CONTEXT, "id": stored.id}])
 
 
 def subjects_of_id(known: Knowledge, request: Request) -> Steps[Outcome]:
@@ -203,7 +217,7 @@ def _of_id(state: RegistryState, request: Request) -> StoredSchema:
     return next(inside, found)
 
 
-def _formatted(known: Knowledge, schema: SchemaText, request: Request) -> Steps[str | None]:
+def formatted(known: Knowledge, schema: SchemaText, request: Request) -> Steps[str | None]:
     """Another form of a schema, if one was asked for: descriptors of Protobuf, Avro with its references inside."""
     wanted = request.text("format")
     if wanted == "serialized" and schema.kind == PROTOBUF:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from ottla.cluster.topic_names import SCHEMAS
 from ottla.light_dataclasses import dataclass
@@ -41,6 +41,29 @@ class Key(NamedTuple):
     kind: str
     subject: str | None = None
     version: int = 0
+
+
+@dataclass(frozen=True)
+class Config:
+    """Of a subject, or of all; None and "" are what stands above it. Metadata and rules are JSON text."""
+
+    level: str | None = None
+    normalize: bool | None = None
+    group: str = ""
+    alias: str = ""
+    default_metadata: str = ""
+    override_metadata: str = ""
+    default_rule_set: str = ""
+    override_rule_set: str = ""
+
+
+CONFIG_OBJECTS: Final = {
+    "defaultMetadata": "default_metadata",
+    "overrideMetadata": "override_metadata",
+    "defaultRuleSet": "default_rule_set",
+    "overrideRuleSet": "override_rule_set",
+}
+CONFIG_TEXTS: Final = {"compatibilityGroup": "group", "alias": "alias", **CONFIG_OBJECTS}
 
 
 @dataclass(frozen=True)
@@ -80,11 +103,18 @@ def schema_tombstone(stored: StoredSchema) -> Record:
     return Record(_key(Key(SCHEMA, stored.subject, stored.version)), None)
 
 
-def config_record(subject: str | None, level: str | None, normalize: bool | None) -> Record:
-    value: dict[str, object] = {"subject": subject, "compatibilityLevel": level}
-    if normalize is not None:
-        value["normalize"] = normalize
+def config_record(subject: str | None, config: Config) -> Record:
+    value: dict[str, object] = {"subject": subject, "compatibilityLevel": config.level, **config_value(config)}
     return Record(_key(Key(CONFIG, subject)), _json(value))
+
+
+def config_value(config: Config) -> dict[str, Any]:
+    """All that is said beside the level, with the names of requests, answers and records."""
+    made: dict[str, Any] = {} if config.normalize is None else {"normalize": config.normalize}
+    for name, attribute in CONFIG_TEXTS.items():
+        if found := getattr(config, attribute):
+            made[name] = json.loads(found) if name in CONFIG_OBJECTS else found
+    return made
 
 
 def mode_record(subject: str | None, mode: str) -> Record:
@@ -140,6 +170,20 @@ def read_schema(content: bytes | memoryview) -> StoredSchema:
         rule_set=_text(found.get("ruleSet")),
     )
     return StoredSchema(subject, version, schema_id, schema, found.get("deleted") is True)
+
+
+def read_config(found: Mapping[str, object]) -> Config:
+    """A configuration as it stands in a record or a request; UnreadableRecord names what is none."""
+    level, normalize = found.get("compatibilityLevel") or found.get("compatibility"), found.get("normalize")
+    if not (level is None or isinstance(level, str)) or not (normalize is None or isinstance(normalize, bool)):
+        raise UnreadableRecord("compatibility is a text, normalize is true or false")
+    texts: dict[str, str] = {}
+    for name, attribute in CONFIG_TEXTS.items():
+        value = found.get(name)
+        if value is not None and not isinstance(value, dict if name in CONFIG_OBJECTS else str):
+            raise UnreadableRecord(f"{name} is {'an object' if name in CONFIG_OBJECTS else 'a text'}")
+        texts[attribute] = _text(value or None) if name in CONFIG_OBJECTS else str(value or "")
+    return Config(level, normalize, **texts)
 
 
 def read_references(value: object) -> tuple[Reference, ...]:

@@ -33,6 +33,8 @@ class Request:
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    repeated: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """All values of the parameters that came more than once; `query` has one of them."""
 
     @property
     def subject(self) -> str:
@@ -43,6 +45,10 @@ class Request:
 
     def text(self, name: str) -> str | None:
         return self.query.get(name) or None
+
+    def texts(self, name: str) -> Sequence[str]:
+        """All values of a parameter, in their order."""
+        return self.repeated.get(name) or ([self.query[name]] if name in self.query else [])
 
     def number(self, name: str, default: int) -> int:
         try:

@@ -1,6 +1,7 @@
 """Compatibility levels and modes, of all subjects and of one.
 
-1. What is not served is refused: aliases, groups and defaults of metadata or rules would be ignored otherwise.
+1. What is not served is refused: validation of names and rules, say, would be ignored otherwise. What a request does
+   not say stays as it was.
 2. IMPORT can be set where there are no schemas yet, or with force=true: ids that are said by somebody else could meet
    those that were given out.
 """
@@ -11,15 +12,18 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.broker.registry import errors, records
 from ottla.broker.registry.levels import LEVELS
+from ottla.broker.registry.records import Config
 from ottla.broker.registry.requests import Json, Outcome, Request, plain_subject
 from ottla.broker.registry.schemas import Steps
-from ottla.broker.registry.state import DEFAULT_LEVEL, DEFAULT_MODE, Config
+from ottla.broker.registry.state import DEFAULT_LEVEL, DEFAULT_MODE
+from ottla.light_dataclasses import replace
 
 if TYPE_CHECKING:
     from ottla.broker.registry.operations import Knowledge
 
 MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
-SERVED: Final = ("compatibility", "compatibilityLevel", "normalize")
+CONFIG_FIELDS: Final = ("level", "normalize", *records.CONFIG_TEXTS.values())
+SERVED: Final = ("compatibility", "compatibilityLevel", "normalize", *records.CONFIG_TEXTS)
 
 
 def _subject(request: Request) -> str | None:
@@ -41,8 +45,7 @@ def get_config(known: Knowledge, request: Request) -> Steps[Outcome]:
 
 
 def _config_value(config: Config, name: str) -> dict[str, Json]:
-    made: dict[str, Json] = {name: config.level or DEFAULT_LEVEL}
-    return made if config.normalize is None else made | {"normalize": config.normalize}
+    return {name: config.level or DEFAULT_LEVEL, **records.config_value(config)}
 
 
 def put_config(known: Knowledge, request: Request) -> Steps[Outcome]:
@@ -50,19 +53,23 @@ def put_config(known: Knowledge, request: Request) -> Steps[Outcome]:
     subject, found = _subject(request), request.object()
     for name, value in found.items():
         if name not in SERVED and value is not None:
-            raise errors.malformed(f"{name} is not served by this registry; there are compatibility and normalize")
-    level, normalize = found.get("compatibility") or found.get("compatibilityLevel"), found.get("normalize")
-    if level is not None and (not isinstance(level, str) or level.upper() not in LEVELS):
-        raise errors.invalid_level(level)
-    if not (normalize is None or isinstance(normalize, bool)):
-        raise errors.malformed("normalize is true or false")
-    if level is None and normalize is None:
-        raise errors.invalid_level(level)
-    before = known.state.configs.get(subject, Config())
-    new = Config(
-        level.upper() if isinstance(level, str) else before.level, before.normalize if normalize is None else normalize
-    )
-    return Outcome(_config_value(new, "compatibility"), (records.config_record(subject, new.level, new.normalize),))
+            raise errors.malformed(f"{name} is not served by this registry; there are {', '.join(SERVED)}")
+    try:
+        sent = records.read_config(found)
+    except records.UnreadableRecord as error:
+        raise errors.malformed(str(error)) from None
+    if sent == Config() or (sent.level is not None and sent.level.upper() not in LEVELS):
+        raise errors.invalid_level(sent.level)
+    new = _over(known.state.configs.get(subject, Config()), sent)
+    return Outcome(_config_value(new, "compatibility"), (records.config_record(subject, new),))
+
+
+def _over(before: Config, sent: Config) -> Config:
+    """What was sent, and what was there where nothing was."""
+    said = {name: value for name in CONFIG_FIELDS if (value := getattr(sent, name)) not in (None, "")}
+    if sent.level is not None:
+        said["level"] = sent.level.upper()
+    return replace(before, **said)
 
 
 def delete_config(known: Knowledge, request: Request) -> Steps[Outcome]:
@@ -106,7 +113,10 @@ def delete_mode(known: Knowledge, request: Request) -> Steps[Outcome]:
     subject = _subject(request)
     found = known.state.modes.get(subject)
     if found is None:
-        if subject is None:
-            return Outcome({"mode": DEFAULT_MODE})
-        raise errors.no_subject_mode(subject)
-    return Outcome({"mode": found}, (records.tombstone(records.MODE, subject),))
+        if subject is not None:
+            raise errors.no_subject_mode(subject)
+        found = DEFAULT_MODE
+    made = [records.tombstone(records.MODE, subject)]
+    if subject is None and request.flag("recursive"):
+        made += [records.tombstone(records.MODE, each) for each in known.state.modes if each is not None]
+    return Outcome({"mode": found}, tuple(made))

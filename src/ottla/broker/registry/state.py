@@ -17,9 +17,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from ottla.broker.registry import records
-from ottla.broker.registry.records import Key, StoredSchema, UnreadableRecord
+from ottla.broker.registry.records import Config, Key, StoredSchema, UnreadableRecord
 from ottla.errors import OttlaError
-from ottla.light_dataclasses import dataclass
 from ottla.schemas.model import PROTOBUF, SchemaText
 from ottla.schemas.protobuf.tokens import words_of
 
@@ -27,14 +26,6 @@ log = logging.getLogger(__name__)
 
 DEFAULT_LEVEL = "BACKWARD"
 DEFAULT_MODE = "READWRITE"
-
-
-@dataclass(frozen=True)
-class Config:
-    """Of a subject, or of all; None is what stands above it."""
-
-    level: str | None = None
-    normalize: bool | None = None
 
 
 def digest_of(schema: SchemaText) -> bytes:
@@ -98,11 +89,7 @@ class RegistryState:
         if value is None:
             self.configs.pop(key.subject, None)
             return
-        found = records.read_object(value)
-        level, normalize = found.get("compatibilityLevel"), found.get("normalize")
-        self.configs[key.subject] = Config(
-            level if isinstance(level, str) else None, normalize if isinstance(normalize, bool) else None
-        )
+        self.configs[key.subject] = records.read_config(records.read_object(value))
 
     def _replay_mode(self, key: Key, value: bytes | memoryview | None) -> None:
         mode = None if value is None else records.read_object(value).get("mode")
@@ -186,22 +173,39 @@ class RegistryState:
             return None
         return None if not found else self.by_id(min(found))
 
-    def used_by(self, subject: str, version: int) -> list[StoredSchema]:
-        """The versions, not deleted, that refer to this one."""
+    def used_by(self, subject: str, version: int, *, deleted: bool = False) -> list[StoredSchema]:
+        """The versions that refer to this one; with `deleted` also those that are soft-deleted."""
         users = self._users.get((subject, version), ())
         found = [self.subjects[name][number] for name, number in sorted(users)]
-        return [each for each in found if not each.is_deleted]
+        return [each for each in found if deleted or not each.is_deleted]
 
     def has_id(self, schema_id: int) -> bool:
         return schema_id in self._ids
 
+    def config_of(self, subject: str) -> Config:
+        """What holds for a subject: what it says itself, then what is said for all."""
+        own, overall = self.configs.get(subject, Config()), self.configs.get(None, Config())
+        return Config(
+            own.level or overall.level or DEFAULT_LEVEL,
+            overall.normalize if own.normalize is None else own.normalize,
+            own.group or overall.group,
+            own.alias,
+            own.default_metadata or overall.default_metadata,
+            own.override_metadata or overall.override_metadata,
+            own.default_rule_set or overall.default_rule_set,
+            own.override_rule_set or overall.override_rule_set,
+        )
+
     def level_of(self, subject: str) -> str:
-        own = self.configs.get(subject, Config()).level
-        return own or self.configs.get(None, Config()).level or DEFAULT_LEVEL
+        return self.config_of(subject).level or DEFAULT_LEVEL
 
     def normalizes(self, subject: str) -> bool:
-        own = self.configs.get(subject, Config()).normalize
-        return bool(self.configs.get(None, Config()).normalize if own is None else own)
+        return bool(self.config_of(subject).normalize)
+
+    def alias_of(self, subject: str) -> str:
+        """The subject that is meant by a name: another one where the name is an alias."""
+        config = self.configs.get(subject)
+        return config.alias if config is not None and config.alias else subject
 
     def mode_of(self, subject: str | None) -> str:
         overall = self.modes.get(None, DEFAULT_MODE)

@@ -114,7 +114,7 @@ def test_a_schema_is_compared_with_one_version_between_two_pauses(work):
     state = replayed(
         StoredSchema("s", number + 1, number + 1, SchemaText("AVRO", text(number))) for number in range(WIDE)
     )
-    record = records.config_record("s", "FULL_TRANSITIVE", None)
+    record = records.config_record("s", records.Config("FULL_TRANSITIVE"))
     state.replay(record.key, record.value)
     found, pauses = run(state, work, "POST /subjects/{subject}/versions", {"schema": text(-1)}, subject="s")
     assert found["version"] == WIDE + 1

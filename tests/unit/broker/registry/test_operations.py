@@ -42,9 +42,10 @@ class Registry:
 
     def __call__(self, name, body=None, **more):
         path = {key: str(more.pop(key)) for key in ("subject", "version", "id", "guid") if key in more}
-        query = {key: str(value) for key, value in more.items()}
+        repeated = {key: value for key, value in more.items() if isinstance(value, list)}
+        query = {key: str(value) for key, value in more.items() if key not in repeated}
         sent = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-        steps = BY_NAME[name].run(Knowledge(self.state, self.schemas), Request(path, query, sent))
+        steps = BY_NAME[name].run(Knowledge(self.state, self.schemas), Request(path, query, sent, repeated))
         computed = None
         while True:
             try:
@@ -113,6 +114,7 @@ def test_versions_are_read_by_number_and_as_latest(registry):
     assert latest == registry(path, subject="a", version=-1) == registry(path, subject="a", version=2)
     assert registry("GET /subjects/{subject}/versions/{version}/schema", subject="a", version=1) == json.loads(ONE)
     assert registry("GET /schemas/guids/{guid}", guid=first["guid"])["schema"] == ONE
+    assert registry("GET /schemas/guids/{guid}/ids", guid=first["guid"]) == [{"context": ".", "id": 1}]
 
 
 def test_kinds_are_told_where_they_are_not_avro(registry):
@@ -280,7 +282,8 @@ def test_levels_of_a_subject_stand_before_the_one_of_all(registry):
 
 
 def test_what_is_not_served_is_refused_and_not_ignored(registry):
-    assert registry.code("PUT /config", {"compatibility": "FULL", "alias": "b"}) == 422
+    assert registry.code("PUT /config", {"compatibility": "FULL", "validateFields": True}) == 422
+    assert registry.code("PUT /config", {"compatibility": "FULL", "defaultMetadata": "x"}) == 422
     assert registry("GET /config") == {"compatibilityLevel": "BACKWARD"}
 
 
@@ -308,6 +311,80 @@ def test_metadata_and_rules_are_kept_and_part_of_the_schema(registry):
     assert registry.code("GET /subjects/{subject}/metadata", subject="a", key="owner", value="you") == 40403
 
 
+def test_all_properties_that_were_asked_for_must_be_there(registry):
+    registry.register("a", ONE, metadata={"properties": {"owner": "me", "stage": "test"}})
+    registry.register("a", ONE, metadata={"properties": {"owner": "me", "stage": "live"}})
+    path = "GET /subjects/{subject}/metadata"
+    assert registry(path, subject="a", key=["owner", "stage"], value=["me", "test"])["version"] == 1
+    assert registry(path, subject="a", key="owner", value="me")["version"] == 2
+    assert registry.code(path, subject="a", key=["owner", "stage"], value=["you", "live"]) == 40403
+
+
+# -- data contracts ----------------------------------------------------------------------------------------------------
+
+
+def rule(name, expr="true"):
+    return {"name": name, "kind": "CONDITION", "type": "CEL", "expr": expr}
+
+
+def test_a_subject_adds_metadata_and_rules_to_what_is_registered(registry):
+    config = {
+        "defaultMetadata": {"properties": {"owner": "team", "stage": "test"}},
+        "overrideMetadata": {"properties": {"audit": "yes"}, "tags": {"R.a": ["PII"]}},
+        "defaultRuleSet": {"domainRules": [rule("one"), rule("two")]},
+    }
+    registry("PUT /config/{subject}", config, subject="a")
+    assert registry("GET /config/{subject}", subject="a") == {"compatibilityLevel": "BACKWARD", **config}
+    mine = {"properties": {"owner": "me", "audit": "no"}, "tags": {"R.a": ["EU"]}}
+    rules = {"domainRules": [rule("two", "false"), rule("three")]}
+    registry.register("a", ONE, metadata=mine, ruleSet=rules)
+    found = registry("GET /subjects/{subject}/versions/{version}", subject="a", version=1)
+    assert found["metadata"] == {
+        "properties": {"audit": "yes", "owner": "me", "stage": "test"},
+        "tags": {"R.a": ["EU", "PII"]},
+    }
+    assert found["ruleSet"]["domainRules"] == [rule("one"), rule("two", "false"), rule("three")]
+    assert registry.register("a", ONE, metadata=mine, ruleSet=rules) == 1
+    assert registry("POST /subjects/{subject}", {"schema": ONE, "metadata": mine}, subject="a")["version"] == 1
+    assert versions(registry, "a") == [1]
+
+
+def test_a_version_without_metadata_and_rules_has_those_of_the_one_before(registry):
+    rules = {"domainRules": [rule("r")]}
+    registry.register("a", ONE, metadata={"properties": {"owner": "me"}}, ruleSet=rules)
+    registry.register("a", TWO)
+    found = registry("GET /subjects/{subject}/versions/{version}", subject="a", version=2)
+    assert (found["metadata"], found["ruleSet"]) == ({"properties": {"owner": "me"}}, rules)
+    assert registry("POST /subjects/{subject}", {"schema": TWO}, subject="a")["version"] == 2
+
+
+def test_only_versions_of_a_group_are_compared(registry):
+    registry("PUT /config/{subject}", {"compatibilityGroup": "major", "compatibility": "FULL"}, subject="a")
+    registry.register("a", ONE, metadata={"properties": {"major": "1"}})
+    body = {"schema": OTHER, "metadata": {"properties": {"major": "1"}}}
+    assert registry.code("POST /subjects/{subject}/versions", body, subject="a") == 409
+    every = "POST /compatibility/subjects/{subject}/versions"
+    assert registry(every, body, subject="a") == {"is_compatible": False}
+    assert registry(every, {"schema": OTHER}, subject="a") == {"is_compatible": False}, "it would have the group before"
+    body["metadata"] = {"properties": {"major": "2"}}
+    assert registry(every, body, subject="a") == {"is_compatible": True}
+    registry.register("a", OTHER, metadata=body["metadata"])
+    registry.register("a", TWO, metadata={"properties": {"major": "1"}})
+    assert versions(registry, "a") == [1, 2, 3]
+
+
+def test_an_alias_is_another_name_of_a_subject(registry):
+    registry.register("long.name.of.it-value", ONE)
+    registry("PUT /config/{subject}", {"alias": "long.name.of.it-value"}, subject="short")
+    assert versions(registry, "short") == [1]
+    latest = registry("GET /subjects/{subject}/versions/{version}", subject="short", version="latest")
+    assert (latest["subject"], latest["id"]) == ("long.name.of.it-value", 1)
+    assert registry("POST /subjects/{subject}", {"schema": ONE}, subject="short")["id"] == 1
+    assert registry.register("short", TWO) == 2
+    assert versions(registry, "long.name.of.it-value") == [1, 2]
+    assert registry("GET /subjects") == ["long.name.of.it-value"]
+
+
 # -- references --------------------------------------------------------------------------------------------------------
 
 USER = record(field("x", "R"), name="User")
@@ -324,6 +401,9 @@ def test_references_are_followed_and_hold_what_they_use(registry):
     whole = json.loads(registry("GET /schemas/ids/{id}", id=2, format="resolved")["schema"])
     assert whole["fields"][0]["type"]["fields"] == [field("a", "int")]
     registry("DELETE /subjects/{subject}", subject="u")
+    used = "GET /subjects/{subject}/versions/{version}/referencedby"
+    assert registry(used, subject="r", version=1) == []
+    assert registry(used, subject="r", version=1, deleted="true") == [2]
     assert registry("DELETE /subjects/{subject}", subject="r") == [1]
 
 
@@ -407,6 +487,9 @@ def test_nothing_is_changed_in_read_only_mode(registry):
     assert registry("GET /mode") == {"mode": "READONLY_OVERRIDE"}
     registry("DELETE /mode")
     assert registry("GET /mode") == {"mode": "READWRITE"}
+    assert registry("GET /mode/{subject}", subject="a") == {"mode": "READWRITE"}
+    registry("DELETE /mode", recursive="true")
+    assert registry.code("GET /mode/{subject}", subject="a") == 40409
     assert registry.code("PUT /mode", {"mode": "SLEEPING"}) == 42204
 
 
