@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
+from tests.schema_registry import ask, url_of
 from tests.unit.broker.http.http_client import HttpClient
 
 import ottla
@@ -27,7 +28,11 @@ COUNTRIES = ("CZ", "DE", "FR", "JP", "BR", "US")
 @contextmanager
 def shop(directory: Path | None = None, **settings: str) -> Iterator[KafkaBroker]:
     """The broker, with a consumer that stays in the group `billing`."""
-    chosen = {"ottla.admin.listener": "127.0.0.1:0", "log.index.interval.bytes": "2048"}
+    chosen = {
+        "ottla.admin.listener": "127.0.0.1:0",
+        "ottla.schema.registry.listener": "127.0.0.1:0",
+        "log.index.interval.bytes": "2048",
+    }
     with KafkaBroker({**chosen, **settings}, directory=directory, seed=7) as broker:
         servers = broker.bootstrap_servers
         _make_topics(servers)
@@ -53,6 +58,7 @@ def shop(directory: Path | None = None, **settings: str) -> Iterator[KafkaBroker
             _left_behind(servers)
             _shared(servers)
             _query(servers, 12, 150)
+            _ship(broker)
             hanging.init_transactions()
             hanging.begin_transaction()
             hanging.send("payments", b'{"refund": 7}', key=b"open").get(60)
@@ -152,6 +158,30 @@ def _shared(servers: str) -> None:
     with ottla.ShareConsumer("clicks", bootstrap_servers=servers, group_id="packers") as worker:
         while not list(worker.poll(5.0)):
             pass
+
+
+PARCEL = {"type": "record", "name": "Parcel", "fields": [{"name": "id", "type": "long"}]}
+SENT = {"name": "sent_at", "type": ["null", "long"], "default": None, "doc": "ms since 1970"}
+ADDRESS = 'syntax = "proto3";\npackage shop;\n\nmessage Address {\n  string street = 1;\n  string city = 2;\n}\n'
+LABEL = 'syntax = "proto3";\nimport "address.proto";\n\nmessage Label {\n  shop.Address to = 1;\n}\n'
+PRICE = {"type": "object", "properties": {"sku": {"type": "string"}, "cents": {"type": "integer", "minimum": 0}}}
+
+
+def _ship(broker: KafkaBroker) -> None:
+    """Schemas of all kinds, one of them in two versions, one that refers to another; a record that has one."""
+    url = url_of(broker.info.http_parts)
+    parcel = {**PARCEL, "fields": [*PARCEL["fields"], SENT]}
+    reference = {"name": "address.proto", "subject": "address", "version": 1}
+    for subject, sent in (
+        ("shipments-value", {"schema": json.dumps(PARCEL)}),
+        ("shipments-value", {"schema": json.dumps(parcel)}),
+        ("prices-value", {"schema": json.dumps(PRICE), "schemaType": "JSON"}),
+        ("address", {"schema": ADDRESS, "schemaType": "PROTOBUF"}),
+        ("labels-value", {"schema": LABEL, "schemaType": "PROTOBUF", "references": [reference]}),
+    ):
+        ask(f"{url}/subjects/{subject}/versions", sent)
+    with ottla.Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        producer.send("shipments", b"\x00\x00\x00\x00\x02\x0e\x00", key=b"7").get(60)
 
 
 def _query(servers: str, batch: int, offset: int) -> None:

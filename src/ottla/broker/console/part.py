@@ -9,6 +9,7 @@ from ottla.broker.console import (
     client_routes,
     group_routes,
     record_routes,
+    schema_routes,
     settings_routes,
     transaction_routes,
 )
@@ -36,6 +37,7 @@ def make_part(broker: Broker) -> Part:
         *page_routes(),
         *overview_routes(history, survey),
         *record_routes.ROUTES,
+        *schema_routes.ROUTES,
         *settings_routes.ROUTES,
         *group_routes.ROUTES,
         *transaction_routes.ROUTES,

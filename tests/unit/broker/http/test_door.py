@@ -36,6 +36,7 @@ PARAMETERS = {
     "user": "eve",
     "version": "0123456789abcdef",
     "file": "app.js",
+    "subject": "orders-value",
 }
 
 
@@ -127,6 +128,8 @@ def test_lists_are_cut_to_what_who_asks_may_see(locked, eve):
         "/api/transactions": 200,
         "/api/access": 200,
         "/api/settings/{kind}/{name}": 403,
+        "/api/schemas": 403,
+        "/api/schemas/{subject:path}": 403,
     }
     assert shown["/api/topics"].value["topics"] == []
     assert shown["/api/groups"].value["groups"] == []

@@ -1,22 +1,28 @@
 // The frame around all pages: navigation, who is logged in, light and dark, keys, and which page an address is.
 
 import { post, refreshSession, session } from "./api.js";
-import { h, replace, toast } from "./dom.js";
+import { h, replace, s, toast } from "./dom.js";
+import { clock } from "./format.js";
 
 // Addresses are #/name/rest. A page is a module with `show(main, parts, query, live)`, loaded when it is first needed.
+// `icon` is drawn with strokes in a square of 16.
 const PAGES = {
-  overview: { title: "Overview", key: "o" },
-  brokers: { title: "Brokers", key: "b" },
-  topics: { title: "Topics", key: "t" },
-  groups: { title: "Groups", key: "g" },
-  transactions: { title: "Transactions", key: "x" },
-  access: { title: "Access", key: "a" },
-  doctor: { title: "Doctor", key: "d" },
-  flow: { title: "Live picture", key: "l" },
-  clients: { title: "Clients", key: "c" },
-  queries: { title: "Spark queries", key: "s" },
+  overview: { title: "Overview", key: "o", icon: "M2.5 2.5h4v4h-4z M9.5 2.5h4v4h-4z M2.5 9.5h4v4h-4z M9.5 9.5h4v4h-4z" },
+  brokers: { title: "Brokers", key: "b", icon: "M2.5 3h11v4h-11z M2.5 9h11v4h-11z M5 5h.01 M5 11h.01" },
+  topics: { title: "Topics", key: "t", icon: "M2.5 4h11 M2.5 8h11 M2.5 12h7" },
+  schemas: { title: "Schemas", key: "m", icon: "M6 2.5c-3 0-.5 5.5-3.5 5.5 3 0 .5 5.5 3.5 5.5 M10 2.5c3 0 .5 5.5 3.5 5.5-3 0-.5 5.5-3.5 5.5" },
+  groups: { title: "Groups", key: "g", icon: "M6 7.5a2.4 2.4 0 1 0 0-4.8 2.4 2.4 0 0 0 0 4.8z M1.8 13.3c0-2.4 1.8-3.8 4.2-3.8s4.2 1.4 4.2 3.8 M10.6 2.9a2.4 2.4 0 0 1 0 4.4 M11.8 9.8c1.5.5 2.4 1.7 2.4 3.5" },
+  transactions: { title: "Transactions", key: "x", icon: "M2.5 5.5h11 M10.5 2.5l3 3-3 3 M13.5 10.5h-11 M5.5 7.5l-3 3 3 3" },
+  access: { title: "Access", key: "a", icon: "M3.5 7.5h9v6h-9z M5.5 7.5v-2a2.5 2.5 0 0 1 5 0v2" },
+  doctor: { title: "Doctor", key: "d", icon: "M8 14a6 6 0 1 0 0-12 6 6 0 0 0 0 12z M8 5.2v5.6 M5.2 8h5.6" },
+  flow: { title: "Live picture", key: "l", icon: "M1.5 8.5h3l2-5.5 3 10 2-4.5h3" },
+  clients: { title: "Clients", key: "c", icon: "M2.5 3h11v7.5h-11z M5.5 13.5h5 M8 10.5v3" },
+  queries: { title: "Spark queries", key: "s", icon: "M9 1.8L3.2 9h4.2l-.9 5.2L12.8 7H8.4z" },
 };
-const GROUPS = [["", ["overview", "brokers", "topics", "groups", "transactions", "access"]], ["The inside", ["flow", "clients", "queries", "doctor"]]];
+const MOON = "M13.3 9.7A5.7 5.7 0 0 1 6.3 2.7a5.7 5.7 0 1 0 7 7z";
+const GROUPS = [["", ["overview", "brokers", "topics", "schemas", "groups", "transactions", "access", "doctor"]], ["The inside", ["flow", "clients", "queries"]]];
+
+const icon = (d) => s("svg", { class: "icon", viewBox: "0 0 16 16", "aria-hidden": "true" }, s("path", { d }));
 
 let leave = [];
 
@@ -30,11 +36,22 @@ function address() {
   return { page: PAGES[name] ? name : "overview", parts, query: new URLSearchParams(query) };
 }
 
-/** What a page may use while it is open: repeated work that ends with the page and rests while nobody sees it. */
+/** What a page may use while it is open: repeated work that ends with the page and rests while nobody sees it. What goes
+ * wrong in it is said above the page, with the time of what still stands there, until it works again. */
 function lifetime() {
   const ends = [];
   leave = ends;
   const isOpen = () => leave === ends;
+  const troubles = new Map();
+  let lastGood = null;
+  say(null);
+  const settle = (work, error) => {
+    if (!isOpen() || error?.status === 401) return;
+    if (error) troubles.set(work, error.message);
+    else { troubles.delete(work); lastGood = Date.now(); }
+    const [message] = troubles.values();
+    say(message && (lastGood === null ? message : `${message} What is shown here is of ${clock(lastGood)}.`));
+  };
   return {
     isOpen,
     onleave: (end) => ends.push(end),
@@ -42,13 +59,21 @@ function lifetime() {
       let timer = null;
       const turn = async () => {
         if (!isOpen()) return;
-        if (!document.hidden) await Promise.resolve(work()).catch(() => {});
+        if (!document.hidden) await Promise.resolve(work()).then(() => settle(work), (error) => settle(work, error));
         if (isOpen()) timer = setTimeout(turn, ms);
       };
       ends.push(() => clearTimeout(timer));
       return turn();
     },
   };
+}
+
+/** A line above the page, or none. */
+function say(message) {
+  const line = document.querySelector(".trouble");
+  if (line === null || line.textContent === (message ?? "")) return;
+  line.textContent = message ?? "";
+  line.hidden = !message;
 }
 
 function themeNow() {
@@ -62,26 +87,27 @@ function setTheme(theme) {
 }
 
 function frame() {
-  const main = h("main", { class: "main", id: "main", tabindex: -1 });
+  const page = h("div", {});
+  const main = h("main", { class: "main", id: "main", tabindex: -1 }, h("p", { class: "note bad trouble", role: "alert", hidden: true }), page);
   const links = GROUPS.map(([title, names]) => [
     title ? h("div", { class: "group-title" }, title) : null,
-    h("ul", {}, names.map((name) => h("li", {}, h("a", { href: `#/${name}`, "data-page": name }, PAGES[name].title)))),
+    h("ul", {}, names.map((name) => h("li", {}, h("a", { href: `#/${name}`, "data-page": name }, icon(PAGES[name].icon), PAGES[name].title)))),
   ]);
-  const theme = h("button", { type: "button", onclick: () => {
+  const theme = h("button", { type: "button", class: "icon-button", "aria-label": "Light or dark", title: "Light or dark", onclick: () => {
     const next = themeNow() === "dark" ? "light" : "dark";
     localStorage.setItem("ottla-theme", next);
     setTheme(next);
-  } }, "Light or dark");
+  } }, icon(MOON));
   const side = h("div", { class: "side" },
     h("a", { class: "brand", href: "#/overview" }, h("img", { src: file("ottla.svg"), alt: "" }), "Ottla"),
     h("nav", { "aria-label": "Pages" }, links),
     h("div", { class: "foot" },
       session.readOnly ? h("span", { class: "chip warn" }, "read-only") : null,
       session.loginNeeded ? h("span", {}, session.user.replace(/^User:/, "")) : null,
-      h("div", { class: "row" }, theme, session.loginNeeded ? h("button", { type: "button", onclick: logOut }, "Log out") : null),
-      h("div", {}, h("span", { class: "keys" }, h("kbd", {}, "?"), " keys · "), h("a", { href: "/api/openapi.json" }, "API"))));
+      session.loginNeeded ? h("div", {}, h("button", { type: "button", onclick: logOut }, "Log out")) : null,
+      h("div", { class: "row" }, theme, h("button", { type: "button", class: "quiet keys", onclick: showKeys }, h("kbd", {}, "?"), " keys"), h("a", { href: "/api/openapi.json" }, "API"))));
   replace(document.getElementById("app"), h("div", { class: "frame" }, side, main));
-  return main;
+  return page;
 }
 
 async function logOut() {
@@ -95,10 +121,13 @@ async function route(main) {
   const { page, parts, query } = address();
   document.title = `${PAGES[page].title} · Ottla`;
   for (const link of document.querySelectorAll("[data-page]")) {
-    if (link.dataset.page === page) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.dataset.page === page) {
+      link.setAttribute("aria-current", "page");
+      link.scrollIntoView({ block: "nearest", inline: "nearest" }); // in a narrow window the pages are one line that scrolls
+    } else link.removeAttribute("aria-current");
   }
-  const live = lifetime();
+  const [live, asked] = [lifetime(), location.hash];
+  delete main.dataset.shown;
   const module = await import(`./pages/${page}.js`);
   if (!live.isOpen()) return;
   try {
@@ -107,6 +136,7 @@ async function route(main) {
   } catch (error) {
     if (error.status !== 401) replace(main, h("h1", { tabindex: -1 }, PAGES[page].title), h("p", { class: "note bad", role: "alert" }, error.message));
   }
+  if (live.isOpen()) main.dataset.shown = asked; // for whoever waits until a page stands there
 }
 
 // -- keys -------------------------------------------------------------------------------------------------------------
@@ -158,5 +188,6 @@ async function start() {
 }
 
 document.addEventListener("keydown", onKey);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setTheme(themeNow()));
 window.addEventListener("ottla-login", () => { for (const end of leave) end(); leave = []; showLogin(); });
 start();

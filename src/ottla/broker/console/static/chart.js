@@ -15,7 +15,7 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 
 /** A round number at or above the largest value, and the steps to it; powers of two for bytes. */
 function ticks(largest, isBinary) {
-  const rough = Math.max(largest, isBinary ? 4 : 1e-9) / 4;
+  const rough = (largest > 0 ? Math.max(largest, isBinary ? 4 : 1e-9) : isBinary ? 4096 : 4) / 4; // nothing yet: 1, 2, 3, 4
   if (isBinary) return [0, 1, 2, 3, 4].map((at) => at * 2 ** Math.ceil(Math.log2(rough)));
   const size = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].map((each) => each * size).find((each) => each >= rough);
@@ -52,7 +52,7 @@ export function lineChart(title, series, format, { fill = true, isBinary = false
     canvas.height = HEIGHT * scale;
     const context = canvas.getContext("2d");
     context.scale(scale, scale);
-    context.font = "11px system-ui, sans-serif";
+    context.font = `11px ${getComputedStyle(document.documentElement).fontFamily}`;
     const marks = ticks(Math.max(0, ...columns.flat().filter((each) => each !== null && each !== undefined)), isBinary);
     const top = marks[marks.length - 1];
     const [first, last] = [times[0] ?? 0, times[times.length - 1] ?? 1];

@@ -21,7 +21,7 @@ const orWhy = (value, error, make) => (value === null ? h("p", { class: "note" }
 function draw(found, load) {
   const after = (work, text) => async (...sent) => { await work(...sent); toast(text); await load(); };
   return [
-    found.has_rules ? null : h("p", { class: "note warn" }, "There is no authorizer: everybody may do everything. `ottla broker start --secure` starts a broker with a lock."),
+    found.has_rules ? null : h("p", { class: "note warn" }, "There is no authorizer: everybody may do everything. ", h("code", {}, "ottla broker start --secure"), " starts a broker with a lock."),
     card("Users", orWhy(found.users, found.users_error, (users) => [
       users.length ? table("Users", [
         { title: "User", cell: (row) => row.name }, { title: "Passwords", cell: (row) => h("span", { class: "chips" }, row.credentials.map((each) => chip(`${each.mechanism}, ${each.iterations} rounds`))) },

@@ -13,10 +13,12 @@ export async function show(main, parts, query, live) {
 
 async function showList(main, query, live) {
   const list = h("div", {});
+  let last = 0;
   const search = h("input", { type: "search", "data-search": true, value: query.get("contains") ?? "", placeholder: "part of a name", oninput: () => load() });
   async function load() {
+    const asked = (last += 1);
     const found = await get("/api/groups", { contains: search.value, limit: 200 });
-    if (!live.isOpen()) return;
+    if (!live.isOpen() || asked !== last) return;
     const missing = found.missing_brokers.length ? h("p", { class: "note warn" }, `Broker ${found.missing_brokers.join(", ")} did not answer; its groups are missing here.`) : null;
     replace(list, missing, found.groups.length ? table("Groups", columns, found.groups) : empty(search.value ? "No group has that in its name." : "There are no groups yet. A consumer with a group.id makes one."),
       found.total > found.groups.length ? h("p", { class: "sub" }, `${count(found.groups.length)} of ${count(found.total)}; search for the others.`) : null);

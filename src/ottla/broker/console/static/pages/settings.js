@@ -2,11 +2,21 @@
 
 import { get, part, post, session } from "../api.js";
 import { card, chip, dialog, empty, field, h, replace, table, toast } from "../dom.js";
+import { age, bytes } from "../format.js";
+
+/** What a number of milliseconds or bytes is for people: "7 days" beside 604800000; nothing where that says no more. */
+function inWords(name, value) {
+  const number = Number(value);
+  if (value === null || value === "" || !Number.isFinite(number)) return "";
+  if (number >= 2 ** 62) return "no limit";
+  if (name.endsWith("ms") && number >= 1000) return age(number);
+  return name.endsWith("bytes") && number >= 1024 ? bytes(number) : "";
+}
 
 export async function settingsCard(kind, name, title) {
   const path = `/api/settings/${kind}/${part(name)}`;
   const list = h("div", {});
-  const search = h("input", { type: "search", placeholder: "retention", oninput: () => draw() });
+  const search = h("input", { type: "search", "data-search": true, placeholder: "retention", oninput: () => draw() });
   const changed = h("input", { type: "checkbox", onchange: () => draw() });
   let settings = [];
 
@@ -18,7 +28,7 @@ export async function settingsCard(kind, name, title) {
 
   const columns = () => [
     { title: "Setting", cell: (row) => [h("div", { class: "mono" }, row.name), h("div", { class: "setting-doc" }, row.doc)] },
-    { title: "Value", cell: (row) => [h("span", { class: "mono" }, row.is_sensitive ? "••••" : row.value ?? "–"), " ", row.is_default ? null : chip(row.source, "accent")] },
+    { title: "Value", cell: (row) => [h("span", { class: "mono" }, row.is_sensitive ? "••••" : row.value || "–"), " ", h("span", { class: "words" }, row.is_sensitive ? "" : inWords(row.name, row.value)), " ", row.is_default ? null : chip(row.source, "accent")] },
     { title: "", right: true, cell: (row) => (row.is_read_only || session.readOnly ? null : h("button", { type: "button", "aria-label": `Change ${row.name}`, onclick: () => change(row) }, "Change")) },
   ];
 

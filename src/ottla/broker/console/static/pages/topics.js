@@ -1,39 +1,38 @@
-// The list of topics, and one topic with its partitions, records, settings; the inside of a partition.
+// The list of topics, and one topic with its partitions, records, settings; the inside of a partition. What one of these
+// needs is loaded with it: the list, which most come for, waits for this file alone.
 
 import { get, part, post, remove, session } from "../api.js";
 import { card, chip, dialog, empty, field, h, heading, replace, stat, table, toast } from "../dom.js";
 import { bytes, count } from "../format.js";
-import { showInside } from "./inside.js";
-import { showRecords } from "./records.js";
-import { settingsCard } from "./settings.js";
 
 const PAGE = 100;
 
 export async function show(main, parts, query, live) {
   const [name, view, ...rest] = parts;
   if (!name) return showList(main, query, live);
-  if (view === "inside") return showInside(main, name, Number(rest[0] ?? 0), query, live);
+  if (view === "inside") return (await import("./inside.js")).showInside(main, name, Number(rest[0] ?? 0), query, live);
   return showTopic(main, name, view ?? "partitions", query, live);
 }
 
 async function showList(main, query, live) {
-  const state = { contains: query.get("contains") ?? "", sort: "name", internal: false, first: 0 };
+  const state = { contains: query.get("contains") ?? "", sort: "name", internal: false, first: 0, asked: 0 };
   const list = h("div", {});
   const search = h("input", { type: "search", "data-search": true, value: state.contains, placeholder: "part of a name", oninput: () => { state.contains = search.value; state.first = 0; load(); } });
   const internal = h("input", { type: "checkbox", onchange: () => { state.internal = internal.checked; state.first = 0; load(); } });
 
   async function load() {
+    const asked = (state.asked += 1); // what is typed faster than answers come: the last one is shown
     const found = await get("/api/topics", { contains: state.contains, sort: state.sort, internal: state.internal || "", first: state.first, limit: PAGE });
-    if (live.isOpen()) replace(list, draw(found));
+    if (live.isOpen() && asked === state.asked) replace(list, draw(found));
   }
 
   function draw({ topics, total }) {
     if (!total) return empty(state.contains ? "No topic has that in its name." : "There are no topics yet. Create one, or let a producer do it.");
     const columns = [
       { title: "Topic", sort: "name", cell: (row) => [h("a", { href: `#/topics/${part(row.name)}` }, row.name), " ", row.is_internal ? chip("internal") : null] },
+      { title: "In sync", sort: "under_replicated", cell: (row) => (row.without_leader ? chip(`${row.without_leader} without a leader`, "bad") : row.under_replicated ? chip(`${row.under_replicated} behind`, "warn") : chip("all", "good")) },
       { title: "Partitions", sort: "partitions", right: true, cell: (row) => count(row.partitions) },
       { title: "Copies", right: true, cell: (row) => count(row.replication_factor) },
-      { title: "In sync", sort: "under_replicated", cell: (row) => (row.without_leader ? chip(`${row.without_leader} without a leader`, "bad") : row.under_replicated ? chip(`${row.under_replicated} behind`, "warn") : chip("all", "good")) },
       { title: "Records", sort: "records", right: true, cell: (row) => count(row.records) },
       { title: "Size", sort: "size_bytes", right: true, cell: (row) => bytes(row.size_bytes) },
     ];
@@ -70,8 +69,8 @@ async function showTopic(main, name, view, query, live) {
   const content = h("div", {});
   const actions = session.readOnly ? [] : [h("button", { class: "danger", type: "button", onclick: () => deletion(name) }, "Delete")];
   replace(main, heading(name, { crumbs: [["Topics", "#/topics"]], actions }), h("nav", { class: "tabs", "aria-label": "Parts of the topic" }, tabs), content);
-  if (view === "records") return showRecords(content, name, query, live);
-  if (view === "settings") return replace(content, await settingsCard("topic", name, "Settings"));
+  if (view === "records") return (await import("./records.js")).showRecords(content, name, query, live);
+  if (view === "settings") return replace(content, await (await import("./settings.js")).settingsCard("topic", name, "Settings"));
   await live.every(3000, async () => replace(content, partitions(name, await get(`/api/topics/${part(name)}`))));
 }
 
@@ -86,7 +85,7 @@ function partitions(name, topic) {
     { title: "End", right: true, cell: (row) => count(row.log_end_offset) },
     { title: "Segments", right: true, cell: (row) => count(row.segments) },
     { title: "Size", right: true, cell: (row) => (row.offline ? chip("offline", "bad") : bytes(row.size_bytes)) },
-    { title: "", right: true, cell: (row) => h("a", { href: `#/topics/${part(name)}/records?partition=${row.partition}` }, "records") },
+    { title: "", right: true, cell: (row) => h("span", { class: "links" }, h("a", { href: `#/topics/${part(name)}/records?partition=${row.partition}` }, "records"), h("a", { href: `#/topics/${part(name)}/inside/${row.partition}`, "aria-label": `Inside, partition ${row.partition}` }, "inside")) },
   ];
   return [
     h("div", { class: "cards" },
