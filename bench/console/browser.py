@@ -18,7 +18,7 @@ from bench.console.brokers import ConsoleBroker
 from bench.console.topics import TOPICS, create
 from bench.walk.figures import Figure
 from bench.walk.throughput import new_directory
-from tests.browser.chromium import find_browser
+from tests.browser.chromium import FLAGS, find_browser
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext
@@ -50,7 +50,7 @@ def loads(root: Path, turns: int) -> list[Figure]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
+        opened = playwright.chromium.launch(executable_path=find_browser(), args=FLAGS)
         firsts = [_first(root, opened) for _ in range(1 + FIRST_TURNS)][1:]  # the first one writes its bytecode
         with new_directory(root) as directory, ConsoleBroker(directory) as broker:
             _fresh(broker, opened)
@@ -73,7 +73,7 @@ def list_of_many(root: Path, turns: int) -> list[Figure]:
 
     with new_directory(root) as directory, ConsoleBroker(directory) as broker, sync_playwright() as playwright:
         create(broker, TOPICS)
-        opened = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
+        opened = playwright.chromium.launch(executable_path=find_browser(), args=FLAGS)
         found = [_fresh(broker, opened, *TOPIC_LIST) for _ in range(turns + 1)][1:]
         opened.close()
     return [_figure(f"a page of {TOPICS:,} topics in Chromium", found, "", 300)]

@@ -16,8 +16,6 @@ import ottla
 from ottla.testing import KafkaBroker
 from ottla.testing.cluster import KafkaCluster
 
-pytestmark = pytest.mark.long
-
 HTTP = {"ottla.admin.listener": "127.0.0.1:0"}
 
 
@@ -122,6 +120,7 @@ class At:
         self.info = server.info
 
 
+@pytest.mark.long
 def test_which_broker_is_behind_is_said_on_the_brokers_page(open_page):
     settings = {**HTTP, "replica.lag.time.max.ms": "2000"}
     with KafkaCluster(brokers=3, settings=settings) as cluster:
