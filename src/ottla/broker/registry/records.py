@@ -15,13 +15,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
 
 from ottla.cluster.topic_names import SCHEMAS
 from ottla.light_dataclasses import dataclass
 from ottla.light_tuples import NamedTuple
 from ottla.schemas.model import AVRO, Reference, SchemaText
+
+Json: TypeAlias = Mapping[str, "Json"] | Sequence["Json"] | str | int | float | bool | None
 
 TOPIC: Final = SCHEMAS
 SCHEMA, CONFIG, MODE = "SCHEMA", "CONFIG", "MODE"
@@ -108,9 +110,9 @@ def config_record(subject: str | None, config: Config) -> Record:
     return Record(_key(Key(CONFIG, subject)), _json(value))
 
 
-def config_value(config: Config) -> dict[str, Any]:
+def config_value(config: Config) -> dict[str, Json]:
     """All that is said beside the level, with the names of requests, answers and records."""
-    made: dict[str, Any] = {} if config.normalize is None else {"normalize": config.normalize}
+    made: dict[str, Json] = {} if config.normalize is None else {"normalize": config.normalize}
     for name, attribute in CONFIG_TEXTS.items():
         if found := getattr(config, attribute):
             made[name] = json.loads(found) if name in CONFIG_OBJECTS else found

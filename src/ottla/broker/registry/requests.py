@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 from ottla.broker.registry.errors import RegistryError, invalid_schema, invalid_subject, invalid_version, malformed
+from ottla.broker.registry.records import Json as Json
 from ottla.broker.registry.records import Record, StoredSchema, UnreadableRecord, read_references
 from ottla.broker.registry.state import guid_of
 from ottla.light_dataclasses import dataclass, field
 from ottla.light_tuples import NamedTuple
 from ottla.schemas.model import AVRO, KINDS, SchemaText
-
-Json: TypeAlias = Mapping[str, "Json"] | Sequence["Json"] | str | int | float | bool | None
 
 LATEST: Final = "latest"
 VERSION_MAX: Final = (1 << 31) - 1
