@@ -15,15 +15,15 @@ import sys
 import time
 from typing import Any, Final
 
-RATES: Final = "/api/rates"
+OVERVIEW: Final = "/api/overview?after="
 PAGES: Final[dict[str, tuple[tuple[float, str], ...]]] = {
-    "overview": ((2.0, "/api/overview"), (2.0, RATES), (15.0, "/api/findings")),
+    "overview": ((2.0, OVERVIEW), (15.0, "/api/findings")),
     "flow": ((1.0, "/api/flow"),),
     "topics": ((5.0, "/api/topics?sort=name&first=0&limit=100"),),
     "groups": ((4.0, "/api/groups?limit=200"),),
     "transactions": ((4.0, "/api/transactions"),),
 }
-"""By page: how often it asks for what, in seconds. Rates are asked for from the last known time on."""
+"""By page: how often it asks for what, in seconds. The overview has its rates from the last known time on."""
 
 
 class Asking:
@@ -36,14 +36,16 @@ class Asking:
     async def run(self, every_s: float, path: str) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
         head, query = f"HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\nAccept: application/json\r\n\r\n", ""
+        if path == OVERVIEW:
+            query = "0"
         try:
             while True:
                 begun_s = time.perf_counter()
                 writer.write(f"GET {path}{query} {head}".encode())
                 content = await read_answer(reader)
                 self.times_s.append(time.perf_counter() - begun_s)
-                if path == RATES and (known := json.loads(content)["at_ms"]):
-                    query = f"?after={known[-1]}"
+                if path == OVERVIEW and (known := json.loads(content)["rates"]["at_ms"]):
+                    query = str(known[-1])
                 await asyncio.sleep(every_s)
         finally:
             writer.close()

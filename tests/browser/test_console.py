@@ -53,8 +53,8 @@ EMPTY = {
     "queries": "No Spark query commits to a group",
 }
 ROOT = Path(__file__).parent.parent.parent
-PICTURES = ("overview", "topics", "records", "group", "inside", "flow", "clients", "transactions", "doctor")
-HEIGHTS = {"topics": 660, "transactions": 560, "doctor": 620, "clients": 640}
+PICTURES = ("overview", "topics", "records", "schema", "group", "inside", "flow", "clients", "transactions", "doctor")
+HEIGHTS = {"topics": 680, "transactions": 520, "doctor": 590, "clients": 700}
 SERIOUS = ("serious", "critical")
 
 
@@ -288,8 +288,9 @@ def test_every_page_opens_beside_ten_thousand_topics(name, large, open_page, bro
 def test_the_bench_asks_what_the_page_asks(name, quiet, open_page):
     page = open_page(quiet, PAGES[name][0])
     asked = set()
-    page.on("request", lambda request: asked.add(re.sub(r".*/api/|[?&]?after=.*|.*/static/.*", "", request.url)))
-    wanted = {path.removeprefix("/api/") for _, path in POLLED[name]}
+    name_of = re.compile(r".*/api/|[?&]?after=.*|.*/static/.*")
+    page.on("request", lambda request: asked.add(name_of.sub("", request.url)))
+    wanted = {name_of.sub("", path) for _, path in POLLED[name]}
     wait_until(lambda: page.wait_for_timeout(200) or asked >= wanted)
     assert asked - {"", "session"} == wanted
 

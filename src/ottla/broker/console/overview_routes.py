@@ -30,7 +30,10 @@ CHANGE_LIMIT_MS: Final = 10_000
 
 def overview_routes(history: History, survey: Survey) -> tuple[Route, ...]:
     async def read_overview(call: Call) -> Reply:
-        return reply(await overview(call.broker, survey))
+        found = await overview(call.broker, survey)
+        if "after" in call.query:  # the page draws both at once: one question instead of two
+            found["rates"] = history.rates(call.number("after", 0))
+        return reply(found)
 
     async def read_brokers(call: Call) -> Reply:
         broker, counts, copies = call.broker, await survey.cluster(), await survey.copies()
@@ -45,7 +48,14 @@ def overview_routes(history: History, survey: Survey) -> tuple[Route, ...]:
 
     return (
         *ROUTES,
-        Route("GET", "/api/overview", read_overview, may(DESCRIBE_CLUSTER), "The cluster and this broker at a glance."),
+        Route(
+            "GET",
+            "/api/overview",
+            read_overview,
+            may(DESCRIBE_CLUSTER),
+            "The cluster and this broker at a glance.",
+            (Query("after", "Adds `rates`, as /api/rates has them: what came after this time in ms.", "integer"),),
+        ),
         Route("GET", "/api/brokers", read_brokers, may(DESCRIBE_CLUSTER), "The brokers, and this one's directories."),
         Route("GET", "/api/rates", read_rates, may(DESCRIBE_CLUSTER), "What went through, in the last minutes.", SINCE),
         Route("GET", "/api/lag/{group:path}", read_lags, may(DESCRIBE_GROUP, "group"), "A group's lag before now."),

@@ -87,6 +87,9 @@ def test_a_page_of_another_version_gets_files_of_today_and_keeps_none(http):
 def test_rates_are_asked_for_from_a_time_on(http):
     assert http.get("/api/rates", after=1 << 60).value["messages_in"] == []
     assert http.get("/api/rates", after="x").status == 400
+    both = http.get("/api/overview", after=1 << 60).value
+    assert (both["rates"]["messages_in"], both["brokers"]) == ([], 1)
+    assert "rates" not in http.get("/api/overview").value
 
 
 def test_topics_are_listed_searched_and_described(http):

@@ -27,9 +27,9 @@ export async function show(main, parts, query, live) {
 
   let rates = {};
   await live.every(2000, async () => {
-    const [now, news] = await Promise.all([get("/api/overview"), get("/api/rates", { after: last(rates.at_ms) || "" })]);
+    const now = await get("/api/overview", { after: last(rates.at_ms) });
     if (!live.isOpen()) return;
-    rates = joined(rates, news);
+    rates = joined(rates, now.rates);
     sub.textContent = `cluster ${now.cluster_id}, seen from broker ${now.broker_id}`;
     replace(stats,
       stat("Brokers", `${now.active_brokers} of ${now.brokers}`, `controller ${now.controller_id}`, now.active_brokers < now.brokers ? "warn" : ""),

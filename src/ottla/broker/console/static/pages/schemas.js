@@ -27,7 +27,7 @@ async function showList(main, query, live) {
   }
 
   function draw({ subjects, total, is_served: isServed }) {
-    if (!total) return empty(search.value ? "No subject has that in its name." : isServed ? "There are no schemas yet. A serializer registers one with its first record." : h("span", {}, "There are no schemas yet, and this broker does not serve a registry. ", h("code", {}, "--set ottla.schema.registry.listener=127.0.0.1:8081"), " makes it."));
+    if (!total) return empty(search.value ? "No subject has that in its name." : isServed ? "There are no schemas yet. A serializer registers one with its first record." : h("span", {}, "There are no schemas yet, and this broker does not serve a registry. A broker that is started so does:", h("code", {}, "--set ottla.schema.registry.listener=127.0.0.1:8081")));
     const last = Math.min(state.first + PAGE, total);
     const move = (by) => () => { state.first = Math.max(0, state.first + by); load(); };
     return [table("Subjects", columns, subjects),

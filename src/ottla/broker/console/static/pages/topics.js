@@ -77,7 +77,7 @@ async function showTopic(main, name, view, query, live) {
 function partitions(name, topic) {
   const columns = [
     { title: "Partition", cell: (row) => h("a", { href: `#/topics/${part(name)}/inside/${row.partition}`, "aria-label": `The inside of partition ${row.partition}` }, String(row.partition)) },
-    { title: "Leader", cell: (row) => (row.leader === null ? chip("none", "bad") : `${row.leader} (epoch ${row.leader_epoch})`) },
+    { title: "Leader", cell: (row) => (row.leader === null ? chip("none", "bad") : h("span", { class: "nowrap" }, `${row.leader} (epoch ${row.leader_epoch})`)) },
     { title: "Copies, in sync", cell: (row) => h("span", { class: "chips" }, row.replicas.map((each) => chip(String(each), row.in_sync.includes(each) ? "good" : "warn"))) },
     { title: "First offset", right: true, cell: (row) => count(row.log_start_offset) },
     { title: "Last stable", right: true, cell: (row) => (row.last_stable_offset < row.high_watermark ? chip(count(row.last_stable_offset), "warn") : count(row.last_stable_offset)) },
