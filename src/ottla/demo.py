@@ -154,8 +154,8 @@ def stream(spark: SparkSession, servers: str, folder: Path, clicks: Clicks) -> N
     step("4. Two streaming queries, while clicks come in. This is the code of the one that counts:")
     show_code(read, counted, write)
     doing("starting the queries")
-    rejecting = write(rejected(read(spark, servers)), servers, REJECTED, folder)
-    counting = write(counted(read(spark, servers)), servers, COUNTS, folder)
+    rejecting = write(rejected(read(spark, servers, "reject-clicks")), servers, REJECTED, folder)
+    counting = write(counted(read(spark, servers, "count-clicks")), servers, COUNTS, folder)
     clicks.halfway.wait()
     follow(counting, clicks.written)
     doing("stopping the counting query")
@@ -164,7 +164,7 @@ def stream(spark: SparkSession, servers: str, folder: Path, clicks: Clicks) -> N
     step(again, doing="starting the counting query again")
     before = clicks.written
     clicks.resume.set()
-    counting = write(counted(read(spark, servers)), servers, COUNTS, folder)
+    counting = write(counted(read(spark, servers, "count-clicks")), servers, COUNTS, folder)
     clicks.join()
     close_windows(servers)
     follow(counting, clicks.written - before)
@@ -174,12 +174,12 @@ def stream(spark: SparkSession, servers: str, folder: Path, clicks: Clicks) -> N
         stop_between_batches(query)
 
 
-def read(spark: SparkSession, servers: str) -> DataFrame:
+def read(spark: SparkSession, servers: str, group: str) -> DataFrame:
     from pyspark.sql.functions import col, from_json
 
     options = {"kafka.bootstrap.servers": servers, "subscribe": CLICKS, "startingOffsets": "earliest"}
     shape = "user string, page string, at_ms bigint"
-    raw = spark.readStream.format("ottla").options(**options).load()
+    raw = spark.readStream.format("ottla").options(**options, commitGroupId=group).load()
     return raw.withColumn("click", from_json(col("value").cast("string"), shape))
 
 

@@ -215,6 +215,21 @@ def test_a_locked_broker_asks_who_it_is(open_page, browser):
         page.problems[:] = [each for each in page.problems if "401 (Unauthorized)" not in each]
 
 
+def test_a_read_only_console_offers_no_change(open_page):
+    with KafkaBroker({"ottla.admin.listener": "127.0.0.1:0", "ottla.console.read.only": "true"}) as broker:
+        with ottla.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.create_topics([ottla.NewTopic("orders", 1)])
+        page = open_page(broker, "#/topics")
+        page.get_by_text("read-only").wait_for()
+        for address, text in (("", "orders"), ("/orders", "High watermark"), ("/orders/settings", "retention.ms")):
+            page.goto(page.url.partition("#")[0] + f"#/topics{address}")
+            page.locator("main").get_by_text(text).first.wait_for()
+            assert page.locator("main button:not(th button)").count() == 0
+        page.goto(page.url.partition("#")[0] + "#/topics/orders/records")
+        page.get_by_text("No records here").wait_for()
+        assert page.get_by_role("button", name="Write a record").count() == 0
+
+
 def test_a_broker_that_does_not_answer_is_said_with_the_time_of_what_is_shown(open_page):
     with KafkaBroker({"ottla.admin.listener": "127.0.0.1:0"}) as broker:
         page = open_page(broker, "#/flow")

@@ -1,6 +1,7 @@
 """The HTTP door of a running broker: what is open, what is loaded when, and every route against every check."""
 
 import asyncio
+import inspect
 import re
 import sys
 
@@ -174,6 +175,39 @@ def test_the_description_has_every_route_of_the_api(locked):
     for route in locked.routes:
         if not route.path.startswith("/static") and route.path != "/":
             assert route.method.lower() in described[route.path.replace(":path", "")], route.name
+
+
+READS_QUERY = re.compile(r'call\.(?:number|query\.get)\("(\w+)"|call\.query\["(\w+)"|"(\w+)" in call\.query')
+READS_BODY = re.compile(r'sent(?:\.get\(|\[)"(\w+)"')
+
+
+def source_of(route):
+    """A handler, and the helpers of its module that it gives the call to."""
+    module, text = inspect.getmodule(route.handle), inspect.getsource(route.handle)
+    helpers = {getattr(module, name, None) for name in re.findall(r"\b(_\w+)\(call", text)} - {None}
+    return text + "".join(map(inspect.getsource, helpers))
+
+
+def test_the_description_has_every_parameter_and_field_that_is_read(locked):
+    found = 0
+    for route in locked.routes:
+        text = source_of(route)
+        read = {next(filter(None, names)) for names in READS_QUERY.findall(text)}
+        assert read == {each.name for each in route.query}, route.name
+        assert set(READS_BODY.findall(text)) <= set(route.body), route.name
+        found += len(read)
+    assert found > 15, "it is still so that handlers are read"
+
+
+def test_the_description_names_parts_of_paths_and_every_operation_once(locked):
+    described = locked.admin.get("/api/openapi.json").value
+    assert described["openapi"] == "3.1.0"
+    operations = [(path, each) for path, methods in described["paths"].items() for each in methods.values()]
+    assert len({each["operationId"] for _, each in operations}) == len(operations)
+    for path, each in operations:
+        named = {one["name"] for one in each["parameters"] if one["in"] == "path"}
+        assert named == set(re.findall(r"\{(\w+)\}", path)), path
+        assert {"summary", "responses", "security"} <= set(each), path
 
 
 def test_read_only_changes_nothing_whoever_asks():
