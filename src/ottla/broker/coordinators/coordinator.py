@@ -17,6 +17,7 @@ from ottla.broker.coordinators.placement import partition_for_name
 from ottla.broker.coordinators.runtime import Runtime
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.pacing import Pace
+from ottla.broker.requests.running import Work
 from ottla.cluster.image import ClusterImage
 from ottla.errors import BrokerError, CoordinatorNotAvailable
 from ottla.protocol.schema import Message
@@ -57,6 +58,13 @@ class Coordinator(Generic[S]):
             lambda shard, token, now_ms: method(shard, token, request, context, now_ms),
             guard=guard,
         )
+
+    def answer(self, name: str, method: Method[S, R], request: R, context: RequestContext) -> Message | Work[Message]:
+        """The same for a plain handler that has only this to do: the answer when it is there, else who waits for it."""
+        found = self.runtime.answer(
+            self.partition_of(name), lambda shard, token, now_ms: method(shard, token, request, context, now_ms)
+        )
+        return found if isinstance(found, Message) else _awaited(found)
 
     def ask_or(
         self,
@@ -103,3 +111,7 @@ class Coordinator(Generic[S]):
 
     def image_changed(self, image: ClusterImage) -> None:
         """The cluster's truth is another one now."""
+
+
+async def _awaited(answer: asyncio.Future[Message]) -> Message:
+    return await answer

@@ -5,12 +5,15 @@ __transaction_state.
    too, must find the same coordinator for a name.
 2. Java counts a character beyond 16 bits as two units of UTF-16, so the hash runs over units, not over characters.
 3. The smallest hash has no positive twin in 32 bits; Kafka uses 0 for it, and so do we.
+4. The same names come again with every heartbeat, so the last ones are remembered.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
+REMEMBERED_NAMES: Final = 16_384
 _HASH_MASK: Final = 0xFFFF_FFFF
 _SIGN: Final = 0x8000_0000
 
@@ -25,6 +28,7 @@ def java_hash(text: str) -> int:
     return unsigned - (1 << 32) if unsigned & _SIGN else unsigned
 
 
+@lru_cache(REMEMBERED_NAMES)
 def partition_for_name(name: str, count: int) -> int:
     """The partition, of `count`, whose leader coordinates `name`."""
     if count < 1:

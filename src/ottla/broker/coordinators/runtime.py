@@ -10,10 +10,12 @@ broker leads.
    replayed, the shard says what to reply instead, and what follows is dropped. A Write without records waits for what
    was written before it.
 3. A shard that is being loaded answers COORDINATOR_LOAD_IN_PROGRESS, a shard that is not here NOT_COORDINATOR.
-4. Replies that wait longer than the write time-out (offsets.commit.timeout.ms for groups) become what the shard says to
+4. An answer that waits for nothing is returned as it is (`answer`): nearly every heartbeat, and there are thousands a
+   second. Only who has to wait gets a future.
+5. Replies that wait longer than the write time-out (offsets.commit.timeout.ms for groups) become what the shard says to
    RequestTimedOut: a follower that is down must not keep members waiting until they lose their place. The records stay
    where they are, and are committed when the follower is back or out of the in-sync set.
-5. Loading is a replay of the log from its start: the same `replay` as in daily work. What it leaves for others to do
+6. Loading is a replay of the log from its start: the same `replay` as in daily work. What it leaves for others to do
    (markers) waits until all that was replayed is committed.
 """
 
@@ -117,7 +119,8 @@ class Runtime(Generic[S]):
         self._other_effect = other_effect
         self._wake = wake
         self._places: dict[int, _Place[S]] = {}
-        self._waiting: dict[Token, asyncio.Future[Message]] = {}
+        self._waiting: dict[Token, asyncio.Future[Message] | None] = {}  # None while the shard is being asked
+        self._at_once: dict[Token, Message] = {}
         self._next_token = 0
         self._loads = 0
         self.load_ms: list[float] = [0, 0.0, 0.0]  # how many loads, how long they took together, the longest
@@ -134,12 +137,26 @@ class Runtime(Generic[S]):
 
         `guard` shows that the transaction coordinator agreed to what will be written in a transaction.
         """
-        place = self._place(index)
-        self._next_token += 1
-        token = self._next_token
-        answer = self._waiting[token] = asyncio.get_running_loop().create_future()
-        self._carry_out(index, place, ask(place.shard, token, self._now_ms()), guard)
+        answer = self.answer(index, ask, guard)
+        if isinstance(answer, Message):
+            answered = asyncio.get_running_loop().create_future()
+            answered.set_result(answer)
+            return answered
         return answer
+
+    def answer(
+        self, index: int, ask: Callable[[S, Token, int], Sequence[object]], guard: VerificationGuard | None = None
+    ) -> Message | asyncio.Future[Message]:
+        """The same, and the answer itself when it is there already."""
+        place = self._place(index)
+        token = self._next_token = self._next_token + 1
+        self._waiting[token] = None
+        self._carry_out(index, place, ask(place.shard, token, self._now_ms()), guard)
+        at_once = self._at_once.pop(token, None)
+        if at_once is not None:
+            return at_once
+        later = self._waiting[token] = asyncio.get_running_loop().create_future()
+        return later
 
     def notify(self, index: int, event: Callable[[S, int], Sequence[object]]) -> None:
         """Notify the shard of something that nobody waits for; nothing happens when it is not here."""
@@ -200,14 +217,17 @@ class Runtime(Generic[S]):
                 raise TypeError(f"{self._name} does not know the effect {effect!r}")
             elif not is_dropped:
                 place.uncommitted.append(_Waiting(waits_for, partial(self._other_effect, index, effect)))
-        self.committed(index)
+        if place.uncommitted:
+            self.committed(index)
 
     def _reply(self, reply: Reply) -> None:
-        answer = self._waiting.pop(reply.token, None)
-        if answer is None:
+        if reply.token not in self._waiting:
             raise RuntimeError(f"{self._name}: request {reply.token} was answered twice or never asked")
-        if not answer.done():  # the request may have been cancelled
-            answer.set_result(reply.response)
+        waiter = self._waiting.pop(reply.token)
+        if waiter is None:
+            self._at_once[reply.token] = reply.response
+        elif not waiter.done():  # the request may have been cancelled
+            waiter.set_result(reply.response)
 
     def _write(self, index: int, place: _Place[S], write: Write, guard: VerificationGuard | None) -> int | None:
         """Append and replay; returns the offset that must be committed, None when the append was refused."""
@@ -220,7 +240,11 @@ class Runtime(Generic[S]):
                 self._refuse(write, error)
                 return None
             self._replay_written(place.shard, write, next_offset - len(write.records))
-        if write.replies:
+        if not write.replies:
+            return next_offset
+        if next_offset <= place.partition.high_watermark and not place.uncommitted:
+            self._reply_all(write.replies)
+        else:
             reply = partial(self._reply_all, write.replies)
             deadline_ms = self._now_ms() + self._write_timeout_ms()
             place.uncommitted.append(_Waiting(next_offset, reply, partial(self._refuse, write), deadline_ms))

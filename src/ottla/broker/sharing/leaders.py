@@ -21,11 +21,12 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.share_state.state import NOT_SET, ShareKey
 from ottla.broker.replication.partition import Partition
-from ottla.broker.settings.group_level import ShareGroupSettings, reset_duration_ms, share_group_settings
+from ottla.broker.settings.group_level import reset_duration_ms, share_group_settings
+from ottla.broker.settings.per_group import PerGroup
 from ottla.broker.sharing.persister import KeptState, Persister, leader_error
 from ottla.broker.sharing.share_partition import (
     Acknowledgement,
@@ -36,7 +37,6 @@ from ottla.broker.sharing.share_partition import (
 )
 from ottla.broker.sharing.states import AcknowledgeType, RecordState
 from ottla.broker.waiting.timer_wheel import TimerWheel
-from ottla.cluster.model import ConfigResource, ResourceType
 from ottla.errors import (
     BrokerError,
     CoordinatorNotAvailable,
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 log = logging.getLogger(__name__)
-
-REMEMBERED_GROUPS: Final = 1_000
 
 
 def still_in_log(kept: KeptState, log_end: int) -> tuple[int, list[StateBatch]]:
@@ -100,7 +98,7 @@ class ShareLeaders:
         self.persister = Persister(broker)
         self._led: dict[ShareKey, Led] = {}
         self._timers: TimerWheel[ShareKey] = TimerWheel()
-        self._known: dict[str, tuple[object, object, ShareGroupSettings]] = {}
+        self.settings_of = PerGroup(broker, share_group_settings)
         self.said: Counter[AcknowledgeType] = Counter()  # records, by what members said of them
         self.ended_locks = 0
 
@@ -115,18 +113,6 @@ class ShareLeaders:
         return sum([each.machine.in_flight_count for each in self._led.values() if each.machine is not None])
 
     # -- settings ----------------------------------------------------------------------------------------------------
-
-    def settings_of(self, group_id: str) -> ShareGroupSettings:
-        """What the group's settings are now; made again when they, or the broker's, have changed."""
-        own = self._broker.image.config(ConfigResource(ResourceType.GROUP, group_id))
-        known = self._known.get(group_id)
-        if known is not None and known[0] == own and known[1] is self._broker.settings:
-            return known[2]
-        if len(self._known) >= REMEMBERED_GROUPS:
-            self._known.clear()
-        made = share_group_settings(own, self._broker.settings)
-        self._known[group_id] = dict(own), self._broker.settings, made
-        return made
 
     def limits_of(self, group_id: str) -> Limits:
         settings = self.settings_of(group_id)

@@ -153,6 +153,22 @@ def test_a_commit_in_time_is_answered_once(bench: Bench) -> None:
     assert [each.error_code for each in answers] == [0]
 
 
+def test_an_answer_that_waits_for_nothing_is_there_at_once(bench: Bench) -> None:
+    answers: list[Any] = []
+
+    def ask(shard: SpreadingShard, token: int, now_ms: int) -> list[Any]:
+        return [Write((), (Reply(token, EndTxnResponse(error_code=0)),), lambda error: ())]
+
+    bench.do(lambda: answers.append(bench.runtime.answer(INDEX, ask)))
+    assert answers == [EndTxnResponse(error_code=0)]
+
+    bench.write()  # and nothing is told that could be gone after a crash
+    bench.do(lambda: answers.append(bench.runtime.answer(INDEX, ask)))
+    assert not answers[1].done()
+    bench.commit(1)
+    assert answers[1].result() == EndTxnResponse(error_code=0)
+
+
 def test_an_answer_and_what_follows_a_write_wait_for_its_commit(bench: Bench) -> None:
     answers = bench.write("markers")
     assert (answers, bench.spread) == ([], [])

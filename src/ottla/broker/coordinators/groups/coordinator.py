@@ -12,8 +12,8 @@ from ottla.broker.coordinators.coordinator import Coordinator
 from ottla.broker.coordinators.groups.shard import GroupShard
 from ottla.broker.coordinators.runtime import InternalPartition, Runtime
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.settings.group_level import ConsumerTimes, StreamsGroupConfig, consumer_times, streams_config
-from ottla.cluster.model import ConfigResource, ResourceType
+from ottla.broker.settings.group_level import consumer_times, streams_config
+from ottla.broker.settings.per_group import PerGroup
 from ottla.errors import BrokerError, UnknownServerError
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.schema import Message
@@ -99,11 +99,8 @@ class GroupCoordinator(Coordinator[GroupShard]):
 
 
 def make_group_coordinator(broker: Broker) -> GroupCoordinator:
-    def times_of(group_id: str) -> ConsumerTimes:
-        return consumer_times(broker.image.config(ConfigResource(ResourceType.GROUP, group_id)), broker.settings)
-
-    def streams_config_of(group_id: str) -> StreamsGroupConfig:
-        return streams_config(broker.image.config(ConfigResource(ResourceType.GROUP, group_id)), broker.settings)
+    times_of = PerGroup(broker, consumer_times)
+    streams_config_of = PerGroup(broker, streams_config)
 
     def new_uuid_text() -> str:
         return uuid_to_text(random_uuid(broker.random.randbytes))

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.groups.shard import GroupShard
 from ottla.broker.requests.context import RequestContext
+from ottla.broker.requests.running import Work
 from ottla.broker.requests.served import Served
 from ottla.broker.security.needs import Need
 from ottla.errors import UnsupportedVersion
 from ottla.protocol.access import AclOperation, AclResource
-from ottla.protocol.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
+from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from ottla.protocol.schema import Message
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -33,16 +32,12 @@ DESCRIBE_TOPIC = Need(
 SERVES = Served(ConsumerGroupHeartbeatRequest, needs=(READ_GROUP, DESCRIBE_TOPIC))
 
 
-async def handle(
-    broker: Broker, request: ConsumerGroupHeartbeatRequest, context: RequestContext
-) -> ConsumerGroupHeartbeatResponse:
+def handle(broker: Broker, request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> Message | Work[Message]:
     if "consumer" not in broker.settings.group_coordinator_rebalance_protocols:
         raise UnsupportedVersion("group.coordinator.rebalance.protocols does not name consumer")
     READ_GROUP.check(broker, context, request.group_id)
-    topics = set(request.subscribed_topic_names or ())
-    if len(DESCRIBE_TOPIC.met_by(broker, context, topics)) < len(topics):
-        raise DESCRIBE_TOPIC.refusal(context)
-    answer: ConsumerGroupHeartbeatResponse = await broker.groups.ask(
-        request.group_id, GroupShard.consumer_group_heartbeat, request, context
-    )
-    return answer
+    if request.subscribed_topic_names:
+        topics = set(request.subscribed_topic_names)
+        if len(DESCRIBE_TOPIC.met_by(broker, context, topics)) < len(topics):
+            raise DESCRIBE_TOPIC.refusal(context)
+    return broker.groups.answer(request.group_id, GroupShard.consumer_group_heartbeat, request, context)

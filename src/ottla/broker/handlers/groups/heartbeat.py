@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.groups.shard import GroupShard
 from ottla.broker.requests.context import RequestContext
+from ottla.broker.requests.running import Work
 from ottla.broker.requests.served import Served
 from ottla.broker.security.needs import Need
 from ottla.protocol.access import AclOperation, AclResource
-from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
+from ottla.protocol.schema import Message
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -19,7 +21,6 @@ READ_GROUP = Need(AclOperation.READ, AclResource.GROUP)
 SERVES = Served(HeartbeatRequest, needs=(READ_GROUP,))
 
 
-async def handle(broker: Broker, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
+def handle(broker: Broker, request: HeartbeatRequest, context: RequestContext) -> Message | Work[Message]:
     READ_GROUP.check(broker, context, request.group_id)
-    answer: HeartbeatResponse = await broker.groups.ask(request.group_id, GroupShard.heartbeat, request, context)
-    return answer
+    return broker.groups.answer(request.group_id, GroupShard.heartbeat, request, context)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from ottla.broker.coordinators.groups.shard import GroupShard
 from ottla.broker.quotas.forwarded import client_of
 from ottla.broker.requests.context import RequestContext
+from ottla.broker.requests.running import Work, awaited
 from ottla.broker.requests.served import Served
 from ottla.broker.security.needs import Need, Refused
 from ottla.cluster.topic_names import is_legal_name
@@ -28,6 +29,7 @@ from ottla.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatResponse,
     Topology,
 )
+from ottla.protocol.schema import Message
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -48,17 +50,23 @@ MISSING_INTERNAL_TOPICS: Final = 3
 NAMED_LIMIT: Final = 3  # failures in the detail of a status; the rest is counted
 
 
-async def handle(
-    broker: Broker, request: StreamsGroupHeartbeatRequest, context: RequestContext
-) -> StreamsGroupHeartbeatResponse:
+def handle(broker: Broker, request: StreamsGroupHeartbeatRequest, context: RequestContext) -> Message | Work[Message]:
     if "streams" not in broker.settings.group_coordinator_rebalance_protocols:
         raise UnsupportedVersion("group.coordinator.rebalance.protocols does not name streams")
     READ_GROUP.check(broker, context, request.group_id)
     if request.topology is not None:
         _check_topics(broker, context, request.topology)
-    answer: StreamsGroupHeartbeatResponse = await broker.groups.ask(
-        request.group_id, GroupShard.streams_group_heartbeat, request, context
-    )
+    answer = broker.groups.answer(request.group_id, GroupShard.streams_group_heartbeat, request, context)
+    if isinstance(answer, StreamsGroupHeartbeatResponse) and not answer.status:
+        return answer
+    return _answer_and_create(broker, request, context, answer)
+
+
+async def _answer_and_create(
+    broker: Broker, request: StreamsGroupHeartbeatRequest, context: RequestContext, answering: Message | Work[Message]
+) -> Message:
+    answer = await awaited(answering)
+    assert isinstance(answer, StreamsGroupHeartbeatResponse)
     missing = next((each for each in answer.status or () if each.status_code == MISSING_INTERNAL_TOPICS), None)
     if missing is not None:
         _create_missing(broker, context, request.group_id, missing)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import pytest
+from tests.unit.broker.coordinators.groups.both_ways import go_both_ways
 
 from ottla.broker.coordinators.effects import CancelTimer, Effect, Reply, SetTimer, StoredRecord, Write
 from ottla.broker.coordinators.groups.classic_group import ClassicGroup
@@ -50,6 +51,12 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from ottla.protocol.stored import decode_key, decode_value, encode_key, encode_value
+
+
+@pytest.fixture(autouse=True)
+def idle_heartbeats(monkeypatch):
+    """How many heartbeats went the short way; each was answered as the general way answers it."""
+    return go_both_ways(monkeypatch)
 
 
 class Cluster:

@@ -36,6 +36,7 @@ from ottla.broker.coordinators.groups.consumer.heartbeat import (
     left_answer,
 )
 from ottla.broker.coordinators.groups.consumer.heartbeat_steps import Environment, remove_members, session_timer
+from ottla.broker.coordinators.groups.consumer.idle import idle_effects, is_idle
 from ottla.broker.coordinators.groups.consumer.member import ConsumerMember
 from ottla.broker.coordinators.groups.consumer.migration import Migration
 from ottla.broker.coordinators.groups.consumer.records import KINDS
@@ -130,6 +131,16 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerGroup]):
     def consumer_heartbeat(
         self, token: Token, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now_ms: int
     ) -> list[Effect]:
+        group = self._groups.get(request.group_id)
+        member = group.members.get(request.member_id) if isinstance(group, ConsumerGroup) else None
+        if isinstance(group, ConsumerGroup) and member is not None and is_idle(group, member, request, context):
+            return idle_effects(request.group_id, member, self._times_of(request.group_id), token, now_ms)
+        return self.general_heartbeat(token, request, context, now_ms)
+
+    def general_heartbeat(
+        self, token: Token, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now_ms: int
+    ) -> list[Effect]:
+        """Whatever the request says."""
         try:
             check_request(request, context.api_version, self._settings)
             if request.member_epoch in (LEAVE, STATIC_LEAVE):

@@ -28,6 +28,7 @@ from ottla.broker.coordinators.groups.share.heartbeat import (
     remove_members,
     session_timer,
 )
+from ottla.broker.coordinators.groups.share.idle import idle_effects, is_idle
 from ottla.broker.coordinators.groups.share.partitions import SharePartitions, Topics, partitions_record
 from ottla.broker.coordinators.groups.share.records import KINDS, epoch_record
 from ottla.broker.coordinators.groups.timers import SessionTimer
@@ -95,6 +96,16 @@ class ShareGroupProtocol(GroupProtocol[ShareGroup]):
     def share_heartbeat(
         self, token: Token, request: ShareGroupHeartbeatRequest, context: RequestContext, now_ms: int
     ) -> list[Effect | InitializeStates]:
+        group = self._groups.get(request.group_id)
+        member = group.members.get(request.member_id) if isinstance(group, ShareGroup) else None
+        if isinstance(group, ShareGroup) and member is not None and is_idle(group, member, request, context):
+            return idle_effects(request.group_id, member, self._environment(request.group_id, now_ms), token)
+        return self.general_heartbeat(token, request, context, now_ms)
+
+    def general_heartbeat(
+        self, token: Token, request: ShareGroupHeartbeatRequest, context: RequestContext, now_ms: int
+    ) -> list[Effect | InitializeStates]:
+        """Whatever the request says."""
         try:
             check_request(request)
             if request.member_epoch == LEAVE:

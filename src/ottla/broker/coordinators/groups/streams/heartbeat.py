@@ -216,7 +216,7 @@ class Heartbeat:
         self, before: StreamsMember, after: StreamsMember, configured: ConfiguredTopology
     ) -> StreamsGroupHeartbeatResponse:
         request, live = self.request, self.draft.live
-        answer = _empty_answer(after.member_id, after.epoch)
+        answer = empty_answer(after.member_id, after.epoch)
         answer.heartbeat_interval_ms = self.environment.config.heartbeat_interval_ms
         if request.member_epoch == JOIN or before.assigned != after.assigned:
             tasks = after.assigned.tasks
@@ -254,7 +254,7 @@ def session_timer(group_id: str, member: StreamsMember, environment: Environment
     return SetTimer(SessionTimer(group_id, member.member_id), at_ms)
 
 
-def _empty_answer(member_id: str, epoch: int, statuses: Iterable[wire.Status] = ()) -> StreamsGroupHeartbeatResponse:
+def empty_answer(member_id: str, epoch: int, statuses: Iterable[wire.Status] = ()) -> StreamsGroupHeartbeatResponse:
     return StreamsGroupHeartbeatResponse(
         error_code=NONE,
         member_id=member_id,
@@ -268,11 +268,11 @@ def _empty_answer(member_id: str, epoch: int, statuses: Iterable[wire.Status] = 
 
 
 def left_answer(request: StreamsGroupHeartbeatRequest) -> StreamsGroupHeartbeatResponse:
-    return _empty_answer(request.member_id, request.member_epoch)
+    return empty_answer(request.member_id, request.member_epoch)
 
 
 def heartbeat_error(error: BrokerError) -> StreamsGroupHeartbeatResponse:
-    answer = _empty_answer("", 0)
+    answer = empty_answer("", 0)
     answer.error_code, answer.error_message = error.code, str(error.detail or error)
     answer.status = None
     return answer

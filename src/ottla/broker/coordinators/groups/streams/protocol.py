@@ -26,6 +26,7 @@ from ottla.broker.coordinators.groups.streams.heartbeat import (
     session_timer,
 )
 from ottla.broker.coordinators.groups.streams.heartbeat_check import check_request
+from ottla.broker.coordinators.groups.streams.idle import idle_effects, is_idle
 from ottla.broker.coordinators.groups.streams.member import StreamsMember
 from ottla.broker.coordinators.groups.streams.records import KINDS, StreamsKey, epoch_record, member_tombstones
 from ottla.broker.coordinators.groups.streams.state import JOIN, LEAVE, STATIC_LEAVE, UNREVOKED
@@ -83,6 +84,18 @@ class StreamsGroupProtocol(GroupProtocol[StreamsGroup]):
     def streams_heartbeat(
         self, token: Token, request: StreamsGroupHeartbeatRequest, context: RequestContext, now_ms: int
     ) -> list[Effect]:
+        group = self._groups.get(request.group_id)
+        member = group.members.get(request.member_id) if isinstance(group, StreamsGroup) else None
+        if isinstance(group, StreamsGroup) and member is not None:
+            environment = self._environment(request.group_id, now_ms)
+            if is_idle(group, member, request, context, environment):
+                return idle_effects(group, member, environment, token)
+        return self.general_heartbeat(token, request, context, now_ms)
+
+    def general_heartbeat(
+        self, token: Token, request: StreamsGroupHeartbeatRequest, context: RequestContext, now_ms: int
+    ) -> list[Effect]:
+        """Whatever the request says."""
         try:
             check_request(request)
             if request.member_epoch in (LEAVE, STATIC_LEAVE):

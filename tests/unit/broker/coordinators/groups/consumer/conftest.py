@@ -49,7 +49,7 @@ class Client:
         if self.world.now_ms - self.last_ms >= SESSION_MS:
             self.epoch, self.owned = 0, set()
 
-    def beat(self):
+    def beat(self, *, says_nothing=False):
         """One heartbeat; takes over what the answer says."""
         self.stop_if_silent()
         self.last_ms = self.world.now_ms
@@ -58,7 +58,7 @@ class Client:
             self.member_id,
             self.epoch,
             group=self.group,
-            owned=sorted(self.owned) if self.epoch != 0 else [],
+            owned=None if says_nothing else sorted(self.owned) if self.epoch != 0 else [],
             rebalance_ms=60_000 if full else -1,
             **(self.told if full else {"instance": self.told.get("instance"), "topics": None}),
         )

@@ -41,6 +41,10 @@ class Consumers(HonestMembers):
         self.clients[name].beat()
 
     @rule(name=CLIENTS)
+    def say_only_that_it_lives(self, name):
+        self.clients[name].beat(says_nothing=True)
+
+    @rule(name=CLIENTS)
     def an_answer_is_lost(self, name):
         """The client did not hear what it was told; it still has what it had."""
         client = self.clients[name]

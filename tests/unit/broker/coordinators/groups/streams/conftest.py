@@ -104,6 +104,11 @@ class Client:
             if answer.active_tasks is not None:
                 self.active, self.standby = tasks_of(answer.active_tasks), tasks_of(answer.standby_tasks)
 
+    def say_only_that_it_lives(self):
+        if self.epoch != 0:
+            return self.beat(active_tasks=None, standby_tasks=None, warmup_tasks=None)
+        return self.beat()
+
     def leave(self, **how):
         answer = self.beat(member_epoch=-1, topology=None, process_id=None, client_tags=None, **how)
         self.begin_anew()

@@ -49,6 +49,10 @@ class Application(HonestMembers):
         self.clients[name].beat()
 
     @rule(name=CLIENTS)
+    def say_only_that_it_lives(self, name):
+        self.clients[name].say_only_that_it_lives()
+
+    @rule(name=CLIENTS)
     def an_answer_is_lost(self, name):
         """The client did not hear what it was told; it still runs what it ran."""
         client = self.clients[name]
