@@ -56,6 +56,7 @@ from ottla.cluster.topics import TopicRules
 from ottla.errors import KafkaStorageError
 from ottla.metrics import Registry
 from ottla.settings import Settings
+from ottla.storage.directory.checkpoints import LOG_STARTS
 from ottla.values import TopicPartition
 
 if TYPE_CHECKING:
@@ -199,6 +200,14 @@ class Broker:
         from ottla.broker.replication.log_dir_moves import LogDirMoves
 
         return LogDirMoves(self, self.replicas.logs, self._pool)
+
+    async def write_log_starts(self) -> None:
+        """Return when the disk says where logs start: a start that only memory knows is gone when we are killed."""
+        for job in self.replicas.logs.checkpoint_jobs([LOG_STARTS]):
+            if self._pool is None:
+                job.run()
+            else:
+                await asyncio.get_running_loop().run_in_executor(self._pool, job.run)
 
     def is_compacting(self, name: TopicPartition) -> bool:
         return self.cleaning is not None and self.cleaning.is_at(name)

@@ -2,7 +2,8 @@
 
 All decisions are follower.py's; here they meet the network and time. One question is under way at a time: a fetch waits
 at the leader until there is something, so the next one leaves as soon as the last has brought it. What must be on our
-disk before the leader may count us (durability `durable`) is synced before the next question says that we have it.
+disk before the leader may count us (durability `durable`, and where logs start) is synced before the next question says
+that we have it.
 """
 
 from __future__ import annotations

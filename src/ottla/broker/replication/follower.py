@@ -132,6 +132,7 @@ class Applied(NamedTuple):
     committed: list[TopicPartition]  # their high watermarks moved
     failed: list[tuple[TopicPartition, OttlaError]]
     size_bytes: dict[TopicPartition, int]
+    shortened: list[TopicPartition]  # they start later than before
 
 
 Question = OffsetForLeaderEpochRequest | ListOffsetsRequest | FetchRequest
@@ -250,7 +251,7 @@ class Follower:
     def apply(
         self, response: FetchResponse | ListOffsetsResponse | OffsetForLeaderEpochResponse, now_ms: float
     ) -> Applied:
-        applied = Applied([], [], [], {})
+        applied = Applied([], [], [], {}, [])
         asked, self._asked = self._asked, {}
         if isinstance(response, FetchResponse):
             self._session.answered(response.session_id, response.error_code)
@@ -307,8 +308,11 @@ class Follower:
             applied.appended.append(replica.name)
             applied.size_bytes[replica.name] = len(data.records)
         each.lag = max(0, data.high_watermark - replica.log_end_offset)
+        start = replica.log_start_offset
         if replica.update_leader_offsets(data.high_watermark, data.log_start_offset):
             applied.committed.append(replica.name)
+        if replica.log_start_offset != start:
+            applied.shortened.append(replica.name)
 
     def _refused(self, each: Followed, error_code: int, now_ms: float) -> None:
         if error_code == OffsetOutOfRange.code and each.phase is Phase.FETCHING:

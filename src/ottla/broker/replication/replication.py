@@ -208,6 +208,15 @@ class Replication:
         unsynced = [self._broker.progress.synced(each) for each in partitions if each is not None and each.needs_flush]
         if unsynced:
             await asyncio.gather(*unsynced)
+        if applied.shortened:
+            await self._write_log_starts()
+
+    async def _write_log_starts(self) -> None:
+        """The next question tells the leader where our logs start, and then records count as deleted."""
+        try:
+            await self._broker.write_log_starts()
+        except KafkaStorageError as error:
+            log.warning("where logs start cannot be written down now, and is tried again later: %s", error)
 
     def lags(self) -> Iterator[tuple[int, TopicPartition, int | None]]:
         """Every partition that this broker follows: its leader, its name, how many records it is behind; -1 when it

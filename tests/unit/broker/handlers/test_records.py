@@ -342,6 +342,13 @@ def test_records_are_deleted_up_to_an_offset(orders, batch):
     assert delete_records(orders, -1) == (0, 3)
 
 
+def test_a_deletion_that_cannot_be_written_down_is_not_acknowledged(orders, batch):
+    """Or the records would be back after a crash."""
+    orders.produce("orders", batch("a", "b", "c"))
+    orders.files.fill(free_bytes=0)
+    assert delete_records(orders, 2) == (KafkaStorageError.code, -1)
+
+
 def test_deletes_that_cannot_be_are_refused(orders, batch):
     orders.create_topic("compacted", cleanup_policy="compact")
     assert delete_records(orders, 1) == (OffsetOutOfRange.code, -1)

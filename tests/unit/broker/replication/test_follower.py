@@ -144,7 +144,7 @@ def test_what_the_old_leader_sent_is_thrown_away_when_a_new_order_was_taken(make
     follower = make(replica)
     follower.next_question(0, never)
     replica.ordered_epoch = 5
-    assert follower.apply(answer, 0) == ([], [], [], {})
+    assert follower.apply(answer, 0) == ([], [], [], {}, [])
     assert replica.done == []
 
 

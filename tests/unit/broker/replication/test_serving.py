@@ -186,6 +186,27 @@ def test_records_are_deleted_when_every_replica_has_deleted_them(world):
     assert [node.partition.log.log_start_offset for node in world.nodes.values()] == [2, 2, 2]
 
 
+def test_what_was_deleted_stays_deleted_when_every_broker_is_killed(make_world):
+    world = make_world(config=(("ottla.durability", "durable"),))
+    world.settle()
+    world.later(600)
+    for value in "abc":
+        world.produce(0, value)
+        world.settle()
+    asked = DeleteRecordsPartition(partition_index=0, offset=2)
+    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="orders", partitions=[asked])], timeout_ms=30_000)
+    answers = []
+    world.do(lambda: world.ask(0, request, None, answers.append))
+    world.settle()
+    assert answers[0].topics[0].partitions[0].low_watermark == 2
+    for node in world.nodes.values():
+        world.do(node.vanish)
+        node.files.crash("nothing")
+    for broker_id in world.nodes:
+        world.start(broker_id)
+    assert [node.logs.log(("orders", 0)).log_start_offset for node in world.nodes.values()] == [2, 2, 2]
+
+
 def test_where_it_is_durable_a_follower_says_that_it_has_a_record_when_its_disk_has_it(make_world):
     world = make_world(config=(("ottla.durability", "durable"),))
     world.settle()

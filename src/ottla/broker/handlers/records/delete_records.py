@@ -1,10 +1,12 @@
 """DeleteRecords: move the start of partitions forward; -1 stands for the high watermark.
 
-It is answered when every replica that lives starts there (waiting/delete_records.py): what is deleted is deleted.
+It is answered when the new start is on our disk and every replica that lives starts there: what is deleted stays
+deleted, also when brokers are killed. Where it cannot be written down, the answer is the error of the disk.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,6 +18,7 @@ from ottla.broker.security.needs import Need, Refused
 from ottla.errors import (
     BrokerError,
     InvalidTopicException,
+    KafkaStorageError,
     OffsetOutOfRange,
     PolicyViolation,
     RequestTimedOut,
@@ -34,6 +37,8 @@ from ottla.values import TopicPartition
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
+
+log = logging.getLogger(__name__)
 
 HIGH_WATERMARK = -1
 
@@ -78,8 +83,22 @@ async def handle(broker: Broker, request: DeleteRecordsRequest, context: Request
         )
         for topic in request.topics
     ]
-    await _wait(broker, deletions, broker.clock.monotonic_ms() + request.timeout_ms)
+    deadline_ms = broker.clock.monotonic_ms() + request.timeout_ms
+    if deletions and await _are_written_down(broker, deletions):
+        await _wait(broker, deletions, deadline_ms)
     return DeleteRecordsResponse(topics=topics)
+
+
+async def _are_written_down(broker: Broker, deletions: list[_Deletion]) -> bool:
+    """Whether our disk says where the logs start; otherwise the results say why not."""
+    try:
+        await broker.write_log_starts()
+    except KafkaStorageError as error:
+        log.warning("records are deleted until the broker is killed, because it cannot be written down: %s", error)
+        for each in deletions:
+            each.result.error_code, each.result.low_watermark = error.code, -1
+        return False
+    return True
 
 
 async def _wait(broker: Broker, deletions: list[_Deletion], deadline_ms: float) -> None:
@@ -128,12 +147,12 @@ def _delete(broker: Broker, name: TopicPartition, offset: int) -> Partition:
     if partition is None:
         raise UnknownTopicOrPartition(str(name))
     partition.check_leader()
-    log = partition.log
-    if not log.settings.is_deleted and log.settings.is_compacted:
+    settings, high_watermark = partition.log.settings, partition.high_watermark
+    if not settings.is_deleted and settings.is_compacted:
         raise PolicyViolation(f"{name.topic} is compacted only; its records go when newer ones replace them")
-    target = log.high_watermark if offset == HIGH_WATERMARK else offset
-    if not 0 <= target <= log.high_watermark:
-        raise OffsetOutOfRange(f"{name} has committed offsets up to {log.high_watermark}, not {target}")
-    log.advance_log_start(target)
+    target = high_watermark if offset == HIGH_WATERMARK else offset
+    if not 0 <= target <= high_watermark:
+        raise OffsetOutOfRange(f"{name} has committed offsets up to {high_watermark}, not {target}")
+    partition.log.advance_log_start(target)
     broker.progress.advanced(partition)
     return partition
