@@ -358,3 +358,17 @@ def test_the_subscription_can_change(broker, topic, unique_group):
         consumer.unsubscribe()
         consumer.subscribe([topic])
         poll_until([consumer], lambda _: len(consumer.assignment()) == PARTITIONS)
+
+
+@pytest.mark.parametrize("strategy", ["range", "consumer"])
+def test_a_member_that_leaves_while_a_fetch_waits_ends_its_session(broker, topic, strategy):
+    before = len(sessions_of(broker))
+    produce(broker, topic, PARTITIONS)
+    with member(broker, f"sessions-{strategy}", topic, strategy=strategy) as consumer:
+        poll_until([consumer], lambda found: len(found) == PARTITIONS)
+        assert len(sessions_of(broker)) == before + 1
+    assert len(sessions_of(broker)) == before
+
+
+def sessions_of(broker):
+    return broker._server.broker.fetch_sessions

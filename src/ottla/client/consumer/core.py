@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.client.background import Background
 from ottla.client.cluster_view import ClusterView, PartitionInfo
+from ottla.client.connections import coordinator_node
 from ottla.client.consumer.buffer import FetchBuffer
 from ottla.client.consumer.buffer_reader import BufferReader
 from ottla.client.consumer.fetcher import Fetcher, FetchLimits, FetchOrder
@@ -128,14 +129,22 @@ class ConsumerCore(Background):
     async def _close_fetch_sessions(self, timeout_ms: float) -> None:
         async def send_goodbye(node_id: int, request: Any, at_most: int | None) -> None:
             try:
-                # Behind a fetch that waits for records a goodbye waits too, and nobody wants to wait for that: the
-                # broker forgets the session by itself.
-                if self.network.can_send_now(node_id) and not self.network.in_flight(node_id):
-                    await self.network.send(node_id, request, at_most=at_most, timeout_ms=timeout_ms)
+                if (way := self._idle_way(node_id)) is not None:
+                    await self.network.send(way, request, at_most=at_most, timeout_ms=timeout_ms)
             except OttlaError as error:
                 log.debug("broker %s was not told that the fetch session ends: %s", node_id, error)
 
         await asyncio.gather(*(send_goodbye(*each) for each in self._fetcher.goodbyes()))
+
+    def _idle_way(self, node_id: int) -> Node | int | None:
+        """A connection to this broker on which no fetch waits for records: behind one a goodbye would wait, too. None
+        when there is none; the broker forgets the session by itself then, but only when it needs the place."""
+        node = self.network.metadata.node(node_id)
+        ways: list[Node | int] = [node_id] if node is None else [node_id, coordinator_node(node)]
+        for way in ways:
+            if self.network.can_send_now(way) and not self.network.in_flight(way):
+                return way
+        return None
 
     # --- what goes on in the background ---
 
