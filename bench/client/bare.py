@@ -1,6 +1,6 @@
 """The ceilings of this machine: a consumer that looks at nothing, and a producer that writes the same again and again.
 
-The consumer has one connection and one fetch on its way. It asks as ours does (4 MB at a time, 1 MB of each partition)
+The consumer has one connection and one fetch on its way. It asks for 4 MB at a time, 1 MB of each partition,
 and reads each answer with plain `recv_into` into the same memory. Of an answer it reads only what the next fetch needs:
 the last offset of each partition. So it has no lists, no tables, no sums, no second thread; whoever hands out records
 can only be slower.

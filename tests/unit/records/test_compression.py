@@ -158,7 +158,8 @@ def test_importing_it_imports_no_library():
     if done.returncode:
         code = code.replace(", 'zlib'", "")  # some interpreters have loaded it before we come
     path = os.pathsep.join(sys.path)
-    assert subprocess.run([sys.executable, "-c", code], check=False, env={"PYTHONPATH": path}).returncode == 0
+    environment = os.environ | {"PYTHONPATH": path}
+    assert subprocess.run([sys.executable, "-c", code], check=False, env=environment).returncode == 0
 
 
 # ---- the other clients ----

@@ -152,8 +152,9 @@ class AsyncConsumer(ConsumerFace):
         self, timeout: float | None = None, *, max_records: int | None = None, timeout_ms: float | None = None
     ) -> pyarrow.Table | None:
         """The same as an Arrow table; see Consumer.poll_arrow."""
-        rows = TABLE_ROWS if max_records is None else max_records
-        table = await self._poll(seconds(timeout, timeout_ms, 1.0), self._core.reader.read_table, rows)
+        reader = self._core.reader
+        take, rows = (reader.read_portion, TABLE_ROWS) if max_records is None else (reader.read_table, max_records)
+        table = await self._poll(seconds(timeout, timeout_ms, 1.0), take, rows)
         if table is not None:
             self._core.metrics.records_returned(table.num_rows, self._core.network.clock.monotonic_ms())
         return table

@@ -6,13 +6,15 @@
 3. An error in the line is raised when nothing was found before it; otherwise what was found goes first and the next
    call meets it. An offset out of range begins again where auto.offset.reset says, if it says so.
 4. The loop is woken when a piece is used up: there is room for the next one.
+5. Whoever names no number of rows gets tables of about PORTION_BYTES of what was fetched: their memory is used again
+   while the processor still has it at hand (docs/decisions/0136).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.client.consumer.arrow_tables import Rows, decode_span, table_shape
 from ottla.client.consumer.buffer import FetchBuffer, Piece
@@ -24,6 +26,8 @@ from ottla.errors import CorruptMessage, OffsetOutOfRange
 
 if TYPE_CHECKING:
     import pyarrow
+
+PORTION_BYTES: Final = 2_097_152
 
 
 class BufferReader:
@@ -66,13 +70,22 @@ class BufferReader:
         self.read_rows(rows, row_target)
         return rows.table()
 
-    def read_rows(self, rows: Rows, row_target: int) -> None:
-        """Move whole batches into `rows` until it has about `row_target` of them or nothing is left."""
+    def read_portion(self, row_target: int) -> pyarrow.Table | None:
+        """A table that is small in bytes, too."""
+        rows = Rows(table_shape())
+        self.read_rows(rows, row_target, PORTION_BYTES)
+        return rows.table()
+
+    def read_rows(self, rows: Rows, row_target: int, byte_target: int | None = None) -> None:
+        """Move whole batches into `rows` until it has about `row_target` of them, about `byte_target` bytes were read,
+        or nothing is left."""
         # A piece is left for the next call rather than cut: the little that would still fit is a decoding of its own.
         enough = row_target - row_target // 4
-        while rows.count < enough and (piece := self._next_piece(rows.count > 0)) is not None:
+        left_bytes = float("inf") if byte_target is None else byte_target - byte_target // 4
+        while rows.count < enough and left_bytes > 0 and (piece := self._next_piece(rows.count > 0)) is not None:
             records = piece.records
             assert records is not None, "pieces without records were dealt with"
+            left_bytes -= piece.size_bytes
             before = rows.count
             try:
                 decode_span(records, row_target - rows.count, rows, check_crcs=self._check_crcs)

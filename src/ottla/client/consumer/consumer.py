@@ -159,11 +159,12 @@ class Consumer(ConsumerFace):
     ) -> pyarrow.Table | None:
         """The same as an Arrow table (topic, partition, offset, timestamp, key, value, headers), None without records.
 
-        Whole batches are given, so there may be a few more rows than `max_records` asks for. Interceptors and
-        deserializers are not called: columns hold bytes.
+        Whole batches are given, so there may be a few more rows than `max_records` asks for. Without it a table has
+        about two megabytes of what was fetched. Interceptors and deserializers are not called: columns hold bytes.
         """
-        rows = TABLE_ROWS if max_records is None else max_records
-        table = self._poll(seconds(timeout, timeout_ms, 1.0), self._core.reader.read_table, rows)
+        reader = self._core.reader
+        take, rows = (reader.read_portion, TABLE_ROWS) if max_records is None else (reader.read_table, max_records)
+        table = self._poll(seconds(timeout, timeout_ms, 1.0), take, rows)
         if table is not None:
             self._core.metrics.records_returned(table.num_rows, self._core.network.clock.monotonic_ms())
         return table

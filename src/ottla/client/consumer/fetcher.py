@@ -48,7 +48,7 @@ from ottla.values import ZERO_UUID, Node, TopicPartition
 log = logging.getLogger(__name__)
 
 SHORT_WAIT_MS: Final = 5
-PORTION_BYTES_MIN: Final = 4_194_304
+PORTION_BYTES_MIN: Final = 2_097_152
 FAR_MS: Final = 30.0
 NEAR_MS: Final = 10.0
 SESSION_ERRORS: Final = (FetchSessionIdNotFound, InvalidFetchSessionEpoch, FetchSessionTopicIdError)

@@ -5,7 +5,7 @@ from threading import Lock
 import pytest
 
 from ottla.client.consumer.buffer import FetchBuffer, Piece
-from ottla.client.consumer.buffer_reader import BufferReader
+from ottla.client.consumer.buffer_reader import PORTION_BYTES, BufferReader
 from ottla.client.consumer.offset_reset import LATEST, parse_reset
 from ottla.client.consumer.record_choice import FetchedRecords
 from ottla.client.consumer.record_errors import CorruptRecord, DeserializationFailed
@@ -148,6 +148,26 @@ def test_a_table_takes_whole_batches_of_all_partitions():
     assert table.column("value").to_pylist() == [b"1", b"2", b"3"]
     assert (world.offset(A), world.offset(B)) == (2, 1)
     assert world.reader.read_table(100) is None
+
+
+def test_a_portion_ends_when_it_has_enough_bytes_and_the_next_one_goes_on_there():
+    world = World()
+    half = bytes(PORTION_BYTES * 3 // 8)
+    for offset in range(3):
+        world.fetched(A, offset, half)
+    world.fetched(B, 0, b"x" * (2 * PORTION_BYTES))
+    offsets = []
+    while (table := world.reader.read_portion(100)) is not None:
+        offsets.append(list(zip(table.column("topic").to_pylist(), table.column("offset").to_pylist(), strict=True)))
+    assert offsets == [[("a", 0), ("a", 1)], [("a", 2), ("b", 0)]], "a piece is never cut for its bytes"
+    assert (world.offset(A), world.offset(B)) == (3, 1)
+
+
+def test_a_table_with_a_number_of_rows_has_them_however_large_they_are():
+    world = World()
+    for offset in range(3):
+        world.fetched(A, offset, bytes(PORTION_BYTES))
+    assert world.reader.read_table(100).num_rows == 3
 
 
 @pytest.mark.parametrize("limit", [2, 100])

@@ -30,7 +30,8 @@ def compare(first: int, count: int) -> None:
         assert ours == theirs, f"line {number}, {next(line for line in native[number::-1] if line[:5] == 'seed ')}"
     text = "\n".join(native)
     ends = ("commit_transaction ended with None", "abort_transaction ended with None", "ABORTABLE_ERROR to ABORTING")
-    for word in ("Send", "Fail", "told", "no memory", "Connect", "RefreshMetadata", "refused", *ends):
+    errors = ("DeliveryTimedOut", "OutOfOrderSequenceNumber")
+    for word in ("Send", "Fail", "told", "split", "no memory", "Connect", "RefreshMetadata", "refused", *errors, *ends):
         assert word in text, f"the drawn sequences never reach {word}"
 
 

@@ -60,6 +60,8 @@ class Trace:
             log.size_limit_bytes = limit_bytes
         self.lines: list[str] = []
         self.futures: list[Any] = []
+        self._split = self.world.accumulator.split
+        self.world.accumulator.split = self.split
 
     def run(self) -> list[str]:
         self.turn()
@@ -123,6 +125,12 @@ class Trace:
                 self.outcome.acknowledge()
             self.outcome = None
         return self.outcome is None
+
+    def split(self, batch: Any, limit_bytes: int, now_ms: float) -> Any:
+        """What the sender calls for a batch that was too large."""
+        parts = self._split(batch, limit_bytes, now_ms)
+        self.lines.append(f"split at {now_ms} {[self.world.bytes_of(part).hex() for part in parts]}")
+        return parts
 
     def turn(self, number: int = 0) -> None:
         world = self.world
