@@ -56,7 +56,7 @@ def test_a_member_of_a_cluster_adds_nothing_but_what_is_between_brokers() -> Non
 
 @pytest.mark.long
 def test_kafka_answers_what_is_recorded_and_the_table_is_exact(tmp_path: Path) -> None:
-    jars = _with_plug_in(jars_or_skip("4.3"), tmp_path)
+    jars = with_plug_in(jars_or_skip("4.3"), tmp_path)
     kafka = ApacheBroker(jars, tmp_path, tmp_path / "data", f"metric.reporters={PLUG_IN}\n")
     kafka.format()
     with kafka:
@@ -69,7 +69,7 @@ def test_kafka_answers_what_is_recorded_and_the_table_is_exact(tmp_path: Path) -
     assert _differences(theirs, ours) == _explained()
 
 
-def _with_plug_in(jars: Path, scratch: Path) -> Path:
+def with_plug_in(jars: Path, scratch: Path) -> Path:
     """A directory with the jars of Kafka and one of the plug-in."""
     both, classes = scratch / "jars", scratch / "classes"
     both.mkdir()

@@ -20,6 +20,7 @@ from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.running import Running
 from ottla.errors import (
     BrokerError,
+    GroupIdNotFound,
     OttlaError,
     UnknownServerError,
     UnknownTopicOrPartition,
@@ -55,6 +56,14 @@ class GroupOffsets:
     def group(self) -> ShareGroup:
         """Raises GroupIdNotFound, NotCoordinator and their kin."""
         return self._broker.groups.share_group(self._group_id)
+
+    @property
+    def initialized(self) -> Mapping[bytes, SharedTopic]:
+        """The partitions that it has; none for a group that is not there. Raises NotCoordinator and its kin."""
+        try:
+            return self.group.partitions.initialized
+        except GroupIdNotFound:
+            return {}
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -125,14 +134,19 @@ class GroupOffsets:
     # -- forgetting --------------------------------------------------------------------------------------------------
 
     async def delete(self, topic_ids: Sequence[bytes]) -> dict[bytes, BrokerError | None]:
-        """Forget the group's state of these topics; raises what refuses all of it."""
+        """Forget the group's state of these topics; raises what refuses all of it. A topic that it has no state of is
+        UNKNOWN_TOPIC_OR_PARTITION."""
         group = self.group
         group.check_delete()
-        known = {topic_id: _partitions(group, topic_id, self._broker) for topic_id in topic_ids}
-        await self._keep(lambda now: now.with_deleting(topic_ids))
+        result: dict[bytes, BrokerError | None] = {}
+        known = {topic_id: found for topic_id in topic_ids if (found := _partitions(group, topic_id, self._broker))}
+        for topic_id in topic_ids:
+            if topic_id not in known:
+                result[topic_id] = UnknownTopicOrPartition("This server does not host this topic-partition.")
+        await self._keep(lambda now: now.with_deleting(known))
         asked = {topic_id: Running(self._forget(topic_id, found)) for topic_id, found in known.items()}
-        result = {topic_id: await each.wait() for topic_id, each in asked.items()}
-        await self._keep(lambda now: now.without([topic_id for topic_id, error in result.items() if error is None]))
+        result |= {topic_id: await each.wait() for topic_id, each in asked.items()}
+        await self._keep(lambda now: now.without([each for each in known if result[each] is None]))
         return result
 
     async def _forget(self, topic_id: bytes, partitions: Sequence[int]) -> BrokerError | None:

@@ -3,7 +3,6 @@ elsewhere are named in the answer."""
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -30,8 +29,7 @@ from ottla.values import TopicPartition
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-UUID_BYTES: Final = 16
-MEMBER_ID_LIMIT: Final = 24
+MEMBER_ID_LIMIT: Final = 36  # as in Kafka: a uuid with its hyphens; whether it is one does not matter
 FEATURE: Final = "share.version"
 MOVED: Final = (NotLeaderOrFollower.code, FencedLeaderEpoch.code)
 NOBODY: Final = -1
@@ -51,17 +49,9 @@ def session_key(broker: Broker, group_id: str | None, member_id: str | None) -> 
     check_enabled(broker)
     if not group_id:
         raise InvalidRequest("a share group has a name")
-    if not member_id or len(member_id) > MEMBER_ID_LIMIT or not _is_uuid(member_id):
+    if not member_id or len(member_id) > MEMBER_ID_LIMIT:
         raise InvalidRequest("Invalid member id in the request.")
     return SessionKey(group_id, member_id)
-
-
-def _is_uuid(text: str) -> bool:
-    """Base64 of any kind, padded or not: librdkafka writes + and /. It is compared as text only."""
-    try:
-        return len(base64.b64decode(text.rstrip("=") + "==", altchars=b"-_", validate=True)) == UUID_BYTES
-    except ValueError:
-        return False
 
 
 def refused_topics(broker: Broker, context: RequestContext, need: Need, topic_ids: Iterable[bytes]) -> frozenset[bytes]:
@@ -94,8 +84,8 @@ class Acknowledging:
         self._broker = broker
         self._key = key
         self._refused = refused
-        settings = broker.sharing.leaders.settings_of(key.group_id)
-        self._may_renew = is_renewing and settings.may_renew
+        self._is_renewing = is_renewing
+        self._may_renew = broker.sharing.leaders.settings_of(key.group_id).may_renew
         self._said: dict[Place, Running[BrokerError | None]] = {}
 
     def begin(self, place: Place, batches: Sequence[WireBatch]) -> None:
@@ -108,7 +98,7 @@ class Acknowledging:
     async def _one(self, place: Place, batches: Sequence[WireBatch]) -> BrokerError | None:
         leaders = self._broker.sharing.leaders
         try:
-            said = read_acknowledgements(batches, may_renew=self._may_renew)
+            said = read_acknowledgements(batches, is_renewing=self._is_renewing, may_renew=self._may_renew)
             partition_led_here(self._broker, place, self._refused)
             led = leaders.find(ShareKey(self._key.group_id, *place))
             if led is None:

@@ -30,7 +30,7 @@ from ottla.broker.sharing.states import (
     AcknowledgeType,
     RecordState,
 )
-from ottla.errors import InvalidRecordState
+from ottla.errors import InvalidRecordState, InvalidRequest
 from ottla.light_tuples import NamedTuple
 
 RETRY_MS = 1_000
@@ -216,8 +216,8 @@ class SharePartition:
     def acknowledge(
         self, member_id: str, acknowledgements: Sequence[Acknowledgement], limits: Limits, now_ms: int
     ) -> int | None:
-        """All of it or, with InvalidRecordState, nothing. Returns the ticket that must be kept before this counts, None
-        when there is nothing to keep."""
+        """All of it or, with InvalidRecordState, nothing; InvalidRequest is for what was never delivered. Returns the
+        ticket that must be kept before this counts, None when there is nothing to keep."""
         pieces = [piece for each in acknowledgements for piece in _runs(each, self.start_offset)]
         for first, last, _ in pieces:
             self._check_owner(member_id, first, last)
@@ -234,7 +234,7 @@ class SharePartition:
 
     def _check_owner(self, member_id: str, first: int, last: int) -> None:
         if last >= self.end_offset:
-            raise InvalidRecordState(f"offset {last} was never delivered")
+            raise InvalidRequest(f"offset {last} was never delivered")
         for each in self._ranges.overlapping(first, last):
             if each.state is not ACQUIRED or each.next_state is not None:
                 raise InvalidRecordState(f"the record at offset {max(each.first, first)} is not acquired")

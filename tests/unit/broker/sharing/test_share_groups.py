@@ -99,7 +99,8 @@ def test_nobody_acknowledges_what_is_not_his(orders):
     assert acquired(first.fetch_one()) == [(0, 4, 1)]
     second.fetch_one()
     assert second.acknowledge(orders.topic_id, (0, 0, [ACCEPT])) == InvalidRecordState.code
-    assert first.acknowledge(orders.topic_id, (0, 7, [ACCEPT])) == InvalidRecordState.code
+    assert first.acknowledge(orders.topic_id, (0, 7, [ACCEPT])) == InvalidRequest.code, "nobody got 5"
+    assert first.acknowledge(orders.topic_id, (0, 1, [ACCEPT]), (1, 2, [ACCEPT])) == InvalidRecordState.code
     assert first.acknowledge(orders.topic_id, (0, 0, [ACCEPT])) == 0
     assert first.acknowledge(orders.topic_id, (0, 1, [ACCEPT])) == 0, "what is before the start is done"
     assert first.acknowledge(orders.topic_id, (4, 4, [ACCEPT]), (3, 3, [ACCEPT])) == InvalidRequest.code

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.broker.sharing.share_member import ACCEPT, GROUP, RELEASE, Member, acquired, later, set_group
 
-from ottla.errors import NONE, GroupIdNotFound, InvalidRequest, NonEmptyGroup, UnknownTopicOrPartition
+from ottla.errors import NONE, GroupIdNotFound, InvalidGroupId, InvalidRequest, NonEmptyGroup, UnknownTopicOrPartition
 from ottla.protocol.messages import alter_share_group_offsets as altering
 from ottla.protocol.messages import delete_share_group_offsets as deleting
 from ottla.protocol.messages import describe_share_group_offsets as describing
@@ -46,10 +46,10 @@ def end(broker):
     assert broker.member.leave().member_epoch == -1
 
 
-def set_start(broker, offset, topic="orders", partition=0):
+def set_start(broker, offset, topic="orders", partition=0, group_id=GROUP):
     place = altering.AlterShareGroupOffsetsRequestPartition(partition_index=partition, start_offset=offset)
     topics = [altering.AlterShareGroupOffsetsRequestTopic(topic_name=topic, partitions=[place])]
-    answer = broker.ask(altering.AlterShareGroupOffsetsRequest(group_id=GROUP, topics=topics))
+    answer = broker.ask(altering.AlterShareGroupOffsetsRequest(group_id=group_id, topics=topics))
     return answer.error_code or answer.responses[0].partitions[0].error_code
 
 
@@ -65,7 +65,10 @@ def test_the_start_and_the_lag_say_how_far_a_group_is(orders):
     assert only(offsets_of(orders, topics=[named])) == (0, 2, 2)
     unknown = describing.DescribeShareGroupOffsetsRequestTopic(topic_name="none", partitions=[0])
     assert only(offsets_of(orders, topics=[unknown]))[:2] == (NONE, -1)
-    assert offsets_of(orders, "nobody").error_code == GroupIdNotFound.code
+    nobody = offsets_of(orders, "nobody")
+    assert (nobody.error_code, nobody.topics) == (NONE, []), "as Kafka says it"
+    beyond = describing.DescribeShareGroupOffsetsRequestTopic(topic_name="orders", partitions=[7])
+    assert only(offsets_of(orders, topics=[beyond])) == (NONE, -1, -1)
 
 
 def test_where_a_group_begins_is_set_when_it_is_empty(orders):
@@ -74,8 +77,15 @@ def test_where_a_group_begins_is_set_when_it_is_empty(orders):
     assert set_start(orders, -5) == InvalidRequest.code
     assert set_start(orders, 1, "none") == UnknownTopicOrPartition.code
     assert set_start(orders, 1) == 0
-    assert only(offsets_of(orders))[:2] == (0, 1)
+    assert only(offsets_of(orders)) == (0, 1, 4), "all behind it is still to be done"
     assert acquired(Member(orders, 2).join("orders").fetch_one()) == [(1, 4, 1)]
+
+
+def test_a_group_may_be_told_where_it_begins_before_anybody_joins(orders):
+    assert set_start(orders, 3, group_id="early") == 0
+    assert only(offsets_of(orders, "early")) == (0, 3, 2)
+    assert acquired(Member(orders, 2, "early").join("orders").fetch_one()) == [(3, 4, 1)]
+    assert set_start(orders, 3, group_id="") == InvalidGroupId.code
 
 
 def test_a_leader_with_the_old_state_is_refused_and_reads_the_new_one(orders):
@@ -92,6 +102,7 @@ def test_what_is_forgotten_begins_anew(orders):
     assert forget(orders, "none") == UnknownTopicOrPartition.code
     assert forget(orders) == 0
     assert offsets_of(orders).topics == []
+    assert forget(orders) == UnknownTopicOrPartition.code, "it has no state of it any more"
     assert acquired(Member(orders, 2).join("orders").fetch_one()) == [(0, 4, 1)]
 
 
@@ -103,7 +114,7 @@ def test_a_group_is_deleted_with_its_state(orders):
     end(orders)
     assert delete() == 0
     assert not orders.broker.coordinators.share_state.runtime.shard_of(0).states
-    assert offsets_of(orders).error_code == GroupIdNotFound.code
+    assert offsets_of(orders).topics == []
     assert acquired(Member(orders, 2).join("orders").fetch_one()) == [(0, 4, 1)]
 
 
@@ -126,7 +137,7 @@ def test_tools_know_the_type_and_the_members(orders):
     group, nobody = described.groups
     assert (group.group_state, group.assignor_name) == ("Stable", "simple")
     assert [each.topic_name for each in group.members[0].assignment.topic_partitions] == ["orders"]
-    assert (nobody.error_code, nobody.group_state) == (GroupIdNotFound.code, "Dead")
+    assert (nobody.error_code, nobody.group_state) == (GroupIdNotFound.code, "")
     classic = orders.ask(DescribeGroupsRequest(groups=[GROUP])).groups[0]
     assert classic.error_code == GroupIdNotFound.code
 

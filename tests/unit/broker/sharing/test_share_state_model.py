@@ -104,7 +104,9 @@ class World(RuleBasedStateMachine):
             assert code != 0
         else:
             leader = 0 if known is None else known.leader
-            self.model[partition] = SimpleNamespace(epoch=epoch, leader=leader, start=start, done=-1, offsets={})
+            self.model[partition] = SimpleNamespace(
+                epoch=epoch, leader=leader, start=start, done=0 if start >= 0 else -1, offsets={}
+            )
 
     @rule(partition=PARTITIONS, leader=st.integers(0, 4), refuses=st.booleans())
     def read_one(self, partition, leader, refuses):

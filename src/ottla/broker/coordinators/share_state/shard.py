@@ -150,6 +150,7 @@ class ShareStateShard:
             state_epoch=data.state_epoch,
             leader_epoch=FIRST_LEADER_EPOCH if known is None else known.leader_epoch,
             start_offset=data.start_offset,
+            complete_count=NOT_SET if data.start_offset == NOT_SET else 0,  # from there on nothing is done yet
             snapshot_epoch=0 if known is None else known.snapshot_epoch + 1,
             create_ms=now_ms,
             write_ms=now_ms,

@@ -10,7 +10,7 @@ from ottla.broker.requests.served import Served
 from ottla.broker.security.needs import Need, Refused
 from ottla.broker.sharing.group_offsets import GroupOffsets
 from ottla.broker.sharing.requests import check_enabled
-from ottla.errors import NONE, BrokerError, InvalidRequest, UnknownTopicOrPartition
+from ottla.errors import NONE, BrokerError, InvalidGroupId, InvalidRequest, UnknownTopicOrPartition
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -33,6 +33,8 @@ async def handle(
 ) -> AlterShareGroupOffsetsResponse:
     check_enabled(broker)
     READ_GROUP.check(broker, context, request.group_id)
+    if not request.group_id:
+        raise InvalidGroupId("a share group has a name")
     refused = _refused(broker, request, context)
     wanted: dict[bytes, SharedTopic] = {}
     offsets: dict[tuple[bytes, int], int] = {}

@@ -9,7 +9,7 @@ from ottla.broker.requests.served import Served
 from ottla.broker.security.needs import Need, Refused
 from ottla.broker.sharing.group_offsets import GroupOffsets
 from ottla.broker.sharing.requests import check_enabled
-from ottla.errors import NONE, BrokerError, UnknownTopicOrPartition
+from ottla.errors import NONE, BrokerError, InvalidGroupId, UnknownTopicOrPartition
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
@@ -31,6 +31,8 @@ async def handle(
 ) -> DeleteShareGroupOffsetsResponse:
     check_enabled(broker)
     DELETE_GROUP.check(broker, context, request.group_id)
+    if not request.group_id:
+        raise InvalidGroupId("a share group has a name")
     names = [topic.topic_name for topic in request.topics]
     allowed = READ_TOPIC.met_by(broker, context, set(names))
     errors: dict[str, BrokerError | None] = {}

@@ -14,7 +14,7 @@ from ottla.broker.requests.served import Served
 from ottla.broker.security.needs import Need, Refused
 from ottla.broker.sharing.group_offsets import GroupOffsets, OffsetNow
 from ottla.broker.sharing.requests import check_enabled
-from ottla.errors import NONE, BrokerError, GroupIdNotFound
+from ottla.errors import NONE, BrokerError
 from ottla.light_tuples import NamedTuple
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.describe_share_group_offsets import (
@@ -57,7 +57,7 @@ async def _group(
     try:
         check_enabled(broker)
         DESCRIBE_GROUP.check(broker, context, asked.group_id)
-        offsets = _offsets(broker, asked)
+        offsets = GroupOffsets(broker, asked.group_id)
         topics = _topics(broker, offsets, asked, context)
     except BrokerError as error:
         return DescribeShareGroupOffsetsResponseGroup(
@@ -66,33 +66,23 @@ async def _group(
     reading = {
         (topic.topic_id, each): offsets.begin_read(topic.topic_id, topic.name, each)
         for topic in topics
-        if offsets is not None and topic.refused is None and topic.topic_id != ZERO_UUID
+        if topic.refused is None
         for each in topic.partitions
+        if 0 <= each < (broker.image.partition_count(topic.name) or 0)
     }
     return DescribeShareGroupOffsetsResponseGroup(
         group_id=asked.group_id, topics=[await _topic(topic, reading) for topic in topics], error_code=NONE
     )
 
 
-def _offsets(broker: Broker, asked: DescribeShareGroupOffsetsRequestGroup) -> GroupOffsets | None:
-    """None where there is no such group, and its partitions are named."""
-    try:
-        return GroupOffsets(broker, asked.group_id)
-    except GroupIdNotFound:
-        if asked.topics is None:
-            raise
-        return None
-
-
 def _topics(
     broker: Broker,
-    offsets: GroupOffsets | None,
+    offsets: GroupOffsets,
     asked: DescribeShareGroupOffsetsRequestGroup,
     context: RequestContext,
 ) -> list[_Asked]:
+    known = offsets.initialized
     if asked.topics is None:
-        assert offsets is not None, "a group without topics named is there"
-        known = offsets.group.partitions.initialized
         seen = DESCRIBE_TOPIC.met_by(broker, context, {topic.name for topic in known.values()})
         return [
             _Asked(topic.name, topic_id, sorted(topic.partitions))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from ottla.broker.coordinators.effects import ClusterView
 from ottla.broker.coordinators.groups.consumer.member import Target
 from ottla.broker.coordinators.groups.group import Group
-from ottla.broker.coordinators.groups.share.group import ShareGroup, ShareGroupState
+from ottla.broker.coordinators.groups.share.group import ShareGroup
 from ottla.broker.coordinators.groups.share.member import ShareMember
 from ottla.errors import NONE, BrokerError, GroupIdNotFound
 from ottla.protocol.messages.share_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
@@ -28,12 +28,11 @@ def describe(group_id: str, group: Group | None, cluster: ClusterView, assignor:
 
 
 def describe_error(group_id: str, error: BrokerError) -> DescribedGroup:
-    is_gone = isinstance(error, GroupIdNotFound)
     return DescribedGroup(
         error_code=error.code,
         error_message=str(error.detail or error),
         group_id=group_id,
-        group_state=ShareGroupState.DEAD.value if is_gone else "",
+        group_state="",  # where consumer groups are Dead, Kafka's share groups have none
         group_epoch=0,
         assignment_epoch=0,
         assignor_name="",

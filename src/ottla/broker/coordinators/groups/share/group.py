@@ -32,7 +32,6 @@ class ShareGroupState(Enum):
 
     EMPTY = "Empty"
     STABLE = "Stable"
-    DEAD = "Dead"
 
 
 class ShareGroup(ModernGroup[ShareMember, Target]):

@@ -179,9 +179,11 @@ class ShareGroupProtocol(GroupProtocol[ShareGroup]):
         return [Write((record,), (), _logged(group_id, "initialized share partitions could not be written"))]
 
     def begin(self, token: Token, group_id: str, topics: Topics, context: RequestContext, now_ms: int) -> list[Effect]:
-        """An administrator sets where an empty group begins: a new epoch, which earlier leaders do not have."""
+        """An administrator sets where an empty group begins: a new epoch, which earlier leaders do not have.
+
+        A group that is not there yet is there from now on."""
         try:
-            group = self.find(group_id)
+            group = self.find(group_id) if group_id in self._groups else ShareGroup(group_id)
             group.check_delete()
         except BrokerError as error:
             return [Reply(token, _altered(error))]
