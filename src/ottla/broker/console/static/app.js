@@ -159,7 +159,7 @@ function onKey(event) {
 function showKeys() {
   const rows = Object.values(PAGES).map((page) => h("div", {}, h("dt", {}, h("kbd", {}, "g"), " ", h("kbd", {}, page.key)), h("dd", {}, page.title)));
   const box = h("dialog", { "aria-label": "Keys" }, h("h2", {}, "Keys"),
-    h("dl", { class: "facts" }, rows, h("div", {}, h("dt", {}, h("kbd", {}, "/")), h("dd", {}, "search")), h("div", {}, h("dt", {}, h("kbd", {}, "?")), h("dd", {}, "this list"))),
+    h("dl", { class: "key-list" }, rows, h("div", {}, h("dt", {}, h("kbd", {}, "/")), h("dd", {}, "search")), h("div", {}, h("dt", {}, h("kbd", {}, "?")), h("dd", {}, "this list"))),
     h("form", { method: "dialog", class: "actions" }, h("button", { class: "main-action" }, "Close")));
   box.addEventListener("close", () => box.remove());
   document.body.append(box);

@@ -6,6 +6,9 @@ const SHORT = new Intl.NumberFormat("en", { notation: "compact", maximumFraction
 export const count = (value) => (value === null || value === undefined ? "–" : COUNT.format(value));
 export const short = (value) => (value === null || value === undefined ? "–" : Math.abs(value) < 10000 ? COUNT.format(value) : SHORT.format(value));
 
+/** "1 record", "7 records". */
+export const some = (value, one) => `${count(value)} ${one}${value === 1 ? "" : "s"}`;
+
 export function bytes(value) {
   if (value === null || value === undefined) return "–";
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];

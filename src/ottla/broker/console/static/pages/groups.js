@@ -132,7 +132,7 @@ function move(name, path) {
       const found = await post(`${path}/reset`, body(true));
       replace(preview, table("What would be moved", [
         { title: "Partition", cell: (row) => `${row.topic}-${row.partition}` }, { title: "From", right: true, cell: (row) => count(row.from) },
-        { title: "To", right: true, cell: (row) => count(row.to) }, { title: "Change", right: true, cell: (row) => (row.from === null ? "–" : (row.to >= row.from ? "+" : "") + count(row.to - row.from)) }], found.offsets));
+        { title: "To", right: true, cell: (row) => count(row.to) }, { title: "Change", right: true, cell: (row) => (row.from === null ? "–" : (row.to > row.from ? "+" : "") + count(row.to - row.from)) }], found.offsets));
     } catch (error) { replace(preview, h("p", { class: "note bad", role: "alert" }, error.message)); }
   } }, "Preview");
   dialog(`Move ${name}`, [h("p", { class: "sub" }, "Its members must have left: stop the consumers first."), field("To", to), wantedField, field("Topic", topic), see, preview], "Move", async () => {

@@ -2,7 +2,7 @@
 
 import { get, part } from "../api.js";
 import { card, chip, empty, facts, h, heading, replace, s, select, table, wide } from "../dom.js";
-import { age, bytes, count, time } from "../format.js";
+import { age, bytes, count, some, time } from "../format.js";
 
 const WIDTH = 1200;
 const EDGE = 14;
@@ -103,7 +103,7 @@ const describe = (log) => `Log of ${log.topic}-${log.partition}: ${log.segment_c
 const legend = () => h("p", { class: "sub" }, "Each box is a segment file, the green one still grows; small strokes are entries of its offset index. Red is what transactions gave up. The band below shows the leaders' epochs.");
 
 function placed(found) {
-  return facts({ File: h("span", { class: "mono" }, found.directory ? `${found.directory}/${found.file}` : found.file), "Position in the file": count(found.position), Batch: `${count(found.base_offset)} to ${count(found.last_offset)} (${count(found.record_count)} records, ${bytes(found.batch_size_bytes)})`,
+  return facts({ File: h("span", { class: "mono" }, found.directory ? `${found.directory}/${found.file}` : found.file), "Position in the file": count(found.position), Batch: `${count(found.base_offset)} to ${count(found.last_offset)} (${some(found.record_count, "record")}, ${bytes(found.batch_size_bytes)})`,
     Compression: found.compression, "CRC-32C": found.crc, "Leader epoch": String(found.leader_epoch), Producer: found.producer_id < 0 ? "none" : `${found.producer_id}, epoch ${found.producer_epoch}, sequence ${found.base_sequence}`,
     "Found by the index entry": `offset ${count(found.index_entry.offset)} at ${count(found.index_entry.position)}` });
 }

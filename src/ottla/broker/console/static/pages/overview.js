@@ -3,7 +3,7 @@
 import { get } from "../api.js";
 import { lineChart } from "../chart.js";
 import { card, h, heading, replace, stat } from "../dom.js";
-import { bytes, byteRate, count, milliseconds, rate } from "../format.js";
+import { bytes, byteRate, count, milliseconds, rate, some } from "../format.js";
 
 const KEPT = 450;
 const last = (values) => values?.[values.length - 1] ?? 0;
@@ -33,7 +33,7 @@ export async function show(main, parts, query, live) {
     sub.textContent = `cluster ${now.cluster_id}, seen from broker ${now.broker_id}`;
     replace(stats,
       stat("Brokers", `${now.active_brokers} of ${now.brokers}`, `controller ${now.controller_id}`, now.active_brokers < now.brokers ? "warn" : ""),
-      stat("Topics", count(now.topics), `${count(now.partitions)} partitions`),
+      stat("Topics", count(now.topics), some(now.partitions, "partition")),
       stat("Under-replicated", count(now.under_replicated), "partitions", now.under_replicated ? "warn" : "good"),
       stat("Without a leader", count(now.without_leader), "partitions", now.without_leader ? "bad" : "good"),
       stat("Records in", rate(last(rates.messages_in)), `${byteRate(last(rates.bytes_in))} in, ${byteRate(last(rates.bytes_out))} out`),

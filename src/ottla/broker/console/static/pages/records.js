@@ -2,7 +2,7 @@
 
 import { get, part, post, session } from "../api.js";
 import { card, chip, dialog, empty, facts, field, h, replace, select, table, toast } from "../dom.js";
-import { age, bytes, count, pretty, time } from "../format.js";
+import { age, bytes, count, pretty, some, time } from "../format.js";
 
 const TAIL_LIMIT = 500;
 
@@ -34,7 +34,7 @@ export async function showRecords(content, name, query, live) {
       if (!live.isOpen()) return;
       Object.assign(state, { records: found.records, before: found.before, after: found.after });
       const tired = found.is_tired ? ", and there is more to search" : "";
-      status.textContent = `${count(found.records.length)} records, ${count(found.scanned)} read${tired}`;
+      status.textContent = `${some(found.records.length, "record")}, ${count(found.scanned)} read${tired}`;
       draw();
     } catch (error) {
       replace(list, h("p", { class: "note bad", role: "alert" }, error.message));
@@ -110,9 +110,9 @@ function preview(shown) {
 const schemaName = (shown) => shown.schema?.subject ? `${shown.schema.subject} ${shown.schema.version}` : `schema ${shown.schema_id}`;
 
 function whole(title, shown) {
-  const schema = shown.schema?.subject ? `, ${shown.schema.kind} of ${shown.schema.subject}, version ${shown.schema.version}, id ${shown.schema_id}` : "";
-  const size = `${shown.kind}, ${bytes(shown.size)}${shown.is_cut ? ", the beginning" : ""}${schema}${shown.problem ? `; not decoded: ${shown.problem}` : ""}`;
-  return h("div", {}, h("div", { class: "sub" }, `${title}: ${size}`), shown.kind === "null" ? null : h("pre", {}, shown.kind === "json" ? pretty(shown.text) : shown.text));
+  const schema = shown.schema?.subject ? [`, ${shown.schema.kind} of `, h("a", { href: `#/schemas/${part(shown.schema.subject)}` }, shown.schema.subject), `, version ${shown.schema.version}, id ${shown.schema_id}`] : null;
+  const size = `${shown.kind}, ${bytes(shown.size)}${shown.is_cut ? ", the beginning" : ""}`;
+  return h("div", {}, h("div", { class: "sub" }, `${title}: ${size}`, schema, shown.problem ? `; not decoded: ${shown.problem}` : null), shown.kind === "null" ? null : h("pre", {}, shown.kind === "json" ? pretty(shown.text) : shown.text));
 }
 
 function detail(name, row) {
@@ -135,7 +135,7 @@ function detail(name, row) {
 function placeFacts(found) {
   return {
     File: h("span", { class: "mono" }, found.directory ? `${found.directory}/${found.file}` : found.file), "Position in the file": count(found.position),
-    Batch: `${count(found.base_offset)} to ${count(found.last_offset)}, ${count(found.record_count)} records, ${bytes(found.batch_size_bytes)}`,
+    Batch: `${count(found.base_offset)} to ${count(found.last_offset)}, ${some(found.record_count, "record")}, ${bytes(found.batch_size_bytes)}`,
     Compression: found.compression, "CRC-32C": h("span", { class: "mono" }, found.crc), "Leader epoch": found.leader_epoch,
     "Index entry before it": `offset ${count(found.index_entry.offset)} at ${count(found.index_entry.position)}`,
   };

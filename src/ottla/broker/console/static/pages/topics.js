@@ -3,7 +3,7 @@
 
 import { get, part, post, remove, session } from "../api.js";
 import { card, chip, dialog, empty, field, h, heading, replace, stat, table, toast } from "../dom.js";
-import { bytes, count } from "../format.js";
+import { bytes, count, some } from "../format.js";
 
 const PAGE = 100;
 
@@ -91,7 +91,7 @@ function partitions(name, topic) {
     h("div", { class: "cards" },
       stat("Records", count(topic.records)), stat("Size", bytes(topic.size_bytes)), stat("Partitions", count(topic.partitions), topic.replication_factor === 1 ? "one copy of each" : `${topic.replication_factor} copies of each`),
       stat("Behind", count(topic.under_replicated), "partitions", topic.under_replicated ? "warn" : "good"),
-      stat("Written since the start", bytes(topic.bytes_in), `${count(topic.messages_in)} records`)),
+      stat("Written since the start", bytes(topic.bytes_in), some(topic.messages_in, "record"))),
     card("Partitions", table("Partitions", columns, topic.partition_list), h("p", { class: "sub" }, `Topic id ${topic.id}. Offsets and sizes are of broker ${topic.broker_id}'s copies.`)),
   ];
 }
