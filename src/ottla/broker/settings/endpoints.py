@@ -14,6 +14,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias, cast, get_args
 
 from ottla.errors import InvalidSetting
@@ -53,6 +54,7 @@ class Endpoint(NamedTuple):
         return f"{self.name}://{self.address}"
 
 
+@lru_cache(maxsize=64)  # asked for the same few names with every HTTP request
 def is_loopback(host: str) -> bool:
     name = host.lower().rstrip(".")
     if name == "localhost" or name.endswith(".localhost"):
