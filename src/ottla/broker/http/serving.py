@@ -34,6 +34,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ottla.broker.http.call import Call
 from ottla.broker.http.errors import http_error
 from ottla.broker.http.gate import Gate, Head
+from ottla.broker.http.gathering import GatheringProtocol
 from ottla.broker.http.parts import HttpError, Part, Reply, Route
 from ottla.broker.http.slices import slices
 from ottla.broker.requests.running import next_turn
@@ -249,7 +250,7 @@ def make_server(app: ASGIApp) -> _Server:
         server_header=False,
         date_header=False,
         proxy_headers=False,
-        http="h11",
+        http=GatheringProtocol,
         ws="none",
         loop="none",
         backlog=BACKLOG,
