@@ -224,7 +224,7 @@ def test_a_group_with_its_lag_and_its_way_back(kafka, http):
         consumer.subscribe(["orders"])
         while len(consumer.assignment()) < 2:
             consumer.poll(timeout=1)
-        consumer.commit()
+        consumer.commit({place: consumer.position(place) for place in consumer.assignment()})
         group = http.get("/api/groups/team/billing").value
         assert (group["state"], group["kind"], len(group["members"])) == ("Stable", "classic", 1)
         assert sorted(group["members"][0]["assigned"]) == ["orders-0", "orders-1"]
