@@ -7,7 +7,7 @@ import struct
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.unit.broker.test_produce_runs import VERSION, deliver, framed
+from tests.unit.broker.test_produce_runs import VERSION, deliver, framed, start
 from tests.unit.broker.test_simple_produce import BATCHES, SETTINGS, batch_of, everything, needs_native, produced
 
 from ottla.broker.produce import plain as plain_produce
@@ -141,12 +141,20 @@ def test_a_full_disk_refuses_every_batch_and_the_next_are_appended(make_broker, 
     assert taken == [1, 1]  # the first of its kind goes alone
 
 
-@pytest.mark.parametrize("how", [{"ottla.durability": "durable"}, {"topic": "nothing"}, {"acks": 0}])
-def test_what_waits_or_is_unusual_is_left_to_the_usual_way(make_broker, taken, how):
-    settings_of = {key: value for key, value in how.items() if "." in key}
-    broker, now_ms = open_orders(make_broker, **settings_of)
+@needs_native
+def test_what_waits_for_a_sync_goes_this_way_too(make_broker, taken):
+    broker, now_ms = open_orders(make_broker, **{"ottla.durability": "durable"})
     del taken[:]
-    said = {key: value for key, value in how.items() if "." not in key}
-    frames = [frame_of(n, [(0, batch_of(now_ms)), (1, batch_of(now_ms))], **said) for n in (1, 2)]
+    frames = [frame_of(n, [(0, batch_of(now_ms)), (1, batch_of(now_ms))]) for n in (1, 2, 3)]
+    link = start(broker, frames, together=True)
+    assert taken == [2]  # the first of its kind goes alone
+    assert outcomes_of(link.written) == [(n, [(0, 0, 2 * n), (1, 0, 2 * n)]) for n in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("how", [{"topic": "nothing"}, {"acks": 0}])
+def test_what_is_unusual_is_left_to_the_usual_way(make_broker, taken, how):
+    broker, now_ms = open_orders(make_broker)
+    del taken[:]
+    frames = [frame_of(n, [(0, batch_of(now_ms)), (1, batch_of(now_ms))], **how) for n in (1, 2)]
     deliver(broker, frames, together=True)
     assert set(taken) <= {0}
