@@ -363,9 +363,24 @@ class AnswerOrder(Generic[Answer]):
         else:
             self._held[place] = answer
         if not self.wants_reading:
-            is_half_free = self.waiting_count <= self._request_limit // 2
-            self.wants_reading = is_half_free and self._waiting_bytes <= self._bytes_limit // 2
+            self._see_if_half_free()
         return ready
+
+    def leave_together(self, first: int, count: int) -> bool:
+        """`answered` for so many places from `first` on, where they are the next and no answer behind them is known:
+        all of them may be written now. Else False, and nothing has happened."""
+        if first != self._next_answer or self._held or count > self._next_place - first:
+            return False
+        self._next_answer += count
+        for _ in range(count):
+            self._waiting_bytes -= self._request_bytes.popleft()
+        if not self.wants_reading:
+            self._see_if_half_free()
+        return True
+
+    def _see_if_half_free(self) -> None:
+        is_half_free = self.waiting_count <= self._request_limit // 2
+        self.wants_reading = is_half_free and self._waiting_bytes <= self._bytes_limit // 2
 
     def _leave(self, answer: Answer | None, ready: list[Answer]) -> None:
         self._next_answer += 1

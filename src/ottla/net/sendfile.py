@@ -53,7 +53,7 @@ class SendfileDoor:
 
     def _send_more_to_come(self, content: bytes) -> int:
         """Without a packet of its own: the reader would be woken for it, only to find that the rest is not there."""
-        passing = socket.socket(self._family, socket.SOCK_STREAM, 0, fileno=self._number)
+        passing = socket.SocketType(self._family, socket.SOCK_STREAM, 0, self._number)
         try:
             return passing.send(content, socket.MSG_MORE | socket.MSG_DONTWAIT)
         finally:

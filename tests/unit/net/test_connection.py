@@ -401,3 +401,28 @@ def test_a_broken_answer_to_api_versions_is_refused_every_time() -> None:
         client.send("v", asked, version=4, deadline_ms=9)
         with pytest.raises(MalformedMessage):
             client.receive(versions_answer(versions_response((12, 0, 4)), 0)[:-3])
+
+
+@given(st.lists(st.tuples(st.sampled_from(["arrive", "answer", "together"]), st.integers(0, 5)), max_size=40))
+def test_answers_that_leave_together_leave_as_one_by_one(steps):
+    """Whether they may is the whole difference: what is counted and who is next stays the same."""
+    together, one_by_one = (AnswerOrder(request_limit=4, bytes_limit=100) for _ in range(2))
+    waiting = []
+    for what, number in steps:
+        if what == "arrive":
+            assert together.arrived(number * 10) == one_by_one.arrived(number * 10)
+            waiting.append(one_by_one._next_place - 1)
+        elif what == "answer" and waiting:
+            place = waiting.pop(number % len(waiting))
+            assert together.answered(place, place) == one_by_one.answered(place, place)
+        elif waiting:
+            first, count = waiting[0], 1 + number
+            if together.leave_together(first, count):
+                places = waiting[:count]
+                assert [answer for place in places for answer in one_by_one.answered(place, place)] == places
+                del waiting[:count]
+        assert (together.waiting_count, together.waiting_bytes, together.wants_reading) == (
+            one_by_one.waiting_count,
+            one_by_one.waiting_bytes,
+            one_by_one.wants_reading,
+        )

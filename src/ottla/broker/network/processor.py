@@ -276,10 +276,16 @@ class Connection:
         self._resume_or_pause_reading()
 
     def _leave(self, places: list[int], content: bytes) -> None:
-        """Answers that were held back, as whole frames. From the last to the first, so that all leave by one write."""
+        """Answers that were held back, as whole frames: by one write. Where others come first, each takes its place,
+        from the last to the first, so that all leave by one write then."""
+        waited_bytes = self._order.waiting_bytes
         try:
-            for place, frame in zip(reversed(places), reversed(list(_frames_in(content))), strict=True):
-                self._answered(place, (frame,))
+            if self._link is not None and self._order.leave_together(places[0], len(places)):
+                self._waiting.change(self._order.waiting_bytes - waited_bytes)
+                self._write_frames(content)
+            else:
+                for place, frame in zip(reversed(places), reversed(list(_frames_in(content))), strict=True):
+                    self._answered(place, (frame,))
         except Exception as fault:
             # What goes wrong here must not reach whoever let them go: he has others to serve.
             log.exception("%s: a request cannot be answered", self.name)
@@ -364,8 +370,8 @@ class Connection:
             self._resume_or_pause_reading()
 
     def _write_frames(self, content: bytes) -> None:
-        """Whole answers, and nothing waits before them."""
-        if self._link is not None and self._link.writable:
+        """Whole answers; all that were asked for before have been answered."""
+        if self._link is not None and self._link.writable and not self._outbox:
             self._link.write((content,))
             return
         self._outbox.append(content)
