@@ -23,6 +23,7 @@ NATIVE_MODULES = {
     "ottla.net._framing": "src/ottla/net/_framing.pyx",
     "ottla.net.tls._data_path": "src/ottla/net/tls/_data_path.pyx",
     "ottla.storage._reserving": "src/ottla/storage/_reserving.pyx",
+    "ottla.broker.fetch._frames": "src/ottla/broker/fetch/_frames.pyx",
     "ottla.broker.produce._frames": "src/ottla/broker/produce/_frames.pyx",
 }
 WISH = os.environ.get("OTTLA_BUILD_NATIVE", "")

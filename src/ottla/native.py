@@ -24,6 +24,7 @@ LEAVES: Final = {
     "ottla.net._framing": "ottla.net.framing",
     "ottla.net.tls._data_path": "ottla.net.tls.data_path",
     "ottla.storage._reserving": "ottla.storage.reserving",
+    "ottla.broker.fetch._frames": "ottla.broker.fetch.frames",
     "ottla.broker.produce._frames": "ottla.broker.produce.frames",
     "ottla.client.producer.batches._append": "delivery, producer_batch, topic_state, arrow_rows, produce_frames, "
     "stamps, partition_queue, draining, rooms and tally beside it, hot_path",

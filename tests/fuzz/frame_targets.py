@@ -1,5 +1,6 @@
 """The broker's hot path, native beside its twin: frames cut out of a stream, produce requests read and answered
-together, batches that get their places. As leaf_targets.py; these write into memory that others lend them.
+together, fetches of followers, batches that get their places. As leaf_targets.py; these write into memory that others
+lend them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from typing import Any
 from tests.fuzz.leaf_targets import TOPIC, TOPIC_ID, VERSIONS, leaf_of, produce_requests, same
 from tests.fuzz.targets import Target, batches
 
+from ottla.broker.fetch import frames as fetch_frames
 from ottla.broker.produce import frames as broker_frames
+from ottla.broker.replication import fetch_plan
 from ottla.errors import OttlaError
 from ottla.net import framing
 from ottla.protocol.compiled import encode
@@ -20,6 +23,7 @@ from ottla.records.builder import BatchBuilder
 SIZE_LIMIT_BYTES = 4_096
 SCAN_LIMIT_ENTRIES = 50
 PIECES_LIMIT = 400  # more pieces of a byte each take long and tell nothing new
+FETCH_VERSIONS = range(13, 19)
 
 
 # -- bytes to frames ---------------------------------------------------------------------------------------------------
@@ -100,6 +104,34 @@ def read_together(twin: Any, data: bytes) -> Any:
     return read, simple[:-1], [bytes(each) for each in simple.records], bytes(answers)
 
 
+# -- fetches of followers ----------------------------------------------------------------------------------------------
+
+
+def fetches() -> list[bytes]:
+    """A version, and a request or an answer behind it."""
+    found = []
+    for version in FETCH_VERSIONS:
+        at = fetch_plan.Position(TOPIC_ID, 4, 5, 3, 1)
+        terms = fetch_frames.Terms(2, 500, 1, 10_000, 1_000)
+        topics = {TOPIC_ID: [(0, at), (1, at)], bytes(16): [(7, at)]}
+        asked = fetch_frames.write_asked(version, 5, None, terms, 9, 8, 3, topics)
+        rows = [(TOPIC_ID, 0, 9, 9, 0, batches()[0]), (TOPIC_ID, 1, 9, 8, 1, b""), (bytes(16), 0, 7, 7, 7, b"abc")]
+        answer = bytes(5) + b"".join(fetch_frames.write_fetched(version, 8, rows))
+        found += [bytes([version - FETCH_VERSIONS[0]]) + asked[4:], bytes([version - FETCH_VERSIONS[0]]) + answer]
+    return found
+
+
+def read_fetch(twin: Any, data: bytes) -> Any:
+    """The bytes as a request and as an answer; what can be read is written again."""
+    version = FETCH_VERSIONS[data[0] % len(FETCH_VERSIONS)] if data else FETCH_VERSIONS[0]
+    frame = memoryview(data[1:])
+    asked, fetched = twin.scan_asked(version, frame, 11), twin.scan_fetched(version, frame)
+    if fetched is None:
+        return asked, None
+    again = b"".join(map(bytes, twin.write_fetched(version, *fetched)))
+    return asked, fetched.session_id, [(*row[:5], bytes(row[5])) for row in fetched.rows], again
+
+
 # -- batches get their places ------------------------------------------------------------------------------------------
 
 
@@ -131,5 +163,6 @@ def frame_targets() -> list[Target]:
     return [
         same("frames cut anywhere", streams, read_stream, framing, leaf_of("ottla.net._framing")),
         same("produce requests together", simple_requests, read_together, broker_frames, produce),
+        same("fetches of followers", fetches, read_fetch, fetch_frames, leaf_of("ottla.broker.fetch._frames")),
         same("batches get their places", plain_batches, place, placing or checks),
     ]

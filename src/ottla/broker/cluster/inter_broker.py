@@ -26,12 +26,14 @@ from ottla.broker.security.own_login import OwnLogin
 from ottla.clock import Clock
 from ottla.cluster.model import Endpoint
 from ottla.errors import AuthenticationFailed, BrokerNotAvailable, NotConnected
+from ottla.net.connection import Exchange
 from ottla.net.link import LinkSettings, Transport
 from ottla.net.node import NodeConnection
 from ottla.net.peer import Peer, PeerSettings, State
-from ottla.protocol.schema import Message
+from ottla.protocol.schema import Message, Versions
 
 IN_FLIGHT_LIMIT = 100
+NO_VERSIONS = Versions(1, 0)
 
 
 class InterBroker:
@@ -88,6 +90,18 @@ class InterBroker:
                 self.forget(broker_id)
             raise
         return answer
+
+    def start(self, broker_id: int, exchange: Exchange, *, timeout_ms: float) -> bool:
+        """Send what hears of its own end, on a connection that has nothing to decide and speaks its version; False when
+        nothing was done."""
+        known = self._connections.get(broker_id)
+        if known is None or self._is_closed or known[0] != self._endpoint_of(broker_id):
+            return False
+        connection = known[1]
+        versions = connection.peer.versions
+        if versions is None or exchange.version not in versions.ranges.get(exchange.api.key, NO_VERSIONS):
+            return False
+        return connection.start_exchanges((exchange,), self._clock.monotonic_ms(), timeout_ms) == 1
 
     async def _prepare(self, broker_id: int, prepare: Callable[[str], Awaitable[None]], timeout_ms: float) -> None:
         """One at a time, first come, first served: a lock of asyncio is fair."""

@@ -81,8 +81,11 @@ class Attempt:
         context: RequestContext,
         plan: FetchPlan,
         readable: Collection[str] | None = None,
+        *,
+        is_heard: bool = False,
     ) -> None:
-        """`readable` are the topics that who asks may read; None is all of them."""
+        """`readable` are the topics that who asks may read; None is all of them. `is_heard`: what a follower says of
+        itself is known already."""
         self._broker = broker
         self._request = request
         self._context = context
@@ -92,7 +95,7 @@ class Attempt:
         self._version = context.api_version
         self._uses_ids = context.api_version >= TOPIC_IDS_SINCE
         self._reader = Reader(broker, request, context.api_version)
-        self._is_first_read = True
+        self._is_first_read = not is_heard
         self._now_ms = broker.clock.monotonic_ms()
         self._named = self._named_now() if self._reader.is_follower else None
         # fetch.max.bytes is for clients; how much a follower takes at a time is its own setting.
@@ -231,7 +234,7 @@ class Attempt:
                 )
             if wanted.max_bytes < 0:
                 raise UnknownServerError(f"nobody can send {wanted.max_bytes} bytes of {partition.name}")
-            diverging = _divergence(partition, wanted)
+            diverging = divergence(partition, wanted)
             if diverging is not None:
                 return _data(key, partition, diverging_epoch=diverging)
             if self._reader.is_follower:
@@ -428,7 +431,7 @@ def _data(key: FetchKey, partition: Partition, **values: Any) -> PartitionData:
     )
 
 
-def _divergence(partition: Partition, wanted: FetchPosition) -> EpochEndOffset | None:
+def divergence(partition: Partition, wanted: FetchPosition) -> EpochEndOffset | None:
     """Where the fetcher's log and ours went apart, when it names an epoch that ended earlier here (KIP-595)."""
     if wanted.last_fetched_epoch < 0:
         return None

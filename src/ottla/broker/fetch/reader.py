@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ottla.broker.fetch.frames import SimpleAsked
 from ottla.broker.fetch.sessions import FetchPosition, LastSent
 from ottla.broker.replication.partition import Partition
 from ottla.protocol.messages.fetch import FetchRequest
@@ -22,8 +23,10 @@ PREFERRED_REPLICA_SINCE: Final = 11
 REPLICA_STATE_SINCE: Final = 15
 
 
-def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
+def replica_of(request: FetchRequest | SimpleAsked, version: int) -> tuple[int, int]:
     """The follower that asks, and its registration; -1 for what is not known."""
+    if isinstance(request, SimpleAsked):
+        return request.replica_id, request.replica_epoch
     if version < REPLICA_STATE_SINCE:
         return request.replica_id, -1
     return request.replica_state.replica_id, request.replica_state.replica_epoch

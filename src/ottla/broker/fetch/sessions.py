@@ -22,7 +22,7 @@ request has (session id, epoch):
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from ottla.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
@@ -171,6 +171,21 @@ class FetchSessions:
                 session = self._open(asked, uses_topic_ids, is_follower, now_ms)
             return FetchPlan(asked, session, is_full=True)
         return self._go_on(session_id, epoch, wanted, forgotten, uses_topic_ids, now_ms, name_of)
+
+    def going_on(self, session_id: int, epoch: int) -> Session | None:
+        """The session that goes on with this epoch and knows its topics by their ids; None when there is more to say
+        about it, which `plan` does."""
+        session = self._sessions.get(session_id)
+        if session is None or session.epoch != epoch or not session.uses_topic_ids or session.nameless:
+            return None
+        return session
+
+    def go_on_with(self, session: Session, named: Mapping[FetchKey, FetchPosition], now_ms: float) -> None:
+        """Its next request names these partitions, which it has already."""
+        session.wanted.update(named)
+        session.epoch = 1 if session.epoch == INT32_MAX else session.epoch + 1
+        session.last_used_ms = now_ms
+        self._sessions.move_to_end(session.id)
 
     def size_of(self, session_id: int) -> int:
         """How many partitions a session remembers; 0 when there is none."""

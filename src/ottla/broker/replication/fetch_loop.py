@@ -13,13 +13,14 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from ottla.broker.replication.copy_question import CopyQuestion
 from ottla.broker.replication.fetch_plan import FetchSettings
-from ottla.broker.replication.follower import Applied, Follower, Question
+from ottla.broker.replication.follower import Applied, Follower, Question, Response
 from ottla.clock import Clock
 from ottla.errors import OttlaError
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
-from ottla.protocol.messages.list_offsets import ListOffsetsResponse
-from ottla.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
+from ottla.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from ottla.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from ottla.protocol.schema import Message
 from ottla.values import TopicPartition
 
@@ -30,8 +31,14 @@ class Send(Protocol):
     """inter_broker.InterBroker.send"""
 
     def __call__(
-        self, broker_id: int, request: Question, *, timeout_ms: float, at_most: int | None = None
+        self, broker_id: int, request: Message, *, timeout_ms: float, at_most: int | None = None
     ) -> Awaitable[Message]: ...
+
+
+class Start(Protocol):
+    """inter_broker.InterBroker.start"""
+
+    def __call__(self, broker_id: int, exchange: CopyQuestion, *, timeout_ms: float) -> bool: ...
 
 
 class FetchLoop:
@@ -42,16 +49,18 @@ class FetchLoop:
         leader_id: int,
         follower: Follower,
         send: Send,
+        start: Start,
         *,
         settings: FetchSettings,
         timeout_ms: float,
         clock: Clock,
-        is_throttled: Callable[[TopicPartition, bool], bool],
+        is_throttled: Callable[[TopicPartition], bool],
         applied: Callable[[Applied], Awaitable[None]],
     ) -> None:
         self.leader_id = leader_id
         self.follower = follower
         self._send = send
+        self._start = start
         self._settings = settings
         self._timeout_ms = timeout_ms
         self._clock = clock
@@ -85,11 +94,22 @@ class FetchLoop:
                 self.follower.failed(self._clock.monotonic_ms())
 
     async def _ask(self, question: Question) -> None:
-        at_most = self._settings.version if isinstance(question, FetchRequest) else None
-        response = await self._send(self.leader_id, question, timeout_ms=self._timeout_ms, at_most=at_most)
-        assert isinstance(response, FetchResponse | ListOffsetsResponse | OffsetForLeaderEpochResponse)
+        response = await (self._ask_simply(question) if isinstance(question, CopyQuestion) else self._ask_by(question))
         self._is_reached = True
         await self._applied(self.follower.apply(response, self._clock.monotonic_ms()))
+
+    def _ask_simply(self, question: CopyQuestion) -> Awaitable[Response]:
+        """Straight through the connection, where that has nothing to decide."""
+        answer = question.answer()
+        if self._start(self.leader_id, question, timeout_ms=self._timeout_ms):
+            return answer
+        return self._ask_by(question.message())
+
+    async def _ask_by(self, message: OffsetForLeaderEpochRequest | ListOffsetsRequest | FetchRequest) -> Response:
+        at_most = self._settings.version if isinstance(message, FetchRequest) else None
+        response = await self._send(self.leader_id, message, timeout_ms=self._timeout_ms, at_most=at_most)
+        assert isinstance(response, FetchResponse | ListOffsetsResponse | OffsetForLeaderEpochResponse)
+        return response
 
     def _not_reached(self, error: OttlaError) -> None:
         if self._is_reached:

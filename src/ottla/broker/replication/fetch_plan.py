@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from ottla.broker.fetch.frames import TOPIC_IDS_SINCE, Terms
+from ottla.broker.replication.copy_question import CopyQuestion
 from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages.fetch import (
     FetchPartition,
@@ -57,12 +59,42 @@ class Position(NamedTuple):
 class FollowerSession:
     def __init__(self, settings: FetchSettings) -> None:
         self._settings = settings
+        self._terms = Terms(
+            settings.broker_id,
+            settings.wait_max_ms,
+            settings.min_bytes,
+            settings.response_max_bytes,
+            settings.partition_max_bytes,
+        )
         self._id = 0
         self._epoch = 0
         self._known: dict[TopicPartition, Position] = {}
 
+    def question(self, wanted: dict[TopicPartition, Position], broker_epoch: int) -> FetchRequest | CopyQuestion:
+        """What asks for exactly these partitions: nearly always as flat values, else as a message."""
+        if self._epoch == 0 or self._settings.version < TOPIC_IDS_SINCE:
+            return self.request(wanted, broker_epoch)
+        known = self._known
+        kept = 0
+        topics: dict[bytes, list[tuple[int, tuple[bytes, int, int, int, int]]]] = {}
+        for name, at in wanted.items():
+            before = known.get(name)
+            if before is not None and before[0] == at[0]:
+                kept += 1
+                if before is at or before == at:
+                    continue
+            named = topics.get(at[0])
+            if named is None:
+                topics[at[0]] = [(name[1], at)]
+            else:
+                named.append((name[1], at))
+        if kept != len(known):
+            return self.request(wanted, broker_epoch)  # something is to be forgotten
+        self._known = wanted
+        return CopyQuestion(self._settings.version, self._terms, broker_epoch, self._id, self._epoch, topics)
+
     def request(self, wanted: Mapping[TopicPartition, Position], broker_epoch: int) -> FetchRequest:
-        """The request that asks for exactly these partitions."""
+        """The same as a message, whatever it has to say."""
         is_whole = self._epoch == 0
         known = {} if is_whole else self._known
         changed = {name: at for name, at in wanted.items() if known.get(name) != at}

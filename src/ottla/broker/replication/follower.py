@@ -26,6 +26,8 @@ from enum import Enum
 from functools import partial
 from typing import Final, Protocol
 
+from ottla.broker.fetch.frames import SimpleFetched
+from ottla.broker.replication.copy_question import CopyQuestion
 from ottla.broker.replication.fetch_plan import FetchSettings, FollowerSession, Position
 from ottla.broker.replication.questions import EARLIEST, LATEST, About, ask_epoch_ends, ask_offsets
 from ottla.broker.replication.truncation import where_to_cut
@@ -74,6 +76,9 @@ class Replica(Protocol):
     @property
     def latest_epoch(self) -> int:
         """The epoch of the last record; -1 when none is known."""
+
+    def ends(self) -> tuple[int, int]:
+        """Where its log ends and where it starts: every fetch asks for both."""
 
     def is_following(self, leader_epoch: int) -> bool:
         """Whether its newest order is to follow in this epoch."""
@@ -135,7 +140,8 @@ class Applied(NamedTuple):
     shortened: list[TopicPartition]  # they start later than before
 
 
-Question = OffsetForLeaderEpochRequest | ListOffsetsRequest | FetchRequest
+Question = OffsetForLeaderEpochRequest | ListOffsetsRequest | FetchRequest | CopyQuestion
+Response = OffsetForLeaderEpochResponse | ListOffsetsResponse | FetchResponse | SimpleFetched
 
 
 class Follower:
@@ -191,10 +197,10 @@ class Follower:
 
     # -- questions ---------------------------------------------------------------------------------------------------
 
-    def next_question(self, now_ms: float, is_throttled: Callable[[TopicPartition, bool], bool]) -> Question | None:
+    def next_question(self, now_ms: float, is_throttled: Callable[[TopicPartition], bool]) -> Question | None:
         """What to ask now; None when there is nothing before `next_due_ms`.
 
-        `is_throttled` is asked about (partition, whether it is in step with its leader)."""
+        `is_throttled` is asked about partitions that are not in step with their leader."""
         fetching: list[Followed] = []
         asking: dict[Phase, list[Followed]] = {}
         for each in self._followed.values():
@@ -202,7 +208,7 @@ class Follower:
                 continue
             if each.phase is not Phase.FETCHING:
                 asking.setdefault(each.phase, []).append(each)
-            elif not is_throttled(each.replica.name, each.lag == 0):
+            elif each.lag == 0 or not is_throttled(each.replica.name):
                 fetching.append(each)
         for phase in (Phase.TRUNCATING, Phase.SEEKING_END, Phase.SEEKING_START) if asking else ():
             if chosen := asking.get(phase):
@@ -210,9 +216,15 @@ class Follower:
                 return self._ask(phase, chosen)
         if not fetching:
             return None
-        self._remember(fetching)
-        wanted = {each.replica.name: self._position(each) for each in fetching}
-        return self._session.request(wanted, self._broker_epoch())
+        asked, wanted = {}, {}
+        for each in fetching:
+            replica, at = each.replica, each.position
+            name, (end, start) = replica.name, replica.ends()
+            if at is None or at[2] != end or at[4] != start or each.was_cut:
+                at = self._position(each, end, start)
+            asked[name], wanted[name] = (each.leader_epoch, end), at
+        self._asked = asked
+        return self._session.question(wanted, self._broker_epoch())
 
     def next_due_ms(self, now_ms: float) -> float | None:
         """When a partition has rested enough; None when nothing rests."""
@@ -229,14 +241,10 @@ class Follower:
     def _remember(self, chosen: list[Followed]) -> None:
         self._asked = {each.replica.name: (each.leader_epoch, each.replica.log_end_offset) for each in chosen}
 
-    def _position(self, each: Followed) -> Position:
-        replica, known = each.replica, each.position
-        end, start = replica.log_end_offset, replica.log_start_offset
-        if known is not None and known.offset == end and known.log_start_offset == start and not each.was_cut:
-            return known
-        epoch = replica.latest_epoch if self._settings.truncates_on_fetch else NO_EPOCH
+    def _position(self, each: Followed, end: int, start: int) -> Position:
+        epoch = each.replica.latest_epoch if self._settings.truncates_on_fetch else NO_EPOCH
         each.was_cut = False
-        each.position = Position(replica.topic_id, each.leader_epoch, end, epoch, start)
+        each.position = Position(each.replica.topic_id, each.leader_epoch, end, epoch, start)
         return each.position
 
     # -- answers -----------------------------------------------------------------------------------------------------
@@ -248,11 +256,13 @@ class Follower:
             self._rest(self._followed.get(name), now_ms)
         self._asked = {}
 
-    def apply(
-        self, response: FetchResponse | ListOffsetsResponse | OffsetForLeaderEpochResponse, now_ms: float
-    ) -> Applied:
+    def apply(self, response: Response, now_ms: float) -> Applied:
         applied = Applied([], [], [], {}, [])
         asked, self._asked = self._asked, {}
+        if isinstance(response, SimpleFetched):
+            self._session.answered(response.session_id, 0)
+            self._apply_simple(response, asked, applied, now_ms)
+            return applied
         if isinstance(response, FetchResponse):
             self._session.answered(response.session_id, response.error_code)
             answers = self._fetched(response, applied, now_ms)
@@ -268,17 +278,56 @@ class Follower:
                 continue
             try:
                 act(each)
-            except CorruptMessage as error:
-                log.error("%s: the leader sent records that are damaged: %s", name, error)
-                self._rest(each, now_ms)
-            except StorageExhausted as error:
-                log.warning("%s waits before it follows its leader on: %s", name, error)
-                self._rest(each, now_ms)
             except OttlaError as error:
-                log.error("%s cannot follow its leader any more: %s", name, error)
-                each.move(Phase.FAILED)
-                applied.failed.append((name, error))
+                self._stopped(each, error, applied, now_ms)
         return applied
+
+    def _stopped(self, each: Followed, error: OttlaError, applied: Applied, now_ms: float) -> None:
+        """What an answer says of a partition could not be done."""
+        name = each.replica.name
+        if isinstance(error, CorruptMessage):
+            log.error("%s: the leader sent records that are damaged: %s", name, error)
+            self._rest(each, now_ms)
+        elif isinstance(error, StorageExhausted):
+            log.warning("%s waits before it follows its leader on: %s", name, error)
+            self._rest(each, now_ms)
+        else:
+            log.error("%s cannot follow its leader any more: %s", name, error)
+            each.move(Phase.FAILED)
+            applied.failed.append((name, error))
+
+    def _apply_simple(
+        self, fetched: SimpleFetched, asked: dict[TopicPartition, tuple[int, int]], applied: Applied, now_ms: float
+    ) -> None:
+        """An answer in which nothing went wrong; what is asked before each step is what `apply` asks of any answer."""
+        names, followed = self._names, self._followed
+        for topic_id, index, high_watermark, _, log_start_offset, records in fetched.rows:
+            topic = names.get(topic_id)
+            each = None if topic is None else followed.get(TopicPartition(topic, index))
+            if each is None or each.replica.topic_id != topic_id or each.phase is not Phase.FETCHING:
+                continue
+            replica = each.replica
+            if asked.get(replica.name) != (each.leader_epoch, replica.ends()[0]):
+                continue
+            if replica.is_following(each.leader_epoch):
+                try:
+                    self._copy(each, records, high_watermark, log_start_offset, applied)
+                except OttlaError as error:
+                    self._stopped(each, error, applied, now_ms)
+
+    def _copy(
+        self, each: Followed, records: Buffer | None, high_watermark: int, log_start_offset: int, applied: Applied
+    ) -> None:
+        replica = each.replica
+        if records and replica.append(records, each.leader_epoch):
+            applied.appended.append(replica.name)
+            applied.size_bytes[replica.name] = len(records)
+        end, start = replica.ends()
+        each.lag = max(0, high_watermark - end)
+        if replica.update_leader_offsets(high_watermark, log_start_offset):
+            applied.committed.append(replica.name)
+        if replica.ends()[1] != start:
+            applied.shortened.append(replica.name)
 
     def _fetched(
         self, response: FetchResponse, applied: Applied, now_ms: float
@@ -300,19 +349,10 @@ class Follower:
         if data.error_code:
             self._refused(each, data.error_code, now_ms)
             return
-        replica = each.replica
         if data.diverging_epoch.epoch >= 0:
             self._cut(each, EpochEnd(data.diverging_epoch.epoch, data.diverging_epoch.end_offset))
             return
-        if data.records and replica.append(data.records, each.leader_epoch):
-            applied.appended.append(replica.name)
-            applied.size_bytes[replica.name] = len(data.records)
-        each.lag = max(0, data.high_watermark - replica.log_end_offset)
-        start = replica.log_start_offset
-        if replica.update_leader_offsets(data.high_watermark, data.log_start_offset):
-            applied.committed.append(replica.name)
-        if replica.log_start_offset != start:
-            applied.shortened.append(replica.name)
+        self._copy(each, data.records, data.high_watermark, data.log_start_offset, applied)
 
     def _refused(self, each: Followed, error_code: int, now_ms: float) -> None:
         if error_code == OffsetOutOfRange.code and each.phase is Phase.FETCHING:

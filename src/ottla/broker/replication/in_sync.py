@@ -47,13 +47,14 @@ class Progress:
         self, offset: int, log_start_offset: int, broker_epoch: int, leader_end_offset: int, now_ms: float
     ) -> None:
         if offset >= leader_end_offset:
-            self.caught_up_ms = max(self.caught_up_ms, now_ms)
-        elif offset >= self.leader_end_offset:
-            # It has all there was when it asked before.
-            self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
+            if now_ms > self.caught_up_ms:
+                self.caught_up_ms = now_ms
+        elif offset >= self.leader_end_offset and self.fetched_ms > self.caught_up_ms:
+            self.caught_up_ms = self.fetched_ms  # it has all there was when it asked before
         self.log_end_offset = offset
         self.log_start_offset = log_start_offset
-        self.leader_end_offset = max(leader_end_offset, self.leader_end_offset)
+        if leader_end_offset > self.leader_end_offset:
+            self.leader_end_offset = leader_end_offset
         self.fetched_ms = now_ms
         self.broker_epoch = broker_epoch
 
@@ -136,8 +137,10 @@ class InSync:
     ) -> None:
         """A follower fetched from `offset`, which is where its log ends. KeyError when it is no replica."""
         progress = self.followers[broker_id]
+        before = progress.log_end_offset
         progress.fetched(offset, log_start_offset, broker_epoch, leader_end_offset, now_ms)
-        self._update_bound()
+        if offset < before or before <= self.bound:  # else somebody else is the last
+            self._update_bound()
 
     def update_joining(
         self, leader_end_offset: int, now_ms: float, *, lag_limit_ms: int, may_join: Callable[[int, int], bool]

@@ -222,7 +222,8 @@ class Partition:
         if self.in_sync is not None:
             if self.in_sync_count < self.min_in_sync_count:
                 return False
-            committed = min(committed, self.in_sync.bound)
+            if self.in_sync.bound < committed:
+                committed = self.in_sync.bound
         if self.is_durable and end.flushed_offset < committed:
             committed = end.flushed_offset
         if committed <= end.high_watermark:

@@ -48,6 +48,10 @@ class ReplicaLog:
         latest = self.partition.log.epochs.latest
         return NO_EPOCH if latest is None else latest.epoch
 
+    def ends(self) -> tuple[int, int]:
+        end = self.partition.end
+        return end.log_end_offset, end.log_start_offset
+
     def is_following(self, leader_epoch: int) -> bool:
         return not self.partition.is_leader and self.partition.leader_epoch == leader_epoch
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from zlib import crc32
 
 from ottla.broker.fetch.replica_selector import View, is_rack_aware, preferred
-from ottla.broker.replication.fetch_loop import FetchLoop, Send
+from ottla.broker.replication.fetch_loop import FetchLoop, Send, Start
 from ottla.broker.replication.fetch_plan import FetchSettings
 from ottla.broker.replication.follower import Applied, Follower
 from ottla.broker.replication.in_sync import Proposal
@@ -56,6 +56,8 @@ class BrokerConnections(Protocol):
 
     @property
     def send(self) -> Send: ...
+    @property
+    def start(self) -> Start: ...
     def forget(self, broker_id: int) -> None: ...
     async def sweep(self) -> None: ...
     async def close(self) -> None: ...
@@ -157,6 +159,7 @@ class Replication:
             leader_id,
             Follower(settings, broker_epoch=self._broker.replicas.broker_epoch),
             self._connections[fetcher].send,
+            self._connections[fetcher].start,
             settings=settings,
             timeout_ms=self._broker.settings.replica_socket_timeout_ms,
             clock=self._broker.clock,
@@ -236,8 +239,8 @@ class Replication:
         listed = () if partition is None else partition.log.settings.follower_replication_throttled_replicas
         return bool(listed) and is_listed(name, self._broker.id, listed)
 
-    def _is_follower_throttled(self, name: TopicPartition, is_in_step: bool) -> bool:
-        if is_in_step or not self._is_slow_follower(name):
+    def _is_follower_throttled(self, name: TopicPartition) -> bool:
+        if not self._is_slow_follower(name):
             return False
         limit = self._broker.settings.follower_replication_throttled_rate
         return self._fetched.is_exceeded(limit, self._broker.clock.monotonic_ms())
@@ -270,7 +273,7 @@ class Replication:
         if in_sync is None or replica_id not in in_sync.followers:
             return
         now_ms = self._broker.clock.monotonic_ms()
-        end, start_before = partition.log_end_offset, in_sync.followers[replica_id].log_start_offset
+        end, start_before = partition.end.log_end_offset, in_sync.followers[replica_id].log_start_offset
         in_sync.fetched(
             replica_id,
             offset,

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from ottla.broker.fetch.frames import SimpleAsked
 from ottla.broker.fetch.reader import replica_of
 from ottla.broker.network.processor import CloseConnection
 from ottla.broker.requests.context import RequestContext
@@ -63,7 +64,7 @@ class Gate:
         raise refusal
 
     def _check_follower(self, request: Message, context: RequestContext) -> Work[None] | None:
-        assert isinstance(request, FetchRequest)
+        assert isinstance(request, FetchRequest | SimpleAsked)
         if replica_of(request, context.api_version)[0] < 0:
             return None
         if self._broker.access.is_on and not CLUSTER_ACTION.is_met(self._broker, context):

@@ -113,7 +113,8 @@ class Served:
     codec: Callable[[int], tuple[Decode, Encode]] | None = None
     """Reads requests and writes answers of a version, where that is not done by the API's messages."""
     throttled: Callable[[int], Callable[[Any, int], list[Any]]] | None = None
-    """Writes answers of a version that say for how long to wait; needed where `codec` is."""
+    """Writes answers of a version that say for how long to wait; needed where answers with that field are no
+    messages."""
     runs: Callable[[int], Runs] | None = None
     """For requests of a version that came together."""
 

@@ -51,6 +51,7 @@ from ottla.protocol.messages.leader_and_isr import (
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records import BatchBuilder, RecordStream
 from ottla.storage.directory.manager import LogManager
+from ottla.storage.segment.records_file import FileSlice
 from ottla.testing.clock import ManualClock
 from ottla.testing.files import MemoryFiles
 from ottla.values import TopicPartition
@@ -88,6 +89,9 @@ class BrokerConnections:
 
     async def send(self, broker_id, request, *, timeout_ms, at_most=None):
         return await self._world.post(self._broker_id, broker_id, request, at_most)
+
+    def start(self, broker_id, exchange, *, timeout_ms):
+        return False  # letters are messages
 
     def forget(self, broker_id):
         for letter in self._world.letters:
@@ -297,11 +301,8 @@ class World:
 
         async def ask():
             answer = await awaited(handler_of(api).handle(self.nodes[broker_id].broker, read, context))
-            for topic in getattr(answer, "responses", ()):
-                for partition in getattr(topic, "partitions", ()):
-                    if hasattr(getattr(partition, "records", None), "read"):
-                        partition.records = partition.records.read()
-            answered(decode(api.response, version, b"".join(map(bytes, write_answer(answer)))))
+            parts = [each.read() if isinstance(each, FileSlice) else bytes(each) for each in write_answer(answer)]
+            answered(decode(api.response, version, b"".join(parts)))
 
         Background().start(ask())
 

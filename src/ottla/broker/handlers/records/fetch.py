@@ -13,6 +13,9 @@ A follower names itself: it reads up to the end of the log, and by asking for an
 A consumer from version 11 on may be sent to a replica near it, and is served by followers up to what they know to be
 committed (KIP-392).
 
+The fetches of followers that go on are flat values, not messages (fetch/simple.py): every copy of a record comes this
+way.
+
 Versions: 7 sessions, 9 leader epoch check, 12 diverging epochs, 13 topic ids, 15 replica state in a tag.
 """
 
@@ -20,22 +23,28 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ottla.broker.fetch.attempt import TOPIC_IDS_SINCE, Attempt, WideAttempt
+from ottla.broker.fetch.choice import scan_asked, write_fetched
+from ottla.broker.fetch.frames import SimpleAsked, SimpleFetched
 from ottla.broker.fetch.reader import replica_of
 from ottla.broker.fetch.sessions import FetchKey, FetchPlan, FetchPosition
+from ottla.broker.fetch.simple import answer_follower
 from ottla.broker.network.processor import FOLLOWER_PORTION_BYTES
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.running import Work
-from ottla.broker.requests.served import WIDE_ENTRIES, Quota, Served
+from ottla.broker.requests.served import WIDE_ENTRIES, Decode, Encode, Quota, Served
 from ottla.broker.security.needs import Need, Refused
 from ottla.errors import BrokerError
 from ottla.protocol.access import AclOperation, AclResource
+from ottla.protocol.compiled import decoder, encoder
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+
+Fetched: TypeAlias = SimpleFetched | Work[SimpleFetched | FetchResponse]
 
 WIDE_PARTITIONS: Final = 256
 FOLLOWER_PARTITIONS: Final = 16
@@ -46,8 +55,23 @@ CLUSTER_ACTION = Need(
 )
 
 
-def _is_follower(request: FetchRequest, version: int) -> bool:
+def _is_follower(request: FetchRequest | SimpleAsked, version: int) -> bool:
     return replica_of(request, version)[0] >= 0
+
+
+def codec(version: int) -> tuple[Decode, Encode]:
+    """Flat values instead of messages where a follower's session goes on."""
+    read: Decode = partial(decoder(FetchRequest, version), left=WIDE_ENTRIES)
+    write = encoder(FetchResponse, version)
+
+    def decode(frame: memoryview, position: int) -> tuple[FetchRequest | SimpleAsked, int]:
+        asked = scan_asked(version, frame, position)
+        return read(frame, position) if asked is None or asked.replica_id < 0 else (asked, len(frame))
+
+    def encode(answer: FetchResponse | SimpleFetched) -> list[Any]:
+        return write_fetched(version, *answer) if isinstance(answer, SimpleFetched) else write(answer)
+
+    return decode, encode
 
 
 SERVES = Served(
@@ -57,10 +81,28 @@ SERVES = Served(
     needs=(READ_TOPIC, CLUSTER_ACTION),
     quota=Quota.FETCH,
     exempts=_is_follower,
+    codec=codec,
 )
 
 
-def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse | Work[FetchResponse]:
+def handle(
+    broker: Broker, request: FetchRequest | SimpleAsked, context: RequestContext
+) -> Fetched | FetchResponse | Work[FetchResponse]:
+    if isinstance(request, SimpleAsked):
+        return _handle_simple(broker, request, context)
+    return _handle(broker, request, context)
+
+
+def _handle_simple(
+    broker: Broker, request: SimpleAsked, context: RequestContext
+) -> Fetched | FetchResponse | Work[FetchResponse]:
+    if context.connection is not None:
+        context.connection.kernel_portion_bytes = FOLLOWER_PORTION_BYTES
+    answer = answer_follower(broker, request, context)
+    return _handle(broker, request.message(context.api_version), context) if answer is None else answer
+
+
+def _handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse | Work[FetchResponse]:
     count = sum([len(topic.partitions) for topic in request.topics]) + broker.fetch_sessions.size_of(request.session_id)
     is_follower = _is_follower(request, context.api_version)
     if is_follower and context.connection is not None:
