@@ -5,7 +5,8 @@
    means that the directory is not to be trusted, and goes up.
 2. The order is: check the batch, check its producer, write a new leader epoch down, roll if needed, write the batch,
    book the producer. So the epoch file never lacks an epoch that is in the log.
-3. A batch that is there already is not written again: its producer is answered with where it is.
+3. A batch that is there already is not written again: its producer is answered with where it is. That holds, too, when
+   its records would be refused today, because the clock was set or the topic has other rules: they were taken then.
 4. Batches that came together are appended by one write: `append_run`. A write of 16 KB costs as much for the call as
    for the bytes, and so does everything that is done once per append. A run is appended as a whole or not at all. Only
    what is simple runs: plain batches of clients (records/checks.py), all without a producer or all of one that goes on
@@ -32,6 +33,7 @@ from ottla.storage.log.follower_check import check_follower_append
 from ottla.storage.log.leader_epochs import EpochHistory, LeaderEpochs
 from ottla.storage.log.log_end import LogEnd
 from ottla.storage.log.origin import AppendOrigin
+from ottla.storage.log.record_errors import RecordsRefused
 from ottla.storage.log.truncate import Truncation
 from ottla.storage.log.validation import inspect_batch, plain_terms, prepare_leader_append
 from ottla.storage.producers.check import Accepted, Duplicate, VerificationGuard
@@ -104,16 +106,21 @@ class Appender:
         if origin is AppendOrigin.CLIENT and self._plain_terms is not None:
             batch = place_plain_batch(buffer, end.log_end_offset, leader_epoch, now_ms, *self._plain_terms)
         if batch is None:
-            ready = prepare_leader_append(
-                buffer,
-                self._rules,
-                origin=origin,
-                next_offset=end.log_end_offset,
-                leader_epoch=leader_epoch,
-                now_ms=now_ms,
-                zstd_allowed=zstd_allowed,
-                checked=checked,
-            )
+            try:
+                ready = prepare_leader_append(
+                    buffer,
+                    self._rules,
+                    origin=origin,
+                    next_offset=end.log_end_offset,
+                    leader_epoch=leader_epoch,
+                    now_ms=now_ms,
+                    zstd_allowed=zstd_allowed,
+                    checked=checked,
+                )
+            except RecordsRefused:
+                if origin is AppendOrigin.CLIENT and (known := self._known(buffer)) is not None:
+                    return self._duplicate(known.batch)
+                raise
             buffer, batch, append_time_ms = ready.buffer, ready.batches[0], ready.log_append_time_ms
         accepted = None
         if batch.producer_id > NO_PRODUCER_ID:
@@ -128,6 +135,11 @@ class Appender:
         segment = self._segment_for((batch,), len(buffer), batch.max_timestamp_ms, now_ms)
         self._write(segment, (buffer,), (batch,), accepted, now_ms)
         return AppendResult(first_offset, last_offset, append_time_ms, end.log_start_offset, leader_epoch)
+
+    def _known(self, buffer: Buffer) -> Duplicate | None:
+        """Where a batch is that was appended before."""
+        info = BatchInfo(memoryview(buffer))
+        return self._producers.find_duplicate([producer_batch(buffer, info)])
 
     def _duplicate(self, batch: BatchMetadata) -> AppendResult:
         is_ours = self._rules.timestamp_type is TimestampType.LOG_APPEND_TIME

@@ -154,12 +154,21 @@ class ProducerState:
     ) -> Duplicate | Accepted:
         """Whether the batches of one append may be written, and what the state is then."""
         if origin is AppendOrigin.CLIENT:
-            decided = self._find_duplicate(batches) or (self.check_run(batches) if len(batches) == 1 else None)
+            decided = self.find_duplicate(batches) or (self.check_run(batches) if len(batches) == 1 else None)
             if decided is not None:
                 return decided
         elif origin is AppendOrigin.REPLICATION and batches and (going_on := self.check_run(batches)) is not None:
             return going_on
         return self._accept(batches, origin, guard, transaction_version)
+
+    def find_duplicate(self, batches: Sequence[ProducerBatch]) -> Duplicate | None:
+        """Where the first of these batches is that was appended before."""
+        for batch in batches:
+            entry = self._entries.get(batch.producer_id)
+            known = None if entry is None else entry.find_duplicate(batch)
+            if known is not None:
+                return Duplicate(known)
+        return None
 
     def check_run(self, batches: Sequence[ProducerBatch]) -> Accepted | None:
         """What nearly all batches do: go on where their producer was, one after the other. None: decide step by step.
@@ -284,14 +293,6 @@ class ProducerState:
         self._keep_limit()
 
     # ---- inside ----
-
-    def _find_duplicate(self, batches: Sequence[ProducerBatch]) -> Duplicate | None:
-        for batch in batches:
-            entry = self._entries.get(batch.producer_id)
-            known = None if entry is None else entry.find_duplicate(batch)
-            if known is not None:
-                return Duplicate(known)
-        return None
 
     def _accept(
         self,

@@ -13,6 +13,7 @@ from ottla.errors import (
     IllegalMove,
     InconsistentTopicId,
     InvalidRecord,
+    InvalidTimestamp,
     KafkaStorageError,
     MessageTooLarge,
     OffsetOutOfRange,
@@ -166,6 +167,16 @@ def test_a_repeated_batch_is_answered_with_where_it_is(log: PartitionLog) -> Non
     again = log.append_as_leader(batch(b"a", b"b", producer=7, sequence=0), leader_epoch=0, now_ms=NOW_MS)
     assert (again.first_offset, again.last_offset, again.is_duplicate) == (1, 2, True)
     assert log.log_end_offset == 4
+
+
+def test_a_repeated_batch_that_would_be_refused_today_is_answered_with_where_it_is(log: PartitionLog) -> None:
+    """The broker was killed before it answered, and came back with a clock that is hours late."""
+    append(log, b"a", b"b", producer=7, sequence=0)
+    late_ms = NOW_MS - 10 * 3_600_000
+    again = log.append_as_leader(batch(b"a", b"b", producer=7, sequence=0), leader_epoch=0, now_ms=late_ms)
+    assert (again.first_offset, again.last_offset, again.is_duplicate) == (0, 1, True)
+    with pytest.raises(InvalidTimestamp):
+        log.append_as_leader(batch(b"c", producer=7, sequence=2), leader_epoch=0, now_ms=late_ms)
 
 
 def test_a_gap_in_the_sequences_is_refused(log: PartitionLog) -> None:
