@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 from ottla.broker.fetch.sessions import FetchPosition
 from ottla.errors import MalformedMessage
@@ -36,6 +36,7 @@ from ottla.protocol.messages.fetch import (
     ReplicaState,
 )
 from ottla.protocol.schema import Buffer
+from ottla.storage.segment.records_file import FileSlice
 
 API_KEY: Final = 1
 TOPIC_IDS_SINCE: Final = 13
@@ -46,8 +47,10 @@ UNREADABLE: Final = (*FAILURES, MalformedMessage)
 
 AskedRow: TypeAlias = tuple[bytes, int, FetchPosition]
 """Topic id, partition, and what is wanted of it."""
-FetchedRow: TypeAlias = tuple[bytes, int, int, int, int, Any]
+FetchedRow: TypeAlias = tuple[bytes, int, int, int, int, Buffer]
 """Topic id, partition, high watermark, last stable offset, log start, records."""
+SentRow: TypeAlias = tuple[bytes, int, int, int, int, Buffer | FileSlice]
+"""The same where it comes from."""
 
 
 class Terms(NamedTuple):
@@ -79,10 +82,17 @@ class SimpleAsked(NamedTuple):
 
 
 class SimpleFetched(NamedTuple):
-    """An answer in which nothing went wrong."""
+    """An answer in which nothing went wrong, as it came."""
 
     session_id: int
     rows: list[FetchedRow]
+
+
+class SimpleAnswer(NamedTuple):
+    """The same before it leaves."""
+
+    session_id: int
+    rows: list[SentRow]
 
     @property
     def error_code(self) -> int:
@@ -194,9 +204,9 @@ def write_asked(
 # -- the answer ------------------------------------------------------------------------------------------------------
 
 
-def write_fetched(version: int, session_id: int, rows: Sequence[FetchedRow]) -> list[Any]:
+def write_fetched(version: int, session_id: int, rows: Sequence[SentRow]) -> list[Buffer | FileSlice]:
     """The body of an answer in which nothing went wrong: bytes, and the records as they came between them."""
-    return encode(_response_of(SimpleFetched(session_id, list(rows))), version)
+    return [*encode(_response_of(session_id, rows), version)]
 
 
 def scan_fetched(version: int, frame: Buffer) -> SimpleFetched | None:
@@ -207,40 +217,33 @@ def scan_fetched(version: int, frame: Buffer) -> SimpleFetched | None:
         response, end = decoder(FetchResponse, version)(frame, ANSWER_HEADER_BYTES, ENTRIES)
     except UNREADABLE:
         return None
-    rows = [
-        (
-            topic.topic_id,
-            each.partition_index,
-            each.high_watermark,
-            each.last_stable_offset,
-            each.log_start_offset,
-            each.records,
-        )
-        for topic in response.responses
-        for each in topic.partitions
-    ]
+    rows: list[FetchedRow] = []
+    for topic in response.responses:
+        for each in topic.partitions:
+            if each.records is None:
+                return None
+            ends = each.high_watermark, each.last_stable_offset, each.log_start_offset
+            rows.append((topic.topic_id, each.partition_index, *ends, each.records))
     fetched = SimpleFetched(response.session_id, rows)
     if end != len(frame) or not all(topic.partitions for topic in response.responses):
         return None
     if len(response.responses) != sum(1 for _ in groupby(rows, itemgetter(0))):
         return None
-    if any(row[5] is None for row in rows):
-        return None
-    again = b"".join(encode(_response_of(fetched), version))
+    again = b"".join(encode(_response_of(fetched.session_id, rows), version))
     return fetched if again == memoryview(frame)[ANSWER_HEADER_BYTES:] else None
 
 
-def _response_of(fetched: SimpleFetched) -> FetchResponse:
+def _response_of(session_id: int, all_rows: Sequence[SentRow]) -> FetchResponse:
     return FetchResponse(
-        session_id=fetched.session_id,
+        session_id=session_id,
         responses=[
             FetchableTopicResponse(topic_id=topic_id, partitions=[_data_of(row) for row in rows])
-            for topic_id, rows in groupby(fetched.rows, itemgetter(0))
+            for topic_id, rows in groupby(all_rows, itemgetter(0))
         ],
     )
 
 
-def _data_of(row: FetchedRow) -> PartitionData:
+def _data_of(row: SentRow) -> PartitionData:
     return PartitionData(
         partition_index=row[1],
         error_code=0,
@@ -248,5 +251,5 @@ def _data_of(row: FetchedRow) -> PartitionData:
         last_stable_offset=row[3],
         log_start_offset=row[4],
         aborted_transactions=None,
-        records=row[5],
+        records=cast("memoryview", row[5]),  # only its length is asked for
     )

@@ -20,7 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.fetch.attempt import Attempt, divergence
-from ottla.broker.fetch.frames import FetchedRow, SimpleAsked, SimpleFetched
+from ottla.broker.fetch.frames import SentRow, SimpleAnswer, SimpleAsked
 from ottla.broker.fetch.sessions import FetchKey, FetchPlan, FetchPosition, LastSent, Session
 from ottla.broker.replication.partition import NO_EPOCH, Partition
 from ottla.broker.requests.context import RequestContext
@@ -39,7 +39,7 @@ NOTHING: Final = b""
 
 def answer_follower(
     broker: Broker, asked: SimpleAsked, context: RequestContext
-) -> SimpleFetched | Work[SimpleFetched | FetchResponse] | FetchResponse | None:
+) -> SimpleAnswer | Work[SimpleAnswer | FetchResponse] | FetchResponse | None:
     """The answer to a follower, now or later; None when this is not simple, and nothing was touched."""
     if broker.access.is_on or context.charges is not None or asked.min_bytes > 1:
         return None
@@ -127,7 +127,7 @@ class SimpleFetch:
         progress.caught_up_ms = progress.fetched_ms = now_ms
         return True
 
-    def answer(self) -> SimpleFetched | Work[SimpleFetched | FetchResponse] | FetchResponse:
+    def answer(self) -> SimpleAnswer | Work[SimpleAnswer | FetchResponse] | FetchResponse:
         asked = self._asked
         for _, position, partition in self._found:
             if position[0] < partition.end.log_end_offset:
@@ -137,7 +137,7 @@ class SimpleFetch:
                 return self._wait()
         return self._fetched() or self._go_on()
 
-    async def _wait(self) -> SimpleFetched | FetchResponse:
+    async def _wait(self) -> SimpleAnswer | FetchResponse:
         """One look when it wakes finds what all partitions have got in this turn, and how far they are committed."""
         deadline_ms = self._broker.clock.monotonic_ms() + self._asked.max_wait_ms
         waits_for = {partition.name: position for _, position, partition in self._found}
@@ -163,13 +163,13 @@ class SimpleFetch:
             return False
         return not self._broker.link.replication.is_leader_throttled(partition, self._asked[0])
 
-    def _fetched(self) -> SimpleFetched | None:
+    def _fetched(self) -> SimpleAnswer | None:
         """What there is; None when a disk does not give it."""
         try:
             reads = self._read()
         except BrokerError:
             return None
-        rows: list[FetchedRow] = []
+        rows: list[SentRow] = []
         last_sent, size_bytes = self._session.last_sent, 0
         for (key, _, partition), records in zip(self._found, reads, strict=True):
             end = partition.end
@@ -182,7 +182,7 @@ class SimpleFetch:
             last_sent[key] = sent
             rows.append((key[0], key[2], sent[0], end.last_stable_offset, sent[1], records or NOTHING))
         self._broker.topic_metrics.replicated_out.value += size_bytes
-        return SimpleFetched(self._session.id, rows)
+        return SimpleAnswer(self._session.id, rows)
 
     def _read(self) -> list[FileSlice | None]:
         """A slice of each partition that has more than the follower, as far as there is room in the answer."""

@@ -23,15 +23,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ottla.broker.fetch.attempt import TOPIC_IDS_SINCE, Attempt, WideAttempt
 from ottla.broker.fetch.choice import scan_asked, write_fetched
-from ottla.broker.fetch.frames import SimpleAsked, SimpleFetched
+from ottla.broker.fetch.frames import SimpleAnswer, SimpleAsked
 from ottla.broker.fetch.reader import replica_of
 from ottla.broker.fetch.sessions import FetchKey, FetchPlan, FetchPosition
 from ottla.broker.fetch.simple import answer_follower
-from ottla.broker.network.processor import FOLLOWER_PORTION_BYTES
+from ottla.broker.network.processor import FOLLOWER_PORTION_BYTES, Piece
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.running import Work
 from ottla.broker.requests.served import WIDE_ENTRIES, Decode, Encode, Quota, Served
@@ -44,7 +44,7 @@ from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-Fetched: TypeAlias = SimpleFetched | Work[SimpleFetched | FetchResponse]
+Fetched: TypeAlias = SimpleAnswer | Work[SimpleAnswer | FetchResponse]
 
 WIDE_PARTITIONS: Final = 256
 FOLLOWER_PARTITIONS: Final = 16
@@ -68,8 +68,8 @@ def codec(version: int) -> tuple[Decode, Encode]:
         asked = scan_asked(version, frame, position)
         return read(frame, position) if asked is None or asked.replica_id < 0 else (asked, len(frame))
 
-    def encode(answer: FetchResponse | SimpleFetched) -> list[Any]:
-        return write_fetched(version, *answer) if isinstance(answer, SimpleFetched) else write(answer)
+    def encode(answer: FetchResponse | SimpleAnswer) -> list[Piece]:
+        return write_fetched(version, *answer) if isinstance(answer, SimpleAnswer) else [*write(answer)]
 
     return decode, encode
 
