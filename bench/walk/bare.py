@@ -32,8 +32,8 @@ from bench.walk.requests import PRODUCE_VERSION, TAGS_BEHIND_RECORDS
 from ottla.broker.produce.choice import scan_run, write_run
 from ottla.broker.produce.frames import ProduceResult, ProduceResults
 from ottla.records import crc32c
-from ottla.records.implementation import place_plain_batch
 from ottla.records.layout import ATTRIBUTES_AT, CRC_AT
+from ottla.records.log_walks import place_plain_batch
 
 ROOM_BYTES: Final = 1 << 20
 SIZE: Final = struct.Struct(">i")

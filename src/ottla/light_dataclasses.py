@@ -1,8 +1,9 @@
 """Dataclasses that cost little to declare: most of those a program loads are never made in the same run.
 
 `dataclasses` writes and compiles up to eight methods for every class while its module is loaded, about half a
-millisecond for each class: a quarter of the start of a broker was that. Here a class gets its slots at once, and its
-methods when the first of them is called. To whoever uses the classes nothing is different:
+millisecond for each class: a quarter of the start of a broker was that. Here a class gets its slots at once, its
+constructor when several objects were made, and its other methods when the first of them is called. To whoever uses
+the classes nothing is different:
 
 1. `dataclass`, `field`, `fields`, `replace` and `is_dataclass` are called as those of `dataclasses`, and type checkers
    see those.
@@ -33,6 +34,8 @@ else:
 
 SHAPE: Final = "__light_shape__"
 set_attribute: Final = object.__setattr__
+WALKED: Final = 8
+"""So many objects are made before a constructor is compiled, which takes as long as making a hundred."""
 
 
 class Field:
@@ -131,7 +134,7 @@ def _methods(cls: Any, shape: Shape, *, eq: bool) -> dict[str, Any]:
     own = cls.__dict__
     methods: dict[str, Any] = {SHAPE: shape, "__dataclass_fields__": _FULL_FIELDS, "__dataclass_params__": _FULL_PARAMS}
     if "__init__" not in own:
-        methods["__init__"] = _later(shape, "__init__", _write_init)
+        methods["__init__"] = _first_init(shape)
         methods["__signature__"] = _SIGNATURE
     methods["__match_args__"] = tuple(each.name for each in shape.positional)
     methods["__repr__"] = own.get("__repr__", _repr)
@@ -209,6 +212,42 @@ def _later(shape: Shape, name: str, write: Callable[[Shape], Any]) -> Any:
         return _written(shape, name, write)(self, *arguments, **named)
 
     return first
+
+
+def _first_init(shape: Shape) -> Any:
+    """Makes the first few by a loop over the fields, then the constructor is written."""
+    made = 0
+
+    def first(self: Any, *arguments: Any, **named: Any) -> None:
+        nonlocal made
+        made += 1
+        if made > WALKED or not _fill(self, shape, arguments, named):
+            _written(shape, "__init__", _write_init)(self, *arguments, **named)
+
+    return first
+
+
+def _fill(made: Any, shape: Shape, arguments: tuple[Any, ...], named: dict[str, Any]) -> bool:
+    """Set what the written constructor would; False if that has to say what is wrong with the arguments."""
+    taken = [each.name for each in shape.positional]
+    values = dict(zip(taken, arguments, strict=False))
+    if len(arguments) > len(taken) or not values.keys().isdisjoint(named):
+        return False
+    values |= named
+    known = {name for name, each in shape.fields.items() if each.init}
+    if not values.keys() <= known or any(name not in values and not shape.fields[name].has_default for name in known):
+        return False
+    put = set_attribute if shape.frozen else setattr
+    for name, each in shape.fields.items():
+        if name in values and values[name] is not MISSING:
+            put(made, name, values[name])
+        elif each.default_factory is not MISSING:
+            put(made, name, each.default_factory())
+        elif each.init or (shape.slots and each.default is not MISSING):
+            put(made, name, each.default)
+    if hasattr(shape.owner, "__post_init__"):
+        made.__post_init__()
+    return True
 
 
 def _written(shape: Shape, name: str, write: Callable[[Shape], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Named tuples that cost little to declare: a class gets its constructor when its first tuple is made.
+"""Named tuples that cost little to declare: a class gets its constructor when several tuples were made.
 
 `typing.NamedTuple` checks every annotation and compiles a constructor while its module is loaded: a tenth of the start
 of a broker, which loads a hundred of them. `NamedTuple` here is written as that of `typing`, type checkers see that of
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple
 
 _NEW: Final = tuple.__new__
+WALKED: Final = 8
+"""So many tuples are made before a constructor is compiled, which takes as long as making a hundred."""
 
 
 class _Methods(tuple):  # type: ignore[type-arg]
@@ -63,7 +65,7 @@ class _Maker(type):
                 raise TypeError(f"{name}: a field without a default follows one with a default")
         namespace |= {field: _tuplegetter(index, None) for index, field in enumerate(fields)}
         namespace |= {"__slots__": (), "_fields": fields, "_field_defaults": defaults, "__match_args__": fields}
-        namespace |= {"__new__": _first_new(fields), "__signature__": _Signature()}
+        namespace |= {"__new__": _first_new(fields, defaults), "__signature__": _Signature()}
         return type(name, tuple(_Methods if base is _BASE else base for base in bases), namespace)
 
 
@@ -73,12 +75,33 @@ def _annotated(namespace: dict[str, Any]) -> dict[str, Any]:
     return {} if annotate is None else dict(annotate(1))
 
 
-def _first_new(fields: tuple[str, ...]) -> Any:
+def _first_new(fields: tuple[str, ...], defaults: dict[str, Any]) -> Any:
+    """Makes the first few by a loop over the fields, then the constructor is written."""
+    made = 0
+
     def first(cls: Any, /, *arguments: Any, **named: Any) -> Any:
+        nonlocal made
+        made += 1
+        if made <= WALKED and (values := _values(fields, defaults, arguments, named)) is not None:
+            return _NEW(cls, values)
         owner = next(base for base in cls.__mro__ if base.__dict__.get("_fields") is fields)
         return _written_new(owner)(cls, *arguments, **named)
 
     return first
+
+
+def _values(
+    fields: tuple[str, ...], defaults: dict[str, Any], arguments: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[Any, ...] | None:
+    """One for each field; None if the written constructor has to say what is wrong with the arguments."""
+    if not named and len(arguments) == len(fields):
+        return arguments
+    rest = fields[len(arguments) :]
+    if len(arguments) > len(fields) or not set(named) <= set(rest):
+        return None
+    if any(field not in named and field not in defaults for field in rest):
+        return None
+    return (*arguments, *(named[field] if field in named else defaults[field] for field in rest))
 
 
 def _written_new(owner: Any) -> Any:

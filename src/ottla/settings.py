@@ -197,21 +197,23 @@ class NoEffect:
         return f"{self.why}; {self.instead}" if self.instead else self.why
 
 
-class Rules(TypedDict, Generic[T], total=False):
-    """What a declaration may say besides name, type and default."""
+if TYPE_CHECKING:
 
-    doc: Required[str]
-    at_least: float
-    at_most: float
-    one_of: Sequence[object]
-    check: Callable[[T], str | None]  # gives what is wrong, or None
-    unit: str
-    importance: Importance
-    dynamic: Dynamic | None
-    aliases: Sequence[str | Alias]
-    synonyms: Sequence[str | Alias]
-    names: Mapping[str, Any]
-    no_effect: NoEffect
+    class Rules(TypedDict, Generic[T], total=False):
+        """What a declaration may say besides name, type and default."""
+
+        doc: Required[str]
+        at_least: float
+        at_most: float
+        one_of: Sequence[object]
+        check: Callable[[T], str | None]  # gives what is wrong, or None
+        unit: str
+        importance: Importance
+        dynamic: Dynamic | None
+        aliases: Sequence[str | Alias]
+        synonyms: Sequence[str | Alias]
+        names: Mapping[str, Any]
+        no_effect: NoEffect
 
 
 @overload

@@ -35,14 +35,39 @@ class Pair(light_tuples.NamedTuple, Generic[T]):
         return f"{self.first}/{self.second}"
 
 
-@pytest.fixture(params=[dataclasses, light_dataclasses], ids=["full", "light"])
-def classes(request) -> Any:
-    return request.param
+@pytest.fixture(params=["full", "light", "light, constructors written at once"])
+def classes(request, monkeypatch) -> Any:
+    if request.param == "full":
+        return dataclasses
+    monkeypatch.setattr(light_dataclasses, "WALKED", 8 if request.param == "light" else 0)
+    return light_dataclasses
 
 
-@pytest.fixture(params=[typing, light_tuples], ids=["full", "light"])
-def tuples(request) -> Any:
-    return request.param
+@pytest.fixture(params=["full", "light", "light, constructors written at once"])
+def tuples(request, monkeypatch) -> Any:
+    if request.param == "full":
+        return typing
+    monkeypatch.setattr(light_tuples, "WALKED", 8 if request.param == "light" else 0)
+    return light_tuples
+
+
+def test_a_constructor_is_written_when_several_objects_were_made():
+    @light_dataclasses.dataclass(frozen=True)
+    class Point:
+        x: int
+        y: list[int] = light_dataclasses.field(default_factory=list)
+
+    class Two(light_tuples.NamedTuple):
+        x: int
+        y: int = 2
+
+    first: Any = Point.__init__, Two.__new__
+    made = [(Point(number), Two(number)) for number in range(light_dataclasses.WALKED)]
+    assert (Point.__init__, Two.__new__) == first
+    made.append((Point(len(made)), Two(len(made))))
+    assert Point.__init__ is not first[0]
+    assert Two.__new__ is not first[1]
+    assert [(point.x, point.y, two) for point, two in made] == [(number, [], (number, 2)) for number in range(9)]
 
 
 @pytest.mark.parametrize("slots", [False, True])

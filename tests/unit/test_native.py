@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 # The room's file that imports by the rule, and one of its names.
 CHOOSING = {
     "ottla.records._native": ("ottla.records.implementation", "BatchBuilder"),
-    "ottla.records._checks": ("ottla.records.implementation", "RecordsWalk"),
-    "ottla.records._compaction": ("ottla.records.implementation", "KeyTable"),
+    "ottla.records._checks": ("ottla.records.log_walks", "RecordsWalk"),
+    "ottla.records._compaction": ("ottla.records.log_walks", "KeyTable"),
     "ottla.net._framing": ("ottla.net.framing_choice", "FrameReader"),
     "ottla.net.tls._data_path": ("ottla.net.tls.data_choice", "DataPath"),
     "ottla.storage._reserving": ("ottla.storage.reserving_choice", "reserve"),

@@ -1,15 +1,34 @@
-"""No garbage collection while code is loaded: modules make many objects and no garbage."""
+"""When Python looks for garbage in a command: loading modules makes many objects and no garbage.
+
+1. A command that asks, writes or reads once makes 20,000 to 50,000 objects that stay. Python would look through them a
+   hundred times, which took a fourth of the time to start. With `collect_rarely` it begins to look after RARELY more
+   objects than were freed: never in a short command, and soon enough in one that goes on for ever.
+2. A broker collects as usual: many small searches make requests wait for less than one large search.
+"""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
+
+RARELY: Final = 100_000
+_USUAL: Final = gc.get_threshold()
+
+
+def collect_rarely() -> None:
+    """For a process that is one command."""
+    gc.set_threshold(RARELY, *_USUAL[1:])
+
+
+def collect_as_usual() -> None:
+    gc.set_threshold(*_USUAL)
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """The collector would only take a twentieth of the time to start."""
+    """No search at all while this is loaded."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ottla.cli.collecting import uncollected
 from ottla.cli.output import Failure, Output, sentence
 
 if TYPE_CHECKING:
@@ -167,8 +166,7 @@ def _failure_text(error: Exception) -> str:
 @contextmanager
 def admin_of(options: argparse.Namespace) -> Iterator[Admin]:
     """An admin client for as long as the command runs."""
-    with uncollected():
-        from ottla.client.admin.direct_admin import direct_admin
+    from ottla.client.admin.direct_admin import direct_admin
 
     with sentences():
         settings = settings_of(options)

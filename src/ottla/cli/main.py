@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
+from ottla.cli.collecting import collect_rarely
 from ottla.cli.output import FAILED, OK, WRONG_USAGE, finish, sentence, terminal_columns
 
 PROGRAM: Final = "ottla"
@@ -155,6 +156,7 @@ def _as_options(words: list[str]) -> list[str]:
 
 def command() -> int:
     """`main` for a process that ends with it."""
+    collect_rarely()
     code = main()
     gc.freeze()  # the interpreter would look through everything for garbage, twice, before it gives everything back
     return code

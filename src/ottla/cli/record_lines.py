@@ -18,7 +18,6 @@ r"""How lines become records to produce: the console producer's rules, read with
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO, Final
 
@@ -86,6 +85,8 @@ class LineRules:
 
 def record_of_json(line: bytes) -> LineRecord:
     """The record of one JSON line, or LineError."""
+    import json
+
     try:
         shown = json.loads(line)
     except ValueError as error:
@@ -122,8 +123,11 @@ def _bytes_of(shown: dict[str, Any], name: str) -> bytes | None:
     value = shown.get(name)
     if value is None:
         return None
-    # A value that is JSON itself (an object, a number) goes on as JSON.
-    return value.encode() if isinstance(value, str) else json.dumps(value, ensure_ascii=False).encode()
+    if isinstance(value, str):
+        return value.encode()
+    import json
+
+    return json.dumps(value, ensure_ascii=False).encode()  # JSON itself (an object, a number) goes on as JSON
 
 
 def _number(shown: dict[str, Any], name: str) -> int | None:

@@ -43,6 +43,7 @@ from ottla.protocol.schema import (
 )
 
 NO_TAGS: Final = b"\x00"
+_NEW: Final[Any] = object.__new__
 
 M = TypeVar("M", bound=Message)
 
@@ -92,13 +93,17 @@ def check_version(message_class: type[Message], version: int) -> None:
 
 
 def _read_struct(reader: Reader, struct_class: StructType, version: int, *, flexible: bool) -> Any:
-    values = {}
+    made: Any = _NEW(struct_class)
     for field in struct_class.fields:
         if version in field.present and field.tag is None:
-            values[field.name] = _read_field(reader, field, version, flexible=flexible)
-    unknown = read_tags(reader, struct_class, version, values) if flexible else None
-    made = struct_class(**values)
-    made.unknown_tags = unknown
+            value = _read_field(reader, field, version, flexible=flexible)
+        else:
+            value = field.make_default()
+        setattr(made, field.name, value)
+    tags: dict[str, Any] = {}
+    made.unknown_tags = read_tags(reader, struct_class, version, tags) if flexible else None
+    for name, value in tags.items():
+        setattr(made, name, value)
     return made
 
 

@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import Final, TypeVar
 
 from ottla.errors import MalformedMessage, UnsupportedVersion
-from ottla.protocol import compiled
+from ottla.protocol import first_uses
 from ottla.protocol.api import APIS, Api, WrittenRequest, api_of
 from ottla.protocol.schema import Buffer, Int16, Int32, Message, String, since
 
@@ -66,7 +66,7 @@ def encode_request(
 ) -> list[Buffer]:
     key = api_of(request).key
     before, after = around_correlation_id(key, version, client_id)
-    body = request.body if isinstance(request, WrittenRequest) else compiled.encode(request, version)
+    body = request.body if isinstance(request, WrittenRequest) else first_uses.encode(request, version)
     return _joined([before, _CORRELATION_ID.pack(correlation_id), after], body)
 
 
@@ -74,7 +74,7 @@ def encode_request(
 def around_correlation_id(key: int, version: int, client_id: str | None) -> tuple[bytes, bytes]:
     """What a request's header has before and behind its correlation id: the same for every request of a client."""
     header = RequestHeader(request_api_key=key, request_api_version=version, correlation_id=0, client_id=client_id)
-    whole = b"".join(compiled.encode(header, request_header_version(key, version)))
+    whole = b"".join(first_uses.encode(header, request_header_version(key, version)))
     end = _KEY_AND_VERSION.size
     return whole[:end], whole[end + _CORRELATION_ID.size :]
 
@@ -82,7 +82,7 @@ def around_correlation_id(key: int, version: int, client_id: str | None) -> tupl
 def decode_response(api: Api, version: int, frame: Buffer) -> tuple[int, Message]:
     """Correlation id and answer of a frame that answers a request of this API and version."""
     header, position = _decode_header(ResponseHeader, response_header_version(api.key, version), frame)
-    return header.correlation_id, compiled.decode_prefix(api.response, version, frame, position)[0]
+    return header.correlation_id, first_uses.decode_prefix(api.response, version, frame, position)[0]
 
 
 def read_correlation_id(frame: Buffer) -> int:
@@ -119,13 +119,13 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
     api, version = APIS[header.request_api_key], header.request_api_version
     if version not in api.versions:
         raise UnsupportedVersion(f"{api} is spoken here in versions {api.versions}, not {version}")
-    return header, compiled.decode_prefix(api.request, version, frame, position)[0]
+    return header, first_uses.decode_prefix(api.request, version, frame, position)[0]
 
 
 def encode_response(response: Message, *, version: int, correlation_id: int) -> list[Buffer]:
     header = ResponseHeader(correlation_id=correlation_id)
     header_version = response_header_version(api_of(response).key, version)
-    return _joined(compiled.encode(header, header_version), compiled.encode(response, version))
+    return _joined(first_uses.encode(header, header_version), first_uses.encode(response, version))
 
 
 def _joined(header: list[Buffer], body: list[Buffer]) -> list[Buffer]:
@@ -137,7 +137,7 @@ def _decode_header(header_class: type[Header], version: int, frame: Buffer) -> t
     """The header and where it ends. Neither a frame of megabytes nor a count of millions makes this take long."""
     within = frame if len(frame) <= HEADER_LIMIT_BYTES else memoryview(frame)[:HEADER_LIMIT_BYTES]
     try:
-        return compiled.decode_prefix(header_class, version, within, entries_limit=HEADER_TAGS_LIMIT)
+        return first_uses.decode_prefix(header_class, version, within, entries_limit=HEADER_TAGS_LIMIT)
     except MalformedMessage as error:
         limits = f"{HEADER_LIMIT_BYTES} bytes and {HEADER_TAGS_LIMIT} tagged fields are allowed"
         raise MalformedMessage(f"the header cannot be read ({limits}): {error}") from None

@@ -30,6 +30,7 @@ from ottla.values import ZERO_UUID as ZERO_UUID
 
 MISSING: Any = object()
 FOREVER = 1 << 15  # versions are int16: no version is ever above
+WALKED = 8  # so many are made before a constructor is compiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,14 +264,34 @@ def _wire_type(hint: Any) -> WireType:
 
 
 def _first_constructor(name: str, fields: tuple[Field, ...]) -> Any:
-    """Writes the constructor when the first one is made: most messages that a process loads it never makes."""
+    """Makes the first few by walking the fields, then writes the constructor: most messages that a process loads it
+    never makes, and a command makes one or two of a kind."""
+    made = 0
 
     def first(self: Any, **values: Any) -> None:
-        owner: Any = next(base for base in type(self).__mro__ if base.__dict__.get("fields") is fields)
-        constructor = owner.__init__ = _constructor(name, fields)
-        constructor(self, **values)
+        nonlocal made
+        made += 1
+        if made > WALKED or not _fill(self, fields, values):
+            owner: Any = next(base for base in type(self).__mro__ if base.__dict__.get("fields") is fields)
+            constructor = owner.__init__ = _constructor(name, fields)
+            constructor(self, **values)
 
     return first
+
+
+def _fill(struct: Any, fields: tuple[Field, ...], values: dict[str, Any]) -> bool:
+    """Set every field; False if the written constructor has to say what is wrong with these values."""
+    known = 0
+    for field in fields:
+        if field.name in values:
+            setattr(struct, field.name, values[field.name])
+            known += 1
+        elif field.required:
+            return False
+        else:
+            setattr(struct, field.name, field.make_default())
+    struct.unknown_tags = None
+    return known == len(values)
 
 
 def _constructor(name: str, fields: tuple[Field, ...]) -> Any:

@@ -1,7 +1,7 @@
 """What the record codec is made of: native where ottla.native says so, Python otherwise.
 
-`CHOSEN` says which one it is, for logs and test headers. The walks over records that a log makes (_checks) and that
-compaction makes (_compaction) go with the codec, each if it was built.
+`CHOSEN` says which one it is, for logs and test headers. The walks over records that only a broker makes are chosen in
+log_walks.py: a client does not load them.
 """
 
 from __future__ import annotations
@@ -38,41 +38,21 @@ else:
     from ottla.records.stream import RecordStream
     from ottla.records.varint import decode_varint, decode_varlong, encode_varint, encode_varlong
 
-if is_native("ottla.records._checks"):
-    from ottla.records._checks import RecordsWalk, check_records, place_plain_batch, place_plain_run
-else:
-    from ottla.records.checks import check_records, place_plain_batch, place_plain_run
-    from ottla.records.record_walk import RecordsWalk
-
-if is_native("ottla.records._compaction"):
-    from ottla.records._compaction import KeyTable, filter_batches, filter_records, index_batches, index_records
-else:
-    from ottla.records.compaction import KeyTable, filter_batches, filter_records, index_batches, index_records
-
 __all__ = [
     "CHOSEN",
     "BatchBuilder",
     "BatchInfo",
-    "KeyTable",
     "Record",
     "RecordBatch",
     "RecordStream",
-    "RecordsWalk",
     "assign_offsets",
-    "check_records",
     "crc32c",
     "decode_columns",
     "decode_varint",
     "decode_varlong",
     "encode_varint",
     "encode_varlong",
-    "filter_batches",
-    "filter_records",
-    "index_batches",
-    "index_records",
     "murmur2",
-    "place_plain_batch",
-    "place_plain_run",
     "scan",
     "set_append_time",
 ]

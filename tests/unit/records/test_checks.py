@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.errors import CorruptMessage, InvalidRecord
-from ottla.records import checks, implementation, record_walk
+from ottla.records import checks, log_walks, record_walk
 from ottla.records.checks import REFUSALS_LIMIT, RecordsCheck, Refusal, RefusedRecord, TimeBounds
 from ottla.records.implementation import CHOSEN, BatchBuilder, RecordBatch
 from ottla.records.layout import HEADER_BYTES
@@ -139,10 +139,10 @@ def test_broken_records_are_refused(check_records, data, count, what):
 
 def test_the_walk_is_chosen_like_the_codec():
     expected = checks if CHOSEN == "python" or native is None else native
-    assert implementation.check_records is expected.check_records
-    assert implementation.place_plain_batch is expected.place_plain_batch
-    assert implementation.place_plain_run is expected.place_plain_run
-    assert implementation.RecordsWalk is (record_walk if expected is checks else native).RecordsWalk
+    assert log_walks.check_records is expected.check_records
+    assert log_walks.place_plain_batch is expected.place_plain_batch
+    assert log_walks.place_plain_run is expected.place_plain_run
+    assert log_walks.RecordsWalk is (record_walk if expected is checks else native).RecordsWalk
 
 
 def outcome(check, *arguments, **how):

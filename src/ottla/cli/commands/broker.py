@@ -25,7 +25,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-from ottla.cli.collecting import uncollected
+from ottla.cli.collecting import collect_as_usual, uncollected
 from ottla.cli.output import FAILED, OK, Failure, Output
 
 if TYPE_CHECKING:
@@ -205,6 +205,7 @@ def run_start(
     process: str = "",
 ) -> int:
     """`process` names a broker that a supervisor started, in the log that several write into."""
+    collect_as_usual()
     with uncollected():
         from ottla.broker.observe import log_lines as logs
         from ottla.broker.settings.alone import refuse_missing_replicas, replica_warnings

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ottla.cli.collecting import uncollected
 from ottla.cli.kafka.ends import fail, warn
 from ottla.cli.kafka.parser import Options
 
@@ -75,8 +74,7 @@ def settings_of(
 
 @contextmanager
 def admin_with(settings: dict[str, object]) -> Iterator[Admin]:
-    with uncollected():
-        from ottla.client.admin.direct_admin import direct_admin
+    from ottla.client.admin.direct_admin import direct_admin
 
     with direct_admin(settings, when_refused=_say_refused) as admin:
         yield admin

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Final
 
+from ottla.cli.collecting import collect_rarely
 from ottla.cli.output import FAILED, finish
 
 TOOLS: Final = {
@@ -60,6 +61,7 @@ TOOLS: Final = {
 
 def command() -> int:
     """The program: its name is the command."""
+    collect_rarely()
     code = main(sys.argv[0], sys.argv[1:])
     gc.freeze()  # the interpreter would look through everything for garbage before it gives everything back
     return code

@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.client.consumer.callbacks import CallbackDue, CommitCallback
 from ottla.client.consumer.interceptors import Interceptors
-from ottla.client.consumer.membership.classic import ClassicMembership
-from ottla.client.consumer.membership.consumer import ConsumerMembership
 from ottla.client.consumer.membership.decisions import (
     Ask,
     Assigned,
@@ -409,7 +407,11 @@ def membership_of(
         custom_assignors={each.name: each for each in strategies if not isinstance(each, str)},
     )
     if settings.group_protocol == "consumer":
+        from ottla.client.consumer.membership.consumer import ConsumerMembership
+
         return ConsumerMembership(member, uuid_to_text(random_uuid(random_bytes)))
+    from ottla.client.consumer.membership.classic import ClassicMembership
+
     return ClassicMembership(member)
 
 

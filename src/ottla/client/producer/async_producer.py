@@ -20,7 +20,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from random import Random
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ottla.client.arguments import callable_of, seconds_of, topic_of
 from ottla.client.connections import within
@@ -29,12 +29,10 @@ from ottla.client.group_metadata import GroupMetadata
 from ottla.client.loop import ForkedClient
 from ottla.client.metadata import PartitionInfo
 from ottla.client.producer.batches.append_choice import AsyncHotPath, ProducerBatch, RowWriter, SendFuture, TopicState
-from ottla.client.producer.batches.arrow_columns import ArrowRows, RowTimes
 from ottla.client.producer.batches.buffer_pool import Place
 from ottla.client.producer.batches.futures import ManyFuture, Run
 from ottla.client.producer.batches.waiting import await_done, time_out_explained
 from ottla.client.producer.core import ProducerCore
-from ottla.client.producer.inspection import Inspection, inspected
 from ottla.client.producer.intake import Prepared, pair_of, record_of
 from ottla.client.producer.producer import CLOSE_LIMIT_S, EXIT_LIMIT_S, NETWORK_CLOSE_MS
 from ottla.client.producer.settings import ProducerSettings
@@ -45,6 +43,10 @@ from ottla.errors import OttlaError
 from ottla.metrics import MetricKey
 from ottla.net.link import Transport
 from ottla.values import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.client.producer.batches.arrow_columns import ArrowRows
+    from ottla.client.producer.inspection import Inspection
 
 log = logging.getLogger(__name__)
 
@@ -176,7 +178,11 @@ class AsyncProducer(AsyncHotPath):
         for rows in parts:
             await self._put_rows(rows, now_ms, runs, rows_before)
             rows_before += rows.count
-        return None if runs is None else ManyFuture(runs, RowTimes(parts, now_ms))
+        if runs is None:
+            return None
+        from ottla.client.producer.batches.arrow_columns import RowTimes
+
+        return ManyFuture(runs, RowTimes(parts, now_ms))
 
     async def _put_rows(self, rows: ArrowRows, now_ms: int, runs: list[Run] | None, rows_before: int) -> None:
         if self._core.intake.wants_each:
@@ -389,6 +395,8 @@ class AsyncProducer(AsyncHotPath):
         """What is where, now: queues, memory, requests in flight."""
         if self._event_loop is None:
             raise RuntimeError(f"{self.settings.client_id} was not started yet; await start(), or send something")
+        from ottla.client.producer.inspection import inspected
+
         return inspected(self._core)
 
     def __len__(self) -> int:

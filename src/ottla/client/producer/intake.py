@@ -7,10 +7,9 @@ Everything here is the user's own code or about it, and runs in the caller's thr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.client.producer.batches.append_choice import SendFuture, TopicState, check_many, has_text
-from ottla.client.producer.batches.arrow_columns import ArrowRows, rows_of
 from ottla.client.producer.batches.futures import Run
 from ottla.client.producer.interceptors import Interceptors
 from ottla.client.producer.partitioner import BUILT_IN
@@ -20,6 +19,9 @@ from ottla.client.producer.values import HeaderItems, ProducerRecord, RecordTooL
 from ottla.client.serializers import as_serializer, serialize_plain
 from ottla.errors import OttlaError
 from ottla.light_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from ottla.client.producer.batches.arrow_columns import ArrowRows
 
 RECORD_OVERHEAD_BYTES: Final = 61 + 36
 """A batch's header and the most that lengths, time and offset of one record take."""
@@ -138,6 +140,8 @@ class Intake:
                 "send_arrow() sends the bytes that stand in the columns, and this producer has a serializer of its own:"
                 " use a producer without key.serializer and value.serializer for tables"
             )
+        from ottla.client.producer.batches.arrow_columns import rows_of
+
         parts = rows_of(topic, table)
         limit_bytes = min(self._settings.max_request_size, self._settings.buffer_memory)
         for rows in parts:

@@ -27,7 +27,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from ottla.client.arguments import callable_of, seconds_of, topic_of
 from ottla.client.deadline import Deadline
@@ -35,12 +35,10 @@ from ottla.client.group_metadata import GroupMetadata
 from ottla.client.loop import BackgroundLoop
 from ottla.client.metadata import PartitionInfo
 from ottla.client.producer.batches.append_choice import HotPath, ProducerBatch, RowWriter, SendFuture, TopicState
-from ottla.client.producer.batches.arrow_columns import ArrowRows, RowTimes
 from ottla.client.producer.batches.buffer_pool import Place
 from ottla.client.producer.batches.futures import ManyFuture, Run
 from ottla.client.producer.batches.waiting import time_out_explained, wait_until_done
 from ottla.client.producer.core import ProducerCore
-from ottla.client.producer.inspection import Inspection, inspected
 from ottla.client.producer.intake import Prepared, pair_of, record_of
 from ottla.client.producer.settings import ProducerSettings
 from ottla.client.producer.transactions.prepared import PreparedTransaction
@@ -48,6 +46,10 @@ from ottla.client.producer.values import BufferExhausted, HeaderItems, ProducerR
 from ottla.errors import OttlaError
 from ottla.metrics import MetricKey
 from ottla.values import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.client.producer.batches.arrow_columns import ArrowRows
+    from ottla.client.producer.inspection import Inspection
 
 log = logging.getLogger(__name__)
 
@@ -151,7 +153,11 @@ class Producer(HotPath):
         for rows in parts:
             self._put_rows(rows, now_ms, runs, rows_before)
             rows_before += rows.count
-        return None if runs is None else ManyFuture(runs, RowTimes(parts, now_ms))
+        if runs is None:
+            return None
+        from ottla.client.producer.batches.arrow_columns import RowTimes
+
+        return ManyFuture(runs, RowTimes(parts, now_ms))
 
     def _put_rows(self, rows: ArrowRows, now_ms: int, runs: list[Run] | None, rows_before: int) -> None:
         if self._core.intake.wants_each:
@@ -376,6 +382,8 @@ class Producer(HotPath):
 
     def inspect(self) -> Inspection:
         """What is where, now: queues, memory, requests in flight."""
+        from ottla.client.producer.inspection import inspected
+
         return inspected(self._core)
 
     def __len__(self) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from ottla.errors import MalformedMessage
-from ottla.protocol import compiled
+from ottla.protocol import first_uses
 from ottla.protocol.schema import Buffer, Message
 
 M = TypeVar("M", bound=Message)
@@ -25,7 +25,7 @@ _LEAD = struct.Struct(">h")
 def encode_key(key: Message) -> bytes:
     if key.record_type is None:
         raise TypeError(f"{type(key).__name__} is not the key of a stored record")
-    return _LEAD.pack(key.record_type) + b"".join(compiled.encode(key, 0))
+    return _LEAD.pack(key.record_type) + b"".join(first_uses.encode(key, 0))
 
 
 def decode_key(kinds: Iterable[type[Message]], buffer: Buffer) -> Message | None:
@@ -33,19 +33,19 @@ def decode_key(kinds: Iterable[type[Message]], buffer: Buffer) -> Message | None
     record_type, body = split_lead(buffer)
     for kind in kinds:
         if kind.record_type == record_type:
-            return compiled.decode(kind, 0, body)
+            return first_uses.decode(kind, 0, body)
     return None
 
 
 def encode_value(value: Message, version: int) -> bytes:
-    return _LEAD.pack(version) + b"".join(compiled.encode(value, version))
+    return _LEAD.pack(version) + b"".join(first_uses.encode(value, version))
 
 
 def decode_value(kind: type[M], buffer: Buffer) -> M:
     version, body = split_lead(buffer)
     if version not in kind.versions:
         raise MalformedMessage(f"{kind.__name__} of version {version}; known are {kind.versions}")
-    return compiled.decode(kind, version, body)
+    return first_uses.decode(kind, version, body)
 
 
 def decode_newer_value(kind: type[M], buffer: Buffer) -> M:
@@ -56,7 +56,7 @@ def decode_newer_value(kind: type[M], buffer: Buffer) -> M:
     version, body = split_lead(buffer)
     if version < kind.versions.min:
         raise MalformedMessage(f"{kind.__name__} of version {version}; known are {kind.versions}")
-    return compiled.decode_prefix(kind, min(version, kind.versions.max), body)[0]
+    return first_uses.decode_prefix(kind, min(version, kind.versions.max), body)[0]
 
 
 def split_lead(buffer: Buffer) -> tuple[int, memoryview]:

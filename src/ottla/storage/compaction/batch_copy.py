@@ -19,7 +19,7 @@ from ottla.light_tuples import NamedTuple
 from ottla.records import BatchBuilder, Compression, RecordBatch, TimestampType
 from ottla.records.compaction import KeepRules, empty_batch, is_listed, sealed_batch
 from ottla.records.compression import compress
-from ottla.records.implementation import filter_batches, filter_records
+from ottla.records.log_walks import filter_batches, filter_records
 from ottla.storage.compaction.cleaned_transactions import CleanedTransactions
 from ottla.storage.compaction.key_map import KeyMap, is_whole
 from ottla.storage.producers.entry import ProducerEntry

@@ -19,8 +19,8 @@ from typing import Final, Protocol
 
 from ottla.records import BatchInfo, RecordBatch
 from ottla.records.compaction import NOT_FOUND, SLOT_BYTES
-from ottla.records.implementation import KeyTable, index_batches, index_records
 from ottla.records.layout import HEADER_BYTES
+from ottla.records.log_walks import KeyTable, index_batches, index_records
 
 SLOTS_MIN: Final = 2
 

@@ -24,8 +24,8 @@ from ottla.errors import KafkaStorageError
 from ottla.light_tuples import NamedTuple
 from ottla.records import BatchInfo, TimestampType
 from ottla.records.checks import UNPLACED, PlacedBatch, RecordsCheck
-from ottla.records.implementation import place_plain_batch, place_plain_run
 from ottla.records.layout import LENGTH_AT, NO_PRODUCER_ID, NO_TIMESTAMP
+from ottla.records.log_walks import place_plain_batch, place_plain_run
 from ottla.storage.files import Buffer
 from ottla.storage.index.sparse_index import INT32_MAX
 from ottla.storage.log.append_rules import rules_of

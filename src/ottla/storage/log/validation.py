@@ -44,7 +44,7 @@ from ottla.light_tuples import NamedTuple
 from ottla.records.checks import RecordsCheck, TimeBounds
 from ottla.records.compression import Compression, decompress, decompress_in_pieces
 from ottla.records.header import Buffer, view_of
-from ottla.records.implementation import BatchInfo, RecordsWalk, check_records, crc32c
+from ottla.records.implementation import BatchInfo, crc32c
 from ottla.records.layout import (
     ATTRIBUTES_AT,
     COMPRESSION_MASK,
@@ -60,6 +60,7 @@ from ottla.records.layout import (
     NO_TIMESTAMP,
     TimestampType,
 )
+from ottla.records.log_walks import RecordsWalk, check_records
 from ottla.storage.log.batch_rewrite import place_batch, rewrap_batch
 from ottla.storage.log.origin import AppendOrigin
 from ottla.storage.log.record_errors import refuse_records

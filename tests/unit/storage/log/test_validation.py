@@ -21,8 +21,9 @@ from ottla.records import checks
 from ottla.records.checks import PlacedBatch
 from ottla.records.compression import Compression
 from ottla.records.control import EndTransactionMarker, end_transaction_batch
-from ottla.records.implementation import BatchBuilder, RecordBatch, crc32c, place_plain_batch
+from ottla.records.implementation import BatchBuilder, RecordBatch, crc32c
 from ottla.records.layout import ATTRIBUTES_AT, CRC_AT, HEADER_BYTES, MAX_TIMESTAMP_AT, TimestampType
+from ottla.records.log_walks import place_plain_batch
 from ottla.storage.log import validation
 from ottla.storage.log.origin import AppendOrigin
 from ottla.storage.log.record_errors import RecordError, RecordsRefused

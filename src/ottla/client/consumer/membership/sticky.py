@@ -29,7 +29,7 @@ from ottla.client.consumer.membership.decisions import GroupView
 from ottla.client.consumer.membership.sticky_data import StickyTopic, StickyUserData
 from ottla.client.consumer.membership.subscriptions import NO_GENERATION, MemberSubscription, by_topic
 from ottla.errors import MalformedMessage
-from ottla.protocol.compiled import decode_prefix, encode
+from ottla.protocol.first_uses import decode_prefix, encode
 from ottla.values import TopicPartition
 
 Claims = dict[str, frozenset[TopicPartition]]

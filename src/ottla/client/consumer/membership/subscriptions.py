@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from ottla.errors import MalformedMessage
 from ottla.light_dataclasses import dataclass
-from ottla.protocol.compiled import decode_prefix, encode
+from ottla.protocol.first_uses import decode_prefix, encode
 from ottla.protocol.schema import Message
 from ottla.protocol.stored.subscription import (
     ConsumerProtocolAssignment,

@@ -19,7 +19,7 @@ from ottla.errors import MalformedMessage
 from ottla.light_tuples import NamedTuple
 from ottla.net.framed_link import GATHERED_LIMIT_BYTES, gathered
 from ottla.net.framing import frame_prefix
-from ottla.protocol import compiled
+from ottla.protocol import first_uses
 from ottla.protocol.api import APIS
 from ottla.protocol.header import around_correlation_id, decode_response
 from ottla.protocol.messages.produce import (
@@ -70,7 +70,7 @@ def write_body(
     request = ProduceRequest(
         transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=list(topics.values())
     )
-    return compiled.encode(request, version)
+    return first_uses.encode(request, version)
 
 
 def write_frame(
