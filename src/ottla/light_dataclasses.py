@@ -229,9 +229,9 @@ def _first_init(shape: Shape) -> Any:
 
 def _fill(made: Any, shape: Shape, arguments: tuple[Any, ...], named: dict[str, Any]) -> bool:
     """Set what the written constructor would; False if that has to say what is wrong with the arguments."""
-    taken = [each.name for each in shape.positional]
-    values = dict(zip(taken, arguments, strict=False))
-    if len(arguments) > len(taken) or not values.keys().isdisjoint(named):
+    places = [each.name for each in shape.positional]
+    values = dict(zip(places, arguments, strict=False))
+    if len(arguments) > len(places) or not values.keys().isdisjoint(named):
         return False
     values |= named
     known = {name for name, each in shape.fields.items() if each.init}

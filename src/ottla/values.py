@@ -191,6 +191,8 @@ def parse_address(text: str) -> Address:
         raise InvalidSetting(f"address {text!r} has no port; write host:port")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
+    elif "." in host and host.count(":") == 1 and "//" not in text:
+        raise InvalidSetting(f"address {text!r} has two ports; write host:port")
     elif ":" in host:
         raise InvalidSetting(f"address {text!r} has a bare IPv6 host; write [{host}]:{port_text}")
     if not host or any(character in " \t[]/@," for character in host):

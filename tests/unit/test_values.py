@@ -143,6 +143,7 @@ def test_an_address_prints_as_it_is_read(address):
         (":9092", "no usable host"),
         ("[]:9092", "no usable host"),
         ("PLAINTEXT://a:9092", "bare IPv6 host|no usable host"),
+        ("127.0.0.1:9092:9093", "has two ports; write host:port"),
         ("a b:9092", "no usable host"),
         ("a:port", "port 'port'"),
         ("a:-1", "port '-1'"),

@@ -28,7 +28,8 @@ def place(image: ClusterImage, partitions: int, replication_factor: int, random:
         raise InvalidReplicationFactor("all brokers are currently fenced, none is alive to lead a partition")
     if replication_factor > len(brokers):
         raise InvalidReplicationFactor(
-            f"{replication_factor} replicas need {replication_factor} brokers, but only {len(brokers)} are registered "
+            f"{replication_factor} replicas need {replication_factor} brokers, but only {len(brokers)} "
+            f"{'is' if len(brokers) == 1 else 'are'} registered "
             f"and {alive} of them alive"
         )
     racks = _Racks(brokers, random)

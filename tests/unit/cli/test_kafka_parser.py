@@ -4,6 +4,7 @@ import pytest
 
 from ottla.cli.kafka.ends import ToolEnded, WrongUsage
 from ottla.cli.kafka.parser import Parser, flag, number, parse, perhaps, value
+from ottla.cli.kafka.tools import main
 
 OPTIONS = (
     flag("list", "l"),
@@ -111,3 +112,22 @@ def test_an_option_that_is_nearly_one_is_named_behind_the_usage(capsys):
     lines = capsys.readouterr().err.strip().splitlines()
     assert lines[0] == "partitons is not a recognized option"
     assert lines[-1] == "partitons is not a recognized option; did you mean --partitions?"
+
+
+@pytest.mark.parametrize(
+    ("line", "last"),
+    [
+        ("kafka-topics --zookeeper localhost:2181 --list", "use --bootstrap-server HOST:PORT"),
+        ("kafka-console-producer --broker-list localhost:9092 --topic clicks", "use --bootstrap-server HOST:PORT"),
+        ("kafka-console-consumer --bootstrap-server a:1 --whitelist clicks", "use --include"),
+        ("kafka-consumer-groups --bootstrap-server a:1 --list --new-consumer", "there is no other; leave it out"),
+    ],
+)
+def test_an_option_of_old_notes_ends_with_what_to_write_today(line, last, capsys):
+    """First comes the sentence of Apache's tools, which scripts look for; behind the usage what to do."""
+    tool, *words = line.split()
+    assert main(tool, words) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].endswith(" is not a recognized option")
+    assert " is not a recognized option any more: " in said[-1]
+    assert said[-1].endswith(last)

@@ -77,6 +77,11 @@ def test_too_few_brokers_are_told_with_how_many_live() -> None:
         place(a_cluster([None], [False]), 1, 0, Random(1))
 
 
+def test_one_broker_is_told_as_one() -> None:
+    with pytest.raises(InvalidReplicationFactor, match="but only 1 is registered and 1 of them alive"):
+        place(a_cluster([None], [False]), 1, 3, Random(1))
+
+
 def test_a_single_directory_is_known_before_the_broker_tells() -> None:
     image = cluster(Broker(1, (), directories=(b"\1" * 16,)), Broker(2, (), directories=(b"\2" * 16, b"\3" * 16)))
     assert default_directory(image, 1) == b"\1" * 16

@@ -198,6 +198,8 @@ class Parser:
 
     def similar(self, name: str) -> list[str]:
         """A line about the option that may be meant: behind the usage, which is longer than many a screen."""
+        if name in FORMER:
+            return [f"\n{name} is not a recognized option any more: {FORMER[name]}"]
         from difflib import get_close_matches
 
         return [
@@ -211,6 +213,16 @@ class Parser:
             lines += _usage_lines(option)
         return lines
 
+
+FORMER: Final = {
+    "zookeeper": "commands ask a broker since Kafka 3.0; use --bootstrap-server HOST:PORT",
+    "broker-list": "use --bootstrap-server HOST:PORT",
+    "new-consumer": "there is no other; leave it out",
+    "whitelist": "use --include",
+    "authorizer": "rules are the brokers' since Kafka 4.0; use --bootstrap-server HOST:PORT",
+    "authorizer-properties": "rules are the brokers' since Kafka 4.0; use --bootstrap-server HOST:PORT",
+}
+"""Options that Kafka's commands once had, and that old notes and scripts still have."""
 
 _HELP: Final = Option("help", "Print usage information.")
 _VERSION: Final = Option("version", "Display Kafka version.")
