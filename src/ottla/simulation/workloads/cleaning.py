@@ -59,9 +59,9 @@ class Cutter(Workload):
                 end = (await admin.list_offsets({partition: OffsetSpec.LATEST}, timeout=self.paced_s(CALL_S)))[
                     partition
                 ].offset
-                await self._cut(admin, partition, self.random.randint(0, end), timeout_s=CALL_S)
+                await self._cut(admin, partition, self.random.randint(0, end))
 
-    async def _cut(self, admin: Any, partition: TopicPartition, before: int, timeout_s: float = 10.0) -> None:
+    async def _cut(self, admin: Any, partition: TopicPartition, before: int, timeout_s: float = CALL_S) -> None:
         cutting = self.history.invoke(self.name, "delete-records", partition=name_of(partition), before=before)
         try:
             cutting.ok(
