@@ -179,11 +179,11 @@ class Broker:
             self.tracing = BrokerTracing.enabled()
 
     def _make_deadlines(self) -> Deadlines:
-        return Deadlines(
-            self.clock,
-            monotonic=lambda: (*self.progress.with_deadlines, *self._sharing_deadlines),
-            wall=lambda: [each.runtime for each in self.coordinators.made],
-        )
+        def waiting() -> Sequence[HasDeadlines]:
+            coordinators = [each.runtime for each in self.coordinators.made]
+            return (*self.progress.with_deadlines, *self._sharing_deadlines, *coordinators)
+
+        return Deadlines(self.clock, waiting)
 
     def _make_replicas(self, logs: Logs) -> ReplicaManager:
         return ReplicaManager(

@@ -180,7 +180,7 @@ async def test_whoever_comes_with_the_first_deadline_wakes_the_alarm() -> None:
 @asynccontextmanager
 async def deadlines(*purgatories: Purgatory) -> AsyncIterator[tuple[ManualClock, Deadlines]]:
     clock = ManualClock()
-    made = Deadlines(clock, monotonic=lambda: purgatories, wall=lambda: ())
+    made = Deadlines(clock, lambda: purgatories)
     yield clock, made
     made.cancel()
 

@@ -125,7 +125,19 @@ def test_seeds_that_had_an_anomaly_have_none(seed, brokers):
 
 @pytest.mark.parametrize(
     ("seed", "brokers"),
-    [(1695, 1), (1894, 3), (2548, 1), (3281, 3), (4764, 1), (6711, 3), (12303, 1), (20869, 3), (22303, 1), (23421, 3)],
+    [
+        (1695, 1),
+        (1894, 3),
+        (2548, 1),
+        (3281, 3),
+        (4764, 1),
+        (6711, 3),
+        (12303, 1),
+        (20869, 3),
+        (22303, 1),
+        (23421, 3),
+        (25838, 1),
+    ],
 )
 def test_short_seeds_that_had_an_anomaly_have_none(seed, brokers):
     """A topic that was made while the disk was full had no leader until the next start; a request that waited to hear

@@ -52,7 +52,8 @@ class Write(NamedTuple):
 
 
 class SetTimer(NamedTuple):
-    """Call timer_fired(key) at that time; replaces a timer with the same key."""
+    """Call timer_fired(key) when so much time has gone by as is left until then; replaces a timer with the same key. A
+    wall clock that jumps meanwhile changes nothing."""
 
     key: Hashable
     at_ms: int

@@ -17,6 +17,8 @@ broker leads.
    where they are, and are committed when the follower is back or out of the in-sync set.
 6. Loading is a replay of the log from its start: the same `replay` as in daily work. What it leaves for others to do
    (markers) waits until all that was replayed is committed.
+7. Shards hear the wall clock, because its time is kept in logs, and set timers by it. Here a timer becomes so many
+   milliseconds from now on a clock that never jumps: a wall clock that is set right must not end every session at once.
 """
 
 from __future__ import annotations
@@ -83,7 +85,7 @@ class _Waiting(NamedTuple):
     next_offset: int
     act: Callable[[], None]
     refuse: Callable[[BrokerError], None] | None = None
-    deadline_ms: int | None = None  # of those that can be refused
+    deadline_ms: float | None = None  # of those that can be refused
 
 
 class _Place(Generic[S]):
@@ -105,6 +107,7 @@ class Runtime(Generic[S]):
         make_shard: Callable[[int, InternalPartition], S],
         kinds: dict[type[Message], type[Message]],
         now_ms: Callable[[], int],
+        monotonic_ms: Callable[[], float],
         write_timeout_ms: Callable[[], int],
         other_effect: Callable[[int, object], None] | None = None,
         wake: Callable[[], None] | None = None,
@@ -115,6 +118,7 @@ class Runtime(Generic[S]):
         self._make_shard = make_shard
         self._kinds = kinds
         self._now_ms = now_ms
+        self._monotonic_ms = monotonic_ms
         self._write_timeout_ms = write_timeout_ms
         self._other_effect = other_effect
         self._wake = wake
@@ -209,7 +213,8 @@ class Runtime(Generic[S]):
                 is_dropped = is_dropped or written is None
                 waits_for = max(waits_for, written or 0)
             elif isinstance(effect, SetTimer):
-                if self._timers.set((index, place.number, effect.key), effect.at_ms) and self._wake is not None:
+                due_ms = self._monotonic_ms() + effect.at_ms - self._now_ms()
+                if self._timers.set((index, place.number, effect.key), due_ms) and self._wake is not None:
                     self._wake()
             elif isinstance(effect, CancelTimer):
                 self._timers.cancel((index, place.number, effect.key))
@@ -246,7 +251,7 @@ class Runtime(Generic[S]):
             self._reply_all(write.replies)
         else:
             reply = partial(self._reply_all, write.replies)
-            deadline_ms = self._now_ms() + self._write_timeout_ms()
+            deadline_ms = self._monotonic_ms() + self._write_timeout_ms()
             place.uncommitted.append(_Waiting(next_offset, reply, partial(self._refuse, write), deadline_ms))
             self._watch_writes(index, place)
         return next_offset
@@ -287,8 +292,8 @@ class Runtime(Generic[S]):
         if oldest is not None and timer not in self._timers and self._timers.set(timer, oldest) and self._wake:
             self._wake()
 
-    def _refuse_late_writes(self, index: int, place: _Place[S], now_ms: int) -> None:
-        late = [each for each in place.uncommitted if each.deadline_ms is not None and each.deadline_ms <= now_ms]
+    def _refuse_late_writes(self, index: int, place: _Place[S], monotonic_ms: float) -> None:
+        late = [each for each in place.uncommitted if each.deadline_ms is not None and each.deadline_ms <= monotonic_ms]
         for each in late:
             place.uncommitted.remove(each)
         for each in late:
@@ -299,29 +304,28 @@ class Runtime(Generic[S]):
     def next_due_ms(self) -> int | None:
         return self._timers.next_due_ms()
 
-    def expire_due(self, now_ms: float) -> None:
-        now_ms = int(now_ms)
-        for index, number, key in self._timers.pop_due(now_ms):
+    def expire_due(self, monotonic_ms: float) -> None:
+        for index, number, key in self._timers.pop_due(int(monotonic_ms)):
             place = self._places.get(index)
             if place is None or not place.is_loaded or place.number != number:
                 continue
             if key == WRITES:
-                self._refuse_late_writes(index, place, now_ms)
+                self._refuse_late_writes(index, place, monotonic_ms)
             else:
-                self._carry_out(index, place, place.shard.timer_fired(key, now_ms))
+                self._carry_out(index, place, place.shard.timer_fired(key, self._now_ms()))
 
     # -- coming and going --------------------------------------------------------------------------------------------
 
     def load(self, index: int, partition: InternalPartition) -> None:
         """This broker leads the partition now: replay its log, then serve."""
-        began_ms = self._now_ms()
+        began_ms = self._monotonic_ms()
         self._loads += 1
         place = self._places[index] = _Place(self._make_shard(index, partition), partition, self._loads)
         count = 0
         for batch in partition.read_batches():
             count += self._replay_batch(place.shard, batch)
         place.is_loaded = True
-        took_ms = max(0, self._now_ms() - began_ms)
+        took_ms = self._monotonic_ms() - began_ms
         self.load_ms = [self.load_ms[0] + 1, self.load_ms[1] + took_ms, max(self.load_ms[2], took_ms)]
         log.debug("%s-%d: %d records replayed", self._name, index, count)
         # What was replayed may not be committed yet: another crash could take a decision away that is spread already.

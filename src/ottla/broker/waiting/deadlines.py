@@ -1,7 +1,7 @@
 """One alarm for everything in a broker that has a deadline: purgatories and the timers of coordinators.
 
 A caller that sets a deadline calls `arm`. The alarm rings at the earliest one, everybody expires what is due, and it is
-set again. Purgatories count in monotonic time, coordinators in wall time, because their deadlines are kept in logs.
+set again. All count in monotonic time: a wall clock that jumps must not end everything that waits.
 """
 
 from __future__ import annotations
@@ -18,18 +18,11 @@ class HasDeadlines(Protocol):
 
 
 class Deadlines:
-    """`monotonic` and `wall` return what has deadlines; they are called each time, because coordinators come later."""
+    """`waiting` returns what has deadlines; it is called each time, because coordinators come later."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        *,
-        monotonic: Callable[[], Sequence[HasDeadlines]],
-        wall: Callable[[], Sequence[HasDeadlines]],
-    ) -> None:
+    def __init__(self, clock: Clock, waiting: Callable[[], Sequence[HasDeadlines]]) -> None:
         self._clock = clock
-        self._monotonic = monotonic
-        self._wall = wall
+        self._waiting = waiting
         self._alarm: Timer | None = None
         self._alarm_ms = 0.0
 
@@ -49,10 +42,8 @@ class Deadlines:
     def ring(self) -> None:
         """Expire what is due."""
         self._alarm = None
-        for each in self._monotonic():
+        for each in self._waiting():
             each.expire_due(self._clock.monotonic_ms())
-        for each in self._wall():
-            each.expire_due(self._clock.now_ms())
         self.arm()
 
     def cancel(self) -> None:
@@ -60,7 +51,6 @@ class Deadlines:
             self._alarm.cancel()
 
     def _due_in_ms(self) -> float | None:
-        monotonic_ms, now_ms = self._clock.monotonic_ms(), self._clock.now_ms()
-        waits = [due - monotonic_ms for each in self._monotonic() if (due := each.next_due_ms()) is not None]
-        waits += [due - now_ms for each in self._wall() if (due := each.next_due_ms()) is not None]
+        now_ms = self._clock.monotonic_ms()
+        waits = [due - now_ms for each in self._waiting() if (due := each.next_due_ms()) is not None]
         return min(waits, default=None)

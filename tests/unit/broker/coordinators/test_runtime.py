@@ -67,7 +67,8 @@ class SpreadingShard:
 class Bench:
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
-        self.now_ms = 0
+        self.now_ms = 0  # of a clock that never jumps
+        self.wall_is_ahead_ms = 0
         self.partition = HandMovedPartition()
         self.spread: list[tuple[int, Any]] = []
         self.wakes: list[int | None] = []
@@ -75,7 +76,8 @@ class Bench:
             "__transaction_state",
             make_shard=lambda index, partition: SpreadingShard(),
             kinds={TransactionLogKey: TransactionLogValue},
-            now_ms=lambda: self.now_ms,
+            now_ms=lambda: self.now_ms + self.wall_is_ahead_ms,
+            monotonic_ms=lambda: self.now_ms,
             write_timeout_ms=lambda: TIMEOUT_MS,
             other_effect=lambda index, effect: self.spread.append((index, effect)),
             wake=lambda: self.wakes.append(self.runtime.next_due_ms()),
@@ -220,3 +222,22 @@ def test_a_timer_of_an_earlier_load_is_not_fired(bench: Bench) -> None:
     bench.do(lambda: bench.runtime.notify(INDEX, lambda shard, now_ms: [SetTimer("session", 300)]))
     bench.late(200)
     assert bench.runtime.shard_of(INDEX).fired == ["session"]
+
+
+@pytest.mark.parametrize("jump_ms", [-3_600_000, 3_600_000])
+def test_a_wall_clock_that_jumps_moves_no_timer(bench: Bench, jump_ms: int) -> None:
+    bench.do(lambda: bench.runtime.notify(INDEX, lambda shard, now_ms: [SetTimer("session", now_ms + 1_000)]))
+    bench.wall_is_ahead_ms = jump_ms
+    bench.late(900)
+    assert bench.runtime.shard_of(INDEX).fired == []
+    bench.late(100)
+    assert bench.runtime.shard_of(INDEX).fired == ["session"]
+
+
+def test_a_wall_clock_that_jumps_does_not_end_the_wait_for_a_commit(bench: Bench) -> None:
+    answers = bench.write()
+    bench.wall_is_ahead_ms = 3_600_000
+    bench.late(TIMEOUT_MS - 20)
+    assert answers == []
+    bench.late(20)
+    assert [each.error_code for each in answers] == [RequestTimedOut.code]

@@ -45,7 +45,7 @@ class OtherBroker:
 
 def refusal(outcome: Any) -> BrokerError | None:
     broker: Any = SimpleNamespace(
-        clock=SimpleNamespace(now_ms=lambda: 0),
+        clock=SimpleNamespace(now_ms=lambda: 0, monotonic_ms=lambda: 0),
         deadlines=SimpleNamespace(arm=lambda: None),
         image=SimpleNamespace(partition_count=lambda topic: 5),
         link=OtherBroker(outcome),

@@ -145,7 +145,7 @@ def test_a_marker_that_fails_in_itself_is_reported_so_that_it_is_asked_for_again
 
     async def run():
         broker = SimpleNamespace(
-            clock=SimpleNamespace(now_ms=lambda: 0),
+            clock=SimpleNamespace(now_ms=lambda: 0, monotonic_ms=lambda: 0),
             deadlines=SimpleNamespace(arm=lambda: None),
             background=Background(),
         )

@@ -126,6 +126,7 @@ def make_group_coordinator(broker: Broker) -> GroupCoordinator:
         make_shard=make_shard,
         kinds=KINDS,
         now_ms=broker.clock.now_ms,
+        monotonic_ms=broker.clock.monotonic_ms,
         write_timeout_ms=lambda: broker.settings.offsets_commit_timeout_ms,
         other_effect=lambda index, effect: made.carry_out(index, effect),
         wake=broker.deadlines.arm,

@@ -27,6 +27,7 @@ class ShareCoordinator(Coordinator[ShareStateShard]):
             make_shard=self._make_shard,
             kinds=KINDS,
             now_ms=broker.clock.now_ms,
+            monotonic_ms=broker.clock.monotonic_ms,
             write_timeout_ms=lambda: broker.settings.share_coordinator_write_timeout_ms,
             other_effect=self.carry_out,
             wake=broker.deadlines.arm,
