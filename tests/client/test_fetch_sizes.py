@@ -68,5 +68,5 @@ def test_a_fast_reader_gets_much_at_a_time(kafka_broker, large_topic):
 
         wait_until(is_read)
         assert sum(tables) == RECORDS
-        # 1 MB of each partition (max.partition.fetch.bytes) in one answer.
-        assert fetch_metric(consumer, "fetch-size-max") > (PARTITIONS - 1) * MB
+        # Of several partitions in one answer, each with at most 1 MB (max.partition.fetch.bytes).
+        assert fetch_metric(consumer, "fetch-size-max") > 1.5 * MB

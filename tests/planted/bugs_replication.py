@@ -8,7 +8,7 @@ BUGS = (
     Bug(
         "ack-before-isr",
         "broker/replication/partition.py",
-        "            committed = min(committed, self.in_sync.bound)\n",
+        "            if self.in_sync.bound < committed:\n                committed = self.in_sync.bound\n",
         "",
         "a record counts as committed as soon as the leader has it",
         "Jepsen on Kafka 0.8 (2013)",

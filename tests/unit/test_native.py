@@ -22,6 +22,7 @@ CHOOSING = {
     "ottla.net.tls._data_path": ("ottla.net.tls.data_choice", "DataPath"),
     "ottla.storage._reserving": ("ottla.storage.reserving_choice", "reserve"),
     "ottla.broker.produce._frames": ("ottla.broker.produce.choice", "scan"),
+    "ottla.broker.fetch._frames": ("ottla.broker.fetch.choice", "scan_asked"),
     "ottla.client.producer.batches._append": ("ottla.client.producer.batches.append_choice", "HotPath"),
     "ottla.client.consumer._records": ("ottla.client.consumer.record_choice", "FetchedRecords"),
 }

@@ -137,6 +137,7 @@ def test_seeds_that_had_an_anomaly_have_none(seed, brokers):
         (22303, 1),
         (23421, 3),
         (25838, 1),
+        (33250, 3),
     ],
 )
 def test_short_seeds_that_had_an_anomaly_have_none(seed, brokers):

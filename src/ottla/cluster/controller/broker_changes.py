@@ -115,7 +115,7 @@ def _distrusted_partitions(
     unclean = [each.id for each in came if state.rules.started_uncleanly(each)]
     found = dict(so_far)
     for name, partition in state.image.partitions() if unclean else ():
-        is_led = not led_too and state.is_alive(name, partition.leader)
+        is_led = not led_too and partition.leader not in unclean and state.is_alive(name, partition.leader)
         for broker_id in unclean:
             now = found.get(name, partition)
             if is_led and broker_id in now.isr and broker_id != partition.leader:
@@ -154,7 +154,8 @@ def changes_on_takeover(state: ControllerState) -> list[Change]:
     """What a controller that takes over has to change.
 
     A broker that lost its memory may have come before we knew anything, so it is not trusted; only who is in sync with
-    another one, that leads and is there, has become so since. One that leads may have led before it went down."""
+    another one, that leads and is there, has become so since. One that leads may have led before it went down: neither
+    it nor who was in sync with it is trusted, when both lost theirs."""
     partitions = _distrusted_partitions(state, state.image.brokers.values(), {}, led_too=False)
     return _as_changes(state.image, _elections(state, partitions))
 

@@ -339,6 +339,25 @@ def test_a_replica_that_lost_its_memory_leads_when_nobody_can_know_better(new_st
     assert stage.partition(ORDERS).leader == 1
 
 
+def test_a_new_controller_trusts_nobody_who_lost_its_memory_together_with_the_leader(new_stage: Any) -> None:
+    """Short seed 33250: all were away, and the leader and a follower came back first, both with less than they had."""
+    stage = new_stage()
+    stage.start(9)
+    stage.start(1, 2, 3)
+    stage.take_events()
+    stage.create("orders", (1, 2, 3))
+    stage.quiet()
+    stage.crash(9)
+    stage.crash(1, 2, loses_memory=True)
+    stage.crash(3)
+    stage.start(1, 2)
+    stage.quiet()
+    assert stage.partition(ORDERS).leader == -1, "3 has what both lost"
+    stage.start(3)
+    stage.quiet()
+    assert stage.partition(ORDERS).leader == 3
+
+
 def test_an_eligible_replica_leads_when_all_in_sync_are_away(new_stage: Any) -> None:
     stage = new_stage(min_insync=2)
     stage.start(9)
