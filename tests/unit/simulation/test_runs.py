@@ -138,6 +138,7 @@ def test_seeds_that_had_an_anomaly_have_none(seed, brokers):
         (23421, 3),
         (25838, 1),
         (33250, 3),
+        (36677, 3),
     ],
 )
 def test_short_seeds_that_had_an_anomaly_have_none(seed, brokers):
@@ -146,7 +147,8 @@ def test_short_seeds_that_had_an_anomaly_have_none(seed, brokers):
     clock was an hour late (clocks are set right now when all is healed); who came back to a full disk never followed;
     nobody started a broker again whose disk had failed under its metadata; a topic was never gone that was deleted
     while a disk was full; records that were deleted were back after a crash; a batch that was there was refused when it
-    was sent again, because the broker's clock was late.
+    was sent again, because the broker's clock was late; orders of the controller waited behind markers that waited for
+    those orders.
     """
     check(run_plan(Plan.short(seed, brokers)))
 

@@ -103,12 +103,12 @@ def make_member(
     def fetchers_of(settings: BrokerSettings) -> list[InterBroker]:
         return [broker_connections(link_settings=FETCHER_LINK) for _ in range(settings.num_replica_fetchers)]
 
-    inter_broker = broker_connections()
+    inter_broker, orders = broker_connections(), broker_connections()
     inter_broker.owns_login = True
     role = ControllerRole(
         broker.id,
         store,
-        partial(inter_broker.send, timeout_ms=settings.controller_socket_timeout_ms),
+        partial(orders.send, timeout_ms=settings.controller_socket_timeout_ms),
         rules=lambda: controller_rules(broker, listener),
         pool=pool if store.blocks else None,
         check_interval_s=lambda: _check_interval_s(broker.settings),
@@ -118,7 +118,7 @@ def make_member(
     forwarder = Forwarder(
         broker, broker_connections(forwarding_client_id(broker.id)), limit_ms=settings.request_timeout_ms
     )
-    member = ClusterMember(broker, store, inter_broker, role, fetchers, forwarder, settings=settings, pool=pool)
+    member = ClusterMember(broker, store, inter_broker, orders, role, fetchers, forwarder, settings=settings, pool=pool)
     broker.dynamic.subscribe(
         ["num.replica.fetchers"],
         lambda _, new: member.replication.redistribute(fetchers_of(new)),

@@ -8,7 +8,10 @@
 1. The view is one image, as in a broker on its own; only where its parts come from differs.
 2. A registration has an epoch. Orders for an earlier one are refused, and after a lost session a new one is made before
    anything else.
-3. The end is in order: the controller is asked, a few times if need be, to give our leaderships to others; then we
+3. Orders that this broker gives as controller have connections of their own (`orders`). Answers of one connection come
+   in order, and the next order leaves when the one before is answered. A leader may answer others late, when something
+   is committed (a marker), and it may need the next order for that.
+4. The end is in order: the controller is asked, a few times if need be, to give our leaderships to others; then we
    leave.
 """
 
@@ -117,6 +120,7 @@ class ClusterMember:
         broker: Broker,
         store: SharedStore,
         inter_broker: InterBroker,
+        orders: InterBroker,
         role: ControllerRole,
         fetchers: Sequence[BrokerConnections],
         forwarder: Forwarder,
@@ -126,6 +130,7 @@ class ClusterMember:
     ) -> None:
         self.epoch = -1
         self.inter_broker = inter_broker
+        self._orders = orders
         self.role = role
         self._broker = broker
         self._store = store
@@ -233,6 +238,7 @@ class ClusterMember:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._orders.close()
         await self.inter_broker.close()
 
     async def _while_reachable(self, work: Coroutine[object, None, None], otherwise: str) -> bool:
@@ -294,7 +300,9 @@ class ClusterMember:
             self._start(self.addresses.update(self._broker.image.brokers.values()))
         for gone in before - set(self._broker.image.brokers):
             self.inter_broker.forget(gone)
+            self._orders.forget(gone)
         self._start(self.inter_broker.sweep())
+        self._start(self._orders.sweep())
         return UpdateMetadataResponse(error_code=0)
 
     def _apply_changes(self, changes: Sequence[Change]) -> None:
