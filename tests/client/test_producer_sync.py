@@ -481,7 +481,7 @@ def test_rows_of_an_aborted_transaction_do_not_count_and_committed_ones_do(kafka
 
 
 def test_a_table_that_finds_no_memory_in_time_says_how_many_rows_were_taken(unique_topic):
-    settings = {"buffer.memory": 50_000, "batch.size": 16_000, "max.block.ms": 300, "linger.ms": 1}
+    settings = {"buffer.memory": 50_000, "batch.size": 16_000, "max.block.ms": 2_000, "linger.ms": 1}
     with KafkaBroker() as broker:
         producer = Producer(settings, bootstrap_servers=broker.bootstrap_servers)
         producer.send(unique_topic, b"first").result(HANG_S)
