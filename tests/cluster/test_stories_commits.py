@@ -53,6 +53,8 @@ class Member:
 
     def join(self) -> None:
         answer = self.wire.ask(self._join_request(), 7)
+        while answer.error_code == CoordinatorNotAvailable.code:  # the followers have not begun to fetch yet
+            answer = self.wire.ask(self._join_request(), 7)
         assert answer.error_code == MemberIdRequired.code
         self.member_id = answer.member_id
         answer = self.wire.ask(self._join_request(), 7)
