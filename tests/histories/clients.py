@@ -36,6 +36,9 @@ class Sender(Protocol):
 
     def close(self) -> None: ...
 
+    def abandon(self) -> None:
+        """Stop at once, whatever becomes of the rest: threads of a failed test would disturb those after it."""
+
 
 class Reader(Protocol):
     def ends(self) -> dict[str, int]: ...
@@ -65,6 +68,9 @@ class OurSender:
 
     def close(self) -> None:
         self._producer.close(HANG_S)
+
+    def abandon(self) -> None:
+        self._producer.close(0)
 
 
 class OurReader:
@@ -119,6 +125,9 @@ class ConfluentSender:
 
     def close(self) -> None:
         self.flush()
+
+    def abandon(self) -> None:
+        self._producer.purge()
 
 
 class ConfluentReader:
@@ -175,6 +184,9 @@ class KafkaPythonSender:
     def close(self) -> None:
         self._producer.close(timeout=10)
 
+    def abandon(self) -> None:
+        self._producer.close(timeout=0)
+
 
 class KafkaPythonReader:
     def __init__(self, servers: str, topic: str, partitions: int) -> None:
@@ -229,6 +241,11 @@ class OnLoop:
         self._thread.join(HANG_S)
         self._loop.close()
 
+    def abandon(self) -> None:
+        """Tasks that still run there are thrown away: nothing is closed, and the thread ends."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
 
 class AiokafkaSender:
     def __init__(self, servers: str) -> None:
@@ -268,6 +285,9 @@ class AiokafkaSender:
         self._on_loop.call(self._producer.stop())
         self._on_loop.close()
 
+    def abandon(self) -> None:
+        self._on_loop.abandon()
+
 
 class AiokafkaReader:
     def __init__(self, servers: str, topic: str, partitions: int) -> None:
@@ -303,8 +323,10 @@ class AiokafkaReader:
         ]
 
     def close(self) -> None:
-        self._on_loop.call(self._consumer.stop())
-        self._on_loop.close()
+        try:
+            self._on_loop.call(self._consumer.stop())
+        finally:
+            self._on_loop.close()
 
 
 CLIENTS: dict[str, tuple[Callable[[str], Sender], Callable[[str, str, int], Reader]]] = {

@@ -10,6 +10,7 @@
 
 1. Values are numbers that nobody else sends; up to IN_FLIGHT are on their way at a time.
 2. What a client raises inside of a load fails the block that the load is in.
+3. A client ends with its load, also with one that failed: what goes on in threads disturbs the tests after it.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
+from types import TracebackType
 from typing import Any
 
-from tests.histories.clients import CLIENTS, Record, name_of
+from tests.histories.clients import CLIENTS, Record, Sender, name_of
 from tests.patience import HANG_S
 
 from ottla.simulation.history import History, Operation
@@ -45,9 +48,17 @@ class SendingLoad(Background):
         self._history = history
         self._numbers = numbers
         self._room = threading.BoundedSemaphore(IN_FLIGHT)
+        self._sender: Sender | None = None
         self.acknowledged = 0
         self.unknown: list[str] = []
         self.longest_wait_s = 0.0
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, where)
+        if error is not None and self._sender is not None:
+            self._sender.abandon()
 
     def wait_for(self, more: int, limit_s: float = HANG_S) -> None:
         """Wait until so many more records are acknowledged."""
@@ -61,15 +72,19 @@ class SendingLoad(Background):
             time.sleep(PAUSE_S)
 
     def _run(self) -> None:
-        sender = self._make_sender(self._servers)
-        while not self._ending.is_set():
-            for partition in range(self.partitions):
-                while not self._room.acquire(timeout=0.05):
-                    sender.flush()  # some clients call back only when they are called
-                self._send(sender, partition)
-            time.sleep(PAUSE_S)
-        sender.flush()
-        sender.close()
+        sender = self._sender = self._make_sender(self._servers)
+        try:
+            while not self._ending.is_set():
+                for partition in range(self.partitions):
+                    while not self._room.acquire(timeout=0.05):
+                        sender.flush()  # some clients call back only when they are called
+                    self._send(sender, partition)
+                time.sleep(PAUSE_S)
+            sender.flush()
+            sender.close()
+        except BaseException:
+            sender.abandon()
+            raise
 
     def _send(self, sender: Any, partition: int) -> None:
         value, began_s = next(self._numbers), time.monotonic()
@@ -104,9 +119,9 @@ class FollowingLoad(Background):
     def _run(self) -> None:
         reader = self._make_reader(*self._arguments)
         self._history.note(self._name, "assign")
-        while not self._ending.is_set():
-            write_poll(self._history, self._name, "poll", reader.poll())
-        reader.close()
+        with closing(reader):
+            while not self._ending.is_set():
+                write_poll(self._history, self._name, "poll", reader.poll())
 
 
 def write_poll(history: History, client: str, action: str, records: list[Record]) -> None:
@@ -120,18 +135,18 @@ def final_read(client: str, servers: str, topic: str, partitions: int, history: 
     reading = history.invoke(name, "final-read", isolation="read_committed")
     reader = CLIENTS[client][1](servers, topic, partitions)
     history.note(name, "assign")
-    ends = reader.ends()
-    position, count, give_up_s = dict.fromkeys(ends, 0), 0, time.monotonic() + HANG_S
-    while any(position[each] < end for each, end in ends.items()):
-        if time.monotonic() > give_up_s:
-            reading.info(f"at {position}, and the ends are {ends}")
-            break
-        records = reader.poll()
-        write_poll(history, name, "final-poll", records)
-        for partition, offset, _ in records:
-            position[partition] = max(position[partition], offset + 1)
-        count += len(records)
-    else:
-        reading.ok(starts=dict.fromkeys(ends, 0), ends=ends)
-    reader.close()
+    with closing(reader):
+        ends = reader.ends()
+        position, count, give_up_s = dict.fromkeys(ends, 0), 0, time.monotonic() + HANG_S
+        while any(position[each] < end for each, end in ends.items()):
+            if time.monotonic() > give_up_s:
+                reading.info(f"at {position}, and the ends are {ends}")
+                break
+            records = reader.poll()
+            write_poll(history, name, "final-poll", records)
+            for partition, offset, _ in records:
+                position[partition] = max(position[partition], offset + 1)
+            count += len(records)
+        else:
+            reading.ok(starts=dict.fromkeys(ends, 0), ends=ends)
     return count
