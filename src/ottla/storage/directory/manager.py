@@ -115,6 +115,7 @@ class LogManager:
         self._abandoned: list[PartitionLog] = []
         self._reported: set[Path] = set()
         self._removals = Removals()
+        self._is_open = False
 
     # --- start --------------------------------------------------------------------------------------------------------
 
@@ -150,6 +151,7 @@ class LogManager:
             directory.trust()
         if not any(directory.is_online for directory in self.directories):
             raise NoLogDirectory("; ".join(str(each.failure) for each in self.directories))
+        self._is_open = True
 
     def _note_role(self, found: FoundLog, now_ms: int) -> None:
         if found.name.role == DELETE:
@@ -476,7 +478,12 @@ class LogManager:
     # --- stop ---------------------------------------------------------------------------------------------------------
 
     def close(self, is_clean: bool = True, *, pool: Executor | None = None, broker_epoch: int = -1) -> None:
-        """Close everything, syncing in the pool's threads if there is one. No job of a log may be running."""
+        """Close everything, syncing in the pool's threads if there is one. No job of a log may be running.
+
+        Where the start failed nothing is said to be closed in order: the directories may be another broker's, which
+        runs, or may still have to be recovered.
+        """
+        is_clean, self._is_open = is_clean and self._is_open, False
         self._drop_failed_logs()
         for removal in self._removals.clear():
             removal.abandon()

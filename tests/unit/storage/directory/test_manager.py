@@ -306,6 +306,29 @@ def test_directories_in_use_foreign_or_named_twice_stop_the_start(files: MemoryF
     assert len(started(files, A).directories) == 1, "all locks were given back"
 
 
+def test_who_never_had_a_directory_does_not_say_that_it_was_closed_in_order(files: MemoryFiles) -> None:
+    """A second broker that is turned away must not take the recovery from the one that runs and is killed later."""
+    first = started(files, A)
+    append(create(first))
+    second = manager(files, A, B)
+    with pytest.raises(DirectoryInUse):
+        second.open(NOW_MS)
+    before = contents(files, A)
+    second.close()
+    assert contents(files, A) == before
+    assert not files.exists(A / CLEAN_SHUTDOWN)
+    first.close(is_clean=False)
+    foreign = manager(files, A, broker_id=2)
+    with pytest.raises(ForeignDirectory):
+        foreign.open(NOW_MS)
+    foreign.close()
+    assert contents(files, A) == before, "it was killed before, and nobody has recovered it"
+    (recovered,) = manager(files, A).open(NOW_MS)
+    assert recovered.log is not None
+    assert recovered.log.log_end_offset == 1
+    assert recovered.recovered_segments == 1
+
+
 def test_the_same_partition_in_two_directories_stops_the_start(files: MemoryFiles) -> None:
     logs = started(files)
     create(logs)
