@@ -9,6 +9,8 @@
    again with a new connection: the user may have been made, or its password changed, meanwhile.
 4. A broker that nobody knows is BrokerNotAvailable at once: the caller decides whether to wait for it. After `close`
    nothing is connected any more, not even for those who waited for a token or a ticket meanwhile.
+5. Answers of one connection come in order. So a broker has several to each other one (`Connections`): what is answered
+   when something is committed must not hold up what that commit, or somebody else, may need.
 
 Belongs to the broker's loop.
 """
@@ -26,6 +28,7 @@ from ottla.broker.security.own_login import OwnLogin
 from ottla.clock import Clock
 from ottla.cluster.model import Endpoint
 from ottla.errors import AuthenticationFailed, BrokerNotAvailable, NotConnected
+from ottla.light_tuples import NamedTuple
 from ottla.net.connection import Exchange
 from ottla.net.link import LinkSettings, Transport
 from ottla.net.node import NodeConnection
@@ -162,3 +165,29 @@ class InterBroker:
         return NodeConnection(
             peer, transport=self._transport, clock=self._clock, tls=self._tls, link_settings=self._link_settings
         )
+
+
+class Connections(NamedTuple):
+    """All connections of a broker to the others, by what is said on them; made only where something is."""
+
+    leaders: InterBroker
+    """Questions to whoever leads a partition, or has something."""
+    markers: InterBroker
+    """Markers of transactions: answered when they are committed, which may be never."""
+    controller: InterBroker
+    """Questions to the controller: who is in sync now may be what a marker waits for."""
+    orders: InterBroker
+    """Orders that this broker gives as controller: the next one leaves when the one before is answered, and a leader
+    may need it to commit a marker."""
+
+    def forget(self, broker_id: int) -> None:
+        for each in self:
+            each.forget(broker_id)
+
+    async def sweep(self) -> None:
+        for each in self:
+            await each.sweep()
+
+    async def close(self) -> None:
+        for each in reversed(self):
+            await each.close()

@@ -18,7 +18,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.cluster.controller_role import ControllerRole
 from ottla.broker.cluster.earlier_session import wait_for_earlier_session
 from ottla.broker.cluster.forwarding import Forwarder
-from ottla.broker.cluster.inter_broker import InterBroker
+from ottla.broker.cluster.inter_broker import Connections, InterBroker
 from ottla.broker.cluster.membership import ClusterMember
 from ottla.broker.quotas.forwarded import forwarding_client_id
 from ottla.broker.security.own_login import own_login, own_principal
@@ -103,12 +103,12 @@ def make_member(
     def fetchers_of(settings: BrokerSettings) -> list[InterBroker]:
         return [broker_connections(link_settings=FETCHER_LINK) for _ in range(settings.num_replica_fetchers)]
 
-    inter_broker, orders = broker_connections(), broker_connections()
-    inter_broker.owns_login = True
+    connections = Connections(*(broker_connections() for _ in Connections._fields))
+    connections.leaders.owns_login = True  # it is closed last
     role = ControllerRole(
         broker.id,
         store,
-        partial(orders.send, timeout_ms=settings.controller_socket_timeout_ms),
+        partial(connections.orders.send, timeout_ms=settings.controller_socket_timeout_ms),
         rules=lambda: controller_rules(broker, listener),
         pool=pool if store.blocks else None,
         check_interval_s=lambda: _check_interval_s(broker.settings),
@@ -118,7 +118,7 @@ def make_member(
     forwarder = Forwarder(
         broker, broker_connections(forwarding_client_id(broker.id)), limit_ms=settings.request_timeout_ms
     )
-    member = ClusterMember(broker, store, inter_broker, orders, role, fetchers, forwarder, settings=settings, pool=pool)
+    member = ClusterMember(broker, store, connections, role, fetchers, forwarder, settings=settings, pool=pool)
     broker.dynamic.subscribe(
         ["num.replica.fetchers"],
         lambda _, new: member.replication.redistribute(fetchers_of(new)),

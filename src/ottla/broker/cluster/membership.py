@@ -8,9 +8,7 @@
 1. The view is one image, as in a broker on its own; only where its parts come from differs.
 2. A registration has an epoch. Orders for an earlier one are refused, and after a lost session a new one is made before
    anything else.
-3. Orders that this broker gives as controller have connections of their own (`orders`). Answers of one connection come
-   in order, and the next order leaves when the one before is answered. A leader may answer others late, when something
-   is committed (a marker), and it may need the next order for that.
+3. Orders, markers and questions to the controller have connections of their own (`Connections` of inter_broker.py).
 4. The end is in order: the controller is asked, a few times if need be, to give our leaderships to others; then we
    leave.
 """
@@ -29,7 +27,7 @@ from ottla.broker.cluster.broker_addresses import BrokerAddresses, IpNetwork
 from ottla.broker.cluster.changes import P
 from ottla.broker.cluster.first_view import wait_for_first_view
 from ottla.broker.cluster.forwarding import Forwarder
-from ottla.broker.cluster.inter_broker import InterBroker
+from ottla.broker.cluster.inter_broker import Connections
 from ottla.broker.cluster.leaving import while_reachable
 from ottla.broker.cluster.metadata_view import changes_of
 from ottla.broker.cluster.visible import shows_changes, wait_until
@@ -72,6 +70,7 @@ from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsReq
 from ottla.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from ottla.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from ottla.protocol.schema import Message
 
 if TYPE_CHECKING:
@@ -119,8 +118,7 @@ class ClusterMember:
         self,
         broker: Broker,
         store: SharedStore,
-        inter_broker: InterBroker,
-        orders: InterBroker,
+        connections: Connections,
         role: ControllerRole,
         fetchers: Sequence[BrokerConnections],
         forwarder: Forwarder,
@@ -129,8 +127,7 @@ class ClusterMember:
         pool: Executor | None,
     ) -> None:
         self.epoch = -1
-        self.inter_broker = inter_broker
-        self._orders = orders
+        self._connections = connections
         self.role = role
         self._broker = broker
         self._store = store
@@ -238,8 +235,7 @@ class ClusterMember:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._orders.close()
-        await self.inter_broker.close()
+        await self._connections.close()
 
     async def _while_reachable(self, work: Coroutine[object, None, None], otherwise: str) -> bool:
         is_done = await while_reachable(work, partial(self._in_store, self._store.controller), self._broker.clock)
@@ -299,10 +295,8 @@ class ClusterMember:
         if any(isinstance(each, RegisterBroker | UnregisterBroker) for each in changes):
             self._start(self.addresses.update(self._broker.image.brokers.values()))
         for gone in before - set(self._broker.image.brokers):
-            self.inter_broker.forget(gone)
-            self._orders.forget(gone)
-        self._start(self.inter_broker.sweep())
-        self._start(self._orders.sweep())
+            self._connections.forget(gone)
+        self._start(self._connections.sweep())
         return UpdateMetadataResponse(error_code=0)
 
     def _apply_changes(self, changes: Sequence[Change]) -> None:
@@ -459,7 +453,8 @@ class ClusterMember:
         """The controller's answer; this broker may be the controller, and then asks itself through the network too."""
         controller_id = await self._controller_id()
         timeout_ms = self._settings.controller_socket_timeout_ms
-        return await self.inter_broker.send(controller_id, request, timeout_ms=timeout_ms, client_id=client_id)
+        controller = self._connections.controller
+        return await controller.send(controller_id, request, timeout_ms=timeout_ms, client_id=client_id)
 
     async def _controller_id(self) -> int:
         """Who is controller; a broker that has just come waits a little until somebody is."""
@@ -485,11 +480,12 @@ class ClusterMember:
         state = self._broker.image.partition(topic, partition)
         if state is None or not self.leads_elsewhere(topic, partition):
             raise NotLeaderOrFollower(f"{topic}-{partition} is led by no other broker")
-        timeout_ms = self._settings.request_timeout_ms
-        return await self.inter_broker.send(state.leader, request, timeout_ms=timeout_ms)
+        connections = self._connections
+        chosen = connections.markers if isinstance(request, WriteTxnMarkersRequest) else connections.leaders
+        return await chosen.send(state.leader, request, timeout_ms=self._settings.request_timeout_ms)
 
     async def ask_broker(self, broker_id: int, request: Message) -> Message:
-        return await self.inter_broker.send(broker_id, request, timeout_ms=self._settings.request_timeout_ms)
+        return await self._connections.leaders.send(broker_id, request, timeout_ms=self._settings.request_timeout_ms)
 
     async def create_topic(self, topic: CreatableTopic, client: Client | None = None) -> None:
         request = CreateTopicsRequest(topics=[topic], timeout_ms=self._settings.request_timeout_ms)
